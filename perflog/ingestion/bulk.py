@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from perflog.errors import InputError, PerflogError, UsageError
 from perflog.ingestion import workers
 from perflog.ingestion.batches import in_batches, pay, size
-from perflog.ingestion.growth import History, history
+from perflog.ingestion.growth import History, Origins, history
 from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.log_names import STDIN, LogName, expand
 from perflog.parsing.input.source import Source, open_source
@@ -96,7 +96,7 @@ def ingest_log(
     try:
         store = Store(task.store)
         with opened or _opened(name) as source, store.write(lambda: [source.digest()[:LOG_ID]]) as writer:
-            stored = cache(lambda: history(name, source, store.origins()))  # it needs the digest of the log
+            stored = cache(lambda: history(name, source, Origins(store.origins())))  # it needs the digest of the log
 
             def sink() -> Any:
                 writer.reset()  # a log whose later lines change earlier ranks is read twice
@@ -131,7 +131,7 @@ def ingest_logs(
     rows = MemorySink()
     logs: list[str] = []
     stored_labels = cache(partial(_stored_labels, task.store, None))
-    origins = cache(Store(task.store).origins)
+    origins = cache(lambda: Origins(Store(task.store).origins()))
     histories: list[tuple[IngestResult, History]] = []
     for name in names:
         of_log = MemorySink()

@@ -39,13 +39,24 @@ class History:
             result.grown_by = self.origin.size - max(self.earlier.values())
 
 
-def history(name: LogName, source: Source, origins: Mapping[str, Origin]) -> History:
-    """Return what a store has of the path of a log. `origins` says where its logs came from, by their ids."""
+class Origins:
+    """Where the logs of a store came from, by their ids and by path: a store may have thousands of logs."""
+
+    def __init__(self, of_logs: Mapping[str, Origin]) -> None:
+        self.of_logs = of_logs
+        self.at_path: dict[str, dict[str, Origin]] = {}
+        for log, origin in of_logs.items():
+            for path in origin.paths:
+                self.at_path.setdefault(path, {})[log] = origin
+
+
+def history(name: LogName, source: Source, origins: Origins) -> History:
+    """Return what a store has of the path of a log. `origins` says where its logs came from."""
     path, size = _path(name), source.length() if len(source.parts) == 1 else None
     if not path or size is None:
         return History()
     log = source.digest()[:LOG_ID]
-    same_path = {other: origin for other, origin in origins.items() if path in origin.paths and other != log}
+    same_path = {other: origin for other, origin in origins.at_path.get(path, {}).items() if other != log}
     shorter = {other: origin.size for other, origin in same_path.items() if origin.size < size}
     digests = source.digests_of_first(shorter.values()) if shorter else {}
     earlier = {
@@ -54,7 +65,7 @@ def history(name: LogName, source: Source, origins: Mapping[str, Origin]) -> His
         if digests[length].startswith(other) and not _elsewhere(same_path[other], path)
     }
     now = Origin((path,), size)
-    before = origins.get(log)
+    before = origins.of_logs.get(log)
     return History(before | now if before else now, earlier, tuple(sorted(same_path.keys() - earlier.keys())))
 
 

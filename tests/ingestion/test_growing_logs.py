@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.commands import EARLY, MOE, SWEEP, run, told
 
+import perflog
 from perflog.ingestion import bulk
 from perflog.parsing.input.log_names import LogName
 from perflog.tables.sink import IngestResult
@@ -142,3 +143,9 @@ def test_snapshots_of_one_path_are_no_repeats() -> None:
     for size in (SECOND, SECOND + 800, len(TEXT)):
         ingest(TEXT[:size])
     assert Store(".perflog").table("runs")["log"].to_pylist() == ["run.txt"]
+
+
+def test_a_log_that_is_saved_keeps_its_path() -> None:
+    ingest(TEXT[:FIRST])
+    perflog.load(".perflog").save(".perflog")
+    assert ingest(TEXT)["grown_by"] == len(TEXT) - FIRST

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perflog.errors import UsageError
 from perflog.tables.file_lock import locked
-from perflog.tables.parquet import DamagedError, read_table
+from perflog.tables.parquet import read_table
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.store.batch_files import of_logs
 from perflog.tables.store.commits import Change, WorkFolder, recover, without_commits
@@ -65,11 +64,7 @@ class Store:
     def origins(self) -> dict[str, Origin]:
         """Return where the logs in the store came from, by their ids, as far as it is known."""
         with store_errors(self.path), without_commits(self._folder):
-            origins: dict[str, Origin] = {}
-            for batch in self._folder.batches():
-                with suppress(DamagedError):  # whoever reads its rows is told
-                    origins |= self._folder.origins_of(batch)
-            return origins
+            return self._folder.origins()
 
     def table(
         self,

@@ -12,13 +12,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from perflog.errors import StoreError, UsageError
-from perflog.tables.parquet import footer_texts
+from perflog.tables.parquet import DamagedError, footer_texts
 from perflog.tables.schema import TABLES
 
 MOVED_IN = (*(name for name in TABLES if name != "runs"), "runs")
@@ -141,6 +141,14 @@ class StoreFolder:
         """
         origins = json.loads(footer_texts(self.file("runs", batch)).get(ORIGINS_KEY, "{}"))
         return {log: Origin(tuple(origin["paths"]), origin["size"]) for log, origin in origins.items()}
+
+    def origins(self) -> dict[str, Origin]:
+        """Return where the logs of all batches came from, by their ids, as far as it is known."""
+        origins: dict[str, Origin] = {}
+        for batch in self.batches():
+            with suppress(DamagedError):  # whoever reads its rows is told
+                origins |= self.origins_of(batch)
+        return origins
 
     def tables_of(self, batch: str) -> list[str]:
         """Return the tables in which a batch has rows, in the order in which their files are moved into place."""

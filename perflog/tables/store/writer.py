@@ -75,13 +75,21 @@ class BatchWriter:
             self._files.discard()
             self._work.close()
 
+    def _known_origins(self, logs: Sequence[str]) -> dict[str, Origin]:
+        """Return where the logs came from: as the caller says, else as the store says of those that it has."""
+        known = dict(self.origins)
+        if not known.keys() >= set(logs):
+            known = {log: origin for log, origin in self._store.origins().items() if log in logs} | known
+        return known
+
     def _commit(self) -> None:
         if "runs" not in self._files:
             raise StoreError("nothing to store: the log has no runs", str(self._store.path))
         logs = self._logs() if callable(self._logs) else self._logs
-        name, files = batch_name(logs), self._files.finish(logs, self.origins)
+        name = batch_name(logs)
         with locked(self._store.lock):
             recover(self._store)
+            files = self._files.finish(logs, self._known_origins(logs))
             change = without_logs(self._store, [*logs, *self.earlier], self._work.path)
             self._work.commit(Change(change.out, {**change.into, name: files}, change.damaged))
             if len(self._store.batches()) % _MANY_BATCHES == 0:
