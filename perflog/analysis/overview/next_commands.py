@@ -8,7 +8,7 @@ from shlex import join
 
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.log import Log
-from perflog.metrics import Tables
+from perflog.metrics import Options, Tables, curves
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 
 _METRICS = (
@@ -50,6 +50,8 @@ def next_commands(
     if len(log) == 1:
         tables_and_metrics = (("counters", "stuck_ranks"), *_METRICS) if jobs_of_dumps(tables) else _METRICS
         metric = next((metric for table, metric in tables_and_metrics if len(tables[table])), None)
+        if metric is None and (curves.table(tables, Options())["of"] == "curve").any():
+            metric = "curves"
     if metric:
         commands.append(f"perflog analyze {shown} {metric}")
     return [*commands, f"perflog report {shown}"]

@@ -325,6 +325,13 @@ def test_a_run_with_more_samples_is_not_called_slow(tmp_path: Path, samples: int
     assert sorted(counts.values()) == sorted([3072.0] * 9 + [float(samples)])
 
 
+@needs_campaigns
+def test_a_result_alone_goes_on_to_its_curves() -> None:
+    """Its log has no steps, phases or kernels, but a curve of its evaluations."""
+    path = min((CAMPAIGNS / "mlperf_llama2_lora" / "MI355X_EPYC_9575F_pytorch").glob("*.txt"))
+    assert overview(perflog.read(path), "result.txt").next[0] == "perflog analyze result.txt curves"
+
+
 @pytest.mark.parametrize(("number", "rows"), [(4, 4), (5, 1)])
 def test_repeats_are_a_row_together(tmp_path: Path, number: int, rows: int) -> None:
     for i in range(number):
