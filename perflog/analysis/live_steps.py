@@ -73,7 +73,11 @@ class Now:
 
 
 class LiveSteps:
-    """Collects the last steps of a log that grows. `clock` returns the time in seconds."""
+    """Collects the last steps of a log that grows. `clock` returns the time in seconds.
+
+    Attributes:
+        last_line: The last line of the log that gave a row of any table; 0 before the first.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -85,6 +89,7 @@ class LiveSteps:
         self._settings: RunSettings | None = None
         self._seen: tuple[int, int, int] = (0, 0, 0)  # run, line and part of the last row
         self._delay = 0.0
+        self.last_line = 0
 
     def set_delay(self, seconds: float) -> None:
         """Tell how long ago the rows that come next were printed, at the latest."""
@@ -93,6 +98,9 @@ class LiveSteps:
     def observe(self, tables: Mapping[str, pa.Table], settings: RunSettings) -> None:
         """Take rows that are complete, by table. Rows that were taken before, in an earlier reading, are skipped."""
         self._settings = settings
+        for table in tables.values():
+            if table.num_rows:
+                self.last_line = max(self.last_line, pc.max(table["line"]).as_py())
         if "steps" not in tables or not tables["steps"].num_rows:
             return
         rows = tables["steps"].select(list(_COLUMNS))

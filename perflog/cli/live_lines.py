@@ -59,15 +59,17 @@ class LiveLines:
     def show(self, force: bool = False) -> None:
         """Show the last steps, if there is news. `force`: now, not only when the next line is due."""
         now = self.steps.now()
-        if now is None:
+        if now is None and not self.steps.last_line:
             return
-        text, is_due = presenter.line(now), time.monotonic() >= self._due
+        text = presenter.line(now) if now is not None else presenter.without_steps(self.steps.last_line)
+        is_due = time.monotonic() >= self._due
         if self._is_terminal:
             self._draw(text)
             return
-        begins_to_stall = now.stalls and self._stalled_at != now.step
-        self._stalled_at = now.step if now.stalls else None
-        news = presenter.line(now) if not now.stalls else ""
+        stalled_at = now.step if now is not None and now.stalls else None
+        begins_to_stall = stalled_at is not None and self._stalled_at != stalled_at
+        self._stalled_at = stalled_at
+        news = text if stalled_at is None else ""
         if begins_to_stall or ((force or is_due) and news and news != self._last):
             terminal.put(text, err=self._err)
             sys.stdout.flush()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support.commands import MOE, SWEEP, run, told
+from support.commands import MOE, NVPROF, SWEEP, run, told
 
+import perflog
 from perflog.cli.live_lines import LiveLines
 from perflog.output import terminal
 from perflog.output.presenters import live as presenter
@@ -33,6 +34,12 @@ def test_watch_shows_the_last_step() -> None:
     assert "steps/s" in out[0]
     assert out[-1] == f"{SWEEP}: it has not grown for the time that was asked for"
     assert not Path(".perflog").exists()
+
+
+def test_watch_shows_how_far_a_log_without_steps_was_read() -> None:
+    rows = perflog.read(NVPROF).arrow("kernels")
+    out = run("watch", NVPROF, *ENDS).stdout.splitlines()
+    assert out[0] == f"no step so far   rows up to line {max(rows['line'].to_pylist())}"
 
 
 def test_follow_stores_what_ingest_stores() -> None:

@@ -21,6 +21,11 @@ def line(now: Now) -> str:
     return GAP.join([f"run {now.run}", *_facts(now), *([stall(now)] if now.stalls else [])])
 
 
+def without_steps(last_line: int) -> str:
+    """Return one line for a log that prints no steps, or none yet."""
+    return f"no step so far{GAP}rows up to line {last_line}"
+
+
 def stall(now: Now) -> str:
     """Return for how long no step was printed.
 
