@@ -123,7 +123,7 @@ def ingest(
         terminal.put(presenter.ingest_json(outcomes))
     else:
         results = [outcome for _, outcome in outcomes if not isinstance(outcome, PerflogError)]
-        sheets.write([presenter.ingest_sheet(result) for result in results])
+        sheets.write(list(presenter.ingest_sheets(results)))
         if results:
             option = f" --store {quote(store)}" if task["store"] else ""
             next_commands = f"`perflog {quote(store)}` shows them, `perflog runs{option}` lists them"

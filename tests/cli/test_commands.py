@@ -229,6 +229,21 @@ def test_a_format_of_ones_own(work: Path) -> None:
     assert run("ingest", "--format", "bad.toml", "log.txt", "log.txt", code=3).stderr == bad.stderr
 
 
+def test_many_logs_are_told_by_format(tmp_path: Path) -> None:
+    """Twelve logs of a format, one of them with two unread lines, and one of another format."""
+    for k in range(12):
+        steps = "".join(f"iter {i}: loss 2.{k}, time 20.00ms, mfu 1.00%\n" for i in range(3))
+        (tmp_path / f"run{k}.txt").write_text(steps + "hello 3\nwords\n" * (k == 5))
+    shown = run("ingest", tmp_path, EARLY, "--store", tmp_path / "store").stdout.splitlines()
+    early = told("ingest", EARLY, "--store", tmp_path / "store", "--json")["logs"][0]["lines"]
+    assert shown[0] == "logs: 13"
+    assert shown[2].split() == ["nanogpt", "12", "12", "38", "2", "1"]
+    assert shown[3].split() == ["moe_layer", "1", "1", str(early["total"]), str(early["unread"]), "0"]
+    assert "logs with unread lines or figures: 1" in shown
+    (unread,) = (line for line in shown if "run5.txt" in line)
+    assert unread.split()[1:] == ["2", "1", "line", "4:", "hello", "3"]
+
+
 # --- what is in a store -----------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ _MAX_SHAPES = 10  # shapes of unread lines shown of a run
 STANDARD = ("run", "label", "index", "format", "model", "world_size", "steps", "lines", "unread", "log")
 """The columns of a list of runs for programs."""
 
+_LOGS_ONE_BY_ONE, _LOGS_SHOWN = 10, 10
 _DETAILS = ("index", "format", "model", "world_size", "lines")
 
 # --- runs ---------------------------------------------------------------------------------------------------------
@@ -121,6 +122,57 @@ def _steps_sheet(steps: pa.Table) -> Sheet:
 # --- ingest -------------------------------------------------------------------------------------------------------
 
 
+def ingest_sheets(results: Sequence[IngestResult]) -> Iterator[Sheet]:
+    """Return the summary of each log as read; of many logs one for each of their formats, and what is unread."""
+    if len(results) <= _LOGS_ONE_BY_ONE:
+        yield from map(ingest_sheet, results)
+        return
+    by_format: dict[str, list[IngestResult]] = {}
+    for done in results:
+        by_format.setdefault(", ".join(done.formats), []).append(done)
+    yield sheet(
+        "logs",
+        "format logs# runs# lines# unread_lines# unread_figures#",
+        [_sums(form, of_format) for form, of_format in sorted(by_format.items(), key=lambda item: -len(item[1]))],
+        f"logs: {len(results):,}",
+    )
+    unread = sorted((done for done in results if _unread(done)), key=lambda done: -_unread(done))
+    if unread:
+        rows = [(done.log, done.lines["unread"], done.figures.get("unread", 0), _first(done)) for done in unread]
+        title = f"logs with unread lines or figures: {len(unread):,}"
+        title += f", the {_LOGS_SHOWN} with most" if len(unread) > _LOGS_SHOWN else ""
+        columns = "log unread_lines# unread_figures# first_unread"
+        yield sheet("unread", columns, rows[:_LOGS_SHOWN], title, "`perflog ingest --json` tells of each log")
+    changed = [(done.log, text) for done in results for text in _earlier_states(done)]
+    if changed:
+        yield pairs("changed", changed[:_LOGS_SHOWN], f"logs that were stored before: {len(changed):,}")
+
+
+def _sums(form: str, results: Sequence[IngestResult]) -> tuple[str, int, int, int, int, int]:
+    """The row of the logs of a format: their number, and what they hold together."""
+    lines, unread = (sum(done.lines[name] for done in results) for name in ("total", "unread"))
+    figures = sum(done.figures.get("unread", 0) for done in results)
+    return form, len(results), sum(len(done.runs) for done in results), lines, unread, figures
+
+
+def _unread(done: IngestResult) -> int:
+    return done.lines["unread"] + done.figures.get("unread", 0)
+
+
+def _first(done: IngestResult) -> str:
+    line, text = done.unread or done.unread_figures or ("-", "")
+    return f"line {line}: {text}"
+
+
+def _earlier_states(done: IngestResult) -> Iterator[str]:
+    """What became of earlier states of a log in the store."""
+    if done.grown_by is not None:
+        yield f"by {done.grown_by:,} bytes since it was stored; its earlier state was dropped"
+    if done.others:
+        count = "another log" if len(done.others) == 1 else f"{len(done.others)} other logs"
+        yield f"{count} of this path in the store, whose bytes are not the beginning of this one"
+
+
 def ingest_sheet(done: IngestResult) -> Sheet:
     """Return the summary of one log as read."""
     lines, tables = done.lines, {name: n for name, n in done.tables.items() if name not in ("runs", "lines")}
@@ -135,11 +187,7 @@ def ingest_sheet(done: IngestResult) -> Sheet:
         rows.append(
             ("figures", "{total} = {stored} stored + {dropped} dropped + {unread} unread".format(**done.figures))
         )
-    if done.grown_by is not None:
-        rows.append(("grown", f"by {done.grown_by:,} bytes since it was stored; its earlier state was dropped"))
-    if done.others:
-        count = "another log" if len(done.others) == 1 else f"{len(done.others)} other logs"
-        rows.append(("kept", f"{count} of this path in the store, whose bytes are not the beginning of this one"))
+    rows += [("grown" if text.startswith("by ") else "kept", text) for text in _earlier_states(done)]
     note = ""
     if done.unread is not None:
         line, text = done.unread
