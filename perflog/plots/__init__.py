@@ -18,6 +18,7 @@ from perflog.plots.ranks import imbalance, loads, wait
 from perflog.plots.registry import PLOTS, Plot, kind, possible
 from perflog.plots.step_times import distribution, steps
 from perflog.plots.sweep import sweep
+from perflog.plots.waterfall import waterfall
 
 __all__ = [
     "PLOTS",
@@ -44,4 +45,5 @@ __all__ = [
     "sweep",
     "timeline",
     "wait",
+    "waterfall",
 ]

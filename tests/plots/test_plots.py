@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 HOME = ROOT
 KINDS = {
-    "moe_layer": {"breakdown", "steps", "distribution", "phases", "wait", "loads", "imbalance", "sweep"},
-    "moe_layer_early": {"breakdown", "steps", "distribution"},
-    "training_sweep": {"breakdown", "steps", "distribution", "sweep"},
+    "moe_layer": {"waterfall", "breakdown", "steps", "distribution", "phases", "wait", "loads", "imbalance", "sweep"},
+    "moe_layer_early": {"waterfall", "breakdown", "steps", "distribution"},
+    "training_sweep": {"waterfall", "breakdown", "steps", "distribution", "sweep"},
     "nvprof": {"breakdown", "kernels", "ranges"},
-    "pipeline_layers": {"curves", "steps", "distribution", "imbalance", "layers", "timeline"},
+    "pipeline_layers": {"waterfall", "curves", "steps", "distribution", "imbalance", "layers", "timeline"},
 }
 MS = 1e3
 

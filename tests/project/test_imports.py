@@ -63,7 +63,7 @@ analysis.overview: run_groups run_figures doubts parts outliers stuck folder_ans
 analysis.overview: next_commands targets __init__
 analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices experts kernels phases pipeline
-plots: ranks step_times sweep collectives node_pairs __init__
+plots: ranks step_times sweep collectives node_pairs waterfall __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__
 output.presenters: live run_marks compare compare_screen findings formats metrics overview runs
