@@ -271,7 +271,9 @@ def test_a_real_rank_that_hangs_and_ignores_sigterm(log: Path, monkeypatch: pyte
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_no_real_rank(log: Path, number: signal.Signals) -> None:
     path = program(log, "print(f'[rank {rank}] here', flush=True)\ntime.sleep(300)")
-    code = "from pathlib import Path; from perflog.trainer.launch import *; "
+    # A shell starts background jobs with interrupts ignored, and their children inherit that.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "from pathlib import Path; from perflog.trainer.launch import *; "
     code += f"launch({path!r}, RankOptions(2), Path({str(log)!r}))"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     perflog = subprocess.Popen([sys.executable, "-c", code], env=env, stderr=subprocess.DEVNULL)
