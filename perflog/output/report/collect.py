@@ -186,7 +186,8 @@ _DPI = 110
 
 def _plot_images(tables: Tables, options: Options) -> list[PlotImage]:
     possible = plots.possible(tables, **vars(options))
-    ordered = sorted(possible, key=lambda plot: _order(METRICS[plot.metric]))
+    drawn_by_the_page = "waterfall"  # as bars of its first table, so that the plots at the top can show something else
+    ordered = sorted(possible, key=lambda plot: (plot.metric == drawn_by_the_page, _order(METRICS[plot.metric])))
     return [_plot_image(plot, tables, options) for plot in ordered]
 
 
