@@ -269,6 +269,8 @@ class Format:
         incidental: Patterns of names of settings in which repeats of a configuration may differ.
         result: Name of the figure that a run of this program is judged by, such as `elapsed`, the last reading of its
             clock.
+        either_way: Names of values of which their name does not tell which way is better: an `accuracy` that is a loss
+            in some runs.
         file_names: What the names of files tell: templates with fields `step` and `rank`.
     """
 
@@ -291,6 +293,7 @@ class Format:
     library: bool = False
     incidental: tuple[str, ...] = ()
     result: str | None = None
+    either_way: tuple[str, ...] = ()
     file_names: tuple[Template, ...] = ()
 
     def named_by(self, file: str) -> Mapping[str, Value]:

@@ -36,6 +36,11 @@ class RunSemantics:
     flops: str | None = None
 
     @property
+    def either_way(self) -> tuple[str, ...]:
+        """Names of values of which nobody knows which way is better."""
+        return self.format.either_way if self.format else ()
+
+    @property
     def numbers(self) -> dict[str, float]:
         """The values of `config` that are numbers."""
         return {k: v for k, v in self.config.items() if isinstance(v, int | float) and not isinstance(v, bool)}

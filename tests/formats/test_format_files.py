@@ -458,6 +458,12 @@ def test_a_format_names_the_result_of_a_run(tmp_path: Path) -> None:
     assert load(path).result == "elapsed"
 
 
+def test_a_format_names_values_whose_name_does_not_tell_which_way_is_better(tmp_path: Path) -> None:
+    path = tmp_path / "log.toml"
+    path.write_text('either_way = ["eval_accuracy"]\n' + GOOD, encoding="utf-8")
+    assert load(path).either_way == ("eval_accuracy",)
+
+
 def test_a_format_names_incidental_settings(tmp_path: Path) -> None:
     path = tmp_path / "log.toml"
     path.write_text('incidental = ["revision", "cluster.*"]\n' + GOOD, encoding="utf-8")

@@ -5,7 +5,7 @@ The last loss of 2,000 steps and that of 1,000 steps say little about which run 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from statistics import median_high
 
@@ -42,19 +42,19 @@ def equal_steps(sides: Sequence[Side], case: Case) -> dict[str, int]:
     return steps
 
 
-def series_values(values: Rows, steps: Rows, at: EqualSteps) -> Iterator[Figure]:
+def series_values(values: Rows, steps: Rows, at: EqualSteps, either_way: Collection[str] = ()) -> Iterator[Figure]:
     """Yield the last value of each series; before it the value at its step in `at`, if the run prints one there.
 
-    Only of figures without a unit, such as losses: a rate at one step says nothing.
+    Only of figures without a unit, such as losses: a rate at one step says nothing. `either_way`: see `last_values`.
     """
     shared: dict[str, Figure] = {}
     for step in set(at.values()):
         at_step = values.where(values["step"] == step), steps.where(steps["step"] == step)
-        for figure in last_values(*at_step):
+        for figure in last_values(*at_step, either_way):
             name, unit, *_ = figure
             if at.get(name) == step and not unit:
                 shared[name] = figure
-    for last in last_values(values, steps):
+    for last in last_values(values, steps, either_way):
         if (series := last[0]) in shared:
             yield f"{series} at step {at[series]}", *shared[series][1:]
         yield last

@@ -128,7 +128,8 @@ def side_values(
             values.add(measure, run, times)
         for measure, figures in _printed(rows["collectives"], rows["summaries"], has_steps=first is not None):
             values.add(measure, run, figures)
-        for name, unit, better, figures in series_values(rows["values"], rows["steps"], (at or {}).get(run, {})):
+        series = series_values(rows["values"], rows["steps"], (at or {}).get(run, {}), means[run].either_way)
+        for name, unit, better, figures in series:
             values.add(Measure("value", name, unit, better), run, figures)
     _add_figures(_pauses(tables), cuts, values)
     for job in expert_jobs(tables):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
@@ -88,10 +88,11 @@ _PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 _EPOCHS = ((1e9, 2.5e9), (1e12, 2.5e12), (1e15, 2.5e15), (1e18, 2.5e18))  # moments since 1970 in s, ms, us, ns
 
 
-def last_values(values: Rows, steps: Rows) -> Iterator[Figure]:
+def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> Iterator[Figure]:
     """Yield the last value of each series that a run prints by name, and the last loss of its steps.
 
     Series are left out that are moments since 1970, and those of which neither name nor unit says which way is better.
+    `either_way`: names of series that are kept although their name tells nothing of that.
     """
     losses = steps["loss"][steps.known("loss")]
     if len(losses):
@@ -102,8 +103,9 @@ def last_values(values: Rows, steps: Rows) -> Iterator[Figure]:
         backwards = numbers.codes("key")[0][by_line][::-1]
         last = np.sort(len(backwards) - 1 - np.unique(backwards, return_index=True)[1])
         for key, unit, value in numbers.where(by_line[last]).records("key", "unit", "value"):
-            better = _better(key, unit or "")
-            if better is not None and not is_moment(value):
+            declared = key in either_way
+            better = None if declared else _better(key, unit or "")
+            if (declared or better is not None) and not is_moment(value):
                 yield key, "" if unit == "1" else unit or "", better, _floats([value])  # a loss of 9.6 is no 960 %
 
 

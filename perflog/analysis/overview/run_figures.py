@@ -20,6 +20,7 @@ from perflog.metrics import (
     throughput,
 )
 from perflog.metrics.breakdown import UNTIMED
+from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS
 from perflog.metrics.traces.device_work import STEP_NAME
@@ -211,10 +212,11 @@ def _summaries(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa
 
 
 def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
+    semantics = semantics_by_run(tables.rows("runs"))
     yield from _by_name(
         (run, (name, unit, better), float(values[-1]))
         for run, rows in tables.rows_by_run("values").items()
-        for name, unit, better, values in last_values(rows, tables.rows_of("steps", run))
+        for name, unit, better, values in last_values(rows, tables.rows_of("steps", run), semantics[run].either_way)
     )
 
 

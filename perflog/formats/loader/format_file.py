@@ -201,5 +201,6 @@ def load(path: Path, is_tested: bool = False) -> Format:
         library=top.get("library", bool, False),
         incidental=top.texts("incidental"),
         result=top.get("result", str, None),
+        either_way=top.texts("either_way"),
         file_names=_file_names(top),
     )

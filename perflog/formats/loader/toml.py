@@ -18,7 +18,7 @@ _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
         "quantities", "rate", "flops", "pairs", "json", "table", "meters", "generic", "library", "incidental",
-        "result", "file_names",
+        "result", "either_way", "file_names",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "each_process", "closes",

@@ -160,3 +160,18 @@ def test_calls_of_an_api_are_compared_where_no_gpu_work_is_listed(tmp_path: Path
     assert (row["kind"], row["metric"], row["base_value"]) == ("call", "all", pytest.approx(2.111862286))
     parts = {part["part"]: part["difference_s"] for part in compared.attribution_records}
     assert {name: parts[name] for name in ("hipMemcpy", "hipFree")} == pytest.approx({"hipMemcpy": 0.1, "hipFree": 0.1})
+
+
+def test_which_way_an_accuracy_of_mlperf_is_better_is_not_known(tmp_path: Path) -> None:
+    """The benchmarks of language models print a loss under this name: a lower one is no regression."""
+    event = '{{"time_ms": {ms}, "event_type": "{type}", "key": "{key}", "value": {value}, "metadata": {{}}}}'
+    for name, values in (("a.log", (0.93, 0.92)), ("b.log", (0.93, 0.62))):
+        events = [("INTERVAL_START", "run_start", "null"), *(("POINT_IN_TIME", "eval_accuracy", v) for v in values)]
+        lines = (
+            ":::MLLOG " + event.format(ms=1755478128188 + 1000 * k, type=type, key=key, value=value)
+            for k, (type, key, value) in enumerate([*events, ("INTERVAL_END", "run_stop", "null")])
+        )
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    compared = perflog.compare(perflog.read(tmp_path / "a.log"), perflog.read(tmp_path / "b.log"))
+    (row,) = (row for row in compared.rows.to_dict("records") if row["metric"] == "eval_accuracy")
+    assert row["better"] is None
