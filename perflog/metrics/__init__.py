@@ -11,6 +11,7 @@ from perflog.metrics.communication import communication
 from perflog.metrics.curves import curves
 from perflog.metrics.factors import configurations, factors
 from perflog.metrics.headroom import headroom
+from perflog.metrics.history import history
 from perflog.metrics.hot_experts import hot_experts
 from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
@@ -39,7 +40,7 @@ _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, collective_wait,
     stuck_ranks, device_kernels, counters, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges,
-    sweep, configurations, factors,
+    sweep, configurations, factors, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -81,6 +82,7 @@ __all__ = [
     "factors",
     "get",
     "headroom",
+    "history",
     "hot_experts",
     "imbalance",
     "imbalance_steps",

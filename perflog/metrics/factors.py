@@ -11,23 +11,20 @@ import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_settings import (
+    ALIKE,
     Settings,
     incidental_test,
-    settings_of,
+    settings_by_run,
     telling_settings,
     values_in_order,
     varying,
 )
 from perflog.metrics.semantics import semantics_by_run
-from perflog.metrics.step_series import step_series
+from perflog.metrics.step_series import steady_medians
 from perflog.statistics.effects import mean_of_runs
-from perflog.tables.columns import NULL
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_ALIKE = ("format", "program", "model")
-"""Runs are one sweep if these are the same: else they do different work."""
 
 _TIME = "step_time_s"
 
@@ -174,12 +171,12 @@ def _sweeps(tables: Tables, options: Options) -> list[_Sweep]:
 
 
 def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
-    settings = _settings_by_run(tables)
+    settings = settings_by_run(tables)
     labels = dict(tables.rows("runs").records("run", "label"))
     figures = _figures(tables, options.warmup)
     alike: dict[tuple[str, ...], list[str]] = {}
     for run, of_run in settings.items():
-        alike.setdefault(tuple(of_run.get(name, "") for name in _ALIKE), []).append(run)
+        alike.setdefault(tuple(of_run.get(name, "") for name in ALIKE), []).append(run)
     for names, runs in alike.items():
         measured = [run for run in runs if any(run in by_run for by_run in figures.values())]
         figure = next((name for name, by_run in figures.items() if all(run in by_run for run in measured)), _TIME)
@@ -197,22 +194,9 @@ def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
             yield _Sweep(name, figure, higher, tuple(telling), tuple(followers), settings, labels, logs, tuple(failed))
 
 
-def _settings_by_run(tables: Tables) -> dict[str, Settings]:
-    names = ("run", "format", "program", "model", "world_size", "device", "dtype", "process", "config")
-    records = (dict(zip(names, values, strict=True)) for values in tables.rows("runs").records(*names))
-    return {row["run"]: settings_of({k: None if v == NULL else v for k, v in row.items()}) for row in records}
-
-
 def _figures(tables: Tables, warmup: int | None) -> dict[str, dict[str, float]]:
     """The median over the steady steps of each figure, by run: rates as printed or from declared tokens, step times."""
-    printed = {
-        name: {
-            series.run: float(np.median(series.steady))
-            for series in step_series(tables, name, warmup)
-            if len(series.steady)
-        }
-        for name in ("tokens_per_s", "samples_per_s", _TIME)
-    }
+    printed = {name: steady_medians(tables, name, warmup) for name in ("tokens_per_s", "samples_per_s", _TIME)}
     for run, means in semantics_by_run(tables.rows("runs")).items():
         if "tokens" in means.quantities and run in printed[_TIME]:
             printed["tokens_per_s"].setdefault(run, means.quantities["tokens"] / printed[_TIME][run])

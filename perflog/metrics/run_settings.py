@@ -12,10 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from perflog.formats.registry import known as formats
+from perflog.metrics.registry import Tables, cached
 from perflog.metrics.setting_members import members
+from perflog.tables.columns import NULL
 
 Settings = Mapping[str, str]
 """The description of a run as text: the columns of `runs` that describe it, and all of `config`."""
+
+ALIKE = ("format", "program", "model")
+"""Runs in which these differ do different work."""
 
 _NAMES = frozenset(
     ("id", "name", "process", "run", "run_name", "run_id", "run_group", "exp_name", "experiment", "experiment_name",
@@ -141,6 +146,17 @@ def settings_of(row: Mapping[str, object]) -> Settings:
         if setting is not None
         for member, value in members(name, _text(setting))
     }
+
+
+def settings_by_run(tables: Tables) -> dict[str, Settings]:
+    """Return the settings of all runs, by run id."""
+    return cached(tables, "settings by run", lambda: _settings_by_run(tables))
+
+
+def _settings_by_run(tables: Tables) -> dict[str, Settings]:
+    names = ("run", "format", "program", "model", "world_size", "device", "dtype", "process", "config")
+    records = (dict(zip(names, values, strict=True)) for values in tables.rows("runs").records(*names))
+    return {row["run"]: settings_of({k: None if v == NULL else v for k, v in row.items()}) for row in records}
 
 
 def _text(setting: object) -> str:

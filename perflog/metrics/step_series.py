@@ -183,3 +183,8 @@ def most_frequent(numbers: Ints) -> int:
         return int(numbers[0])
     distinct, counts = np.unique(numbers, return_counts=True)
     return int(distinct[counts.argmax()])
+
+
+def steady_medians(tables: Tables, column: str, warmup: int | None = None) -> dict[str, float]:
+    """Return the median over the steady steps of each run that prints the column, by run id."""
+    return {s.run: float(np.median(s.steady)) for s in step_series(tables, column, warmup) if len(s.steady)}

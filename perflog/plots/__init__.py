@@ -10,6 +10,7 @@ from perflog.plots.curves import curves
 from perflog.plots.devices import device_time
 from perflog.plots.experts import hot_experts
 from perflog.plots.files import render, save, suffix
+from perflog.plots.history import history
 from perflog.plots.kernels import kernels, ranges
 from perflog.plots.node_pairs import node_pairs
 from perflog.plots.phases import phases
@@ -28,6 +29,7 @@ __all__ = [
     "curves",
     "device_time",
     "distribution",
+    "history",
     "hot_experts",
     "imbalance",
     "kernels",

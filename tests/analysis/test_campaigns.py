@@ -185,3 +185,10 @@ def test_the_losses_of_a_history_at_an_equal_step() -> None:
     printed = [json.loads(files[run].read_text())["lm loss"]["values"]["13"] for run in losses["run"]]
     assert losses["at_equal_step"].to_list() == printed
     assert [round(loss, 2) for loss in printed] == [10.53] * 3 + [10.5] * 3 + [10.48] * 6
+
+
+def test_since_when_the_steps_of_a_history_take_another_time() -> None:
+    """The first two of twelve versions took 737 and 728 ms, the others 542 to 588."""
+    log = perflog.read(CAMPAIGNS / "golden_history")
+    (since,) = (text for text in perflog.overview(log).reasons if text.startswith("Since"))
+    assert since.startswith("Since 2026-01-16 (2026-01-16_92f052b8e.json): step 732.5 ms -> 559.6 ms, -23.6 %")

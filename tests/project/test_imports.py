@@ -18,7 +18,7 @@ LAYOUT = """
 errors bundled entry_points units
 tables: nulls arrow row_order schema columns sink parquet file_lock sql
 tables.store: folder commits batch_files rewriting writer __init__
-statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests
+statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests levels
 formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
@@ -44,10 +44,11 @@ ingestion.suggest: json_objects headed_tables shared_names row_groups table_role
 ingestion.suggest: __init__
 ingestion: batches growth bulk following watching standard_input in_memory
 log
-metrics: setting_members run_settings hardware kernel_categories kernel_names pipeline_schedule registry
+metrics: registry setting_members run_settings run_moments hardware kernel_categories kernel_names
+metrics: pipeline_schedule
 metrics: operator_tables kernels ranges semantics
 metrics: pipeline step_series run_rows phase_table communication collectives curves imbalance steps sweep
-metrics: hot_experts node_pairs pauses stuck_ranks time_to_target
+metrics: hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
@@ -59,11 +60,11 @@ analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures equal_steps trace_measures measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
-analysis.overview: run_groups run_figures doubts parts outliers stuck folder_answers reasons bottlenecks subject
+analysis.overview: run_groups run_figures doubts parts outliers stuck since folder_answers reasons bottlenecks subject
 analysis.overview: next_commands targets __init__
 analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices experts kernels phases pipeline
-plots: ranks step_times sweep collectives node_pairs waterfall __init__
+plots: ranks step_times sweep collectives node_pairs waterfall history __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__
 output.presenters: live run_marks compare compare_screen findings formats metrics overview runs

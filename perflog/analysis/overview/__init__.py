@@ -22,6 +22,7 @@ from perflog.analysis.overview.parts import Part, parts
 from perflog.analysis.overview.reasons import time_saved, why_slower
 from perflog.analysis.overview.run_figures import RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, run_groups
+from perflog.analysis.overview.since import since_when
 from perflog.analysis.overview.subject import common_name, subject
 from perflog.analysis.overview.targets import targets_reached
 from perflog.log import Log
@@ -252,8 +253,9 @@ def _reasons(
     """Of one run what holds it up; of several why the slowest is slower than its base."""
     if not groups:
         return []
+    over_time = list(since_when(tables, options))
     steps = next((figure for figure in figures if figure.name == "step"), None)
-    if steps and all(len(group.runs) == 1 for group in groups):
+    if not over_time and steps and all(len(group.runs) == 1 for group in groups):
         runs = [group.runs[0] for group in groups]
         pairs = [pair for place, base in bases.items() for pair in ((base, place), (place, base))]
         ratios = {
@@ -266,8 +268,8 @@ def _reasons(
             pair = tables.only([runs[fast], runs[slow]])  # the metrics of all other runs say nothing about these
             explained = why_slower(pair, runs[fast], runs[slow], (groups[fast].mark, groups[slow].mark), options)
             return [*explained, *time_saved(pair, runs[slow], options, groups[slow].mark)]
-    far_worse = list(outliers(figures, groups, log))
-    together = list(folder_answers(tables, groups, options))
+    far_worse = [] if over_time else list(outliers(figures, groups, log))  # runs of another level are no outliers
+    together = [*over_time, *folder_answers(tables, groups, options)]
     of_folders = list(scores(tables, options))
     if together or len(groups) > 1:
         return [*together, *of_folders, *far_worse] or list(_of_each(tables, groups, options))

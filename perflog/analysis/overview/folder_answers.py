@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.run_groups import RunGroup
+from perflog.analysis.overview.since import changed_since
 from perflog.analysis.overview.stuck import stuck
 from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
 from perflog.metrics.stuck_ranks import jobs_of_dumps
@@ -41,7 +42,9 @@ def folder_metric(tables: Tables, options: Options) -> str | None:
         return "hot_experts"
     if len(jobs_of_dumps(tables)) > 1:
         return "stuck_ranks"
-    return "node_pairs" if node_pairs.table(tables, options)["slow"].notna().any() else None
+    if node_pairs.table(tables, options)["slow"].notna().any():
+        return "node_pairs"
+    return "history" if changed_since(tables, options) else None
 
 
 def scores(tables: Tables, options: Options) -> Iterator[str]:

@@ -92,13 +92,16 @@ def printed_settings(line: Line, records: Records, low: int, high: int) -> Itera
         column = records.columns[name][low:high]
         if under_keys is None or not (name == "value" or (name in line.paths and not line.prints_its_key)):
             values = _distinct(column)
+            if _is_version(own_key):
+                values = [_as_printed(line, name, value) for value in values]
             yield PrintedSetting(own_key, [_list(x) for x in values] if name in lists else values, rows, name, order)
             continue
         convert = _list if name in lists else _parsed if name == "value" else None
-        values = _values(column) if convert is None else [convert(value) for value in _values(column)]
+        texts = _values(column)
+        values = texts if convert is None else [convert(value) for value in texts]
         inner = "" if name == "value" else own_key if own_key.startswith("[") else f".{own_key}"
         for key, picked in under_keys.items():
-            of_key = [values[row] for row in picked]
+            of_key = [(texts if _is_version(key) else values)[row] for row in picked]
             yield PrintedSetting(
                 f"{key}{inner}", of_key, [low + row for row in picked], name, 0 if name == "value" else order
             )
@@ -367,6 +370,19 @@ def _list(text: str) -> tuple[Any, ...]:
     """Return the items of a list of numbers, given the text between its brackets."""
     items = [item.strip(" \t'\"") for item in text.split(",")]
     return tuple(None if item in ("null", "None") else _parsed(item) for item in items if item)
+
+
+@lru_cache(1 << 12)
+def _is_version(key: str) -> bool:
+    """Return whether a setting is a version: 2.10 is not 2.1."""
+    return "version" in re.split(r"[^a-z]+", key.lower())
+
+
+def _as_printed(line: Line, name: str, value: Any) -> Any:
+    """Return the text of a number that is not whole, as the line prints it; other values as they are."""
+    if not isinstance(value, float):
+        return value
+    return next(field.render(value).strip() for field in line.template.fields if field.name == name)
 
 
 def _parsed(value: Any) -> Any:

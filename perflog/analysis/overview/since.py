@@ -1,0 +1,43 @@
+"""Since when: the runs from which on the figures of like runs are at another level, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from perflog.metrics import Options, Tables, history
+from perflog.tables.nulls import none_if_null
+from perflog.units import show
+
+_LEAST = 0.01  # smaller changes are not told
+_MOST = 3
+_QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "elapsed_s": "elapsed"}
+
+
+def changed_since(tables: Tables, options: Options) -> list[dict[str, Any]]:
+    """Return the rows of metric `history` that begin another level, the last one first: one for a run.
+
+    Of figures that change with the same run, the first tells it: the clock follows from the steps.
+    """
+    rows = history.table(tables, options)
+    rows = rows[rows["change"].astype(float).abs() >= _LEAST].drop_duplicates(["history", "at"])
+    return sorted(rows.to_dict("records"), key=lambda row: str(row["at"]), reverse=True)
+
+
+def since_when(tables: Tables, options: Options) -> Iterator[str]:
+    """Yield the last changes of level: since when, by how much, and the settings that changed with them."""
+    changes = changed_since(tables, options)
+    logs = dict(tables.rows("runs").records("run", "log"))
+    several = len({row["history"] for row in changes}) > 1
+    for row in changes[:_MOST]:
+        before = row["level_value"] / (1 + row["change"])
+        name = logs[row["run"]].rpartition("/")[2]
+        place = f"{row['history']}: since" if several else "Since"
+        with_it = f"; with it {text}" if (text := none_if_null(row["with_it"])) else ""
+        yield (
+            f"{place} {row['at']} ({name}): {_QUANTITIES.get(row['figure'], row['figure'])} "
+            f"{show(before, row['unit'])} -> {show(row['level_value'], row['unit'])}, {100 * row['change']:+.1f} %, "
+            f"p {row['p']:.2g}, {row['level_runs']} runs{with_it}."
+        )
+    if len(changes) > _MOST:
+        yield f"{len(changes) - _MOST} earlier changes."

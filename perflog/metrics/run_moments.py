@@ -1,0 +1,93 @@
+"""Moments of runs: when a run started, as far as its settings or the name of its log tell.
+
+The times of files tell nothing: copies and checkouts change them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from pathlib import PurePath
+from typing import Any
+
+from perflog.metrics.registry import Tables, cached
+from perflog.tables.columns import NULL
+
+_NAMES = ("started", "started_at", "start_time", "datetime", "date", "timestamp", "created_at", "begin_time")
+"""Names of settings with the moment of the start, in lower case, the surest first."""
+
+_IN_SETTINGS = re.compile(f'"(?:[^"]*\\.)?(?:{"|".join(_NAMES)})"', re.IGNORECASE)
+_IN_NAME = re.compile(
+    r"(?<![0-9A-Za-z])(20[0-9]{2})([-_.]?)([01][0-9])\2([0-3][0-9])"
+    r"(?:[-_T ]?([0-2][0-9])[-_:.h]?([0-5][0-9])(?:[-_:.m]?([0-5][0-9]))?)?(?![0-9])"
+)
+_EPOCHS = {1e9: 1.0, 1e12: 1e3, 1e15: 1e6, 1e18: 1e9}  # least number: counts in a second; numbers up to 2.5 times it
+
+
+@dataclass(frozen=True, order=True)
+class Moment:
+    """When a run started. `source`: the setting that tells it, or `name of the log`."""
+
+    at: datetime
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d}" if self.at.time() == time() else f"{self.at:%Y-%m-%d %H:%M:%S}"
+
+
+def moments(tables: Tables) -> dict[str, Moment]:
+    """Return when each run started, by run id, without the runs whose logs do not tell.
+
+    A setting of the run counts before a date in the name of its log or of a folder around it: `2026-01-16_nightly.txt`,
+    `run_20260116-093000/rank0.log`. Moments have the time zone of whoever wrote them, which few say: it is left out.
+    """
+    return cached(tables, "moments of runs", lambda: _moments(tables))
+
+
+def _moments(tables: Tables) -> dict[str, Moment]:
+    found = {}
+    for run, log, config in tables.rows("runs").records("run", "log", "config"):
+        text = "" if config == NULL or config is None else config
+        moment = _of_settings(json.loads(text)) if _IN_SETTINGS.search(text) else None
+        if moment := moment or _of_name(log):
+            found[run] = moment
+    return found
+
+
+def _of_settings(settings: Mapping[str, Any]) -> Moment | None:
+    named = {name.rpartition(".")[2].lower(): (name, value) for name, value in reversed(list(settings.items()))}
+    for wanted in _NAMES:
+        name, value = named.get(wanted, ("", None))
+        if (at := _of_value(value)) is not None:
+            return Moment(at, name)
+    return None
+
+
+def _of_value(value: object) -> datetime | None:
+    """The moment that a value tells: a date, a date with a time, or a count since 1970."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        scale = next((scale for least, scale in _EPOCHS.items() if least <= value < 2.5 * least), None)
+        return None if scale is None else datetime.fromtimestamp(value / scale, UTC).replace(tzinfo=None)
+    match = _IN_NAME.match(value.strip()) if isinstance(value, str) else None
+    return _moment(match) if match else None
+
+
+def _of_name(log: str) -> Moment | None:
+    for part in reversed(PurePath(log).parts):
+        for match in _IN_NAME.finditer(part):
+            if (at := _moment(match)) is not None:
+                return Moment(at, "name of the log")
+    return None
+
+
+def _moment(match: re.Match[str]) -> datetime | None:
+    year, _, month, day, hour, minute, second = match.groups()
+    numbers = (int(number or 0) for number in (hour, minute, second))
+    text = f"{year}-{month}-{day} {':'.join(f'{number:02}' for number in numbers)}"
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:  # 20261399 is a number
+        return None

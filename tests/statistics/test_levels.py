@@ -1,0 +1,83 @@
+"""Levels of figures in the order of time, held against cuts that were made, and against chance."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perflog.statistics.levels import FEWEST, levels
+
+TRIALS = 200
+
+
+def cuts(figures: list[float]) -> list[int]:
+    return [level.start for level in levels(np.array(figures, np.float64))[1:]]
+
+
+@given(st.lists(st.floats(-30, 30), max_size=40))
+def test_levels_cover_all_figures_once(figures: list[float]) -> None:
+    found = levels(np.array(figures, np.float64))
+    assert found[0].start == 0
+    assert found[-1].stop == len(figures)
+    assert all(a.stop == b.start for a, b in pairwise(found))
+    assert all(len(found) == 1 or level.stop - level.start >= 2 for level in found)
+    assert [math.isnan(level.p) for level in found] == [True, *[False] * (len(found) - 1)]
+
+
+@given(st.lists(st.floats(-3, 3), min_size=FEWEST, max_size=30), st.floats(-5, 5), st.floats(0.1, 10))
+def test_another_unit_changes_no_cut(figures: list[float], shift: float, scale: float) -> None:
+    spread = float(np.ptp(figures))
+    if spread > 1e-3:
+        assert cuts([scale * figure + shift for figure in figures]) == cuts(figures)
+
+
+def test_cuts_are_where_they_were_made() -> None:
+    scatter = np.random.default_rng(3).normal(0, 0.01, 60)
+    scatter[20:] += 0.1
+    scatter[45:] -= 0.2
+    assert cuts(scatter.tolist()) == [20, 45]
+
+
+def test_two_of_ten_figures_are_a_level() -> None:
+    assert cuts([1.30, 1.29, *(1 + 0.01 * k for k in (1, 0, 2, 1, -1, 1, 0, 1))]) == [2]
+
+
+def test_equal_figures_are_one_level_and_two_values_are_two() -> None:
+    assert not cuts([0.5] * 20)
+    assert cuts([0.5] * 10 + [0.6] * 10) == [10]
+
+
+def test_one_bad_night_is_no_level() -> None:
+    figures = np.random.default_rng(1).normal(0, 0.01, 30)
+    figures[17] += 0.5
+    assert not cuts(figures.tolist())
+
+
+def test_too_few_figures_are_one_level() -> None:
+    assert not cuts([1.0] * 3 + [2.0] * 4)
+
+
+@pytest.mark.parametrize("number", [FEWEST, 12, 40])
+@pytest.mark.parametrize("kind", ["normal", "heavy tails", "skewed"])
+def test_chance_rarely_makes_a_level(number: int, kind: str) -> None:
+    """At most 5 % of the series by construction; less, since both tests must agree."""
+    rng = np.random.default_rng(7)
+    draws = {
+        "normal": lambda: rng.normal(size=number),
+        "heavy tails": lambda: rng.standard_t(2, number),
+        "skewed": lambda: rng.exponential(size=number),
+    }
+    wrong = sum(len(levels(draws[kind]())) > 1 for _ in range(TRIALS))
+    assert wrong <= 0.06 * TRIALS
+
+
+def test_p_is_the_share_of_the_orders_with_as_clear_a_cut() -> None:
+    """Eight figures of which the first four are high: 2 of the 70 ways to place the four are as clear."""
+    found = levels(np.array([1.0, 1.001, 1.002, 1.0, 0.5, 0.501, 0.502, 0.5]))
+    assert found[1].start == 4
+    assert found[1].p == pytest.approx(2 / 70, abs=0.015)
