@@ -382,8 +382,8 @@ def read(
     """Read logs into memory. Writes nothing.
 
     Args:
-        names: Paths, folders, globs, URLs, or "-" for standard input. "run.txt#3", "run.txt:3" and "run.txt#label"
-            are single runs.
+        names: Paths, folders, globs, addresses (s3://, https://), or "-" for standard input. "run.txt#3", "run.txt:3"
+            and "run.txt#label" are single runs.
         format: The name of a format, or the path of a format file, or several. By default perflog detects it.
         label: The name that the runs get.
         guess: Whether perflog makes a format for the lines that no format reads. Their rows have `read_by` "guess".
@@ -459,7 +459,7 @@ def ingest(
     """Read logs into a store, as `perflog ingest` does.
 
     Args:
-        names: Paths, folders, globs, URLs, or "-" for standard input.
+        names: Paths, folders, globs, addresses (s3://, https://), or "-" for standard input.
         store: The folder of the store, made if it does not exist; by default PERFLOG_STORE, or `.perflog` in the
             current folder.
         format: The name of a format, or the path of a format file, or several. By default perflog detects it.

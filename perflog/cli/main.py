@@ -98,7 +98,9 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 def ingest(
     logs: tuple[str, ...], as_json: bool, follow: bool, interval: float, until_idle: float | None, **task: Any
 ) -> None:
-    """Read logs into a store. LOG is a file, a folder, a glob, a URL, or - for standard input.
+    """Read logs into a store. LOG is a file, a folder, a glob, an address, or - for standard input.
+
+    An address is https://..., or a file, a folder or a glob on object storage: s3://, gs://, hf:// (extra `remote`).
 
     Reading a log twice changes nothing. A log that has grown at the same path replaces its earlier state, which is
     dropped. An error in one log does not stop the others.

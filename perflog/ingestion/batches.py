@@ -34,7 +34,9 @@ def pay(names: Sequence[LogName]) -> bool:
 
 
 def size(name: LogName) -> int:
-    """Return the bytes of the files of a log; 0 if it is not a file."""
+    """Return the bytes of the files of a log; 0 if they are not known."""
+    if name.remote_size is not None:
+        return name.remote_size
     try:
         return sum(map(os.path.getsize, name.files))
     except OSError:

@@ -20,6 +20,7 @@ from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.log_names import STDIN, LogName, expand
 from perflog.parsing.input.source import Source, open_source
 from perflog.readers.rank_files import group_rank_files
+from perflog.remote import has_threads
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
 from perflog.tables.store import Store
 from perflog.tables.store.writer import BatchWriter
@@ -56,7 +57,7 @@ def log_names(texts: Iterable[str], formats: Sequence[str] = ()) -> list[LogName
     """Return the logs that the user's texts mean.
 
     Args:
-        texts: Paths, folders, globs, URLs, or "-" for standard input.
+        texts: Paths, folders, globs, addresses, or "-" for standard input.
         formats: The formats that the user names. Without any, the files of the ranks of one run become one name.
 
     Raises:
@@ -106,7 +107,12 @@ def ingest_log(
                 logs = [source.digest()[:LOG_ID], *stored().earlier]
                 return _labels_of(logs, _stored_labels(task.store, logs))
 
-            how = {"threads": threads, "progress": progress, "processes": processes, "observer": observer}
+            how = {
+                "threads": threads,
+                "progress": progress,
+                "processes": processes and not has_threads(),
+                "observer": observer,
+            }
             result = _read(source, sink, task, labels, **how)
             _replace_earlier(writer, result, stored())
             return result
@@ -303,9 +309,13 @@ def _after_kill(names: Sequence[LogName], task: IngestTask, progress: Callable[[
 
 def expected(names: Sequence[LogName]) -> int | None:
     """Return the number of bytes that will be read; None if it is unknown before reading, as for compressed logs."""
-    files = [file for name in names for file in name.files]
-    known = all(os.path.isfile(file) and not file.endswith((".gz", ".xz", ".zst", ".bz2")) for file in files)
+    files = [file for name in names for file in name.files if name.remote_size is not None or os.path.isfile(file)]
+    known = len(files) == sum(len(name.files) for name in names) and not any(map(_is_compressed, files))
     return sum(map(size, names)) if known else None
+
+
+def _is_compressed(file: str) -> bool:
+    return file.endswith((".gz", ".xz", ".zst", ".bz2"))
 
 
 def _unread_figures_error(result: IngestResult, line: int, text: str) -> InputError:

@@ -12,8 +12,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perflog.parsing.input.log_names import STDIN, LogName, is_url
+from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source
+from perflog.remote import is_remote, shown
 from perflog.tables.sink import LOG_ID, IngestResult
 from perflog.tables.store.folder import Origin
 
@@ -71,11 +72,11 @@ def history(name: LogName, source: Source, origins: Origins) -> History:
 
 def _elsewhere(origin: Origin, path: str) -> bool:
     """Return whether another file that had the bytes of a log is still there."""
-    return any(is_url(other) or os.path.exists(other) for other in origin.paths if other != path)
+    return any(is_remote(other) or os.path.exists(other) for other in origin.paths if other != path)
 
 
 def _path(name: LogName) -> str:
-    """Return the absolute path or the URL of a log in one file; "" for standard input."""
+    """Return the absolute path or the address of a log in one file; "" for standard input."""
     if name.log == STDIN or len(name.files) != 1:
         return ""
-    return name.log if is_url(name.log) else os.path.abspath(name.log)
+    return shown(name.log) if is_remote(name.log) else os.path.abspath(name.log)

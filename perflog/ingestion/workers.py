@@ -1,7 +1,8 @@
 """Works on many items in several processes: each takes the next item when it is done with one.
 
-A process is forked where that is safe: it has the modules and formats of this one and starts in a few milliseconds. A
-process that is killed costs only the item that it was working on.
+A process is forked where that is safe: it has the modules and formats of this one and starts in a few milliseconds.
+Where fsspec has started its thread, a process without threads forks them. A process that is killed costs only the item
+that it was working on.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perflog.ingestion.memory import keep_freed
+from perflog.remote import has_threads
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -30,6 +32,8 @@ Work = Callable[[Item, Progress | None], Result]
 _MANY = 16  # items for which a process gets the next one before it is done with one
 _PROGRESS, _DONE, _FAILED = "progress", "done", "failed"
 _START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+_BESIDE_THREADS = "forkserver" if sys.platform == "linux" else "spawn"
+_LOADED_ONCE = ["perflog.ingestion.pipeline"]  # by the process that forks for one which has threads
 START_SECONDS = 0.1 if _START_METHOD == "fork" else 1.0
 """Work, in seconds, for which starting processes pays."""
 
@@ -153,7 +157,9 @@ class _Pool:
 def _started(work: Work[Any, Any], reports: bool) -> _Worker:
     import multiprocessing
 
-    context: Any = multiprocessing.get_context(_START_METHOD)
+    context: Any = multiprocessing.get_context(_BESIDE_THREADS if has_threads() else _START_METHOD)
+    if context.get_start_method() == "forkserver":
+        context.set_forkserver_preload(_LOADED_ONCE)
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there, work, reports), daemon=True)
     process.start()

@@ -11,15 +11,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from perflog.errors import InputError
 from perflog.parsing.input.log_names import LogName
-from perflog.parsing.input.source import open_source
+from perflog.parsing.input.source import Source, open_beginning, open_source
 from perflog.readers.interface import RankInfo
 from perflog.readers.registry import find_reader
+from perflog.remote import beginnings, is_in_storage
 
 _RANK = re.compile(r"(?:(?<![a-z])([a-z]+)[-_. ])?(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
 _NUMBERS = re.compile(r"\d+")
+_LINES = re.compile(r"\.(?:txt|log|out|err|csv|tsv|jsonl|md)(?:\.(?:gz|zst|xz|bz2))?$", re.IGNORECASE)
+_BEGINNING = 1 << 22  # bytes of a file in a storage in which its rank is looked for: all of a dump
 _WORD_BEFORE = re.compile(r"([a-z]+?)[-_. ]?(?:rank)?[-_. =]?$", re.IGNORECASE)
 
 # Words before `rank` or a number that make it a place on a node or in a group of ranks, and no rank of the job.
@@ -94,7 +98,8 @@ def group_rank_files(names: Sequence[LogName]) -> list[LogName]:
     """
     if len(names) < 2:
         return list(names)
-    infos = {str(name): info for name in names if (info := _rank_info(name)) is not None}
+    stated = {name: info for name in names if (info := _rank_info(name)) is not None} | _remote_rank_infos(names)
+    infos = {str(name): stated[name] for name in names if name in stated}
     if len(infos) < 2:
         return list(names)
     log_of_file: dict[str, LogName] = {}
@@ -111,10 +116,33 @@ def _rank_info(name: LogName) -> RankInfo | None:
         return None
     try:
         with open_source(name) as source:
-            reader = find_reader(source)
-            return reader.rank_info(source) if reader is not None else None
+            return _stated_in(source)
     except InputError:
         return None  # reading the log will report the error
+
+
+def _stated_in(source: Source) -> RankInfo | None:
+    reader = find_reader(source)
+    return reader.rank_info(source) if reader is not None else None
+
+
+def _remote_rank_infos(names: Sequence[LogName]) -> dict[LogName, RankInfo]:
+    """Return what files in storages state about their ranks in their first bytes.
+
+    Only files are asked whose names differ from others in numbers alone, and do not end as those of logs of lines do.
+    """
+    shapes: dict[str, list[LogName]] = {}
+    for name in names:
+        if is_in_storage(name.log) and not name.run and not _LINES.search(name.log):
+            shapes.setdefault(_NUMBERS.sub("#", name.log), []).append(name)
+    by_address = {name.log: name for alike in shapes.values() if len(alike) > 1 for name in alike}
+    infos: dict[LogName, RankInfo] = {}
+    for address, data in beginnings(list(by_address), _BEGINNING):
+        with suppress(InputError), open_beginning(by_address[address], data) as source:
+            info = _stated_in(source)
+            if info is not None:
+                infos[by_address[address]] = info
+    return infos
 
 
 def runs_of_files(files: Sequence[tuple[str, RankInfo]]) -> list[list[str]]:

@@ -1,13 +1,15 @@
-"""Names of logs as users write them: paths, globs, folders, URLs, several files in braces, one run (LOG#3, LOG:3)."""
+"""Names of logs as users write them: paths, globs, folders, addresses, files in braces, one run (LOG#3, LOG:3)."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from perflog import remote
 from perflog.errors import InputError, nearest
+from perflog.remote import is_in_storage, is_remote
 
 STDIN = "-"
 
@@ -25,14 +27,16 @@ class LogName:
     """The name of one log. The user's text is parsed once; all later code takes this value.
 
     Attributes:
-        log: The name without the run: a path, a URL, `-`, or a name with braces for several files.
+        log: The name without the run: a path, an address, `-`, or a name with braces for several files.
         files: The files that `log` stands for; mostly one, which is then `log` itself.
         run: The run that was asked for, by index or label; empty for all runs.
+        remote_size: The bytes of a file on object storage, if its listing told them.
     """
 
     log: str
     files: tuple[str, ...]
     run: str = ""
+    remote_size: int | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> LogName:
@@ -44,7 +48,7 @@ class LogName:
             >>> LogName.parse("rank{0..2}.json#warm")
             LogName(log='rank{0..2}.json', files=('rank0.json', 'rank1.json', 'rank2.json'), run='warm')
         """
-        log, run = (text, "") if os.path.exists(text) else split_run(text)
+        log, run = (text, "") if _exists(text) else split_run(text)
         return cls(log, _files(log), run)
 
     @classmethod
@@ -73,8 +77,9 @@ class LogName:
         return cls(f"{start}{{{inside}}}{end}", tuple(paths))
 
     def __str__(self) -> str:
-        """The text that `parse` reads back."""
-        return f"{self.log}#{self.run}" if self.run else self.log
+        """The text that `parse` reads back, if the name has no passwords and signatures: messages show it."""
+        log = remote.shown(self.log)
+        return f"{log}#{self.run}" if self.run else log
 
     @property
     def whole(self) -> LogName:
@@ -84,16 +89,22 @@ class LogName:
     @property
     def is_glob(self) -> bool:
         """Whether the name is a pattern, which `logs` has to expand."""
-        return not is_url(self.log) and not os.path.exists(self.log) and re.search(r"[*?[]", self.log) is not None
+        if is_remote(self.log) and not is_in_storage(self.log):
+            return False
+        return not _exists(self.log) and re.search(r"[*?[]", self.log) is not None
 
     def exists(self) -> bool:
-        """Return whether there is something to read: standard input, a URL, a file, a folder, or a matching glob."""
+        """Return whether there is something to read: standard input, an address, a file, a folder, a matching glob."""
+        if is_remote(self.log):
+            return True  # reading it tells
         if self.is_glob:
             return bool(_matching_files(self.log))
-        return self.log == STDIN or "://" in self.log or os.path.exists(self.files[0])
+        return self.log == STDIN or os.path.exists(self.files[0])
 
     def logs(self) -> list[LogName]:
         """Return the logs of the name: the sorted files of a folder or glob, else this log alone."""
+        if is_in_storage(self.log):
+            return self._logs_in_storage()
         if os.path.isdir(self.log):
             paths = _files_in(self.log)
         elif self.is_glob:
@@ -105,6 +116,29 @@ class LogName:
         else:
             return [self]
         return [LogName.of_file(path, self.run) for path in paths]
+
+    def _logs_in_storage(self) -> list[LogName]:
+        """Return the logs of an address in a storage. One that cannot be asked for is an error when it is read."""
+        if self.is_glob:
+            files = [file for file in remote.matching(self.log) if not _is_hidden(file.address, self.log)]
+            if not files:
+                raise InputError(
+                    "no file matches", str(self), "check the pattern; folders and hidden files do not count"
+                )
+        elif len(self.files) > 1:
+            return [self]
+        else:
+            try:
+                file = remote.found(self.log)
+                every = [] if file else remote.under(self.log)
+            except InputError:
+                return [self]
+            if not every:
+                return [replace(self, remote_size=file.size) if file else self]
+            files = [file for file in every if not _is_hidden(file.address, self.log) and _may_be_log(file.address)]
+            if not files:
+                raise _no_logs(str(self))
+        return [replace(LogName.of_file(file.address, self.run), remote_size=file.size) for file in files]
 
 
 def expand(texts: Iterable[str]) -> list[LogName]:
@@ -122,13 +156,13 @@ def split_run(text: str) -> tuple[str, str]:
     if "#" in text:
         log, _, run = text.rpartition("#")
         return log, run
-    numbered = None if is_url(text) else _NUMBERED.fullmatch(text)
+    numbered = None if is_remote(text) else _NUMBERED.fullmatch(text)
     return (numbered[1], numbered[2]) if numbered else (text, "")
 
 
-def is_url(name: str) -> bool:
-    """Return whether a name is an address to fetch from."""
-    return name.startswith(("http://", "https://"))
+def _exists(path: str) -> bool:
+    """Whether there is a file or folder on this machine."""
+    return not is_remote(path) and os.path.exists(path)
 
 
 def _matching_files(pattern: str) -> list[str]:
@@ -164,7 +198,7 @@ def cannot_open(path: str, err: OSError) -> InputError:
 def _files(log: str) -> tuple[str, ...]:
     """Return the files of a name with braces; for any other name, the name itself."""
     braces = _BRACES.fullmatch(log)
-    if braces is None or is_url(log) or os.path.exists(log):
+    if braces is None or (is_remote(log) and not is_in_storage(log)) or _exists(log):
         return (log,)
     start, inside, end = braces.groups()
     middles = inside.split(",")
@@ -186,13 +220,30 @@ def _files_in(folder: str) -> list[str]:
         paths += [
             path
             for name in files
-            if not name.startswith(".") and os.path.splitext(name)[1].lower() not in _NOT_LOGS
+            if not name.startswith(".") and _may_be_log(name)
             if not _is_special(path := os.path.join(place, name))
         ]
     if not paths:
-        help = "hidden files, files like .py, .pt or .png, and pipes and devices do not count"
-        raise InputError("no logs in this folder", folder, help)
+        raise _no_logs(folder)
     return sorted(paths)
+
+
+def _may_be_log(name: str) -> bool:
+    """Whether a file may be a log, by the end of its name."""
+    return os.path.splitext(name)[1].lower() not in _NOT_LOGS
+
+
+def _is_hidden(address: str, searched: str) -> bool:
+    """Whether a file in a storage, or a folder around it, is hidden. What the searched name spells out is not."""
+    folder = re.split(r"[*?[]", searched)[0]
+    folder = folder.rpartition("/")[0] if folder != searched else folder.rstrip("/")
+    rest = address.removeprefix(folder)
+    return "/." in rest and "/." not in searched.removeprefix(folder)
+
+
+def _no_logs(folder: str) -> InputError:
+    help = "hidden files, files like .py, .pt or .png, and pipes and devices do not count"
+    return InputError("no logs in this folder", folder, help)
 
 
 def _common_start(texts: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""A log as bytes and as chunks of whole, clean lines: from a file, standard input or a URL, compressed or not."""
+"""A log as bytes and as chunks of whole, clean lines: from a file, standard input or an address, compressed or not."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import re
 import stat
 import sys
 import weakref
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
-from typing import Any
+from typing import Any, BinaryIO
 
 from perflog.errors import InputError
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
 from perflog.parsing.input.json_documents import HEAD, as_records, is_document
-from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_url
+from perflog.parsing.input.log_names import STDIN, LogName, cannot_open
+from perflog.remote import download, is_remote, shown
 
 _MAGIC = (
     (re.compile(rb"\x1f\x8b\x08"), "gzip"),
@@ -26,7 +27,6 @@ _MAGIC = (
     (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),
 )
 _MODULES = {"gzip": "gzip", "zstd": "compression.zstd", "xz": "lzma", "bzip2": "bz2"}
-_LENGTH = re.compile("[0-9]{1,18}")  # of what a server sends; another text announces nothing
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
@@ -295,22 +295,27 @@ def _recode(stream: ByteStream, encoding: str) -> Generator[bytes]:
 
 
 def open_source(name: LogName | str) -> Source:
-    """Open a log: files, standard input, or an http(s) URL. The run that the name asks for plays no part.
+    """Open a log: files, standard input, or an address, whose file is copied first. The run asked for plays no part.
 
     Raises:
         InputError: It cannot be opened, fetched or kept.
     """
     name = LogName.parse(name) if isinstance(name, str) else name
     if len(name.files) > 1:
-        return JoinedSource(name.log, [_open(file) for file in name.files])
+        return JoinedSource(shown(name.log), [_open(file) for file in name.files])
     return _open(name.log)
+
+
+def open_beginning(name: LogName, data: bytes) -> Source:
+    """Return the beginning of a log, which was fetched from elsewhere, as a log."""
+    return _spill(name.log, io.BytesIO(data))
 
 
 def _open(name: str) -> Source:
     if name == STDIN:
         return _spill(name, sys.stdin.buffer)
-    if is_url(name):
-        return _fetch(name)
+    if is_remote(name):
+        return _kept(shown(name), partial(download, name))
     try:
         mode = os.stat(name).st_mode
         if stat.S_ISDIR(mode):
@@ -325,40 +330,31 @@ def _open(name: str) -> Source:
         raise cannot_open(name, err) from err
 
 
-def _fetch(url: str) -> Source:
-    from http.client import HTTPException
-    from urllib.request import urlopen
+def _spill(name: str, stream: Any) -> Source:
+    """Copy a stream into a temporary spill file: a log is read twice, a stream only once."""
 
-    try:
-        reply = urlopen(url, timeout=60)
-    except (OSError, HTTPException, ValueError) as err:
-        raise InputError(f"cannot be fetched: {err}", url, "check the address") from err
-    with reply:
-        announced = str(reply.headers.get("Content-Length"))
-        return _spill(url, reply, int(announced) if _LENGTH.fullmatch(announced) else 0)
+    def copy(spill_file: BinaryIO, _: str) -> None:
+        while True:
+            try:
+                block = stream.read(1 << 20)
+            except Exception as err:  # a stream has errors of its own
+                raise InputError(f"cannot be read to its end: {err}", name) from err
+            if not block:
+                return
+            spill_file.write(block)
+
+    return _kept(name, copy)
 
 
-def _spill(name: str, stream: Any, expected: int = 0) -> Source:
-    """Copy a stream into a temporary spill file: a log is read twice, a stream only once.
-
-    `expected` is the number of bytes announced; fewer are an error.
-    """
+def _kept(name: str, copy: Callable[[BinaryIO, str], None]) -> Source:
+    """Return a log whose bytes `copy` writes into a temporary spill file, which it gets open and by its path."""
     import tempfile
 
-    path, size = "", 0
+    path = ""
     try:
         handle, path = tempfile.mkstemp(prefix="perflog-")
         with open(handle, "wb") as spill_file:
-            while True:
-                try:
-                    block = stream.read(1 << 20)
-                except Exception as err:  # http.client has errors of its own
-                    raise InputError(f"cannot be read to its end: {err}", name) from err
-                if not block:
-                    break
-                size += spill_file.write(block)
-        if size < expected:
-            raise InputError(f"ended after {size} of {expected} bytes", name, "fetch it again")
+            copy(spill_file, path)
         return Source(name, path, is_spill_file=True)
     except BaseException as err:
         _unlink(path)

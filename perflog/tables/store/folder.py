@@ -53,7 +53,7 @@ class Origin:
     """Where a log came from when it was stored.
 
     Attributes:
-        paths: The absolute path, or the URL, of its file; of several files with the same bytes, each.
+        paths: The absolute path, or the address, of its file; of several files with the same bytes, each.
         size: The number of its bytes, decompressed.
     """
 

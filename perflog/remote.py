@@ -1,0 +1,229 @@
+"""Files that are named by an address: object storage through fsspec (s3://, gs://, hf://), and http(s)://.
+
+Extra `remote` installs fsspec and what it needs for each kind of storage. An http address needs nothing: it is one
+file, which the standard library fetches.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NoReturn
+
+from perflog.errors import InputError
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_HTTP = ("http://", "https://")
+_USER = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|(?<=http://)[^/@\s]+@|(?<=https://)[^/@\s]+@")  # with a password
+_SECRET = re.compile(r"(?i)([?&][^=&#\s]*(?:sign|sig|token|key|credential|secret|passw|auth)[^=&#\s]*=)[^&#\s'\"]+")
+_LENGTH = re.compile("[0-9]{1,18}")  # of what a server sends; another text announces nothing
+_BLOCK = 1 << 20  # bytes that are copied at once
+_ONE_REQUEST = 1 << 22  # bytes: an object that is larger may be fetched in several requests
+_AT_ONCE = 16  # files whose first bytes are fetched at once
+_LOOP_THREAD = "fsspecIO"
+
+_EXTRA = "pip install 'perflog-ml[remote]'"
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """An object in storage: its address and its size in bytes, None if the storage does not tell it."""
+
+    address: str
+    size: int | None
+
+
+def is_remote(name: str) -> bool:
+    """Return whether a name is an address, not a path."""
+    return _ADDRESS.match(name) is not None
+
+
+def is_in_storage(name: str) -> bool:
+    """Return whether a name is an address in a storage that can list its files. An http server cannot."""
+    return is_remote(name) and not name.startswith(_HTTP)
+
+
+def shown(address: str) -> str:
+    """Return an address as messages and tables show it: without passwords, signatures and tokens.
+
+    Example:
+        >>> shown("https://me:secret@host/run.txt?part=2&X-Amz-Signature=0a1b")
+        'https://host/run.txt?part=2&X-Amz-Signature=...'
+    """
+    return _SECRET.sub(r"\1...", _USER.sub("", address)) if "://" in address else address
+
+
+def has_threads() -> bool:
+    """Return whether fsspec has started its thread in this process. It is then not safe to fork."""
+    threading = sys.modules.get("threading")
+    return threading is not None and any(thread.name == _LOOP_THREAD for thread in threading.enumerate())
+
+
+def matching(pattern: str) -> list[RemoteFile]:
+    """Return the files in a storage that a pattern matches, sorted by address.
+
+    Raises:
+        InputError: The storage cannot be listed.
+    """
+    with _errors(pattern, "listed"):
+        storage, path = _storage(pattern)
+        return _files(storage, storage.glob(path, detail=True))
+
+
+def under(folder: str) -> list[RemoteFile]:
+    """Return the files in a storage whose addresses begin with that of a folder, sorted by address.
+
+    Raises:
+        InputError: The storage cannot be listed.
+    """
+    with _errors(folder, "listed"):
+        storage, path = _storage(folder)
+        return _files(storage, storage.find(path.rstrip("/") + "/", detail=True))
+
+
+def found(address: str) -> RemoteFile | None:
+    """Return the file at an address in a storage; None if there is a folder, or nothing.
+
+    Raises:
+        InputError: The storage cannot be asked.
+    """
+    with _errors(address, "found"):
+        storage, path = _storage(address)
+        try:
+            info = storage.info(path)
+        except FileNotFoundError:
+            return None
+        return RemoteFile(address, info.get("size")) if info["type"] == "file" else None
+
+
+def beginnings(addresses: Sequence[str], size: int) -> Iterator[tuple[str, bytes]]:
+    """Yield the first bytes of files in storages, `size` at most, with their addresses. Several are fetched at once.
+
+    Files that cannot be read are left out: whoever reads them as a whole is told.
+    """
+    for start in range(0, len(addresses), _AT_ONCE):
+        block = addresses[start : start + _AT_ONCE]
+        try:
+            storage, _ = _storage(block[0])
+            keys = [_storage(address)[1] for address in block]
+            parts = storage.cat_ranges(keys, 0, size, on_error="return")
+        except Exception:  # noqa: BLE001  # each storage has errors of its own
+            continue
+        yield from ((address, part) for address, part in zip(block, parts, strict=True) if isinstance(part, bytes))
+
+
+def download(address: str, file: BinaryIO, path: str) -> None:
+    """Copy the file at an address into an open, empty file on this machine, whose path is `path`.
+
+    Raises:
+        InputError: It cannot be fetched, or is not whole.
+        OSError: The copy cannot be written.
+    """
+    if address.startswith(_HTTP):
+        _download_http(address, file)
+    else:
+        _download_object(address, path)
+
+
+def _download_http(address: str, file: BinaryIO) -> None:
+    from http.client import HTTPException
+    from urllib.request import urlopen
+
+    try:
+        reply = urlopen(address, timeout=60)
+    except (OSError, HTTPException, ValueError) as err:
+        raise InputError(f"cannot be fetched: {_reason(err)}", shown(address), "check the address") from err
+    size, announced = 0, str(reply.headers.get("Content-Length"))
+    with reply:
+        while block := _block(reply.read, address):
+            size += file.write(block)
+    if _LENGTH.fullmatch(announced) and size < int(announced):
+        raise InputError(f"ended after {size} of {int(announced)} bytes", shown(address), "fetch it again")
+
+
+def _block(read: Callable[[int], bytes], address: str) -> bytes:
+    try:
+        return read(_BLOCK)
+    except Exception as err:  # http.client has errors of its own
+        raise InputError(f"cannot be read to its end: {_reason(err)}", shown(address)) from err
+
+
+def _download_object(address: str, path: str) -> None:
+    with _errors(address, "fetched", path):
+        storage, key = _storage(address)
+        before = storage.info(key)
+        if before["type"] != "file":
+            raise InputError("this is a folder, not a log", shown(address), "name a log in it")
+        storage.get_file(key, path)
+        size = os.path.getsize(path)
+        changed = size > _ONE_REQUEST and _state(storage, key) != _state_of(before)
+        if changed or before.get("size") not in (None, size):
+            raise InputError("changed while it was fetched", shown(address), "fetch it again")
+
+
+def _state(storage: Any, key: str) -> tuple[Any, ...]:
+    storage.invalidate_cache()
+    return _state_of(storage.info(key))
+
+
+def _state_of(info: dict[str, Any]) -> tuple[Any, ...]:
+    """What differs between two states of an object."""
+    return tuple(str(info.get(name)) for name in ("size", "ETag", "etag", "generation", "LastModified", "mtime"))
+
+
+def _storage(address: str) -> tuple[Any, str]:
+    """Return the file system of an address and the path in it. What it has listed earlier is forgotten."""
+    from fsspec.core import url_to_fs
+
+    if _USER.search(address):
+        help = "give the credentials as to the storage's own tools: in the environment or a file"
+        raise InputError("an address has no user and password", shown(address), help)
+    storage, path = url_to_fs(address)
+    storage.invalidate_cache()
+    return storage, path
+
+
+def _files(storage: Any, infos: dict[str, dict[str, Any]]) -> list[RemoteFile]:
+    files = [(storage.unstrip_protocol(path), info) for path, info in infos.items() if info["type"] == "file"]
+    return [RemoteFile(address, info.get("size")) for address, info in sorted(files, key=lambda file: file[0])]
+
+
+@contextmanager
+def _errors(address: str, what: str, path: str = "") -> Iterator[None]:
+    """Turn the errors of storages into an InputError. An error about the file at `path` stays as it is."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as err:  # each storage has errors of its own
+        if path and isinstance(err, OSError) and err.errno and err.filename == path:
+            raise
+        _fail(err, address, what)
+
+
+def _fail(err: Exception, address: str, what: str) -> NoReturn:
+    place = shown(address)
+    if isinstance(err, ImportError):
+        reason = f"{address.partition('://')[0]}:// needs a package that is not installed: {_reason(err)}"
+        raise InputError(reason, place, _EXTRA) from err
+    if isinstance(err, ValueError) and "rotocol" in str(err):
+        known = "known: s3://, gs://, hf://, http://, https://, and what fsspec knows"
+        raise InputError("no storage is known for this address", place, known) from err
+    if isinstance(err, FileNotFoundError):
+        raise InputError("no such file", place, "check the address") from err
+    if isinstance(err, PermissionError):
+        help = "check the credentials and what they allow"
+        raise InputError(f"cannot be {what}: permission denied", place, help) from err
+    if "credential" in type(err).__name__.lower():
+        help = "set them as for the storage's own tools; FSSPEC_S3_ANON=1 reads a public bucket without"
+        raise InputError(f"cannot be {what}: no credentials were found", place, help) from err
+    raise InputError(f"cannot be {what}: {_reason(err)}", place, "check the address and the network") from err
+
+
+def _reason(err: Exception) -> str:
+    """Return the text of an error, on one line, without what must not be shown."""
+    return shown(" ".join(str(err).split()) or type(err).__name__)
