@@ -16,6 +16,7 @@ import pyarrow as pa
 from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UsageError, did_you_mean
 from perflog.ingestion.bulk import IngestTask, ingest_in_turn, log_names
+from perflog.ingestion.cluster import ingest_on_cluster
 from perflog.ingestion.in_memory import ReadTask, read_logs
 from perflog.parsing.input.log_names import LogName, expand, split_run
 from perflog.parsing.input.source import open_source
@@ -455,6 +456,7 @@ def ingest(
     label: str | None = None,
     strict: bool = False,
     guess: bool = False,
+    scheduler: str | None = None,
 ) -> Log:
     """Read logs into a store, as `perflog ingest` does.
 
@@ -466,6 +468,7 @@ def ingest(
         label: The name that the runs get.
         strict: Whether an unread line or figure is an error. The log is then not stored.
         guess: Whether perflog makes a format for the lines that no format reads. Their rows have `read_by` "guess".
+        scheduler: The address of a Dask scheduler whose workers read the logs; by default this process reads them.
 
     Returns:
         The runs of these logs, from the store. `warnings` has what went wrong with single lines.
@@ -477,7 +480,8 @@ def ingest(
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
     formats = tuple([format] if isinstance(format, str) else format or ())
     task = IngestTask(os.fspath(store or default_store()), label, formats, strict, guess)
-    outcomes = dict(ingest_in_turn(log_names([os.fspath(name) for name in names], formats), task))
+    logs = log_names([os.fspath(name) for name in names], formats)
+    outcomes = dict(ingest_on_cluster(logs, task, scheduler) if scheduler else ingest_in_turn(logs, task))
     errors = [outcome for outcome in outcomes.values() if isinstance(outcome, PerflogError)]
     if errors:
         if len(errors) > 1:

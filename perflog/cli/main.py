@@ -95,6 +95,9 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 @click.option(
     "--threads", type=click.IntRange(1), metavar="N", help="Number of threads, or of processes for many logs."
 )
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="Read on the Dask cluster of this scheduler, such as tcp://host:8786."
+)
 def ingest(
     logs: tuple[str, ...], as_json: bool, follow: bool, interval: float, until_idle: float | None, **task: Any
 ) -> None:
@@ -114,12 +117,15 @@ def ingest(
     from perflog.output import sheets
     from perflog.output.presenters import runs as presenter
 
+    scheduler = task.pop("scheduler")
+    if scheduler and (follow or task["threads"]):
+        raise UsageError("--scheduler takes neither --follow nor --threads", scheduler, "its workers do the work")
     if follow:
         outcomes, store = _follow(logs, interval, until_idle, **task)
     elif options.typed(click.get_current_context(), "interval", "until_idle"):
         raise UsageError("--interval and --until-idle are for --follow", " ".join(logs), "add --follow")
     else:
-        outcomes, store = _ingest(logs, **task)
+        outcomes, store = _ingest(logs, scheduler, **task)
     errors = [outcome for _, outcome in outcomes if isinstance(outcome, PerflogError)]
     if as_json:
         terminal.put(presenter.ingest_json(outcomes))
@@ -136,6 +142,7 @@ def ingest(
 
 def _ingest(
     logs: tuple[str, ...],
+    scheduler: str | None,
     store: str | None,
     label: str | None,
     formats: tuple[str, ...],
@@ -153,12 +160,23 @@ def _ingest(
     names = bulk.log_names(logs, formats)
     task = bulk.IngestTask(store or default_store(), label, formats, strict, guess)
     outcomes: list[tuple[str, Any]] = []
-    if [name.log for name in names] == [STDIN] and not names[0].run and (input := standard_input()) is not None:
+    if (
+        not scheduler
+        and [name.log for name in names] == [STDIN]
+        and not names[0].run
+        and (input := standard_input()) is not None
+    ):
         outcome = _ingest_input(input, task, threads)
         _print_errors([(STDIN, outcome)])
         return [(STDIN, outcome)], task.store
     with byte_progress(bulk.expected(names), len(names)) as progress:
-        outcomes += ((str(name), outcome) for name, outcome in bulk.ingest_many(names, task, threads, progress))
+        if scheduler:
+            from perflog.ingestion.cluster import ingest_on_cluster
+
+            done = ingest_on_cluster(names, task, scheduler, progress)
+        else:
+            done = bulk.ingest_many(names, task, threads, progress)
+        outcomes += ((str(name), outcome) for name, outcome in done)
     _print_errors(outcomes)
     return outcomes, task.store
 

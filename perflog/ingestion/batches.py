@@ -12,9 +12,18 @@ _BATCHES = 8  # for each process at least: they end their work at about the same
 _SECONDS_A_LOG, _SECONDS_A_BYTE = 0.02, 1e-8  # of reading, about
 
 
-def in_batches(names: Sequence[LogName], most_logs: int, most_bytes: int) -> Iterator[list[LogName]]:
-    """Yield the names in batches of a few logs. A large log and standard input are batches of their own."""
-    most = max(1, min(most_logs, len(names) // (_BATCHES * workers.cores())))
+def in_batches(
+    names: Sequence[LogName], most_logs: int, most_bytes: int, processes: int | None = None
+) -> Iterator[list[LogName]]:
+    """Yield the names in batches of a few logs. A large log and standard input are batches of their own.
+
+    Args:
+        names: The logs.
+        most_logs: The largest number of logs of a batch.
+        most_bytes: The largest size of a batch of several logs.
+        processes: The number of processes that share the work; by default that of the processors here.
+    """
+    most = max(1, min(most_logs, len(names) // (_BATCHES * (processes or workers.cores()))))
     batch: list[LogName] = []
     room = most_bytes
     for name in names:

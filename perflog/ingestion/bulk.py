@@ -6,6 +6,7 @@ What reads logs is imported when a log is read: to show what a store holds needs
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.log_names import STDIN, LogName, expand
 from perflog.parsing.input.source import Source, open_source
 from perflog.readers.rank_files import group_rank_files
-from perflog.remote import has_threads
+from perflog.remote import has_threads, is_remote
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
 from perflog.tables.store import Store
 from perflog.tables.store.writer import BatchWriter
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from perflog.ingestion.pipeline import Observer
 
 _KILLED = "memory may have run out: try --threads 1"
-_MOST_LOGS, _MOST_BYTES = 256, 16 << 20  # that are stored together
+MOST_LOGS, MOST_BYTES = 256, 16 << 20
+"""Logs, and their bytes, that are stored together."""
+
+_FETCHED_AHEAD = 8  # logs
 
 Outcome = IngestResult | PerflogError
 
@@ -139,10 +143,10 @@ def ingest_logs(
     stored_labels = cache(partial(_stored_labels, task.store, None))
     origins = cache(lambda: Origins(Store(task.store).origins()))
     histories: list[tuple[IngestResult, History]] = []
-    for name in names:
+    for name, opened in _each_opened(names):
         of_log = MemorySink()
         try:
-            with _opened(name) as source:
+            with opened() as source:
                 result = _read(
                     source,
                     of_log.reset,
@@ -179,6 +183,27 @@ def _opened(name: LogName) -> Source:
     if name.run:
         raise UsageError("a store holds whole logs", str(name), f"leave out #{name.run}; `perflog show` takes it")
     return open_source(name)
+
+
+def _each_opened(names: Sequence[LogName]) -> Iterator[tuple[LogName, Callable[[], Source]]]:
+    """Yield each log with a function that returns it open.
+
+    Files elsewhere are fetched a few ahead: for a small one most of the time is waiting.
+    """
+    if not any(is_remote(name.log) for name in names):
+        yield from ((name, partial(_opened, name)) for name in names)
+        return
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_FETCHED_AHEAD) as pool:
+        waiting: deque[tuple[LogName, Future[Source]]] = deque()
+        for name in names:
+            waiting.append((name, pool.submit(_opened, name)))
+            if len(waiting) > _FETCHED_AHEAD:
+                first, future = waiting.popleft()
+                yield first, future.result
+        for name, future in waiting:
+            yield name, future.result
 
 
 def _of_log(error: PerflogError, name: LogName) -> PerflogError:
@@ -258,7 +283,7 @@ def ingest_in_turn(names: Sequence[LogName], task: IngestTask) -> Iterator[tuple
     Yields:
         Each name with its outcome, in the order of the names.
     """
-    for batch in in_batches(names, _MOST_LOGS, _MOST_BYTES):
+    for batch in in_batches(names, MOST_LOGS, MOST_BYTES):
         outcomes = ingest_logs(batch, task) if len(batch) > 1 else [ingest_log(batch[0], task)]
         yield from zip(batch, outcomes, strict=True)
 
@@ -280,30 +305,32 @@ def ingest_many(
         return
     import perflog.ingestion.pipeline  # noqa: F401  # once, before processes are forked
 
-    batches = list(in_batches(names, _MOST_LOGS, _MOST_BYTES))
+    batches = list(in_batches(names, MOST_LOGS, MOST_BYTES))
     here = [processes == 1 or batch[0].log == STDIN for batch in batches]
     parallel = [batch for batch, is_here in zip(batches, here, strict=True) if not is_here]
-    with closing(workers.results(partial(_ingest, task), parallel, processes, progress)) as results:
+    with closing(workers.results(partial(ingest_batch, task), parallel, processes, progress)) as results:
         for batch, is_here in zip(batches, here, strict=True):
-            outcomes = _ingest(task, batch, progress) if is_here else next(results)
+            outcomes = ingest_batch(task, batch, progress) if is_here else next(results)
             yield from zip(batch, outcomes or _after_kill(batch, task, progress), strict=True)
 
 
-def _ingest(task: IngestTask, names: Sequence[LogName], progress: Callable[[int], None] | None) -> list[Outcome]:
+def ingest_batch(task: IngestTask, names: Sequence[LogName], progress: Callable[[int], None] | None) -> list[Outcome]:
+    """Ingest the logs of one batch, in this process and thread. Return the outcome of each."""
     if len(names) > 1:
         return ingest_logs(names, task, progress)
     return [ingest_log(names[0], task, 1, progress)]
 
 
+def killed(name: LogName, help: str = _KILLED) -> InputError:
+    """Return the error of a log that has cost the process that read it."""
+    return InputError("the process that read the log was killed", str(name), help)
+
+
 def _after_kill(names: Sequence[LogName], task: IngestTask, progress: Callable[[int], None] | None) -> list[Outcome]:
     """Return the outcomes of logs of which one has cost the process that read them: each gets a process of its own."""
-
-    def killed(name: LogName) -> Outcome:
-        return InputError("the process that read the log was killed", str(name), _KILLED)
-
     if len(names) == 1:
         return [killed(names[0])]
-    with closing(workers.results(partial(_ingest, task), [[name] for name in names], 1, progress)) as results:
+    with closing(workers.results(partial(ingest_batch, task), [[name] for name in names], 1, progress)) as results:
         return [outcomes[0] if outcomes else killed(name) for name, outcomes in zip(names, results, strict=True)]
 
 

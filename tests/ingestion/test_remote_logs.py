@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from support.commands import DATA, EARLY, MOE, SWEEP, run
@@ -16,8 +18,10 @@ from support.s3_server import SECRET, Bucket, s3_server
 import perflog
 from perflog import remote
 from perflog.errors import InputError
+from perflog.ingestion.bulk import IngestTask, ingest_logs
 from perflog.parsing.input.log_names import LogName, expand
 from perflog.tables.schema import TABLES
+from perflog.tables.sink import IngestResult
 from perflog.tables.store import Store
 
 
@@ -120,6 +124,25 @@ def test_many_logs_are_read_in_processes(bucket: Bucket, tmp_path: Path) -> None
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
     assert len(Store(tmp_path).logs()) == 30
+
+
+def test_small_objects_are_fetched_several_at_once(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = [LogName.parse(bucket.put(f"run/{path.name}", path.read_bytes())) for path in sorted(DATA.glob("*.txt"))]
+    together = threading.Barrier(4)
+    seen: list[str] = []
+
+    def download(address: str, file: BinaryIO, path: str) -> None:
+        seen.append(address)
+        if len(seen) <= 4:
+            together.wait(timeout=60)
+        remote.download(address, file, path)
+
+    monkeypatch.setattr("perflog.parsing.input.source.download", download)
+    outcomes = ingest_logs(names, IngestTask(str(tmp_path)))
+    assert [outcome.log for outcome in outcomes if isinstance(outcome, IngestResult)] == [str(name) for name in names]
+    assert sorted(seen) == [str(name) for name in names]
 
 
 def test_one_bad_object_does_not_stop_the_others(bucket: Bucket, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ ingestion: detect diagnose late_formats memory workers prefetch pipeline
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft key_value
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
 ingestion.suggest: __init__
-ingestion: batches growth bulk following watching standard_input in_memory
+ingestion: batches growth bulk cluster following watching standard_input in_memory
 log
 metrics: registry setting_members run_settings run_moments hardware kernel_categories kernel_names
 metrics: pipeline_schedule

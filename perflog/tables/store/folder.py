@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -43,6 +44,8 @@ _CAUSES = {
     **dict.fromkeys((errno.ENOTDIR, errno.EEXIST, errno.EISDIR), _NO_FOLDER),
     **dict.fromkeys((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP), _NO_LOCKS),
 }
+
+_FOOTERS_KEPT = 1 << 16
 
 Stamp = tuple[int, ...]
 """What changes with each commit of a batch: its runs file is moved out first and moved in last."""
@@ -100,6 +103,18 @@ def batch_name(logs: Iterable[str]) -> str:
     return ids[0] if len(ids) == 1 else _SEVERAL + sha256("\n".join(ids).encode()).hexdigest()[:16]
 
 
+# A process that stores many batches looks at the footers of all others each time. A file with a stamp never changes.
+@lru_cache(_FOOTERS_KEPT)
+def _logs_in(path: str, _: Stamp) -> Sequence[str]:
+    return tuple(json.loads(footer_texts(Path(path)).get(LOGS_KEY, "[]")))
+
+
+@lru_cache(_FOOTERS_KEPT)
+def _origins_in(path: str, _: Stamp) -> Mapping[str, Origin]:
+    origins = json.loads(footer_texts(Path(path)).get(ORIGINS_KEY, "{}"))
+    return {log: Origin(tuple(origin["paths"]), origin["size"]) for log, origin in origins.items()}
+
+
 class StoreFolder:
     """The files of a store. Whoever asks for several of them holds off commits meanwhile, or looks at the stamps."""
 
@@ -130,17 +145,15 @@ class StoreFolder:
         """
         if not batch.startswith(_SEVERAL):
             return [batch]
-        logs: list[str] = json.loads(footer_texts(self.file("runs", batch)).get(LOGS_KEY, "[]"))
-        return logs
+        return _logs_in(*self._stamped(batch))
 
-    def origins_of(self, batch: str) -> dict[str, Origin]:
+    def origins_of(self, batch: str) -> Mapping[str, Origin]:
         """Return where the logs of a batch came from, by their ids. Those that older versions stored are not in it.
 
         Raises:
             DamagedError: The runs file is damaged.
         """
-        origins = json.loads(footer_texts(self.file("runs", batch)).get(ORIGINS_KEY, "{}"))
-        return {log: Origin(tuple(origin["paths"]), origin["size"]) for log, origin in origins.items()}
+        return _origins_in(*self._stamped(batch))
 
     def origins(self) -> dict[str, Origin]:
         """Return where the logs of all batches came from, by their ids, as far as it is known."""
@@ -149,6 +162,12 @@ class StoreFolder:
             with suppress(DamagedError):  # whoever reads its rows is told
                 origins |= self.origins_of(batch)
         return origins
+
+    def _stamped(self, batch: str) -> tuple[str, Stamp]:
+        path, stamp = str(self.file("runs", batch)), self.stamp(batch)
+        if stamp is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return path, stamp
 
     def tables_of(self, batch: str) -> list[str]:
         """Return the tables in which a batch has rows, in the order in which their files are moved into place."""
