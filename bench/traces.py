@@ -1,7 +1,7 @@
 """How fast are traces and nsys exports read, and against whom? Whole processes, in turn, with their peak memory.
 
     make bench
-    python bench/traces.py [--size MB ...] [--sqlite MB] [--runs N] [--hta PYTHON]
+    python bench/traces.py [--size MB ...] [--sqlite MB] [--of-rank MB] [--runs N] [--hta PYTHON]
 
 Files are made by bench/make_trace.py. Before anything is timed all readers must tell the same number of kernels and the
 same sum of their times; who tells another is shown with what it tells. `--hta` is a Python with HolisticTraceAnalysis,
@@ -24,6 +24,7 @@ SUMS = (
     "rows = rows.filter(pc.equal(rows['kind'].cast('string'), 'kernel'));"
     "print(len(rows), pc.sum(rows['duration_ns']))"
 )
+COUNT = "import perflog, sys; print(perflog.load(sys.argv[1]).some_columns('events').num_rows)"
 
 
 def made(kind, size, *more):
@@ -111,11 +112,33 @@ def show(title, path, others, runs):
     shutil.rmtree(STORE, ignore_errors=True)
 
 
+def show_ranks(number, size):
+    """The files of a job of several ranks, ingested, and the overview of the store."""
+    path = made("chrome", size, "--compact")
+    folder = path.with_suffix(f".{number}-ranks")
+    printed = b'"rank": 0, "world_size": 8'
+    for rank in range(number):
+        file = folder / f"rank_{rank}.json"
+        if not file.exists():
+            folder.mkdir(exist_ok=True)
+            named = f'"rank": {rank}, "world_size": {number}'.encode()
+            file.write_bytes(path.read_bytes().replace(printed, named, 1))
+    took = {"ingest": measure(*perflog(folder)), "overview": measure([sys.executable, "-m", "perflog", str(STORE)])}
+    counted = measure([sys.executable, "-c", COUNT, str(STORE)]).output.split()[0]
+    print(f"\n{number} ranks, {number * path.stat().st_size / 1e6:.0f} MB, {int(counted):,} events, once")
+    print(f"{'':24s}{'s':>8s}{'CPU s':>8s}{'peak MiB':>10s}{'bytes/event':>13s}")
+    for name, of in took.items():
+        each = of.peak * 2**20 / int(counted)
+        print(f"{name:24s}{of.seconds:8.2f}{of.cpu:8.2f}{of.peak:10.0f}{each:13.0f}")
+    shutil.rmtree(STORE, ignore_errors=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=float, action="append", metavar="MB", help="of traces; default: 15, 300")
     parser.add_argument("--alone", type=float, action="append", metavar="MB", help="without rivals; default: 1000")
     parser.add_argument("--sqlite", type=float, default=490, metavar="MB", help="of the export; 0: none")
+    parser.add_argument("--of-rank", type=float, default=75, metavar="MB", help="of each of 16 ranks (default 75)")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="medians of N (default 3)")
     parser.add_argument("--hta", default=os.environ.get("PERFLOG_BENCH_HTA", sys.executable), metavar="PYTHON")
     args = parser.parse_args()
@@ -128,6 +151,7 @@ def main():
             show(kind, made(kind, size), others, args.runs)
     for size in args.alone or [1000]:
         show("chrome, compact", made("chrome", size, "--compact"), {}, 1)
+    show_ranks(16, args.of_rank)
 
 
 if __name__ == "__main__":

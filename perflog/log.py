@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from perflog.ingestion.in_memory import ReadTask, read_logs
 from perflog.parsing.input.log_names import LogName, expand, split_run
 from perflog.parsing.input.source import open_source
 from perflog.readers.rank_files import group_rank_files
-from perflog.tables.arrow import storable
+from perflog.tables.arrow import Where, one_of, rows_where, storable
 from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
@@ -55,7 +55,17 @@ class RunKey:
     index: int
 
 
-Fetch = Callable[[str, Sequence[str] | None, Sequence[str] | None], pa.Table]
+class Fetch(Protocol):
+    """Returns rows of a table; see `Log`."""
+
+    def __call__(
+        self,
+        name: str,
+        runs: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+        /,
+    ) -> pa.Table: ...
 
 
 class Log:
@@ -72,8 +82,8 @@ class Log:
         np.float64(0.262)
 
     Args:
-        fetch: `fetch(table, runs, columns)` returns rows of a table: of all runs, or of those with the given ids; all
-            its columns, or the given ones, of which `run` is one.
+        fetch: `fetch(table, runs, columns, where)` returns rows of a table: of all runs, or of those with the given
+            ids; all its columns, or the given ones, of which `run` is one; all rows, or those whose words pass tests.
         runs: The runs that the object holds; by default all that table `runs` has.
         whole: Whether these are all runs of their logs. Only whole logs can be saved.
         warnings: What went wrong while the logs were read, in words.
@@ -210,12 +220,25 @@ class Log:
             raise UsageError(f"there is no table `{name}`", help=did_you_mean(name, TABLES, _listed(list(TABLES))))
         return in_order(self._rows(name), [key.id for key in self.run_keys])
 
-    def _rows(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-        return self._fetch(name, None if self._whole else [key.id for key in self.run_keys], columns)
+    def _rows(self, name: str, columns: Sequence[str] | None = None, where: Where | None = None) -> pa.Table:
+        return self._fetch(name, None if self._whole else [key.id for key in self.run_keys], columns, where)
 
     def some_columns(self, name: str, *columns: str) -> pa.Table:
         """Return column `run` and these columns of a table, whose rows are in no order. Nothing else is read."""
         return self._rows(name, ["run", *columns])
+
+    def some_rows(self, name: str, where: Where, *columns: str) -> pa.Table:
+        """Return columns `run`, `line`, `part` and these of the rows whose words pass, in no order.
+
+        Of large tables of a store, such as the events of traces, the other rows and columns never are in memory.
+
+        Args:
+            name: One of the tables in `perflog.tables.schema.TABLES`.
+            where: Tests by column: each is asked once for each word in it, and for None.
+            columns: Names of columns.
+        """
+        wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
+        return self._rows(name, wanted, where)
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table as a pandas DataFrame.
@@ -356,7 +379,17 @@ def combined(logs: Sequence[Log]) -> Log:
         seen.update(key.id for key in fresh)
         parts.append(log if len(fresh) == len(log) else log.select(*fresh))
 
-    def fetch(name: str, runs: Sequence[str] | None, columns: Sequence[str] | None) -> pa.Table:
+    def fetch(
+        name: str,
+        runs: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+        /,
+    ) -> pa.Table:
+        if where is not None:
+            each = [part._rows(name, columns, where) for part in parts]
+            table = pa.concat_tables(each).unify_dictionaries()
+            return table if runs is None else rows_where(table, {"run": one_of(*runs)})
         tables = pa.concat_tables([part.arrow(name) for part in parts]).unify_dictionaries()
         table = tables if runs is None else in_order(tables, runs)
         return table if columns is None else table.select(columns)
@@ -517,12 +550,19 @@ def _stored(*stores: Store) -> Log:
     """Return all runs of some stores, one store after the other. Table `runs` is read now, the others when needed."""
     all_runs = [store.table("runs") for store in stores]
 
-    def fetch(name: str, runs: Sequence[str] | None, columns: Sequence[str] | None) -> pa.Table:
+    def fetch(
+        name: str,
+        runs: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+        /,
+    ) -> pa.Table:
         if name != "runs":
-            parts = [store.table(name, None, runs, columns) for store in stores]
+            parts = [store.table(name, None, runs, columns, where) for store in stores]
             return parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
         table = all_runs[0] if len(all_runs) == 1 else pa.concat_tables(all_runs).unify_dictionaries()
         table = table if runs is None else in_order(table, runs)
+        table = table if where is None else rows_where(table, where)
         return table if columns is None else table.select(columns)
 
     each = map(_run_keys, all_runs)

@@ -13,10 +13,13 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.errors import UsageError, did_you_mean
+from perflog.tables.arrow import index_array, numbers_of, valid_mask, word_counts
 from perflog.tables.columns import Rows, of_arrow, of_frame
-from perflog.tables.nulls import frame_of, nullable_frame
+from perflog.tables.nulls import frame_of, none_if_null, nullable_frame
+from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from perflog.log import Log
+    from perflog.tables.arrow import Where
 
 
 T = TypeVar("T")
@@ -115,8 +119,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
     def _table(self, name: str) -> pa.Table:
         """A table of a log."""
         if name not in self._arrow:
-            assert not isinstance(self._source, Mapping)
-            self._arrow[name] = self._source.arrow(name)
+            self._arrow[name] = self._log.arrow(name)
         return self._arrow[name]
 
     def _frame(self, name: str) -> pd.DataFrame:
@@ -136,6 +139,59 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         rows = self.rows_by_run(name).get(run)
         return self.rows(name).where(np.zeros(0, np.int64)) if rows is None else rows
 
+    def count(self, name: str) -> int:
+        """Number of rows of a table, of which only column `run` is read for it."""
+        return sum(self._counts(name).values())
+
+    def _counts(self, name: str) -> dict[str, int]:
+        """Number of rows of a table by run."""
+
+        def count() -> dict[str, int]:
+            of_frame = name in self._rows or isinstance(self._source, Mapping)
+            return self.rows(name).counts("run") if of_frame else word_counts(self._log.some_columns(name)["run"])
+
+        return cached(self, ("rows of runs", name), count)
+
+    def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
+        """Return `run`, `line`, `part` and these columns of the rows whose words pass, as `tables[name]` has them.
+
+        Of the events of traces, which are many, a metric takes only the kinds and columns that it needs.
+        """
+        wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
+        if isinstance(self._source, Mapping):
+            table, passed = self[name], np.ones(len(self[name]), np.bool_)
+            for column, test in where.items():
+                passes = {word: bool(test(none_if_null(word))) for word in table[column].unique()}
+                passed &= table[column].map(passes).to_numpy(bool)
+            return table[passed][wanted]
+        table = in_order(self._log.some_rows(name, where, *columns), [key.id for key in self._log.run_keys])
+        return _of_arrow_for_metrics(table)[wanted]
+
+    def chosen_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pd.DataFrame]]:
+        """Yield what `chosen` returns for each run and part, one after the other, so that few rows are a DataFrame."""
+        import pyarrow as pa
+
+        if isinstance(self._source, Mapping):
+            yield from self.chosen(name, where, *columns).groupby(["run", "part"])
+            return
+        table = self._log.some_rows(name, where, *columns).combine_chunks()
+        pa.default_memory_pool().release_unused()  # what was read and left out
+        if not len(table):
+            return
+        runs, part, line = (table[column].chunk(0) for column in ("run", "part", "line"))
+        words = runs.dictionary.to_pylist()
+        run, part = numbers_of(runs.indices), numbers_of(part)
+        order = np.lexsort((numbers_of(line), part, np.array([sorted(words).index(word) for word in words])[run]))
+        ends = np.flatnonzero(np.diff(run[order]) | np.diff(part[order])) + 1
+        for index in np.split(order, ends):
+            of_file = _of_arrow_for_metrics(table.take(index_array(index)))
+            yield (words[run[index[0]]], int(part[index[0]])), of_file
+
+    @property
+    def _log(self) -> Log:
+        assert not isinstance(self._source, Mapping)
+        return self._source
+
     def only(self, runs: Collection[str]) -> Tables:
         """Return the tables of some of the runs. They are not read again; those of all runs keep their results."""
         some = frozenset(runs)
@@ -151,13 +207,9 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         return self._frames[name]
 
     def _read(self, name: str) -> pd.DataFrame:
-        import pandas as pd
-
-        table = self._frame(name)
-        types = {c.name: c.type for c in TABLES[name]}
-        # Made in one step: each assignment of a column to a wide table costs as much as all of them here.
-        columns = {column: _for_metrics(table[column], types.get(column)) for column in table.columns}
-        return pd.DataFrame(columns, index=table.index, copy=False)
+        if isinstance(self._source, Mapping):
+            return _frame_for_metrics(self._frame(name), name)
+        return _of_arrow_for_metrics(self._table(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(TABLES)
@@ -179,9 +231,64 @@ class _TablesOfRuns(Tables):
             self._rows[name] = rows.where(rows.one_of("run", self._runs))
         return self._rows[name]
 
+    def _counts(self, name: str) -> dict[str, int]:
+        return {run: number for run, number in self._all._counts(name).items() if run in self._runs}
+
+    def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
+        return self._all.chosen(name, self._of_runs(where), *columns)
+
+    def chosen_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pd.DataFrame]]:
+        return self._all.chosen_by_file(name, self._of_runs(where), *columns)
+
+    def _of_runs(self, where: Where) -> Where:
+        passes = where.get("run", self._runs.__contains__)
+        return {**where, "run": lambda run: run in self._runs and passes(run)}
+
     def _read(self, name: str) -> pd.DataFrame:
         table = self._all[name]
         return table[table["run"].isin(self._runs)]
+
+
+def _frame_for_metrics(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """A DataFrame of a user in the types that metrics compute with."""
+    import pandas as pd
+
+    types = {c.name: c.type for c in TABLES[name]}
+    # Made in one step: each assignment of a column to a wide table costs as much as all of them here.
+    columns = {column: _for_metrics(table[column], types.get(column)) for column in table.columns}
+    return pd.DataFrame(columns, index=table.index, copy=False)
+
+
+def _of_arrow_for_metrics(table: pa.Table) -> pd.DataFrame:
+    """A table of a log in the types that metrics compute with. The rows of a word share one Python string."""
+    import pandas as pd
+
+    table = table.combine_chunks()
+    columns = {name: _column_for_metrics(table[name]) for name in table.column_names}
+    return pd.DataFrame(columns, index=pd.RangeIndex(table.num_rows), copy=False)
+
+
+def _column_for_metrics(column: pa.ChunkedArray) -> Any:
+    import pandas as pd
+    import pyarrow as pa
+
+    values = column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
+    if pa.types.is_dictionary(values.type):
+        codes = numbers_of(values.indices.fill_null(-1) if values.null_count else values.indices)
+        return _objects(np.array([*values.dictionary.to_pylist(), pd.NA], object)[codes])
+    if pa.types.is_string(values.type):
+        return _objects(np.array([pd.NA if text is None else text for text in values.to_pylist()], object))
+    known = valid_mask(values)
+    if pa.types.is_floating(values.type):
+        return np.where(known, numbers_of(values), np.nan)
+    return pd.arrays.IntegerArray(numbers_of(values).astype(np.int64), ~known)
+
+
+def _objects(values: npt.NDArray[np.object_]) -> pd.Series[Any]:
+    """Python objects as a column; without a type, pandas would make Arrow strings of them."""
+    import pandas as pd
+
+    return pd.Series(values, dtype=object, copy=False)
 
 
 def _for_metrics(values: pd.Series[Any], type: str | None) -> Any:
@@ -322,7 +429,7 @@ class Metric:
         import pandas as pd
 
         names = [c.name for c in self.columns]
-        if any(not len(tables.rows(name)) for name in self.needs):
+        if any(not tables.count(name) for name in self.needs):
             return pd.DataFrame(columns=names)
         table = self.compute(tables, options)
         assert list(table.columns) == names, (self.name, list(table.columns))

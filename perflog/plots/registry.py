@@ -106,7 +106,7 @@ class Plot:
         return self.select(get(self.metric).table(tables, options))
 
     def _missing(self, tables: Tables) -> str:
-        empty = [f"`{name}`" for name in self.needs if not len(tables[name])]
+        empty = [f"`{name}`" for name in self.needs if not tables.count(name)]
         return f"no rows in table {', '.join(empty)}" if empty else f"metric `{self.metric}` has no rows for it"
 
 

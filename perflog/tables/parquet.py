@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from perflog.tables.arrow import Where
+
 _LARGE = 1 << 20  # bytes of a file whose columns several threads read faster than one
+_BATCH = 1 << 17  # rows
 
 
 @cache
@@ -65,11 +68,15 @@ def _damage_of(path: Path) -> Iterator[None]:
 
 
 def read_table(
-    path: Path, name: str, runs: Sequence[str] | None = None, columns: Sequence[str] | None = None
+    path: Path,
+    name: str,
+    runs: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    where: Where | None = None,
 ) -> pa.Table:
     """Return the rows of these runs (None: all) and these columns (None: all; else `run` is one) from one file.
 
-    Row groups without these runs are skipped.
+    Row groups without these runs are skipped. `where`: of rows that do not pass, only a batch at a time is in memory.
 
     Raises:
         StoreError: A newer perflog has written the file.
@@ -87,6 +94,8 @@ def read_table(
         if version < 1:
             raise pa.ArrowInvalid("not written by perflog")
         stored = set(file.metadata.schema.names)
+        if where is not None:
+            return _where(file, version, name, runs, columns, where)
         wanted = [c for c in columns or arrow_schema(name).names if c in stored]
         threads = source.size() > _LARGE
         if runs is None:
@@ -96,6 +105,32 @@ def read_table(
         run_ids = pa.lib.StringBuilder()  # pa.array() imports pandas
         run_ids.append_values(list(runs))
         return table.filter(pc.is_in(table["run"], value_set=run_ids.finish()))
+
+
+def _where(
+    file: pq.ParquetFile,
+    version: int,
+    name: str,
+    runs: Sequence[str] | None,
+    columns: Sequence[str] | None,
+    where: Where,
+) -> pa.Table:
+    """Return the rows of these runs that pass, from a file that is read batch by batch."""
+    import pyarrow as pa
+
+    from perflog.tables.arrow import one_of, rows_where
+
+    columns = columns or arrow_schema(name).names
+    read = list(dict.fromkeys([*columns, *where, *(() if runs is None else ("run",))]))
+    tests = dict(where) if runs is None else {**where, "run": one_of(*runs)}
+    stored, parts = set(file.metadata.schema.names), []
+    groups = [i for i in range(file.num_row_groups) if runs is None or _may_hold(file.metadata.row_group(i), runs)]
+    for batch in file.iter_batches(_BATCH, groups, [column for column in read if column in stored]):
+        rows = _in_this_schema(version, name, pa.Table.from_batches([batch]), read)
+        parts.append(rows_where(rows, tests).select(columns))
+    if not parts:
+        return pa.Table.from_batches([], arrow_schema(name)).select(columns)  # empty_table() imports pandas
+    return pa.concat_tables(parts).unify_dictionaries()
 
 
 def footer_texts(path: Path) -> dict[str, str]:

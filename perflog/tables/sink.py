@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.tables.arrow import number_array, picked_words, text_array, without_chunks
+from perflog.tables.arrow import Where, number_array, picked_words, rows_where, text_array, without_chunks
 from perflog.tables.schema import arrow_schema
 
 RUN_ID = 12
@@ -49,7 +49,13 @@ class MemorySink:
         self.tables.clear()
         return self
 
-    def fetch(self, name: str, runs: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+    def fetch(
+        self,
+        name: str,
+        runs: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+    ) -> pa.Table:
         """Return the rows of a table, of all runs or only of those with these ids; all its columns or only these."""
         parts = self.tables.get(name, [])
         if len(parts) > 1:
@@ -58,6 +64,8 @@ class MemorySink:
         table = parts[0] if parts else pa.Table.from_batches([], arrow_schema(name))
         if runs is not None:
             table = table.filter(pc.is_in(table["run"], value_set=text_array(runs)))
+        if where is not None:
+            table = rows_where(table.select(dict.fromkeys([*(columns or table.column_names), *where])), where)
         return table if columns is None else table.select(columns)
 
 

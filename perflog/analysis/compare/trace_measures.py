@@ -21,7 +21,7 @@ SHARES = ("busy", "overlap")
 def devices_by_run(tables: Tables) -> dict[str, list[TraceDevice]]:
     """Return the devices of each run that has a trace."""
     by_run: dict[str, list[TraceDevice]] = {}
-    for device in trace_devices(tables) if len(tables.rows("events")) else ():
+    for device in trace_devices(tables) if tables.count("events") else ():
         if device.busy.length:
             by_run.setdefault(device.run, []).append(device)
     return by_run

@@ -9,7 +9,9 @@ from perflog.analysis.lint.wording import count
 from perflog.tables.columns import Mask, Rows
 from perflog.tables.schema import TABLES
 
-_OF_ROWS = [name for name in TABLES if name not in ("runs", "lines")]
+_OF_ROWS = [name for name in TABLES if name not in ("runs", "lines", "events")]
+"""Tables whose rows ranks may print at the same time, or a guess may fill. Events come from one profiler's file."""
+
 _SHOWN = 60  # characters of an unread line
 
 

@@ -193,7 +193,7 @@ class LintRule:
     check: RuleFunction = field(repr=False)
 
     def __call__(self, data: LintInput) -> list[Finding]:
-        if any(not len(data.tables.rows(name)) for name in self.needs):
+        if any(not data.tables.count(name) for name in self.needs):
             return []
         return [
             replace(f, code=self.code, severity=f.severity or self.severity, action=self.action)

@@ -12,10 +12,18 @@ from perflog.analysis.lint.wording import count, first_few, percent, seconds
 from perflog.metrics import device_time
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
-from perflog.metrics.traces.device_work import WORK_KINDS, TraceDevice, has_valid_times, integers, trace_devices
+from perflog.metrics.traces.device_work import (
+    IS_WORK,
+    WORK_KINDS,
+    TraceDevice,
+    has_valid_times,
+    integers,
+    trace_devices,
+)
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.jobs import jobs
 from perflog.statistics.samples import median
+from perflog.tables.arrow import Where, one_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -117,16 +125,13 @@ def kernels_differ(data: LintInput) -> Iterator[Finding]:
 )
 def trace_cut(data: LintInput) -> Iterator[Finding]:
     """Ten launches or more at the end that no kernel follows, kernels at the start that no call launched: above 1 %."""
-    events = data.tables["events"]
-    columns = ["run", "part", "rank", "line", "kind", "name", "start_ns", "correlation"]
-    joined = events[columns][events["correlation"].notna().to_numpy(bool) & has_valid_times(events)]
-    names = _of(joined, "runtime")["name"].dropna().unique()
-    launch_names = {name for name in names if category(name, api=True) == "launch"}
-    keys = ["run", "part"]
-    kernels = dict(iter(_of(joined, *WORK_KINDS).groupby(keys)))
-    for place, calls in _of(joined, "runtime").groupby(keys):
+    where: Where = {"kind": one_of(*WORK_KINDS, "runtime")}
+    columns = ("rank", "kind", "name", "start_ns", "duration_ns", "correlation")
+    for place, events in data.tables.chosen_by_file("events", where, *columns):
+        joined = events[events["correlation"].notna().to_numpy(bool) & has_valid_times(events)]
+        calls, work = _of(joined, "runtime"), _of(joined, *WORK_KINDS).sort_values("start_ns")
+        launch_names = {name for name in calls["name"].dropna().unique() if category(name, api=True) == "launch"}
         launches = calls[calls["name"].isin(launch_names).to_numpy(bool)].sort_values("start_ns")
-        work = kernels[place].sort_values("start_ns") if place in kernels else joined[:0]
         if not len(work) or not len(launches):
             continue
         last = _lost_at_start(launches["correlation"].isin(work["correlation"]).to_numpy(bool)[::-1])
@@ -167,11 +172,10 @@ def _lost_at_start(known: npt.NDArray[np.bool_]) -> int:
 )
 def no_device_work(data: LintInput) -> Iterator[Finding]:
     """Runs with timed events, none of which is device work."""
-    events = data.tables["events"]
-    runs_with_work = set(_of(events, *WORK_KINDS)["run"])
+    runs_with_work = {run for (run, _), _ in data.tables.chosen_by_file("events", IS_WORK)}
+    without_work: Where = {"run": lambda run: run not in runs_with_work}
+    events = data.tables.chosen("events", without_work, "kind", "category", "start_ns", "duration_ns")
     for run, rows in events[has_valid_times(events)].groupby("run"):
-        if run in runs_with_work:
-            continue
         unknown = rows[rows["kind"].isna().to_numpy(bool)]
         message = f"none of {count(len(rows), 'event')} is known as work of a device"
         if len(unknown):
@@ -192,9 +196,14 @@ def no_device_work(data: LintInput) -> Iterator[Finding]:
 )
 def events_without_end(data: LintInput) -> Iterator[Finding]:
     """Kernels, copies and memsets without start or duration, or with a negative one."""
-    events = data.tables["events"]
-    lost = _of(events[~has_valid_times(events)], *WORK_KINDS)
-    for run, rows in lost.groupby("run"):
+    import pandas as pd
+
+    lost: dict[str, list[pd.DataFrame]] = {}
+    for (run, _), work in data.tables.chosen_by_file("events", IS_WORK, "name", "start_ns", "duration_ns"):
+        if not (valid := has_valid_times(work)).all():
+            lost.setdefault(run, []).append(work[~valid])
+    for run, parts in lost.items():
+        rows = pd.concat(parts)
         message = f"{count(len(rows), 'event')} without duration: {first_few(dict.fromkeys(rows['name']), 3)}"
         yield Finding(run, message, {run: rows["line"]}, {"events": len(rows)})
 
@@ -210,8 +219,9 @@ def events_without_end(data: LintInput) -> Iterator[Finding]:
 )
 def ranges_on_device(data: LintInput) -> Iterator[Finding]:
     """Copies of ranges on tracks of devices, waits for events or streams."""
-    events = data.tables["events"]
-    not_work = _of(events[has_valid_times(events)], "device_range", "sync")
+    where: Where = {"kind": one_of("device_range", "sync")}
+    not_work = data.tables.chosen("events", where, "kind", "start_ns", "duration_ns")
+    not_work = not_work[has_valid_times(not_work)]
     busy: dict[str, int] = {}
     for device in trace_devices(data.tables):
         busy[device.run] = busy.get(device.run, 0) + device.busy.length
@@ -285,8 +295,8 @@ def step_outside(data: LintInput) -> Iterator[Finding]:
 )
 def profiler_overhead(data: LintInput) -> Iterator[Finding]:
     """Events of the profiler itself that cover more than 1 % of the time between a device's first and last event."""
-    events = data.tables["events"]
-    overhead = _of(events[has_valid_times(events)], "overhead")
+    overhead = data.tables.chosen("events", {"kind": one_of("overhead")}, "start_ns", "duration_ns")
+    overhead = overhead[has_valid_times(overhead)]
     device_of = {(device.run, device.part): device for device in trace_devices(data.tables) if device.span}
     for place, rows in overhead.groupby(["run", "part"]):
         if place not in device_of:

@@ -42,14 +42,14 @@ def next_commands(
         commands.append("perflog compare " + join([os.path.join(names[0], folder) for folder in folders]))
     elif len(groups) > 1 and len(varied) == 1 and varied != ["format"]:
         commands.append(f"perflog compare {shown} --by {varied[0]}")
-    elif len(groups) > 3 and len(varied) > 1 and len(tables["steps"]):
+    elif len(groups) > 3 and len(varied) > 1 and tables.count("steps"):
         commands.append(f"perflog analyze {shown} factors")
     elif len(groups) > 1 and all(group.mark.startswith("#") for group in groups):
         commands.append("perflog compare " + join([f"{names[0]}:{group.mark[1:]}" for group in groups[:2]]))
     metric = metric_of_folder
     if len(log) == 1:
         tables_and_metrics = (("counters", "stuck_ranks"), *_METRICS) if jobs_of_dumps(tables) else _METRICS
-        metric = next((metric for table, metric in tables_and_metrics if len(tables[table])), None)
+        metric = next((metric for table, metric in tables_and_metrics if tables.count(table)), None)
         if metric is None and (curves.table(tables, Options())["of"] == "curve").any():
             metric = "curves"
     if metric:

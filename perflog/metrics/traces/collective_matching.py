@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.metrics.registry import cached
-from perflog.metrics.traces.device_work import COMMUNICATION
+from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.jobs import Job, jobs
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class MatchedCollectives:
     clock_ok: bool | None
 
 
-def matched_collectives(tables: Mapping[str, pd.DataFrame]) -> list[MatchedCollectives]:
+def matched_collectives(tables: Tables) -> list[MatchedCollectives]:
     """Return the collectives of each job that has any."""
     return cached(
         tables, "collectives of traces", lambda: [matched for job in jobs(tables) if (matched := _match(job))]
@@ -110,7 +109,7 @@ def _calls(job: Job) -> pd.DataFrame | None:
 
     parts = []
     for place, device in enumerate(job.members):
-        rows = device.rows[(device.rows["state"] == COMMUNICATION).to_numpy()]
+        rows = device.communication
         if not len(rows):
             continue
         names = rows["collective"].where(rows["collective"].notna(), rows["name"])

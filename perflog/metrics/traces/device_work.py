@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.metrics.kernel_categories import category
-from perflog.metrics.registry import MetricColumn, cached
+from perflog.metrics.registry import MetricColumn, Tables, cached
 from perflog.metrics.traces.intervals import Intervals, union
 from perflog.readers.processes import process_label
+from perflog.tables.arrow import Where, one_of
 from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
@@ -35,15 +36,16 @@ STATES = (COMPUTE, COMMUNICATION, MEMORY)
 WORK_KINDS = ("kernel", "graph", "memcpy", "memset")
 """Kinds of events that are device work."""
 
+IS_WORK: Where = {"kind": one_of(*WORK_KINDS)}
+"""Chooses the events that are device work."""
+
 STEP_NAME = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNORECASE)
 """Name of a range that is a numbered step."""
 
 _STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
 _WHO = ["run", "part", "rank", "device", "device_name"]
-_WHAT = [
-    "line", "step", "kind", "name", "process", "stream", "start_ns", "duration_ns", "correlation", "collective",
-    "group", "seq", "bytes", "ranks", "src_rank", "dst_rank",
-]  # fmt: skip
+_WHAT = ["line", "step", "kind", "name", "process", "stream", "start_ns", "duration_ns", "correlation"]
+_MESSAGE = ["collective", "group", "seq", "bytes", "ranks", "src_rank", "dst_rank"]
 
 DEVICE_COLUMNS = (
     MetricColumn("rank", meaning="rank of the trace"),
@@ -74,10 +76,11 @@ NO_STEPS = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
 class TraceDevice:
     """The work of one device in one file of a run, in order of time. `part`: number of the file; each rank has its own.
 
-    `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, process,
-    stream, start_ns, end_ns, correlation, collective, group, seq, bytes, ranks, src_rank, dst_rank, `does` (category,
-    derived from the name) and `state`. Rank, device and its name are None if the trace does not name them. `steps` are
-    those of the process that launched the work.
+    `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
+    start_ns, end_ns, correlation, `does` (category, derived from the name) and `state`. `communication`: those that
+    communicate, with what the trace says of the message: collective, group, seq, bytes, ranks, src_rank, dst_rank.
+    Rank, device and its name are None if the trace does not name them. `steps` are those of the process that launched
+    the work.
     """
 
     run: str
@@ -87,6 +90,7 @@ class TraceDevice:
     device: int | None
     device_name: str | None
     rows: pd.DataFrame
+    communication: pd.DataFrame
     steps: StepWindows
 
     @cached_property
@@ -123,25 +127,25 @@ class TraceDevice:
         return {COMPUTE: compute, COMMUNICATION: moving - compute, MEMORY: memory - (compute | moving)}
 
 
-def trace_devices(tables: Mapping[str, pd.DataFrame]) -> list[TraceDevice]:
+def trace_devices(tables: Tables) -> list[TraceDevice]:
     """Return the devices of all runs with device work in table `events`."""
     return cached(tables, "devices of traces", lambda: list(_devices(tables)))
 
 
-def _devices(tables: Mapping[str, pd.DataFrame]) -> Iterator[TraceDevice]:
-    events = tables["events"]
+def _devices(tables: Tables) -> Iterator[TraceDevice]:
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     windows = step_windows(tables)
-    for (run, part, rank, device, name), rows in device_work(events).groupby(
-        _WHO, dropna=False, sort=True, observed=True
-    ):
-        rank, device = map(int_or_none, (rank, device))
-        label, name = (text if isinstance(text, str) else None for text in (labels[run], name))
-        steps = _steps_of(rows, windows.get((run, part), {}), events)
-        yield TraceDevice(run, label, int(part), rank, device, name, rows, steps)
+    for (run, part), events in tables.chosen_by_file("events", IS_WORK, *_WHO, "context", *_WHAT, *_MESSAGE):
+        for (rank, device, name), rows in device_work(events).groupby(_WHO[2:], dropna=False, sort=True, observed=True):
+            rank, device = map(int_or_none, (rank, device))
+            label, name = (text if isinstance(text, str) else None for text in (labels[run], name))
+            steps = _steps_of(rows, windows.get((run, part), {}), tables)
+            rows = rows.drop(columns=["process", *_WHO]).reset_index(drop=True)
+            moving = rows[(rows["state"] == COMMUNICATION).to_numpy()]
+            yield TraceDevice(run, label, part, rank, device, name, rows.drop(columns=_MESSAGE), moving, steps)
 
 
-def _steps_of(work: pd.DataFrame, windows: Mapping[str | None, StepWindows], events: pd.DataFrame) -> StepWindows:
+def _steps_of(work: pd.DataFrame, windows: Mapping[str | None, StepWindows], tables: Tables) -> StepWindows:
     """Return the steps of the process that launched most of the work of a device, among those of its file.
 
     The events of a device name that process (databases), or share its label (merged traces), or name the device (Chrome
@@ -155,15 +159,16 @@ def _steps_of(work: pd.DataFrame, windows: Mapping[str | None, StepWindows], eve
         labels = {process_label(owner) for owner in owners if owner} - {""}
         owners = [process for process in windows if process and process_label(process) in labels]
         if not labels:
-            owners = _launching_processes(work, events)
+            owners = _launching_processes(work, tables)
     return next((windows[owner] for owner in owners if owner in windows), NO_STEPS)
 
 
-def _launching_processes(work: pd.DataFrame, events: pd.DataFrame) -> list[str | None]:
+def _launching_processes(work: pd.DataFrame, tables: Tables) -> list[str | None]:
     """Return the processes whose calls launched the work of a device; that of most calls comes first."""
     run, part = work[["run", "part"]].iloc[0]
-    of_file = (events["run"] == run) & (events["part"] == part) & (events["kind"] == "runtime")
-    calls = events[["correlation", "process"]][of_file.to_numpy(bool)]
+    where: Where = {"kind": one_of("runtime")}
+    of_all = cached(tables, "calls by process", lambda: tables.chosen("events", where, "correlation", "process"))
+    calls = of_all[((of_all["run"] == run) & (of_all["part"] == part)).to_numpy(bool)]
     launches = calls[calls["correlation"].isin(work["correlation"].dropna()).to_numpy(bool)]
     launches = launches.astype({"process": object}).drop_duplicates()
     unambiguous = launches[~launches["correlation"].duplicated(keep=False)]
@@ -171,12 +176,16 @@ def _launching_processes(work: pd.DataFrame, events: pd.DataFrame) -> list[str |
 
 
 def device_work(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that are device work, as `TraceDevice.rows`, in order of start; rank and device are floats."""
+    """Return the work of devices in order of start, with columns as in `TraceDevice`; rank and device are floats.
+
+    Args:
+        events: Rows of table `events` of `WORK_KINDS`.
+    """
     import pandas as pd
 
-    positions = np.flatnonzero(events["kind"].isin(WORK_KINDS).to_numpy() & has_valid_times(events))
+    positions = np.flatnonzero(has_valid_times(events))
     starts = integers(events["start_ns"].iloc[positions])
-    rows = events[[*_WHO, "context", *_WHAT]].iloc[positions[np.argsort(starts, kind="stable")]]
+    rows = events[[*_WHO, "context", *_WHAT, *_MESSAGE]].iloc[positions[np.argsort(starts, kind="stable")]]
     rows = rows.assign(device_name=_device_names(rows)).drop(columns="context")
     pairs = rows[["kind", "name"]].drop_duplicates().to_numpy()
     categories = {(kind, name): _work_category(kind, name) for kind, name in pairs}
@@ -212,18 +221,19 @@ def has_valid_times(events: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return flags
 
 
-def step_windows(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, int], dict[str | None, StepWindows]]:
+def step_windows(tables: Tables) -> dict[tuple[str, int], dict[str | None, StepWindows]]:
     """Return the annotated steps of each run and file by process: host ranges with names like `ProfilerStep#7`.
 
     If ranges of several such names nest, the steps are those with the longest total time.
     """
-    return cached(tables, "windows of traces", lambda: _windows(tables["events"]))
+    return cached(tables, "windows of traces", lambda: _windows(tables))
 
 
-def _windows(events: pd.DataFrame) -> dict[tuple[str, int], dict[str | None, StepWindows]]:
-    rows = events[(events["kind"] == "range").to_numpy(bool) & has_valid_times(events)]
+def _windows(tables: Tables) -> dict[tuple[str, int], dict[str | None, StepWindows]]:
+    where: Where = {"kind": one_of("range"), "name": lambda name: name and STEP_NAME.fullmatch(name)}
+    events = tables.chosen("events", where, "name", "process", "start_ns", "duration_ns")
+    rows = events[has_valid_times(events)]
     named = {name: STEP_NAME.fullmatch(name) for name in rows["name"].unique() if isinstance(name, str)}
-    rows = rows[rows["name"].map(lambda name: named.get(name) is not None).to_numpy(bool)]
     matches = [match for name in rows["name"] if (match := named[name])]
     rows = rows.assign(prefix=[match[1] for match in matches], number=[int(match[2]) for match in matches])
     windows: dict[tuple[str, int], dict[str | None, StepWindows]] = {}

@@ -6,13 +6,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from perflog.metrics.registry import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.traces.device_work import TraceDevice, trace_devices
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +41,7 @@ class Job:
         return f"rank {member.rank}" + (f", {_device_label(member)}" if ranks.count(member.rank) > 1 else "")
 
 
-def jobs(tables: Mapping[str, pd.DataFrame]) -> list[Job]:
+def jobs(tables: Tables) -> list[Job]:
     """Return the jobs of at least two devices: the devices of a run, or of a folder with one run per rank.
 
     If a folder holds a rank twice, files whose names differ only in the rank are a job: `a_rank0`, `a_rank1`.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.metrics.registry import Tables
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_work import (
     COMMUNICATION,
@@ -23,6 +24,7 @@ from perflog.metrics.traces.device_work import (
     trace_devices,
 )
 from perflog.metrics.traces.intervals import Intervals, union
+from perflog.tables.arrow import Where, one_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +45,7 @@ class DeviceLosses:
     doubts: Mapping[str, tuple[str, ...]]
 
 
-def device_losses(tables: Mapping[str, pd.DataFrame]) -> list[DeviceLosses]:
+def device_losses(tables: Tables) -> list[DeviceLosses]:
     """Return the time losses of each device with work, in the order of `trace_devices`.
 
     Times: compute, transfer, waiting for the last, communication (of which neither is known), copies, data, host-bound
@@ -54,7 +56,7 @@ def device_losses(tables: Mapping[str, pd.DataFrame]) -> list[DeviceLosses]:
         for matched in matched_collectives(tables)
         for place, member in enumerate(matched.job.members)
     }
-    host = _host_events(tables["events"])
+    host = _host_events(tables)
     return [
         _losses(
             device,
@@ -115,15 +117,17 @@ def _why_not_divided(matched: MatchedCollectives) -> tuple[str, ...]:
 # --- idle time ----------------------------------------------------------------------------------------------------
 
 
-def _host_events(events: pd.DataFrame) -> dict[tuple[str, int], pd.DataFrame]:
+def _host_events(tables: Tables) -> dict[tuple[str, int], pd.DataFrame]:
     """Calls of the runtime, and ranges that load data, by run and file."""
-    names = events["name"]
-    loads = names.isin([name for name in names.dropna().unique() if _DATA.search(name)])
-    calls = (events["kind"] == "runtime") & events["correlation"].notna()
-    data = events["kind"].isin(["range", "cpu"]) & loads
-    rows = events[((calls | data) & has_valid_times(events)).to_numpy(bool)]
-    columns = ["run", "part", "kind", "start_ns", "duration_ns", "correlation"]
-    return dict(iter(rows[columns].groupby(["run", "part"], sort=False)))
+    import pandas as pd
+
+    columns = ["kind", "start_ns", "duration_ns", "correlation"]
+    is_load: Where = {"kind": one_of("range", "cpu"), "name": lambda name: name and _DATA.search(name)}
+    found = {place: rows[has_valid_times(rows)] for place, rows in tables.chosen_by_file("events", is_load, *columns)}
+    for place, calls in tables.chosen_by_file("events", {"kind": one_of("runtime")}, *columns):
+        joined = calls[(calls["correlation"].notna() & has_valid_times(calls)).to_numpy(bool)]
+        found[place] = pd.concat([joined, found[place]]) if place in found else joined
+    return found
 
 
 def _idle(device: TraceDevice, host: pd.DataFrame | None) -> tuple[Intervals, Intervals, Intervals]:

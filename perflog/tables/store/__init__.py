@@ -30,6 +30,8 @@ from perflog.tables.store.writer import BatchWriter, LogIds
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from perflog.tables.arrow import Where
+
 _MANY_FILES = 64  # of a table
 _READERS = 2  # threads that read many files; more wait for the interpreter
 _FILES_AT_A_TIME = 16  # that a thread reads
@@ -72,6 +74,7 @@ class Store:
         logs: Sequence[str] | None = None,
         runs: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
+        where: Where | None = None,
     ) -> pa.Table:
         """Return the rows of a table, as they are in the store at one moment.
 
@@ -80,6 +83,7 @@ class Store:
             logs: Ids of the logs to read; by default all.
             runs: Ids of the runs to read; by default all.
             columns: Names of the columns to read, with `run` among them; by default all.
+            where: Tests of words by column; rows that do not pass are left out.
 
         Raises:
             UsageError: There is no such table.
@@ -91,10 +95,10 @@ class Store:
         with store_errors(self.path):
             with without_commits(self._folder):
                 stamps = self._stamps(logs)
-            parts = self._read(name, stamps, runs, columns)
+            parts = self._read(name, stamps, runs, columns, where)
             if parts is None:  # another process has replaced a batch meanwhile
                 with without_commits(self._folder):
-                    parts = self._read(name, self._stamps(logs), runs, columns)
+                    parts = self._read(name, self._stamps(logs), runs, columns, where)
         if not parts:
             empty = pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
             return empty if columns is None else empty.select(columns)
@@ -150,10 +154,11 @@ class Store:
         stamps: Mapping[str, Stamp | None],
         runs: Sequence[str] | None,
         columns: Sequence[str] | None,
+        where: Where | None,
     ) -> list[pa.Table] | None:
         """Return a table of some batches, in parts; None if another process has replaced one of them meanwhile."""
         batches = list(stamps)
-        read = partial(self._read_batch, name, runs=runs, columns=columns)
+        read = partial(self._read_batch, name, runs=runs, columns=columns, where=where)
         if len(batches) < _MANY_FILES:
             parts = list(map(read, batches))
         else:  # Arrow reads files without holding the interpreter
@@ -166,9 +171,14 @@ class Store:
         return [part for part in parts if part is not None] if unchanged else None
 
     def _read_batch(
-        self, name: str, batch: str, runs: Sequence[str] | None, columns: Sequence[str] | None
+        self,
+        name: str,
+        batch: str,
+        runs: Sequence[str] | None,
+        columns: Sequence[str] | None,
+        where: Where | None,
     ) -> pa.Table | None:
         try:
-            return read_table(self._folder.file(name, batch), name, runs, columns)
+            return read_table(self._folder.file(name, batch), name, runs, columns, where)
         except FileNotFoundError:  # the batch has no rows in this table, or is being replaced
             return None

@@ -1,0 +1,81 @@
+"""Some rows and columns of a table: of a log in memory, of a store, of DataFrames, the same as of the whole table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.paths import ROOT
+
+import perflog
+from perflog.metrics import Tables
+from perflog.tables.arrow import one_of, word_counts
+from perflog.tables.schema import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TRACES = [ROOT / "tests" / "traces" / name for name in ("2021.json", "2024_base_rank1.json", "2026_quotes.json")]
+COLUMNS = ("rank", "kind", "name", "start_ns", "duration_ns", "correlation", "group")
+WHERE = {
+    "work": {"kind": one_of("kernel", "memcpy")},
+    "without a kind": {"kind": lambda word: word is None},
+    "two tests": {"kind": one_of("runtime", "cpu"), "name": lambda name: name and "cuda" in name},
+    "none": {"kind": one_of("no such kind")},
+    "all": {},
+}
+
+
+@pytest.fixture(params=["memory", "store", "frames", "some runs", "combined"])
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
+    log = perflog.read(*TRACES)
+    if request.param == "store":
+        log.save(tmp_path / "store")
+        return Tables(perflog.load(tmp_path / "store"))
+    if request.param == "frames":
+        return Tables({name: log.table(name) for name in TABLES})
+    if request.param == "some runs":
+        return Tables(log).only([key.id for key in log.run_keys[:-1]])
+    if request.param == "combined":
+        return Tables(perflog.log.combined([log.select(key) for key in log.run_keys]))
+    return Tables(log)
+
+
+def expected(tables: Tables, where: str) -> pd.DataFrame:
+    rows = tables["events"]
+    for column, test in WHERE[where].items():
+        rows = rows[[bool(test(word if isinstance(word, str) else None)) for word in rows[column]]]
+    return rows[["run", "line", "part", *COLUMNS]].reset_index(drop=True)
+
+
+def plain(rows: pd.DataFrame) -> list[tuple[object, ...]]:
+    return list(rows.astype(object).where(rows.notna(), None).itertuples(index=False, name=None))
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_chosen_rows_are_those_of_the_whole_table(tables: Tables, where: str) -> None:
+    wanted = expected(tables, where)
+    assert plain(tables.chosen("events", WHERE[where], *COLUMNS)) == plain(wanted)
+    assert list(tables.chosen("events", WHERE[where], *COLUMNS)) == list(wanted)
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_rows_file_by_file_are_the_same(tables: Tables, where: str) -> None:
+    wanted = {place: plain(rows) for place, rows in expected(tables, where).groupby(["run", "part"])}
+    found = {place: plain(rows) for place, rows in tables.chosen_by_file("events", WHERE[where], *COLUMNS)}
+    assert found == wanted
+    assert list(found) == list(wanted)
+
+
+def test_the_count_of_rows_is_that_of_the_table(tables: Tables) -> None:
+    counts = {name: tables.count(name) for name in TABLES}
+    assert counts == {name: len(tables[name]) for name in TABLES}
+    assert counts["events"]
+
+
+def test_words_are_counted_over_all_chunks() -> None:
+    import pyarrow as pa
+
+    words = [pa.array(texts).dictionary_encode() for texts in (["a", None, "b"], ["b", "c", "b"])]
+    assert word_counts(pa.chunked_array(words)) == {"a": 1, "b": 3, "c": 1}
