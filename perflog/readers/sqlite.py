@@ -1,9 +1,15 @@
-"""SQLite files, read column by column: which tables and columns a file has, and long queries as Arrow batches."""
+"""SQLite files, read column by column: which tables and columns a file has, and long queries as Arrow batches.
+
+Any cell of SQLite may hold a value of any type. A column of a query has one type here, and a row in which a cell has
+another one is odd: readers count it as unread, and its neighbours stay what they are.
+"""
 
 from __future__ import annotations
 
 import queue
+import shutil
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -25,6 +31,25 @@ from perflog.tables.sink import Sink
 
 _BATCH_ROWS = 1 << 16
 _BATCHES_AHEAD = 4  # batches read before they are needed
+_WAL = 2  # bytes 18 and 19 of a file whose last changes may stand in a log beside it
+
+_REALS = ("value", "payload_real")
+"""Columns of long queries that are reals, by name. Others are integers, if the caller does not name them as texts."""
+
+_ARROW_TYPES = {"integer": (pa.int64(),), "real": (pa.int64(), pa.float64()), "text": (pa.int64(), pa.string())}
+_TESTED = {  # whether a cell is odd, and its value
+    "integer": ("typeof({0}) NOT IN ('integer', 'null')", "CASE typeof({0}) WHEN 'integer' THEN {0} END"),
+    "real": ("typeof({0}) IN ('text', 'blob')", "CASE WHEN typeof({0}) IN ('integer', 'real') THEN {0} END"),
+    "text": ("typeof({0}) = 'blob'", "CASE typeof({0}) WHEN 'blob' THEN '' ELSE CAST(ifnull({0}, '') AS TEXT) END"),
+}
+_ODD = "odd_cells"
+"""Column with the number of cells of another type in a row; only batches of queries with such cells have it."""
+_OTHER_TYPE = "Type mismatch"  # in the driver's error
+_COPY = "copy.sqlite"
+_LAST_CHANGES = {
+    "-wal": "what stands in its -wal file was read too",
+    "-journal": "its last transaction was undone, as its -journal file says",
+}
 
 Opened = TypeVar("Opened")
 
@@ -52,17 +77,25 @@ def open_with_writer(
 
 
 class Database:
-    """A SQLite file, opened for reading. `tables` maps each table or view to its columns; `name` is for errors."""
+    """A SQLite file, opened for reading. `tables` maps each table to its columns; `name` is for errors.
 
-    def __init__(self, path: str, name: str) -> None:
-        self.name = name
-        self.uri = Path(path).absolute().as_uri() + "?mode=ro"
+    Views and virtual tables are left out: to read them is to run what the file says, for as long as it likes. Nothing
+    is written beside the file. Where its last changes stand in a file beside it, a copy of both is read.
+    """
+
+    def __init__(self, path: str, source: Source) -> None:
+        self.name = source.name
+        self._copy = _copy_with_changes(Path(path).absolute(), source)
+        file = Path(self._copy.name, _COPY) if self._copy else Path(path).absolute()
+        self.uri = file.as_uri() + ("" if self._copy else "?immutable=1" if _is_wal(file) else "?mode=ro")
         self._connection = sqlite3.connect(self.uri, uri=True)
-        rows = self.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        rows = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'")
         self.tables = {table: self._columns(table) for (table,) in rows}
 
     def close(self) -> None:
         self._connection.close()
+        if self._copy:
+            self._copy.cleanup()
 
     def _columns(self, table: str) -> tuple[str, ...]:
         return tuple(row[1] for row in self.rows(f"PRAGMA table_info({quote_name(table)})"))
@@ -90,14 +123,17 @@ class Database:
         count, *values = self.rows(f"SELECT {', '.join(counts)} FROM {quote_name(table)}")[0]
         return dict.fromkeys(certain, count) | dict(zip(counted, values, strict=True))
 
-    def batches(self, queries: Sequence[tuple[Any, str]]) -> Iterator[tuple[Any, pa.RecordBatch]]:
+    def batches(
+        self, queries: Sequence[tuple[Any, str]], texts: Container[str] = ()
+    ) -> Iterator[tuple[Any, pa.RecordBatch]]:
         """Give the rows of long queries in batches, each batch with the key of its query.
 
-        A thread reads some batches ahead.
+        A thread reads some batches ahead. `texts`: names of the columns that are texts. `odd_rows` tells which rows of
+        a batch have a cell of another type.
         """
         ready: queue.Queue[Any] = queue.Queue(_BATCHES_AHEAD)
         stop = threading.Event()
-        thread = threading.Thread(target=self._read_ahead, args=(queries, ready, stop), daemon=True)
+        thread = threading.Thread(target=self._read_ahead, args=(queries, texts, ready, stop), daemon=True)
         thread.start()
         try:
             while (item := ready.get()) is not None:
@@ -111,7 +147,13 @@ class Database:
                     ready.get()
                 thread.join(0.01)
 
-    def _read_ahead(self, queries: Sequence[tuple[Any, str]], ready: queue.Queue[Any], stop: threading.Event) -> None:
+    def _read_ahead(
+        self,
+        queries: Sequence[tuple[Any, str]],
+        texts: Container[str],
+        ready: queue.Queue[Any],
+        stop: threading.Event,
+    ) -> None:
         try:
             from adbc_driver_sqlite import dbapi
 
@@ -122,8 +164,7 @@ class Database:
             ):
                 cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
                 for key, query in queries:
-                    cursor.execute(query)
-                    for batch in cursor.fetch_record_batch():
+                    for batch in self._typed_batches(cursor, query, texts):
                         if stop.is_set():
                             return
                         if batch.num_rows:
@@ -133,6 +174,32 @@ class Database:
         finally:
             ready.put(None)
 
+    @staticmethod
+    def _typed_batches(cursor: Any, query: str, texts: Container[str]) -> Iterator[pa.RecordBatch]:
+        """Give the batches of a query, whose columns have the types that readers expect.
+
+        The driver makes reals or texts of a column in which one cell has another type, or fails if it comes late. Then
+        the rest of the query is read again, with a test of each cell, which takes twice as long.
+        """
+        cursor.execute(query)
+        reader, read = cursor.fetch_record_batch(), 0
+        types = {n: "text" if n in texts else "real" if n in _REALS else "integer" for n in reader.schema.names}
+        if all(field.type in _ARROW_TYPES[types[field.name]] for field in reader.schema):
+            try:
+                for batch in reader:
+                    yield batch
+                    read += batch.num_rows
+            except OSError as error:
+                if _OTHER_TYPE not in str(error):
+                    raise
+            else:
+                return
+        tests = {name: [text.format(quote_name(name)) for text in _TESTED[of]] for name, of in types.items()}
+        cells = (f"{value} AS {quote_name(name)}" for name, (_, value) in tests.items())
+        odd = " + ".join(f"({test})" for test, _ in tests.values())
+        cursor.execute(f"SELECT {', '.join(cells)}, {odd} AS {_ODD} FROM ({query}) LIMIT -1 OFFSET {read}")
+        yield from cursor.fetch_record_batch()
+
 
 def quote_name(name: str) -> str:
     """Return the name of a table or column as SQL."""
@@ -141,6 +208,53 @@ def quote_name(name: str) -> str:
 
 def _damaged(name: str, err: BaseException) -> InputError:
     return InputError(f"the database is damaged: {err}", name, "export it again: the export may have been interrupted")
+
+
+def odd_rows(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Flag the rows of a batch with a cell of another type than the column has."""
+    if _ODD not in batch.schema.names:
+        return np.zeros(batch.num_rows, np.bool_)
+    return integers(batch.column(_ODD), batch.num_rows) > 0
+
+
+def values_of_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.bool_]) -> list[int]:
+    """Return how many cells of these rows of a batch with odd rows hold a value."""
+    cells = integers(batch.column(_ODD), batch.num_rows).copy()
+    for name, column in columns_of(batch).items():
+        cells += valid_mask(column) if name != _ODD else 0
+    return [int(number) for number in cells[rows]]
+
+
+def _is_wal(file: Path) -> bool:
+    """Return whether SQLite would make files beside a database even to read it."""
+    with file.open("rb") as opened:
+        return opened.read(20)[18:] == bytes([_WAL, _WAL])
+
+
+def _copy_with_changes(file: Path, source: Source) -> tempfile.TemporaryDirectory[str] | None:
+    """Return a folder with a copy of a database and of its last changes, which stand in a file beside it; else None.
+
+    They are there while a program writes, and stay if it is killed. SQLite applies or undoes them in the copy.
+    """
+    beside = [ending for ending in ("-wal", "-journal") if _size(Path(f"{file}{ending}"))]
+    if not beside:
+        return None
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="perflog-")
+        for ending in ("", *beside):
+            shutil.copyfile(f"{file}{ending}", Path(folder.name, _COPY + ending))
+    except OSError as err:
+        reason = f"no copy of it and its {beside[0]}: {err.strerror or err}"
+        raise InputError(reason, source.name, "set TMPDIR to a folder with more room") from err
+    source.warnings.append(f"{source.name}: a program was writing to it, or was killed: {_LAST_CHANGES[beside[0]]}")
+    return folder
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:

@@ -12,6 +12,7 @@ from support.field_logs import CORPUS, needs_corpus
 from support.nsys_files import STRINGS, call, kernel, write_tables
 
 import perflog
+from perflog.parsing.input.source import open_source
 from perflog.readers.nsys.tables import DROPPED_COLUMNS
 from perflog.readers.sqlite import Database
 
@@ -71,7 +72,7 @@ def test_columns_are_counted_in_the_order_of_the_export(tmp_path: Path) -> None:
         names = [f"c{i}" for i in range(12)]
         file.execute(f"CREATE TABLE t ({', '.join(f'{n} INTEGER NOT NULL' for n in names)}, late, later)")
         file.execute(f"INSERT INTO t VALUES ({', '.join('1' for _ in names)}, NULL, 2)")
-    with closing(Database(str(path), "a.sqlite")) as database:
+    with closing(Database(str(path), open_source(str(path)))) as database:
         assert list(database.counts_of_values("t").items()) == [*((n, 1) for n in names), ("late", 0), ("later", 1)]
 
 

@@ -7,11 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.readers.event_columns import MISSING, EventColumns, Int64s, distinct_values, durations_between
 from perflog.readers.nsys.session import Session
 from perflog.readers.nsys.tables import COUNTER_TABLES
-from perflog.readers.sqlite import Database, columns_of, integers, quote_name, reals
+from perflog.readers.sqlite import Database, columns_of, integers, odd_rows, quote_name, reals
 from perflog.readers.string_interning import Interners
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ class CounterReader:
             "NET_NIC_METRIC": self._names("TARGET_INFO_NETWORK_METRICS", "metricsListId", "metricsIdx", "name", "unit"),
         }
 
-    def batches(self) -> Iterator[tuple[str, EventColumns]]:
-        """Give the readings of each table in batches, each with the name of its table."""
+    def batches(self) -> Iterator[tuple[str, EventColumns, npt.NDArray[np.bool_]]]:
+        """Give the readings of each table in batches, each with the name of its table, and flags of its odd rows."""
         queries = [(name, self._query(name)) for name in counter_tables(self.db)]
         for name, batch in self.db.batches(queries):
-            yield name, self._columns(name, batch)
+            yield name, self._columns(name, batch), odd_rows(batch)
 
     def _query(self, name: str) -> str:
         present = self.db.tables[name]

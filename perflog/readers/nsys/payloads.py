@@ -23,6 +23,9 @@ from perflog.readers.string_interning import Codes, Interners
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PAYLOAD_TEXTS = ("payload_text", "payload_struct")
+"""Columns of a query for events that are texts."""
+
 Fields = dict[str, int | float | str]
 
 _TABLE = "NVTX_EVENTS"

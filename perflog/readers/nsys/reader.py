@@ -29,7 +29,7 @@ from perflog.readers.event_table import BY_PROCESS, EventAccount, EventOrigin, R
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.nsys.collectives import CollectiveLaunches
 from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
-from perflog.readers.nsys.payloads import RANK, RANKS, SIZE, Fields, PayloadReader
+from perflog.readers.nsys.payloads import PAYLOAD_TEXTS, RANK, RANKS, SIZE, Fields, PayloadReader
 from perflog.readers.nsys.session import ID_BITS, Session, process_of
 from perflog.readers.nsys.tables import (
     DROPPED_COLUMNS,
@@ -45,8 +45,19 @@ from perflog.readers.nsys.tables import (
 )
 from perflog.readers.rank_files import rank_of_file
 from perflog.readers.spill_file import decompressed_path
-from perflog.readers.sqlite import Database, columns_of, integers, is_sqlite, open_with_writer, quote_name, text_codes
+from perflog.readers.sqlite import (
+    Database,
+    columns_of,
+    integers,
+    is_sqlite,
+    odd_rows,
+    open_with_writer,
+    quote_name,
+    text_codes,
+    values_of_rows,
+)
 from perflog.readers.string_interning import Codes, new_interners
+from perflog.tables.arrow import index_array
 from perflog.tables.sink import IngestResult, Sink
 
 if TYPE_CHECKING:
@@ -95,13 +106,14 @@ class NsysReader:
 
 @contextmanager
 def _open_export(source: Source) -> Iterator[Database]:
-    with decompressed_path(source) as path, closing(Database(path, source.name)) as db:
+    with decompressed_path(source) as path, closing(Database(path, source)) as db:
         if not event_tables(db) and not counter_tables(db):
             help = "perflog reads exports of Nsight Systems, `nsys export --type sqlite`, and databases of rocprofv3"
             raise InputError("a SQLite file without tables of GPU activity, calls or ranges", source.name, help)
         yield db
 
 
+_TEXTS = ("text", *PAYLOAD_TEXTS)  # columns of queries
 _MARK, _PUSH_POP, _START_END = 34, 59, 60  # eventType of NVTX_EVENTS: a point, ranges; other types name things
 _DOMAIN = 75  # eventType: the name of a domain
 _COPY_KINDS = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 9: "Host-to-Host", 10: "Peer-to-Peer"}
@@ -116,6 +128,7 @@ class _Export:
     def __init__(self, db: Database, session: Session, writer: RunWriter, source: Source) -> None:
         self.db, self.session, self.writer = db, session, writer
         self.place = 0  # of the last event that was read
+        self._odd: dict[str, dict[int, int]] = {}  # by table: rows with a cell of another type, and their values
         self.account = EventAccount()
         self.interners = new_interners()
         self.origin = EventOrigin(writer.run, 0, *rank_of_file(source.name))
@@ -131,10 +144,10 @@ class _Export:
         tables = event_tables(self.db)
         context = EventContext(self._ranges([table for table in tables if table.kind == "range"]), self.interners)
         places = {table.name: 0 for table in tables}
-        for table, batch in self.db.batches([(table, self._query(table)) for table in tables]):
+        for table, batch in self.db.batches([(table, self._query(table)) for table in tables], _TEXTS):
             places[table.name] = places[table.name] or self.place + 1
+            batch, rows = self._even_rows(table, batch, self._rows(table, batch))
             self._count_taken(table, batch, places[table.name])
-            rows = self._rows(table, batch)
             self._count(table, rows)
             if table.kind == "runtime":
                 context.add_calls(rows)
@@ -148,6 +161,10 @@ class _Export:
             rows = context.fill(rows)
             rows |= {"start": shift_starts(rows["start"], self._epoch), "correlation": _printed_correlation(rows)}
             self._write(rows, "events")
+        for name, odd in self._odd.items():
+            shape = f"{name}: a cell of another type"
+            self.account.add("unread", shape, len(odd), min(odd))
+            self.account.figures_of(shape, min(odd)).unread += sum(odd.values())
         for table in tables:
             self._count_figures(table.name, places[table.name], set(self._taken(table).values()), OTHER_COLUMNS)
         self._write_steps(context)
@@ -179,19 +196,21 @@ class _Export:
         for name in counter_tables(self.db):
             read = {"value", *(way for ways in COUNTER_NUMBERS.values() for way in ways)}
             self._count_figures(name, self.place + 1, set(), read)
-        for name, rows in CounterReader(self.db, self.session, self.interners).batches():
+        for name, rows, odd in CounterReader(self.db, self.session, self.interners).batches():
             count = len(rows["start"])
             rows |= {"place": np.arange(self.place + 1, self.place + 1 + count)}
             rows["start"] = shift_starts(rows["start"], self._epoch)
-            self.account.add_places("read", name, rows["place"])
+            self.account.add_places("read", name, rows["place"][~odd])
+            self.account.add_places("unread", f"{name}: a cell of another type", rows["place"][odd])
+            rows = {column: values[~odd] for column, values in rows.items()}
             self.writer.write_rows("counters", event_rows(self.origin, rows, self.interners, "counters"))
             self.place += count
 
     def _ranges(self, tables: list[ExportTable]) -> list[EventColumns]:
         ranges: list[EventColumns] = []
         communicators: dict[str, tuple[int, int]] = {}
-        for table, batch in self.db.batches([(table, self._query(table)) for table in tables]):
-            rows = self._rows(table, batch)
+        for table, batch in self.db.batches([(table, self._query(table)) for table in tables], _TEXTS):
+            batch, rows = self._even_rows(table, batch, self._rows(table, batch))
             ranges.append(select_ranges(rows, step_codes(rows["name"], self.interners["name"].texts)))
             for index, fields in self._payloads.fields(batch, SIZE):
                 self._launches.add_ranges(rows, index, fields)
@@ -245,6 +264,18 @@ class _Export:
         if table.kind == "range":
             chosen += self._payloads.columns()
         return f"SELECT {', '.join(chosen)} FROM {quote_name(table.name)}"
+
+    def _even_rows(
+        self, table: ExportTable, batch: pa.RecordBatch, rows: EventColumns
+    ) -> tuple[pa.RecordBatch, EventColumns]:
+        """Return a batch and its columns without the rows in which a cell has another type, which are unread."""
+        odd = odd_rows(batch)
+        if not odd.any():
+            return batch, rows
+        self._odd.setdefault(table.name, {}).update(
+            zip(rows["place"][odd].tolist(), values_of_rows(batch, odd), strict=True)
+        )
+        return batch.take(index_array(~odd)), {name: column[~odd] for name, column in rows.items()}
 
     def _rows(self, table: ExportTable, batch: pa.RecordBatch) -> EventColumns:
         """Return a batch as columns. Places run on over all tables."""

@@ -30,9 +30,18 @@ from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, ev
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.rank_files import rank_of_file
 from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
-from perflog.readers.rocprof.rocpd_tables import COUNTERS, EVENT_TABLES, NUMBERS, TableSet, table_sets
+from perflog.readers.rocprof.rocpd_tables import COUNTERS, EVENT_TABLES, NUMBERS, TEXTS, TableSet, table_sets
 from perflog.readers.spill_file import decompressed_path
-from perflog.readers.sqlite import Database, columns_of, integers, is_sqlite, open_with_writer, reals, text_codes
+from perflog.readers.sqlite import (
+    Database,
+    columns_of,
+    integers,
+    is_sqlite,
+    odd_rows,
+    open_with_writer,
+    reals,
+    text_codes,
+)
 from perflog.readers.string_interning import new_interners
 from perflog.tables.sink import IngestResult, Sink
 
@@ -92,7 +101,7 @@ class RocpdReader:
 
 @contextmanager
 def _open_table_sets(source: Source) -> Iterator[tuple[Database, list[TableSet]]]:
-    with decompressed_path(source) as path, closing(Database(path, source.name)) as db:
+    with decompressed_path(source) as path, closing(Database(path, source)) as db:
         sets = table_sets(db)
         if not any(tables.count(name) for tables in sets for name in tables.present):
             help = "ask rocprofv3 for a trace, such as --runtime-trace"
@@ -117,11 +126,13 @@ class _RocpdDatabase:
         for table in (*tables.present, *((COUNTERS,) if tables.counter_query() else ())):
             self._count_figures(tables, table, first)
             first += tables.count(table)
-        for table, batch in self.db.batches([(table, tables.query(table)) for table in tables.present]):
-            rows = self._rows(tables, table, batch)
-            is_event = np.ones(len(rows["kind"]), np.bool_) if table != "sample" else rows["kind"] >= 0
+        for table, batch in self.db.batches([(table, tables.query(table)) for table in tables.present], TEXTS):
+            rows, odd = self._rows(tables, table, batch), odd_rows(batch)
+            no_call = ~odd & (rows["kind"] < 0) if table == "sample" else np.zeros(len(odd), np.bool_)
+            is_event = ~odd & ~no_call
             self.account.add_places("read", table, rows["place"][is_event])
-            self.account.add_places("context", f"{table} of no call", rows["place"][~is_event])
+            self.account.add_places("context", f"{table} of no call", rows["place"][no_call])
+            self.account.add_places("unread", f"{table}: a cell of another type", rows["place"][odd])
             rows = {name: column[is_event] for name, column in rows.items()}
             is_call = np.isin(rows["kind"], _CALLS)
             if is_call.any():
@@ -165,15 +176,19 @@ class _RocpdDatabase:
                 "correlation": np.where(numbers["internal"] == 0, MISSING, numbers["internal"]),
                 "value": reals(columns.get("value"), count),
             }
-            self.account.add_places("read", name, rows["place"])
+            odd = odd_rows(batch)
+            self.account.add_places("read", name, rows["place"][~odd])
+            self.account.add_places("unread", f"{name}: a cell of another type", rows["place"][odd])
+            rows = {column: values[~odd] for column, values in rows.items()}
             self.writer.write_rows("counters", event_rows(self.origin, rows, self.interners, "counters"))
             self.place += count
 
     def _ranges(self, tables: TableSet) -> list[EventColumns]:
         ranges, place = [], self.place
         queries = [("region", tables.query("region", only_ranges=True))] if "region" in tables.present else []
-        for table, batch in self.db.batches(queries):
-            rows = self._rows(tables, table, batch)
+        for table, batch in self.db.batches(queries, TEXTS):
+            even = ~odd_rows(batch)
+            rows = {name: column[even] for name, column in self._rows(tables, table, batch).items()}
             ranges.append(select_ranges(rows, step_codes(rows["name"], self.interners["name"].texts)))
             self.place = place
         return ranges

@@ -39,6 +39,9 @@ NUMBERS = {
 beginning and its finish (b, f), which are rows of a table of their own since schema 4.
 """
 
+TEXTS = ("text", "grid", "block")
+"""Columns of the queries for events that are texts."""
+
 _LAUNCH_SIZES = {"grid": "grid_size", "block": "workgroup_size"}
 _SHARED_MEMORY = "group_segment_size"
 _KERNELS = "kernel_dispatch"

@@ -1,0 +1,142 @@
+"""Databases as an attack or a killed program leaves them: odd cells, views, changes that stand beside the file."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from support.nsys_files import STRINGS, call, kernel, write_export, write_tables
+from support.rocpd_files import sample_process, write_database
+
+import perflog
+
+KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+
+
+def export(path: Path, number: int = 100) -> Path:
+    kernels = [kernel(1000 * i, 1000 * i + 600, correlationId=i) for i in range(number)]
+    calls = [call(1000 * i - 50, 1000 * i, i) for i in range(1, number)]
+    return write_tables(path, {"StringIds": STRINGS, KERNELS: kernels, "CUPTI_ACTIVITY_KIND_RUNTIME": calls})
+
+
+def change(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(statement)
+
+
+@pytest.mark.parametrize("value", ["start + 0.5", "'soon'", "x'00ff'"])
+@pytest.mark.parametrize("odd", [34, 293], ids=["in the first batch", "late"])
+def test_an_odd_cell_costs_its_event_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: int, value: str
+) -> None:
+    """The driver would make reals of the times around it, which are not exact, or give up."""
+    monkeypatch.setattr("perflog.readers.sqlite._BATCH_ROWS", 64)
+    path = export(tmp_path / "a.sqlite", 300)
+    whole = perflog.read(path).arrow("events").to_pylist()
+    change(path, f"UPDATE {KERNELS} SET start = {value} WHERE correlationId = {odd}")
+    log = perflog.read(path)
+    expected = [row for row in whole if (row["kind"], row["correlation"]) != ("kernel", odd)]
+    differing = ("run", "step", "range")
+    names = [name for name in expected[0] if name not in differing]
+    events = log.arrow("events").to_pylist()
+    assert [[row[name] for name in names] for row in events] == [[row[name] for name in names] for row in expected]
+    assert log.line_account == {"total": len(whole), "read": len(whole) - 1, "context": 0, "unread": 1}
+    assert log.figure_account["unread"] == 7  # the values of the row that a table would take
+    shapes = {row["shape"]: row["count"] for row in log.arrow("lines").to_pylist() if row["status"] == "unread"}
+    assert shapes == {f"{KERNELS}: a cell of another type": 1}
+
+
+def test_a_blob_among_texts_costs_its_range_only(tmp_path: Path) -> None:
+    ranges = [
+        {"start": i, "end": i + 5, "eventType": 59, "globalTid": 1, "textId": None, "text": f"range {i}"}
+        for i in range(9)
+    ]
+    path = write_tables(tmp_path / "a.sqlite", {"NVTX_EVENTS": ranges})
+    change(path, "UPDATE NVTX_EVENTS SET text = x'00ff' WHERE start = 4")
+    names = perflog.read(path).arrow("events")["name"].to_pylist()
+    assert names == [f"range {i}" for i in range(9) if i != 4]
+
+
+def test_odd_cells_of_a_database_of_rocm(tmp_path: Path) -> None:
+    path = write_database(tmp_path / "a.db", sample_process())
+    whole = perflog.read(path).arrow("events").to_pylist()
+    with closing(sqlite3.connect(path)) as db:
+        (table,) = (name for (name,) in db.execute("SELECT name FROM sqlite_master") if "kernel_dispatch" in name)
+        columns = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
+        (first,) = db.execute(f"SELECT min(rowid) FROM {table}").fetchone()
+    time = "end" if "end" in columns else "end_id"
+    change(path, f"UPDATE {table} SET \"{time}\" = 'later' WHERE rowid = {first}")
+    log = perflog.read(path)
+    assert len(log.arrow("events")) == len(whole) - 1
+    assert log.line_account["unread"] == 1
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS start, i + 1 AS end FROM n"
+LARGE = f"SELECT a.start AS start, b.end AS end FROM {', '.join(f'{KERNELS} {name}' for name in 'abcdefgh')}"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"CREATE VIEW CUBLAS_EVENTS AS {ENDLESS}",
+        f"CREATE VIEW MPI_OTHER_EVENTS AS {LARGE}",
+        "CREATE VIRTUAL TABLE OSRT_API USING fts5(start, end, nameId)",
+    ],
+    ids=["endless view", "large view", "virtual table"],
+)
+def test_what_a_file_computes_is_not_read(tmp_path: Path, statement: str) -> None:
+    path = export(tmp_path / "a.sqlite")
+    before = perflog.read(path).arrow("events").num_rows
+    change(path, statement)
+    assert perflog.read(path).arrow("events").num_rows == before
+
+
+def written_ahead(path: Path) -> None:
+    """A program writes on, and its last rows stand in the -wal file."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"INSERT INTO {KERNELS} SELECT * FROM {KERNELS} LIMIT 5")
+        db.commit()
+        keep_beside(path, "-wal")
+
+
+def interrupted(path: Path) -> None:
+    """A program was killed in a transaction that it had begun to write into the file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA cache_size = 1")
+        db.execute("BEGIN")
+        db.execute(f"UPDATE {KERNELS} SET start = 7")
+        keep_beside(path, "-journal")
+        db.execute("ROLLBACK")
+
+
+def keep_beside(path: Path, ending: str) -> None:
+    """Copy the file and what stands beside it, as a killed program leaves them."""
+    copy = path.with_name("left.sqlite")
+    for name in ("", ending):
+        shutil.copyfile(f"{path}{name}", f"{copy}{name}")
+
+
+@pytest.mark.parametrize(("leave", "more"), [(written_ahead, 5), (interrupted, 0)])
+def test_changes_beside_a_file_are_read_or_undone(tmp_path: Path, leave: Callable[[Path], None], more: int) -> None:
+    path = export(tmp_path / "a.sqlite", 5000)
+    whole = [row["start_ns"] for row in perflog.read(path).arrow("events").to_pylist() if row["kind"] == "kernel"]
+    leave(path)
+    left = {name: name.read_bytes() for name in tmp_path.glob("left.sqlite*")}
+    log = perflog.read(tmp_path / "left.sqlite")
+    starts = [row["start_ns"] for row in log.arrow("events").to_pylist() if row["kind"] == "kernel"]
+    assert starts == whole + whole[:more]
+    assert "a program was writing to it, or was killed" in log.warnings[0]
+    assert {name: name.read_bytes() for name in tmp_path.glob("left.sqlite*")} == left
+
+
+def test_nothing_is_left_beside_a_file_that_was_written_ahead(tmp_path: Path) -> None:
+    path = write_export(tmp_path / "a.sqlite")
+    change(path, "PRAGMA journal_mode = WAL")
+    assert [file.name for file in tmp_path.iterdir()] == ["a.sqlite"]
+    assert perflog.read(path).arrow("events").num_rows == 5
+    assert [file.name for file in tmp_path.iterdir()] == ["a.sqlite"]
