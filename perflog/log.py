@@ -21,7 +21,7 @@ from perflog.ingestion.in_memory import ReadTask, read_logs
 from perflog.parsing.input.log_names import LogName, expand, split_run
 from perflog.parsing.input.source import open_source
 from perflog.readers.rank_files import group_rank_files
-from perflog.tables.arrow import Where, one_of, rows_where, storable
+from perflog.tables.arrow import Where, of_runs, rows_where, storable
 from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
@@ -389,7 +389,7 @@ def combined(logs: Sequence[Log]) -> Log:
         if where is not None:
             each = [part._rows(name, columns, where) for part in parts]
             table = pa.concat_tables(each).unify_dictionaries()
-            return table if runs is None else rows_where(table, {"run": one_of(*runs)})
+            return table if runs is None else rows_where(table, of_runs({}, runs))
         tables = pa.concat_tables([part.arrow(name) for part in parts]).unify_dictionaries()
         table = tables if runs is None else in_order(tables, runs)
         return table if columns is None else table.select(columns)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.errors import UsageError, did_you_mean
-from perflog.tables.arrow import index_array, numbers_of, valid_mask, word_counts
+from perflog.tables.arrow import index_array, numbers_of, of_runs, valid_mask, word_counts
 from perflog.tables.columns import Rows, of_arrow, of_frame
 from perflog.tables.nulls import frame_of, none_if_null, nullable_frame
 from perflog.tables.row_order import in_order
@@ -235,14 +235,10 @@ class _TablesOfRuns(Tables):
         return {run: number for run, number in self._all._counts(name).items() if run in self._runs}
 
     def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
-        return self._all.chosen(name, self._of_runs(where), *columns)
+        return self._all.chosen(name, of_runs(where, self._runs), *columns)
 
     def chosen_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pd.DataFrame]]:
-        return self._all.chosen_by_file(name, self._of_runs(where), *columns)
-
-    def _of_runs(self, where: Where) -> Where:
-        passes = where.get("run", self._runs.__contains__)
-        return {**where, "run": lambda run: run in self._runs and passes(run)}
+        return self._all.chosen_by_file(name, of_runs(where, self._runs), *columns)
 
     def _read(self, name: str) -> pd.DataFrame:
         table = self._all[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,11 @@ from perflog.formats.model import Format
 from perflog.formats.template import Field
 from perflog.metrics.hardware import gpu_model
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.semantics import RunSemantics, run_semantics
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.samples import Floats, median_interval
 from perflog.tables import schema
+from perflog.tables.columns import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,16 +82,18 @@ def throughput(tables: Tables, options: Options) -> pd.DataFrame:
 
     chosen = convention(options.flops) if options.flops else None
     peak = _Peak.of_options(options)
+    semantics_of = semantics_by_run(tables.rows("runs"))
+    conventions = {run: chosen or _declared_convention(semantics) for run, semantics in semantics_of.items()}
+    times = {name for of_run in conventions.values() if of_run for name in of_run.time}
     rows = []
-    steps_by_run = _steps_by_run(tables, options.warmup)
-    for run in tables["runs"].to_dict("records"):
-        semantics = run_semantics(run["format"], run["config"])
-        flops = chosen or _declared_convention(semantics)
-        series, steps = steps_by_run.get(run["run"], (None, {}))
+    steps_by_run = _steps_by_run(tables, options.warmup, times | {"step_time_s", *_RATES})
+    for run, world_size, dtype in tables.rows("runs").records("run", "world_size", "dtype"):
+        semantics, flops = semantics_of[run], conventions[run]
+        series, steps = steps_by_run.get(run, (None, {}))
         prints_rate = any(_known(steps[name]).any() for name in _RATES) if series else False
         if series is None or not (flops or prints_rate or "tokens" in semantics.quantities):
             continue
-        rates = _RunRates(flops, semantics, _numbers(semantics, run["world_size"]), run["dtype"], peak, options.level)
+        rates = _RunRates(flops, semantics, _numbers(semantics, world_size), dtype, peak, options.level)
         rows += [rates.row(series, steps, part, cut) for part, cut in (("all", 0), ("steady", series.warmup.cut))]
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
@@ -99,25 +102,25 @@ _Columns = Mapping[str, Floats]
 """Columns of table `steps` that are numbers, a row for each step of a series."""
 
 
-def _steps_by_run(tables: Tables, warmup: int | None) -> dict[str, tuple[StepSeries, _Columns]]:
-    """Return the series of paces of each run, and the rows of its steps: of each step that of the slowest rank."""
-    table = tables["steps"].reset_index(drop=True)
-    table = table.assign(**{_PACE: _paces(table)})
-    all_series = step_series({"runs": tables["runs"], "steps": table}, _PACE, warmup)
-    by_run = table.groupby("run", sort=False).indices
-    paces, steps, lines = (table[name].to_numpy(np.float64, na_value=np.nan) for name in (_PACE, "step", "line"))
-    numbers = {name: table[name].to_numpy(np.float64) for name in table.select_dtypes("float64").columns}
+def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) -> dict[str, tuple[StepSeries, _Columns]]:
+    """Return the series of paces of each run, and columns of its steps: of each step that of the slowest rank."""
+    table, all_steps = tables.chosen("steps", {}, "step", "epoch", "steps_averaged", "copy"), tables.rows("steps")
+    paces = _paces(all_steps)
+    all_series = step_series({"runs": tables["runs"], "steps": table.assign(**{_PACE: paces})}, _PACE, warmup)
+    known, of_runs = ~np.isnan(paces) & all_steps.known("step"), all_steps.stretches("run")
     chosen: dict[str, tuple[StepSeries, _Columns]] = {}
     for series in all_series:
-        rows = by_run[series.run]
-        rows = rows[np.lexsort((paces[rows], lines[rows], steps[rows]))]  # of a step and line the slowest comes last
-        rows = rows[~np.isnan(paces[rows])]
-        ends = np.append((np.diff(steps[rows]) != 0) | (np.diff(lines[rows]) != 0), True)
-        places = {
-            (step, line): row for step, line, row in zip(steps[rows][ends], lines[rows][ends], rows[ends], strict=True)
-        }
-        index = np.array([places[key] for key in zip(series.steps.tolist(), series.lines.tolist(), strict=True)], int)
-        chosen[series.run] = series, {name: column[index] for name, column in numbers.items()}
+        part = of_runs[series.run]
+        rows = np.arange(len(paces))[part][known[part]]
+        steps, lines = all_steps["step"][rows], all_steps["line"][rows]
+        order = np.lexsort((paces[rows], lines, steps))  # of a step and line the slowest comes last
+        # A step and a line as one number that sorts: a series has each of them at most once.
+        different, place = np.unique(steps, return_inverse=True)
+        most = int(lines.max()) + 1
+        packed = (place * most + lines)[order]
+        wanted = np.searchsorted(different, series.steps) * most + series.lines
+        index = rows[order[np.searchsorted(packed, wanted, side="right") - 1]]
+        chosen[series.run] = series, {name: all_steps[name][index] for name in names}
     return chosen
 
 
@@ -241,14 +244,13 @@ class _RunRates:
         return {"tokens_per_s": rate, "tokens_per_s_gpu": rate / world if world else None, "tokens_from": origin}
 
 
-def _paces(steps: pd.DataFrame) -> Floats:
+def _paces(steps: Rows) -> Floats:
     """Seconds of each step; in runs that print none, the inverse of a printed rate."""
-    runs = steps["run"].factorize()[0]
-    number = int(runs.max()) + 1 if len(runs) else 0
-    paces, is_known = np.full(len(steps), np.nan), np.zeros(number, np.bool_)
+    runs, words = steps.codes("run")
+    paces, is_known = np.full(len(steps), np.nan), np.zeros(len(words), np.bool_)
     for name in ("step_time_s", *_RATES):
-        values = steps[name].to_numpy(np.float64)
-        prints = np.bincount(runs[_known(values)], minlength=number) > 0
+        values = steps[name]
+        prints = np.bincount(runs[_known(values)], minlength=len(words)) > 0
         rows = (prints & ~is_known)[runs]
         with np.errstate(divide="ignore"):
             paces[rows] = (values if name == "step_time_s" else 1 / np.where(values > 0, values, np.nan))[rows]

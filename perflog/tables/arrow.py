@@ -114,6 +114,12 @@ def one_of(*words: str) -> Callable[[str | None], bool]:
     return frozenset(words).__contains__
 
 
+def of_runs(where: Where, runs: Iterable[str]) -> Where:
+    """Return `where` for rows of these runs only."""
+    is_one, passes = one_of(*runs), where.get("run", bool)
+    return {**where, "run": lambda run: is_one(run) and passes(run)}
+
+
 def rows_where(table: pa.Table, where: Where) -> pa.Table:
     """Return the rows whose words pass; a test is asked once for each word, and for null."""
     if not table.num_rows:

@@ -118,11 +118,11 @@ def _where(
     """Return the rows of these runs that pass, from a file that is read batch by batch."""
     import pyarrow as pa
 
-    from perflog.tables.arrow import one_of, rows_where
+    from perflog.tables.arrow import of_runs, rows_where
 
     columns = columns or arrow_schema(name).names
     read = list(dict.fromkeys([*columns, *where, *(() if runs is None else ("run",))]))
-    tests = dict(where) if runs is None else {**where, "run": one_of(*runs)}
+    tests = where if runs is None else of_runs(where, runs)
     stored, parts = set(file.metadata.schema.names), []
     groups = [i for i in range(file.num_row_groups) if runs is None or _may_hold(file.metadata.row_group(i), runs)]
     for batch in file.iter_batches(_BATCH, groups, [column for column in read if column in stored]):

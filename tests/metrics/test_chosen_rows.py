@@ -27,7 +27,7 @@ WHERE = {
 }
 
 
-@pytest.fixture(params=["memory", "store", "frames", "some runs", "combined"])
+@pytest.fixture(params=["memory", "store", "frames", "some runs", "some of a store", "combined"])
 def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
     log = perflog.read(*TRACES)
     if request.param == "store":
@@ -37,6 +37,10 @@ def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
         return Tables({name: log.table(name) for name in TABLES})
     if request.param == "some runs":
         return Tables(log).only([key.id for key in log.run_keys[:-1]])
+    if request.param == "some of a store":
+        log.save(tmp_path / "store")
+        some = perflog.load(tmp_path / "store").select(*log.run_keys[:-1])
+        return Tables(some).only([key.id for key in log.run_keys[1:]])
     if request.param == "combined":
         return Tables(perflog.log.combined([log.select(key) for key in log.run_keys]))
     return Tables(log)

@@ -20,7 +20,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     same = {c: _same(runs[c]) for c in ("program", "model", "format", "world_size", "device", "dtype")}
     yield str(same["program"] or same["model"] or same["format"] or "several formats")
     logs = len({key.sha256 for key in log.run_keys})
-    steps = tables["steps"]
+    steps = tables.chosen("steps", {}, "step", "copy")
     counts = steps[steps["copy"] == 1].groupby("run")["step"].nunique() if len(steps) else steps["step"]
     each = ""
     if len(counts):

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perflog import plots
 from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.comparison import compare_sides
@@ -70,13 +72,14 @@ def collect(
     lines = records(tables["lines"])
     overview = overview_of(log, tables, options)
     metrics = [(metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=_order)]
+    of_steps = tables.rows_by_run("steps")
     return ReportData(
         overview=overview,
         runs=run_rows,
         names=_run_names(log.run_keys, overview.groups, comparison),
         settings=settings,
         warnings=list(dict.fromkeys(text for log in logs for text in log.warnings)),
-        steps=tables["steps"].groupby("run")["step"].nunique().to_dict(),
+        steps={run: len(np.unique(rows["step"][rows.known("step")])) for run, rows in of_steps.items()},
         logs=_log_summaries(run_rows, lines),
         shapes=_shape_summaries(run_rows, lines),
         metrics=[_metric_table(metric, table, run_rows) for metric, table in metrics if len(table)],
