@@ -27,7 +27,7 @@ from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
 from perflog.tables.sql import SETTINGS, run_query
-from perflog.tables.store import Store, default_store, is_store
+from perflog.tables.store import Store, default_store, is_store, store_exists
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -541,8 +541,8 @@ def load(store: str | os.PathLike[str] | None = None) -> Log:
         StoreError: There is no store, or it cannot be read.
     """
     folder = Store(store or default_store())
-    if not folder.path.is_dir():
-        raise StoreError("there is no store here", str(folder.path), "`perflog ingest LOG` makes one")
+    if not store_exists(store or default_store()):
+        raise StoreError("there is no store here", folder.name, "`perflog ingest LOG` makes one")
     return _stored(folder)
 
 
@@ -613,10 +613,11 @@ def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
             return log.select(*(log.match(f"#{run}") or [f"#{run}"]))
         return log.select(*(log.match(f"#{run}") or log.match(run) or [run])) if run else log
     folder = store or default_store()
-    if store is not None and not os.path.isdir(folder):
+    exists = store_exists(folder)
+    if store is not None and not exists:
         raise StoreError("there is no store here", str(folder), "check the path, or ingest a log into it first")
-    matches = load(folder).match(name) if os.path.isdir(folder) else ()
-    if not matches and (os.sep in path or "." in path or not os.path.isdir(folder)):
+    matches = load(folder).match(name) if exists else ()
+    if not matches and (os.sep in path or "." in path or not exists):
         open_source(log_name)  # the user meant a log: the error names the missing file
     return load(folder).select(*(matches or [name]))
 

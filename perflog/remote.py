@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NoReturn
 
@@ -23,6 +23,7 @@ _SECRET = re.compile(r"(?i)([?&][^=&#\s]*(?:sign|sig|token|key|credential|secret
 _LENGTH = re.compile("[0-9]{1,18}")  # of what a server sends; another text announces nothing
 _BLOCK = 1 << 20  # bytes that are copied at once
 _ONE_REQUEST = 1 << 22  # bytes: an object that is larger may be fetched in several requests
+_WITH_CREATE = ("s3://", "s3a://", "gs://", "gcs://")
 _AT_ONCE = 16  # files whose first bytes are fetched at once
 _LOOP_THREAD = "fsspecIO"
 
@@ -98,6 +99,89 @@ def found(address: str) -> RemoteFile | None:
         except FileNotFoundError:
             return None
         return RemoteFile(address, info.get("size")) if info["type"] == "file" else None
+
+
+class Bucket:
+    """The objects whose addresses begin with that of a folder, by the rest of their addresses (`keys`).
+
+    All methods raise InputError if the storage cannot be asked.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address.rstrip("/")
+        self.name = shown(self.address)
+        self.can_create = address.startswith(_WITH_CREATE)
+        """Whether `create` is one step: of two that create the same object one fails."""
+
+    def keys(self, folder: str) -> list[str]:
+        """Return the keys of the objects in a folder, sorted."""
+        with _errors(self.address, "listed"):
+            storage, path = _storage(f"{self.address}/{folder}")
+            start = path.rstrip("/") + "/"
+            return sorted(f"{folder}/{name.removeprefix(start)}" for name in storage.find(start))
+
+    def get(self, key: str) -> bytes | None:
+        """Return the bytes of an object; None if there is none."""
+        with _errors(self.address, "read"):
+            storage, path = _storage(self.address)
+            try:
+                data: bytes = storage.cat_file(f"{path}/{key}")
+            except FileNotFoundError:
+                return None
+            return data
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Write an object. Return False if there is one already, which stays as it is."""
+        with _errors(self.address, "written"):
+            storage, path = _storage(self.address)
+            try:
+                storage.pipe_file(f"{path}/{key}", data, mode="create")
+            except FileExistsError:
+                return False
+            return True
+
+    def upload(self, paths: Sequence[str], keys: Sequence[str]) -> None:
+        """Write objects with the bytes of files."""
+        with _errors(self.address, "written"):
+            storage, path = _storage(self.address)
+            storage.put(list(paths), [f"{path}/{key}" for key in keys])
+
+    def download(self, keys: Sequence[str], paths: Sequence[str]) -> bool:
+        """Copy objects into files, several at once. Return False if one of them is not there."""
+        with _errors(self.address, "read"):
+            storage, path = _storage(self.address)
+            try:
+                storage.get([f"{path}/{key}" for key in keys], list(paths))
+            except FileNotFoundError:
+                return False
+            return True
+
+    def age_s(self, key: str) -> float:
+        """Return the seconds since an object was written; 0 if it is not there."""
+        from datetime import UTC, datetime
+
+        with _errors(self.address, "read"):
+            storage, path = _storage(self.address)
+            try:
+                written: datetime = storage.modified(f"{path}/{key}")
+            except FileNotFoundError:
+                return 0.0
+            return (datetime.now(UTC) - written).total_seconds()
+
+    def move(self, key: str, to: str) -> None:
+        """Give an object another key."""
+        with _errors(self.address, "written"):
+            storage, path = _storage(self.address)
+            storage.copy(f"{path}/{key}", f"{path}/{to}")
+            storage.rm(f"{path}/{key}")
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Remove objects; those that are not there are no error."""
+        with _errors(self.address, "written"):
+            storage, path = _storage(self.address)
+            for key in keys:
+                with suppress(FileNotFoundError):
+                    storage.rm_file(f"{path}/{key}")
 
 
 def beginnings(addresses: Sequence[str], size: int) -> Iterator[tuple[str, bytes]]:

@@ -115,10 +115,10 @@ def _run_names(ctx: click.Context, incomplete: str) -> Iterator[str]:
 def _stored(ctx: click.Context) -> Log | None:
     """The runs of the store that the command line names."""
     from perflog.log import load
-    from perflog.tables.store import default_store
+    from perflog.tables.store import default_store, store_exists
 
     folder = ctx.params.get("store") or default_store()
-    return load(folder) if os.path.isdir(folder) else None
+    return load(folder) if store_exists(folder) else None
 
 
 def _settings(ctx: click.Context) -> Iterator[str]:

@@ -155,7 +155,8 @@ def _ingest(
     from perflog.ingestion import bulk
     from perflog.parsing.input.log_names import STDIN
     from perflog.parsing.input.spilled_input import standard_input
-    from perflog.tables.store import default_store
+    from perflog.remote import is_in_storage
+    from perflog.tables.store import default_store, store_exists
 
     names = bulk.log_names(logs, formats)
     task = bulk.IngestTask(store or default_store(), label, formats, strict, guess)
@@ -169,6 +170,8 @@ def _ingest(
         outcome = _ingest_input(input, task, threads)
         _print_errors([(STDIN, outcome)])
         return [(STDIN, outcome)], task.store
+    if is_in_storage(task.store):
+        store_exists(task.store)  # a storage that does not answer is one error, not one for each log
     with byte_progress(bulk.expected(names), len(names)) as progress:
         if scheduler:
             from perflog.ingestion.cluster import ingest_on_cluster

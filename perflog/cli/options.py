@@ -133,9 +133,9 @@ def _names_runs(text: str) -> bool:
     if text == "-" or os.path.exists(text) or any(c in text for c in "./#:*?[{"):
         return True
     from perflog.log import load
-    from perflog.tables.store import default_store
+    from perflog.tables.store import default_store, store_exists
 
-    return os.path.isdir(default_store()) and bool(load().match(text))
+    return store_exists(default_store()) and bool(load().match(text))
 
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -23,7 +23,7 @@ from perflog.parsing.input.source import Source, open_source
 from perflog.readers.rank_files import group_rank_files
 from perflog.remote import has_threads, is_remote
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
-from perflog.tables.store import Store
+from perflog.tables.store import Store, is_store
 from perflog.tables.store.writer import BatchWriter
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ _Labels = Callable[[Source], Mapping[int, str | None]]
 def _stored_labels(store: str, logs: Sequence[str] | None) -> Mapping[str, Mapping[int, str | None]]:
     """Return the labels of runs in a store, by the id of the log. Reading a log again keeps its labels."""
     labels: dict[str, dict[int, str | None]] = {}
-    if os.path.isdir(os.path.join(store, "runs")):
+    if is_store(store):
         with suppress(PerflogError):  # a damaged file: this ingest may replace it
             for run in Store(store).table("runs", logs).select(["log_sha256", "index", "label"]).to_pylist():
                 labels.setdefault(run["log_sha256"][:LOG_ID], {})[run["index"]] = run["label"]

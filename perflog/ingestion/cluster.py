@@ -20,7 +20,8 @@ from perflog.ingestion.bulk import MOST_BYTES, MOST_LOGS, IngestTask, Outcome, i
 from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.remote import is_remote
-from perflog.tables.store.folder import StoreFolder, store_errors
+from perflog.tables.store.commits import LocalStore
+from perflog.tables.store.folder import store_errors
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -128,8 +129,11 @@ def _connected(scheduler: str) -> Client:
 @contextmanager
 def _mark(store: str) -> Iterator[str]:
     """Make an empty file in the folder of a store, and yield its path: a worker that sees it sees the store."""
-    folder = StoreFolder(store).work
-    with store_errors(folder.parent):
+    if is_remote(store):
+        yield ""
+        return
+    folder = LocalStore(store).drafts
+    with store_errors(store):
         folder.mkdir(parents=True, exist_ok=True)
         mark = folder.absolute() / f"seen-{os.urandom(8).hex()}"
         mark.touch()

@@ -17,7 +17,7 @@ import perflog
 LAYOUT = """
 errors bundled entry_points units remote
 tables: nulls arrow row_order schema columns sink parquet file_lock sql
-tables.store: folder commits batch_files rewriting writer __init__
+tables.store: folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests levels
 formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters

@@ -41,7 +41,7 @@ class Bucket:
         self.files.pipe_file(f"{self.name}/{key}", data)
         return f"{self.address}/{key}"
 
-    def keys(self) -> list[str]:
+    def every_key(self) -> list[str]:
         """Return the keys of all objects."""
         self.files.invalidate_cache()
         return sorted(path.removeprefix(f"{self.name}/") for path in self.files.find(self.name))
@@ -52,6 +52,8 @@ def s3_server() -> Iterator[str]:
     """Start a server, name it in the environment as users do, and yield its URL."""
     for package in ("moto", "flask", "flask_cors", "s3fs"):
         pytest.importorskip(package, reason="needs the S3 server of the extra dev")
+    import fsspec
+
     words = [sys.executable, "-W", "ignore", "-c", _CODE]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
         assert server.stdin is not None
@@ -63,5 +65,6 @@ def s3_server() -> Iterator[str]:
             patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
             patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
             patch.setenv("no_proxy", "*")
+            fsspec.get_filesystem_class("s3").clear_instance_cache()  # they know the server of other tests
             yield url
         server.stdin.close()

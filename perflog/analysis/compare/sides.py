@@ -14,7 +14,7 @@ from perflog.log import Log, RunKey, combined, find_runs, load, store_of
 from perflog.metrics import Tables
 from perflog.metrics.run_settings import Settings, incidental_test, independent, settings_of, values_in_order, varying
 from perflog.parsing.input.log_names import split_run
-from perflog.tables.store import default_store
+from perflog.tables.store import default_store, store_exists
 
 _NOT_REPORTED = ("pid", "tag", "started", "files", "traceName", "trace_id", "baseTimeNanoseconds")
 """Settings that differ between any two runs: the list of differences leaves them out."""
@@ -148,7 +148,7 @@ def _explicit_name(reference: SideReference, store: str | os.PathLike[str] | Non
 
 def _is_stored(label: str, store: str | os.PathLike[str] | None) -> bool:
     folder = store or default_store()
-    return os.path.isdir(folder) and bool(load(folder).match(label))
+    return store_exists(folder) and bool(load(folder).match(label))
 
 
 def _named_log(reference: SideReference, store: str | os.PathLike[str] | None) -> tuple[str, Log]:

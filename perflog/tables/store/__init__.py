@@ -3,7 +3,8 @@
 In: the tables of logs (`Store.write`). Out: the tables of all logs, or of some runs (`Store.table`).
 
 - folder: which batches of logs there are, and in which files
-- commits: files appear and disappear together
+- commits: files appear and disappear together, in a folder
+- object_store: the same on object storage
 - batch_files: the files of a batch while they are written
 - rewriting: batches without logs that leave, and small batches as a large one
 - writer: writes a batch
@@ -17,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perflog.errors import UsageError
-from perflog.tables.file_lock import locked
+from perflog.errors import StoreError, UsageError
+from perflog.remote import is_in_storage
 from perflog.tables.parquet import read_table
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.store.batch_files import of_logs
-from perflog.tables.store.commits import Change, WorkFolder, recover, without_commits
-from perflog.tables.store.folder import Origin, Stamp, StoreFolder, checked_table, store_errors
+from perflog.tables.store.commits import LocalStore
+from perflog.tables.store.folder import Change, Origin, Stamp, StoreFolder, checked_table, store_errors
 from perflog.tables.store.rewriting import merged, without_logs
 from perflog.tables.store.writer import BatchWriter, LogIds
 
@@ -44,15 +45,40 @@ def default_store() -> str:
 
 def is_store(path: str | os.PathLike[str]) -> bool:
     """Return whether a folder is a store with at least one log."""
-    return any(Path(path).glob("runs/*.parquet"))
+    return any(Path(path).glob("runs/*.parquet")) if not is_in_storage(os.fspath(path)) else store_exists(path)
+
+
+def store_exists(path: str | os.PathLike[str]) -> bool:
+    """Return whether there is a store, or on this machine a folder for one.
+
+    Raises:
+        StoreError: An object storage cannot be asked.
+    """
+    folder = folder_of(path)
+    with store_errors(folder.name):
+        return folder.exists()
+
+
+def folder_of(path: str | os.PathLike[str]) -> StoreFolder:
+    """Return the files of a store: on this machine, or on object storage."""
+    if not is_in_storage(os.fspath(path)):
+        return LocalStore(path)
+    from perflog.tables.store.object_store import ObjectStore
+
+    return ObjectStore(os.fspath(path))
 
 
 class Store:
     """A store. The folder is created when the first log is written."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._folder = StoreFolder(path)
+        self._folder = folder_of(path)
+        self.name = self._folder.name
+
+    @property
+    def path(self) -> Path:
+        """The folder of its files, or of copies of them."""
+        return self._folder.path
 
     def write(self, logs: LogIds) -> BatchWriter:
         """Return a writer for some logs: `with store.write([log_id]) as writer: writer.add(...)`."""
@@ -60,12 +86,12 @@ class Store:
 
     def logs(self) -> list[str]:
         """Return the ids of the logs in the store."""
-        with store_errors(self.path), without_commits(self._folder):
+        with store_errors(self.name), self._folder.steady():
             return sorted(log for batch in self._folder.batches() for log in self._folder.logs_of(batch))
 
     def origins(self) -> dict[str, Origin]:
         """Return where the logs in the store came from, by their ids, as far as it is known."""
-        with store_errors(self.path), without_commits(self._folder):
+        with store_errors(self.name), self._folder.steady():
             return self._folder.origins()
 
     def table(
@@ -92,12 +118,12 @@ class Store:
         import pyarrow as pa
 
         checked_table(name)
-        with store_errors(self.path):
-            with without_commits(self._folder):
+        with store_errors(self.name):
+            with self._folder.steady():
                 stamps = self._stamps(logs)
             parts = self._read(name, stamps, runs, columns, where)
-            if parts is None:  # another process has replaced a batch meanwhile
-                with without_commits(self._folder):
+            while parts is None:  # another process has replaced a batch meanwhile
+                with self._folder.steady():
                     parts = self._read(name, self._stamps(logs), runs, columns, where)
         if not parts:
             empty = pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
@@ -113,7 +139,7 @@ class Store:
         """
         missing = sorted(set(logs) - set(self.logs()))
         if missing:
-            raise UsageError(f"there is no log {missing[0]!r} in the store", str(self.path))
+            raise UsageError(f"there is no log {missing[0]!r} in the store", self.name)
         self._commit(partial(without_logs, self._folder, logs))
 
     def compact(self) -> tuple[int, int]:
@@ -125,6 +151,8 @@ class Store:
         before = self._files()
         if before:
             self._commit(partial(merged, self._folder))
+            with store_errors(self.name):
+                self._folder.sweep()
         return before, self._files()
 
     def _files(self) -> int:
@@ -132,12 +160,10 @@ class Store:
 
     def _commit(self, change: Callable[[Path], Change]) -> None:
         """Make a change. `change` gets the folder for its files."""
-        with store_errors(self.path):
-            work = WorkFolder(self._folder).open()
+        with store_errors(self.name):
+            work = self._folder.work().open()
             try:
-                with locked(self._folder.lock):
-                    recover(self._folder)
-                    work.commit(change(work.path))
+                work.change(change)
             finally:
                 work.close()
 
@@ -158,6 +184,8 @@ class Store:
     ) -> list[pa.Table] | None:
         """Return a table of some batches, in parts; None if another process has replaced one of them meanwhile."""
         batches = list(stamps)
+        if not self._folder.fetch(name, batches):
+            return None
         read = partial(self._read_batch, name, runs=runs, columns=columns, where=where)
         if len(batches) < _MANY_FILES:
             parts = list(map(read, batches))
@@ -182,3 +210,6 @@ class Store:
             return read_table(self._folder.file(name, batch), name, runs, columns, where)
         except FileNotFoundError:  # the batch has no rows in this table, or is being replaced
             return None
+        except StoreError as error:  # of a copy of an object
+            error.where = error.where.replace(str(self.path), self.name)
+            raise

@@ -10,44 +10,47 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
 from perflog.tables.file_lock import lock, locked
-from perflog.tables.store.folder import MOVED_IN, StoreFolder
+from perflog.tables.store.folder import MOVED_IN, Change, StoreFolder
 
 _NOTE, _ALIVE = "commit", "alive"  # files in a work folder
 
 
-@dataclass(frozen=True)
-class Change:
-    """What a commit changes.
+class LocalStore(StoreFolder):
+    """The files of a store on this machine, or on a file system with locks."""
 
-    Attributes:
-        out: The batches that leave the store.
-        into: The batches that come in: the files of each, by table.
-        damaged: Those of `out` with a damaged file. Their files are kept aside.
-    """
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(path)
+        self.lock = self.path / ".lock"
+        self.drafts = self.path / ".tmp"
+        self.aside = self.path / ".damaged"
 
-    out: Sequence[str]
-    into: Mapping[str, Mapping[str, Path]]
-    damaged: Sequence[str] = ()
+    def work(self) -> WorkFolder:
+        return WorkFolder(self)
+
+    def steady(self) -> AbstractContextManager[None]:
+        return without_commits(self)
+
+    def fetch(self, table: str, batches: Sequence[str]) -> bool:  # noqa: ARG002  # they are here
+        return True
 
 
 class WorkFolder:
     """The folder of one writer, which locks it as long as it lives."""
 
-    def __init__(self, store: StoreFolder) -> None:
-        self.path = store.work / os.urandom(8).hex()
+    def __init__(self, store: LocalStore) -> None:
+        self.path = store.drafts / os.urandom(8).hex()
         self._store = store
         self._alive_fd = -1
 
     def open(self) -> Self:
         """Make the folder, and the store if there is none."""
-        self._store.work.mkdir(parents=True, exist_ok=True)
+        self._store.drafts.mkdir(parents=True, exist_ok=True)
         with locked(self._store.lock):  # or another writer takes the new folder for that of a killed one
             recover(self._store)
             self.path.mkdir()
@@ -55,14 +58,17 @@ class WorkFolder:
             lock(self._alive_fd)
         return self
 
-    def commit(self, change: Change) -> None:
-        """Make a change. The caller holds the lock of the store. If a move fails, the store is as it was."""
-        try:
-            _move(self._store, self.path, change)
-        except BaseException:
-            _undo(self._store, self.path)
-            raise
-        _clear(self._store, self.path, change)
+    def change(self, make: Callable[[Path], Change]) -> None:
+        """Change the store as `make` says, under its lock. If a move fails, the store is as it was."""
+        with locked(self._store.lock):
+            recover(self._store)
+            change = make(self.path)
+            try:
+                _move(self._store, self.path, change)
+            except BaseException:
+                _undo(self._store, self.path)
+                raise
+            _clear(self._store, self.path, change)
 
     def close(self) -> None:
         """Remove the folder. If an undo failed, it stays: the next writer tries again."""
@@ -73,9 +79,9 @@ class WorkFolder:
 
 
 @contextmanager
-def without_commits(store: StoreFolder) -> Iterator[None]:
+def without_commits(store: LocalStore) -> Iterator[None]:
     """Undo the unfinished work of a killed process, and hold off writers inside this block."""
-    if any(store.work.glob(f"*/{_NOTE}")):
+    if any(store.drafts.glob(f"*/{_NOTE}")):
         with suppress(OSError), locked(store.lock):  # a reader may lack the permission to undo
             recover(store)
     with ExitStack() as stack:
@@ -84,9 +90,9 @@ def without_commits(store: StoreFolder) -> Iterator[None]:
         yield
 
 
-def recover(store: StoreFolder) -> None:
+def recover(store: LocalStore) -> None:
     """Undo and remove what killed writers have left. The caller holds the lock of the store."""
-    for folder in list(store.work.glob("*/")):
+    for folder in list(store.drafts.glob("*/")):
         try:
             fd = os.open(folder / _ALIVE, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:  # its owner just removed it
@@ -103,7 +109,7 @@ def _old(work: Path, table: str, batch: str) -> Path:
     return work / f"{batch}.{table}.old"
 
 
-def _move(store: StoreFolder, work: Path, change: Change) -> None:
+def _move(store: LocalStore, work: Path, change: Change) -> None:
     """Move old files out, runs first, and new files in, runs last. Old files stay in the work folder, to undo it."""
     out = [(table, batch) for batch in change.out for table in store.tables_of(batch)]
     out.sort(key=lambda file: MOVED_IN.index(file[0]), reverse=True)
@@ -120,7 +126,7 @@ def _move(store: StoreFolder, work: Path, change: Change) -> None:
     (work / _NOTE).unlink()
 
 
-def _clear(store: StoreFolder, work: Path, change: Change) -> None:
+def _clear(store: LocalStore, work: Path, change: Change) -> None:
     """Remove the old files after a commit. Damaged ones are kept for whoever wants to save their rows."""
     for batch in change.out:
         for old in work.glob(f"{batch}.*.old"):
@@ -131,7 +137,7 @@ def _clear(store: StoreFolder, work: Path, change: Change) -> None:
                 old.unlink()
 
 
-def _undo(store: StoreFolder, work: Path) -> None:
+def _undo(store: LocalStore, work: Path) -> None:
     """Undo the commit that is noted in a work folder, if there is one. If killed, it can be repeated."""
     note = work / _NOTE
     if not note.exists():

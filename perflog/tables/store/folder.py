@@ -11,14 +11,15 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Protocol, Self
 
-from perflog.errors import StoreError, UsageError
+from perflog.errors import InputError, StoreError, UsageError
 from perflog.tables.parquet import DamagedError, footer_texts
 from perflog.tables.schema import TABLES
 
@@ -74,13 +75,15 @@ def origins_text(origins: Mapping[str, Origin]) -> str:
 
 
 @contextmanager
-def store_errors(where: Path) -> Iterator[None]:
-    """Turn an error of the operating system into a StoreError."""
+def store_errors(where: str) -> Iterator[None]:
+    """Turn an error of the operating system, or of an object storage, into a StoreError."""
     try:
         yield
     except OSError as error:
         reason, help = _CAUSES.get(error.errno or 0, (error.strerror or str(error), ""))
-        raise StoreError(reason, str(where), help) from error
+        raise StoreError(reason, where, help) from error
+    except InputError as error:
+        raise StoreError(error.reason, where, error.help) from error
 
 
 def checked_table(name: str) -> str:
@@ -115,14 +118,72 @@ def _origins_in(path: str, _: Stamp) -> Mapping[str, Origin]:
     return {log: Origin(tuple(origin["paths"]), origin["size"]) for log, origin in origins.items()}
 
 
-class StoreFolder:
-    """The files of a store. Whoever asks for several of them holds off commits meanwhile, or looks at the stamps."""
+class Work(Protocol):
+    """The work of one writer on a store."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    path: Path
+    """A folder on this machine for new files."""
+
+    def open(self) -> Self:
+        """Make the folder, and the store if there is none."""
+
+    def change(self, make: Callable[[Path], Change]) -> None:
+        """Change the store. `make` returns the change of the store as it is; it may be called again if it has changed.
+
+        `make` gets a folder for its files.
+        """
+
+    def close(self) -> None:
+        """Remove the folder."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a commit changes.
+
+    Attributes:
+        out: The batches that leave the store.
+        into: The batches that come in: the files of each, by table.
+        damaged: Those of `out` with a damaged file. Their files are kept aside.
+    """
+
+    out: Sequence[str]
+    into: Mapping[str, Mapping[str, Path]]
+    damaged: Sequence[str] = ()
+
+
+class StoreFolder:
+    """The files of a store. Whoever asks for several of them holds off commits meanwhile, or looks at the stamps.
+
+    `name` is the store as messages show it, `path` the folder of its files, or of copies of them.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], name: str = "") -> None:
         self.path = Path(path)
-        self.lock = self.path / ".lock"
-        self.work = self.path / ".tmp"
-        self.aside = self.path / ".damaged"
+        self.name = name or str(self.path)
+
+    def exists(self) -> bool:
+        """Return whether there is a store."""
+        return self.path.is_dir()
+
+    def work(self) -> Work:
+        """Return the work of a writer that begins now."""
+        raise NotImplementedError
+
+    def steady(self) -> AbstractContextManager[None]:
+        """Return a block in which the store can be looked at as it is now."""
+        raise NotImplementedError
+
+    def fetch(self, table: str, batches: Sequence[str]) -> bool:
+        """Bring the files of some batches to this machine. Return False if some are in the store no more."""
+        raise NotImplementedError
+
+    def sweep(self) -> None:
+        """Remove what killed writers have left and the next writer does not find by itself."""
+
+    def size_of(self, batch: str) -> int:
+        """Return the bytes of a batch."""
+        return sum(self.file(table, batch).stat().st_size for table in self.tables_of(batch))
 
     def file(self, table: str, batch: str) -> Path:
         """Return the path of the file with the rows of a batch in a table."""

@@ -5,6 +5,7 @@ In: the files of batches. Out: the change of the store, with new files in a work
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,8 +13,7 @@ from perflog.errors import StoreError
 from perflog.tables.parquet import DamagedError, read_table
 from perflog.tables.schema import TABLES
 from perflog.tables.store.batch_files import ROW_GROUP, BatchFiles, of_logs
-from perflog.tables.store.commits import Change
-from perflog.tables.store.folder import StoreFolder, batch_name
+from perflog.tables.store.folder import Change, StoreFolder, batch_name
 
 _SMALL, _LARGE = 1 << 20, 1 << 24  # bytes of a batch that is merged, of one that is large enough
 _MOST_LOGS = 256  # of a merged batch
@@ -68,7 +68,7 @@ def _groups(store: StoreFolder) -> Iterator[list[str]]:
     """Yield small batches that are merged: two or more, of a few hundred logs and some megabytes together."""
     group, size, logs = list[str](), 0, 0
     for batch in store.batches():
-        bytes_of_batch = sum(store.file(table, batch).stat().st_size for table in store.tables_of(batch))
+        bytes_of_batch = store.size_of(batch)
         if bytes_of_batch > _SMALL:
             continue
         try:
@@ -97,6 +97,8 @@ def _rewritten(store: StoreFolder, batches: Sequence[str], logs: Sequence[str], 
     files = BatchFiles(folder)
     try:
         for table in TABLES:
+            if not store.fetch(table, batches):
+                raise FileNotFoundError(errno.ENOENT, "replaced by another writer", store.name)
             paths = [path for batch in batches if (path := store.file(table, batch)).exists()]
             if paths:
                 rows = pa.concat_tables([of_logs(read_table(path, table), logs) for path in paths])

@@ -7,15 +7,15 @@ again without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from perflog.errors import StoreError
-from perflog.tables.file_lock import locked
 from perflog.tables.schema import arrow_schema
 from perflog.tables.store.batch_files import ROW_GROUP, BatchFiles
-from perflog.tables.store.commits import Change, WorkFolder, recover
-from perflog.tables.store.folder import Origin, StoreFolder, batch_name, checked_table, store_errors
+from perflog.tables.store.folder import Change, Origin, StoreFolder, batch_name, checked_table, store_errors
 from perflog.tables.store.rewriting import merged, without_logs
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ class BatchWriter:
     def __init__(self, store: StoreFolder, logs: LogIds) -> None:
         self._store = store
         self._logs = logs
-        self._work = WorkFolder(store)
+        self._work = store.work()
         self._files = BatchFiles(self._work.path)
         self.origins: dict[str, Origin] = {}
         self.earlier: set[str] = set()
 
     def __enter__(self) -> Self:
-        with store_errors(self._store.path):
+        with store_errors(self._store.name):
             self._work.open()
         return self
 
@@ -54,12 +54,12 @@ class BatchWriter:
 
         schema = arrow_schema(checked_table(table))
         rows = data if isinstance(data, pa.Table) else pa.Table.from_batches(data, schema)
-        with store_errors(self._store.path):
+        with store_errors(self._store.name):
             self._files.add(table, rows, rows.num_rows)
 
     def add_logs(self, table: str, rows: pa.Table) -> None:
         """Append the rows of several logs to a table, in row groups of some logs."""
-        with store_errors(self._store.path):
+        with store_errors(self._store.name):
             self._files.add(checked_table(table), rows, ROW_GROUP)
 
     def reset(self) -> None:
@@ -69,7 +69,7 @@ class BatchWriter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         try:
             if kind is None:
-                with store_errors(self._store.path):
+                with store_errors(self._store.name):
                     self._commit()
         finally:
             self._files.discard()
@@ -84,13 +84,16 @@ class BatchWriter:
 
     def _commit(self) -> None:
         if "runs" not in self._files:
-            raise StoreError("nothing to store: the log has no runs", str(self._store.path))
+            raise StoreError("nothing to store: the log has no runs", self._store.name)
         logs = self._logs() if callable(self._logs) else self._logs
         name = batch_name(logs)
-        with locked(self._store.lock):
-            recover(self._store)
-            files = self._files.finish(logs, self._known_origins(logs))
-            change = without_logs(self._store, [*logs, *self.earlier], self._work.path)
-            self._work.commit(Change(change.out, {**change.into, name: files}, change.damaged))
-            if len(self._store.batches()) % _MANY_BATCHES == 0:
-                self._work.commit(merged(self._store, self._work.path))
+        files = cache(lambda: self._files.finish(logs, self._known_origins(logs)))
+
+        def change(folder: Path) -> Change:
+            written = files()
+            others = without_logs(self._store, [*logs, *self.earlier], folder)
+            return Change(others.out, {**others.into, name: written}, others.damaged)
+
+        self._work.change(change)
+        if len(self._store.batches()) % _MANY_BATCHES == 0:
+            self._work.change(partial(merged, self._store))
