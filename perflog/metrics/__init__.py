@@ -30,6 +30,7 @@ from perflog.metrics.throughput import throughput
 from perflog.metrics.time_to_target import time_to_target
 from perflog.metrics.time_to_train import time_to_train
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
+from perflog.metrics.traces.copies import copies
 from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_time import device_time
@@ -39,8 +40,8 @@ from perflog.metrics.waterfall import waterfall
 _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, collective_wait,
-    stuck_ranks, device_kernels, counters, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges,
-    sweep, configurations, factors, history,
+    stuck_ranks, device_kernels, copies, counters, telemetry, kernels, stages, layers, pipeline, matmul_efficiency,
+    ranges, sweep, configurations, factors, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -75,6 +76,7 @@ __all__ = [
     "collectives",
     "communication",
     "configurations",
+    "copies",
     "counters",
     "curves",
     "device_kernels",

@@ -18,6 +18,7 @@ from perflog.metrics import (
     Tables,
     breakdown,
     collectives,
+    copies,
     device_kernels,
     device_time,
     imbalance,
@@ -32,6 +33,7 @@ from perflog.metrics.breakdown import NOT_LISTED, UNTIMED
 from perflog.metrics.kernel_categories import OTHER
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.step_series import step_series
+from perflog.metrics.traces.copies import way_of
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -132,7 +134,19 @@ def _largest_kernel(tables: Tables, run: str, state: str, options: Options) -> s
         seconds_hidden = (hidden["overlap"] * hidden["communicating_s"]).sum()
         share = float(seconds_hidden / hidden["communicating_s"].sum())
         text += f"; {'only ' * (share < _MOSTLY)}{percent(share)} of all communication is hidden"
+    if state == "memory" and (rate := _copied_at(tables, run, name, options)):
+        text += f" at {show(rate, 'GB/s', 3)}"
     return text
+
+
+def _copied_at(tables: Tables, run: str, name: str, options: Options) -> float | None:
+    """The bandwidth of a kind of copies in GB/s, if the trace has their sizes."""
+    rows = _of_run(copies.table(tables, options), run)
+    direction, memory = way_of(name)
+    alike = rows["memory"].isna() if memory is None else rows["memory"] == memory
+    rows = rows[(rows["direction"] == direction) & alike & rows["bandwidth"].notna()]
+    times = rows["bytes"].astype(float) / rows["bandwidth"].astype(float)
+    return float(rows["bytes"].sum() / times.sum()) if len(rows) else None
 
 
 def _profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
