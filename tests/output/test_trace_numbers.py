@@ -67,8 +67,11 @@ def explain_bottleneck(screen: Screen, trace: RawTrace, mark: str = "") -> None:
 
 def explain_largest(screen: Screen, trace: RawTrace, state: str, before: str) -> None:
     """The kernel that takes most of a state; of communication the share that is hidden."""
-    calls, time = trace.largest(state)
-    screen.explain(f"{before} <name>: <> call{'s' * (calls != 1)} x <>", calls, time / calls * NS)
+    calls, time, rate = trace.largest(state)
+    at = [] if rate is None or state != "copies" else [rate]
+    screen.explain(
+        f"{before} <name>: <> call{'s' * (calls != 1)} x <>{' at <>' * len(at)}", calls, time / calls * NS, *at
+    )
     if state == "communication":
         only = "only " * (trace.hidden() < 0.5)
         screen.explain(f"{only}<> of all communication is hidden.", trace.hidden())

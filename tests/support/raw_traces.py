@@ -26,13 +26,17 @@ NS = 1e-9
 
 @dataclass(frozen=True)
 class Work:
-    """A kernel, copy or memset on the device. `launch`: start of the call that launched it; None if it is not known."""
+    """A kernel, copy or memset on the device. `launch`: start of the call that launched it; None if it is not known.
+
+    `copied`: bytes of a copy.
+    """
 
     start: int
     end: int
     state: str
     name: str
     launch: int | None = None
+    copied: int | None = None
 
 
 @dataclass(frozen=True)
@@ -90,13 +94,16 @@ class RawTrace:
             reach = max(reach, each.end)
         return times
 
-    def largest(self, state: str) -> tuple[int, int]:
-        """Calls and time of the name that takes most of a state."""
-        by_name: dict[str, list[int]] = {}
+    def largest(self, state: str) -> tuple[int, int, float | None]:
+        """Calls and time of the name that takes most of a state; of copies of known sizes the bytes per ns too."""
+        by_name: dict[str, list[Work]] = {}
         for work in self.work:
             if work.state == state:
-                by_name.setdefault(work.name, []).append(work.end - work.start)
-        return max(((len(times), sum(times)) for times in by_name.values()), key=lambda sums: sums[1])
+                by_name.setdefault(work.name, []).append(work)
+        most = max(by_name.values(), key=lambda works: sum(work.end - work.start for work in works))
+        time = sum(work.end - work.start for work in most)
+        copied = [work.copied for work in most if work.copied]
+        return len(most), time, sum(copied) / time if len(copied) == len(most) else None
 
 
 # --- the three kinds of files -------------------------------------------------------------------------------------
@@ -123,7 +130,9 @@ def chrome_trace(path: Path) -> RawTrace:
         if state := states.get(category(event)):
             state = "communication" if "nccl" in event["name"].lower() else state
             launches = calls.get(_number(event), [])
-            work.append(Work(start, end, state, event["name"], launches[0] if len(launches) == 1 else None))
+            launch = launches[0] if len(launches) == 1 else None
+            copied = event["args"].get("bytes") if category(event) == "memcpy" else None
+            work.append(Work(start, end, state, event["name"], launch, copied))
         elif match := re.fullmatch(r"ProfilerStep#(\d+)", event["name"]):
             if event["cat"] != "gpu_user_annotation":
                 steps[int(match[1])] = (start, end)
@@ -155,8 +164,8 @@ def nsys_database(path: Path) -> RawTrace:
             "select start, end, correlationId, value from CUPTI_ACTIVITY_KIND_KERNEL join StringIds on id = shortName"
         )
         work = [Work(start, end, "compute", name, launches[i]) for start, end, i, name in kernels]
-        copies = database.execute("select start, end, correlationId, copyKind from CUPTI_ACTIVITY_KIND_MEMCPY")
-        work += [Work(start, end, "copies", f"copy {kind}", launches[i]) for start, end, i, kind in copies]
+        copies = database.execute("select start, end, correlationId, copyKind, bytes from CUPTI_ACTIVITY_KIND_MEMCPY")
+        work += [Work(start, end, "copies", f"copy {kind}", launches[i], size) for start, end, i, kind, size in copies]
     return RawTrace(work, {})
 
 
@@ -167,5 +176,7 @@ def nvprof_gpu_trace(path: Path) -> RawTrace:
         if match := re.match(r" *([\d.]+[num]?s) +([\d.]+[num]?s) .* (\d+) +(\[CUDA mem.*|\S.*\(.*\).*)$", line):
             start, length = (round(seconds(text) / NS) for text in match.groups()[:2])
             state = "copies" if match[4].startswith("[CUDA mem") else "compute"
-            work.append(Work(start, start + length, state, match[4]))
+            size = re.search(r" ([\d.]+)([KMG]?)B ", line) if match[4].startswith("[CUDA memcpy") else None
+            copied = round(float(size[1]) * 1024 ** " KMG".index(size[2] or " ")) if size else None
+            work.append(Work(start, start + length, state, match[4], copied=copied))
     return RawTrace(work, {})
