@@ -26,7 +26,7 @@ from perflog.tables.store.folder import store_errors
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-_WAIT_S = "10s"  # for the scheduler and for a first worker
+_WAIT_FOR_SCHEDULER = _WAIT_FOR_WORKER = "10s"
 _KILLED = "memory may have run out: give the workers more"
 _one_at_a_time = threading.Lock()  # in a worker: caches of formats and shapes are made for one thread
 
@@ -113,12 +113,12 @@ def _connected(scheduler: str) -> Client:
         help = "pip install 'perflog-ml[dask]'"
         raise UsageError("--scheduler needs Dask, which is not installed", help=help) from error
     try:
-        client = Client(scheduler, timeout=_WAIT_S, set_as_default=False)
+        client = Client(scheduler, timeout=_WAIT_FOR_SCHEDULER, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         help = "`dask scheduler` prints its address, such as tcp://host:8786"
         raise UsageError("no Dask scheduler answers at this address", scheduler, help) from error
     try:
-        client.wait_for_workers(1, timeout=_WAIT_S)
+        client.wait_for_workers(1, timeout=_WAIT_FOR_WORKER)
     except TimeoutError as error:
         client.close()
         help = f"start one where the logs can be read: `dask worker {scheduler} --nthreads 1`"

@@ -157,10 +157,11 @@ def test_a_worker_that_does_not_see_the_store_is_an_error(folder: Path) -> None:
 
 
 def test_no_scheduler_and_no_worker_are_errors(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "_WAIT_S", "0.3s")
+    monkeypatch.setattr(cluster, "_WAIT_FOR_WORKER", "0.1s")
     with dask_cluster(folder) as dask:
         done = run("ingest", "logs", "--store", "there", "--scheduler", dask.address, code=2)
         assert "the scheduler has no worker" in done.stderr
+        monkeypatch.setattr(cluster, "_WAIT_FOR_SCHEDULER", "0.1s")
         for address in ("tcp://127.0.0.1:1", "nonsense://x", "::"):
             done = run("ingest", "logs", "--store", "there", "--scheduler", address, code=2)
             assert f"{address}: no Dask scheduler answers at this address" in done.stderr

@@ -32,6 +32,15 @@ def server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(autouse=True)
+def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for copies of objects, also of processes that are killed."""
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
 @pytest.fixture
 def bucket() -> Bucket:
     return Bucket("stores")
@@ -62,7 +71,11 @@ def objects(bucket: Bucket) -> list[str]:
 
 def child(code: str, *args: object) -> ForkedCode:
     """A process that has this module's helpers."""
-    return ForkedCode(Path(__file__), f"import os, random, sys\nstore = Store(sys.argv[1])\n{code}", *map(str, args))
+    return ForkedCode(
+        Path(__file__),
+        f"import os, random, sys\ntempfile.tempdir = {tempfile.gettempdir()!r}\nstore = Store(sys.argv[1])\n{code}",
+        *map(str, args),
+    )
 
 
 def test_it_gives_what_a_store_on_disk_gives(store: Store, bucket: Bucket, tmp_path: Path) -> None:
@@ -260,8 +273,6 @@ def test_a_storage_without_conditional_writes_is_refused(store: Store, monkeypat
 
 def test_all_commands_take_it(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     address = f"{bucket.address}/store"
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "copies"))
-    (tmp_path / "copies").mkdir()
     for command in (["runs"], ["rm", MOE], ["compact"], ["show", MOE + "x"]):
         done = run(*command, "--store", address, code=3)
         assert f"{address}: there is no store here" in done.stderr
@@ -282,13 +293,12 @@ def test_all_commands_take_it(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, t
     assert f"{bucket.address}/logs/run.txt" in run("runs", "--format", "csv").stdout
 
 
-def test_no_copy_stays(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_no_copy_stays(bucket: Bucket, copies: Path) -> None:
     store = Store(f"{bucket.address}/store")
     fill(store, LOGS)
-    assert list(tmp_path.iterdir()) == []
+    assert list(copies.iterdir()) == []
     assert store.table("steps").num_rows == 15
-    assert len(list(tmp_path.rglob("*.parquet"))) == 1
+    assert len(list(copies.rglob("*.parquet"))) == 1
     del store
     gc.collect()
-    assert list(tmp_path.iterdir()) == []
+    assert list(copies.iterdir()) == []
