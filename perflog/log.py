@@ -540,7 +540,7 @@ def load(store: str | os.PathLike[str] | None = None) -> Log:
     Raises:
         StoreError: There is no store, or it cannot be read.
     """
-    folder = Store(store or default_store())
+    folder = Store(store or default_store(), leaves_out_damage=True)
     if not store_exists(store or default_store()):
         raise StoreError("there is no store here", folder.name, "`perflog ingest LOG` makes one")
     return _stored(folder)

@@ -118,7 +118,9 @@ class Bucket:
         with _errors(self.address, "listed"):
             storage, path = _storage(f"{self.address}/{folder}")
             start = path.rstrip("/") + "/"
-            return sorted(f"{folder}/{name.removeprefix(start)}" for name in storage.find(start))
+            # A folder that gets its first object between two requests of s3fs is found as if it were an object.
+            names = (name for name in storage.find(start) if name.startswith(start) and name != start)
+            return sorted(f"{folder}/{name.removeprefix(start)}" for name in names)
 
     def get(self, key: str) -> bytes | None:
         """Return the bytes of an object; None if there is none."""

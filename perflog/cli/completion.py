@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -113,12 +114,14 @@ def _run_names(ctx: click.Context, incomplete: str) -> Iterator[str]:
 
 
 def _stored(ctx: click.Context) -> Log | None:
-    """The runs of the store that the command line names."""
+    """The runs of the store that the command line names. A shell shows no warnings."""
     from perflog.log import load
     from perflog.tables.store import default_store, store_exists
 
     folder = ctx.params.get("store") or default_store()
-    return load(folder) if store_exists(folder) else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return load(folder) if store_exists(folder) else None
 
 
 def _settings(ctx: click.Context) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -97,8 +98,20 @@ class Group(click.Group):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with exit_codes(), _usage_errors(), workers.allowed():
+        with exit_codes(), _usage_errors(), _shown_warnings(), workers.allowed():
             return super().invoke(ctx)
+
+
+@contextmanager
+def _shown_warnings() -> Iterator[None]:
+    """Print warnings of perflog's own as messages, not as places in its code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        terminal.tell(f"perflog: warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 @contextmanager

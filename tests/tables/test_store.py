@@ -27,7 +27,7 @@ from support.stores import check_whole, files, rows
 import perflog.tables.store
 from perflog.errors import StoreError, UsageError
 from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
-from perflog.tables.store import Store
+from perflog.tables.store import DamageWarning, Store
 
 A, B = "a" * 16, "b" * 16
 
@@ -142,7 +142,7 @@ def test_pandas_stays_out(store: Store) -> None:
     rewrite(store, store.table("steps", logs=[A]).drop_columns(["mfu"]), SCHEMA_VERSION)
     code = """
 import sys
-from perflog.tables.store import Store
+from perflog.tables.store import DamageWarning, Store
 store = Store(sys.argv[1])
 for table in ('steps', 'kernels'):
     for runs in (None, [], [sys.argv[2]]):
@@ -523,6 +523,19 @@ def test_a_damaged_file_is_named(store: Store, damage: str) -> None:
         store.table("steps")
     fill(store, A, {"steps": 1})
     assert store.table("steps").num_rows == 1
+
+
+@pytest.mark.parametrize("table", ["steps", "runs"])
+def test_a_damaged_file_costs_the_runs_of_its_log_only(store: Store, table: str) -> None:
+    fill(store, A, {"steps": 3, "values": 2})
+    fill(store, B, {"steps": 4, "values": 2})
+    (store.path / table / f"{A}.parquet").write_bytes(b"PAR1")
+    tolerant = Store(store.path, leaves_out_damage=True)
+    with pytest.warns(DamageWarning, match=f"{table}/{A}.parquet: damaged.*its logs have no rows here: ingest"):
+        read = tolerant.table(table)
+    assert read.num_rows == (4 if table == "steps" else 1)
+    assert tolerant.table("values").num_rows == 2  # of the other log: from then on the damaged one has no rows
+    assert store.table("steps", runs=[f"{B}-1"]).num_rows == 4  # nothing of the other log is opened
 
 
 @pytest.mark.parametrize("bit", range(8))

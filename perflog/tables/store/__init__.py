@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from warnings import warn
 
 from perflog.errors import StoreError, UsageError
 from perflog.remote import is_in_storage
-from perflog.tables.parquet import read_table
+from perflog.tables.parquet import DamagedError, read_table
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.store.batch_files import of_logs
 from perflog.tables.store.commits import LocalStore
@@ -68,12 +69,24 @@ def folder_of(path: str | os.PathLike[str]) -> StoreFolder:
     return ObjectStore(os.fspath(path))
 
 
-class Store:
-    """A store. The folder is created when the first log is written."""
+class DamageWarning(UserWarning):
+    """A file of a store is damaged, and what it holds is left out."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+
+class Store:
+    """A store. The folder is created when the first log is written.
+
+    Args:
+        path: The folder, or its address on object storage.
+        leaves_out_damage: Whether a damaged file is a warning, and the logs in it have no rows from then on. Else it is
+            an error.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], leaves_out_damage: bool = False) -> None:
         self._folder = folder_of(path)
         self.name = self._folder.name
+        self._leaves_out_damage = leaves_out_damage
+        self._damaged: set[str] = set()  # batches
 
     @property
     def path(self) -> Path:
@@ -120,11 +133,11 @@ class Store:
         checked_table(name)
         with store_errors(self.name):
             with self._folder.steady():
-                stamps = self._stamps(logs)
+                stamps = self._stamps(logs, runs)
             parts = self._read(name, stamps, runs, columns, where)
             while parts is None:  # another process has replaced a batch meanwhile
                 with self._folder.steady():
-                    parts = self._read(name, self._stamps(logs), runs, columns, where)
+                    parts = self._read(name, self._stamps(logs, runs), runs, columns, where)
         if not parts:
             empty = pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
             return empty if columns is None else empty.select(columns)
@@ -167,11 +180,16 @@ class Store:
             finally:
                 work.close()
 
-    def _stamps(self, logs: Sequence[str] | None) -> dict[str, Stamp | None]:
-        """Return the batches of some logs, with their stamps. The caller holds off commits."""
-        batches = self._folder.batches()
+    def _stamps(self, logs: Sequence[str] | None, runs: Sequence[str] | None) -> dict[str, Stamp | None]:
+        """Return the batches of some logs or runs, with their stamps. The caller holds off commits."""
+        batches = [batch for batch in self._folder.batches() if batch not in self._damaged]
         if logs is not None:
-            batches = [batch for batch in batches if not set(logs).isdisjoint(self._folder.logs_of(batch))]
+            batches = [batch for batch in batches if not set(logs).isdisjoint(self._logs_of(batch))]
+        if runs is not None:
+            from perflog.tables.sink import RUN_ID  # imports Arrow
+
+            starts = {run[:RUN_ID] for run in runs}
+            batches = [batch for batch in batches if any(log[:RUN_ID] in starts for log in self._logs_of(batch))]
         return {batch: self._folder.stamp(batch) for batch in batches}
 
     def _read(
@@ -210,6 +228,23 @@ class Store:
             return read_table(self._folder.file(name, batch), name, runs, columns, where)
         except FileNotFoundError:  # the batch has no rows in this table, or is being replaced
             return None
-        except StoreError as error:  # of a copy of an object
-            error.where = error.where.replace(str(self.path), self.name)
-            raise
+        except StoreError as error:
+            error.where = error.where.replace(str(self.path), self.name)  # of a copy of an object
+            self._leave_out(batch, error)
+            return None
+
+    def _logs_of(self, batch: str) -> Sequence[str]:
+        try:
+            return self._folder.logs_of(batch)
+        except DamagedError as error:
+            self._leave_out(batch, error)
+            return ()
+
+    def _leave_out(self, batch: str, error: StoreError) -> None:
+        """Leave a damaged batch out from now on, and warn; else raise the error."""
+        if not (self._leaves_out_damage and isinstance(error, DamagedError)):
+            raise error
+        if batch not in self._damaged:
+            self._damaged.add(batch)
+            text = f"{error.where}: {error.reason.rstrip('.')}; its logs have no rows here: {error.help}"
+            warn(text, DamageWarning, stacklevel=2)
