@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perflog.errors import PerflogError, UsageError
+from perflog.errors import UsageError
 from perflog.plots.style import styled
+from perflog.whole_files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +48,7 @@ def save(figure: Figure, path: str | os.PathLike[str], dpi: float = 150) -> None
 
     Raises:
         UsageError: The suffix is another one, or the PNG would have too many pixels.
-        PerflogError: The file cannot be written.
+        StoreError: The file cannot be written.
 
     Example:
         >>> figure = perflog.plots.steps(perflog.read("run.txt"))
@@ -59,7 +60,5 @@ def save(figure: Figure, path: str | os.PathLike[str], dpi: float = 150) -> None
         reason = f"{width:.0f} x {height:.0f} pixels are too many"
         raise UsageError(reason, os.fspath(path), "choose a smaller size or fewer dpi")
     data = render(figure, format, dpi)
-    try:
-        Path(path).write_bytes(data)
-    except OSError as error:
-        raise PerflogError(f"cannot be written: {error.strerror}", os.fspath(path)) from error
+    with whole_file(path) as draft:
+        draft.write_bytes(data)

@@ -16,6 +16,7 @@ from perflog.output.export import event_tracks
 from perflog.output.export.step_timeline import NOTE, StepTimeline
 from perflog.output.sheets import guarded
 from perflog.output.terminal import visible
+from perflog.whole_files import whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,15 +98,17 @@ def csv(log: Log, folder: str | os.PathLike[str], raw: bool = False) -> list[str
     home, names = Path(folder), log.table_names
     try:
         home.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            table = log.arrow(name)
-            for i, field in enumerate(table.schema):
-                if pa.types.is_dictionary(field.type) or pa.types.is_string(field.type):
-                    texts = table[i].cast(pa.string())
-                    table = table.set_column(i, field.name, texts if raw else _safe(texts))
-            write_csv(table, str(home / f"{name}.csv"))
     except OSError as error:
-        raise _not_written(home, error) from error
+        reason = f"cannot be written: {error.strerror or error}"
+        raise StoreError(reason, str(home), "name another place with -o") from error
+    for name in names:
+        table = log.arrow(name)
+        for i, field in enumerate(table.schema):
+            if pa.types.is_dictionary(field.type) or pa.types.is_string(field.type):
+                texts = table[i].cast(pa.string())
+                table = table.set_column(i, field.name, texts if raw else _safe(texts))
+        with whole_file(home / f"{name}.csv") as draft:
+            write_csv(table, str(draft))
     return names
 
 
@@ -122,25 +125,10 @@ def _safe(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @contextmanager
 def _text_file(path: Path) -> Iterator[TextIO]:
-    """Open a text file that appears whole or not at all. A pipe or a device is written directly."""
-    file = path.is_file() or not path.exists()
-    home = path.resolve() if file else path  # a link to a file stays a link
-    draft = home.with_name(home.name + ".part") if file else home
-    try:
-        opener: Any = gzip.open if path.suffix == ".gz" else open
-        with opener(draft, "wt", encoding="utf-8") as text_file:
-            yield text_file
-        if file:
-            os.replace(draft, home)
-    except OSError as error:
-        raise _not_written(path, error) from error
-    finally:
-        if file:
-            draft.unlink(missing_ok=True)
-
-
-def _not_written(path: Path, error: OSError) -> StoreError:
-    return StoreError(f"cannot be written: {error.strerror or error}", str(path), "name another place with -o")
+    """Open a text file that appears whole or not at all."""
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    with whole_file(path) as draft, opener(draft, "wt", encoding="utf-8") as text_file:
+        yield text_file
 
 
 def _dump(event: dict[str, Any]) -> str:

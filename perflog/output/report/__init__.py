@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from warnings import warn
 
-from perflog.errors import PerflogError
 from perflog.metrics import Options
 from perflog.output.report.collect import collect
 from perflog.output.report.data import ReportData
 from perflog.output.report.html.page import to_html
 from perflog.output.report.markdown import to_markdown
+from perflog.whole_files import whole_file
 
 if TYPE_CHECKING:
     from perflog.log import Log
@@ -72,8 +71,6 @@ def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         on_warning(text)
     page = to_html(data) if format == "html" else to_markdown(data)
     if output is not None:
-        try:
-            Path(output).write_text(page, encoding="utf-8")
-        except OSError as error:
-            raise PerflogError(f"cannot be written: {error.strerror}", os.fspath(output)) from error
+        with whole_file(output) as draft:
+            draft.write_text(page, encoding="utf-8")
     return page

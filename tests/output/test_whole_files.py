@@ -1,0 +1,80 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from support.commands import DATA, run
+
+import perflog
+from perflog.errors import StoreError
+from perflog.whole_files import whole_file
+
+LOG = DATA / "moe_layer.txt"
+
+
+def filled(path: Path) -> None:
+    """Write half of a file, when the disk is full."""
+    with whole_file(path) as draft:
+        draft.write_text("half of the new")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_disk_that_is_full_leaves_the_former_file(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("before")
+    with pytest.raises(StoreError, match=r"page\.html: cannot be written: No space left") as caught:
+        filled(path)
+    assert "-o" in caught.value.help
+    assert path.read_text() == "before"
+    assert os.listdir(tmp_path) == ["page.html"]
+
+
+def test_a_link_stays_a_link_and_a_device_is_written_directly(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("before")
+    (tmp_path / "link").symlink_to("target")
+    with whole_file(tmp_path / "link") as draft:
+        draft.write_text("after")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "after"
+    with whole_file(os.devnull) as draft:
+        assert str(draft) == os.devnull
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("report", LOG, "-o"), "page.html"),
+        (("report", LOG, "-o"), "page.md"),
+        (("plot", LOG, "steps", "-o"), "steps.png"),
+        (("export", LOG, "--to", "perfetto", "-o"), "trace.json"),
+    ],
+)
+def test_a_file_that_grows_too_large_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[object, ...], name: str
+) -> None:
+    """A limit on the size of files is a full disk."""
+    import resource
+    import signal
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(b"before")
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+        ended = run(*command, name, code=3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, former)
+    assert f"{name}: cannot be written: File too large" in ended.stderr
+    assert Path(name).read_bytes() == b"before"
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_files_of_tables_are_whole(tmp_path: Path) -> None:
+    names = perflog.export.csv(perflog.read(LOG), tmp_path / "csv")
+    assert sorted(os.listdir(tmp_path / "csv")) == sorted(f"{name}.csv" for name in names)
