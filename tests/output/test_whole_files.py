@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support.commands import DATA, run
+from support.commands import DATA
+from support.paths import ROOT
 
 import perflog
 from perflog.errors import StoreError
@@ -53,25 +56,18 @@ def test_a_link_stays_a_link_and_a_device_is_written_directly(tmp_path: Path) ->
         (("export", LOG, "--to", "perfetto", "-o"), "trace.json"),
     ],
 )
-def test_a_file_that_grows_too_large_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[object, ...], name: str
-) -> None:
-    """A limit on the size of files is a full disk."""
-    import resource
-    import signal
-
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    monkeypatch.chdir(tmp_path)
-    Path(name).write_bytes(b"before")
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
-        ended = run(*command, name, code=3)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, former)
+def test_a_file_that_grows_too_large_leaves_nothing(tmp_path: Path, command: tuple[object, ...], name: str) -> None:
+    """A limit on the size of files is a full disk. In a process of its own: nothing else is written under the limit."""
+    (tmp_path / name).write_bytes(b"before")
+    code = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    code += "from perflog.cli.main import main; import perflog.output.report, perflog.plots, perflog.output.export; "
+    code += "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); main(prog_name='perflog')"
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path.parent / "cache")}
+    words = [sys.executable, "-B", "-c", code, *map(str, command), name]
+    ended = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert f"{name}: cannot be written: File too large" in ended.stderr
-    assert Path(name).read_bytes() == b"before"
+    assert ended.returncode == 3
+    assert (tmp_path / name).read_bytes() == b"before"
     assert os.listdir(tmp_path) == [name]
 
 
