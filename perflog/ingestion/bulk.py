@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from perflog.errors import InputError, PerflogError, UsageError
@@ -137,46 +137,102 @@ def ingest_logs(
     Returns:
         For each log its outcome, or the error.
     """
-    outcomes: list[Outcome] = []
     rows = MemorySink()
-    logs: list[str] = []
     stored_labels = cache(partial(_stored_labels, task.store, None))
     origins = cache(lambda: Origins(Store(task.store).origins()))
-    histories: list[tuple[IngestResult, History]] = []
-    for name, opened in _each_opened(names):
-        of_log = MemorySink()
-        try:
-            with opened() as source:
-                result = _read(
-                    source,
-                    of_log.reset,
-                    task,
-                    lambda source, name=name: _labels_of(  # type: ignore[misc]
-                        [source.digest()[:LOG_ID], *history(name, source, origins()).earlier], stored_labels()
-                    ),
-                    threads=1,
-                    progress=progress,
-                )
-                stored = history(name, source, origins())
-        except PerflogError as error:
-            outcomes.append(_of_log(error, name))
-            continue
-        outcomes.append(result)
-        histories.append((result, stored))
-        if result.sha256[:LOG_ID] not in logs:
-            logs.append(result.sha256[:LOG_ID])
-            for table in of_log.tables:
-                rows.add(table, of_log.fetch(table))
+    with ExitStack() as stack:
+        logs = [_LogOfMany(name, opened, stack, origins, stored_labels) for name, opened in _each_opened(names)]
+        _read_alike(logs, task, rows, progress)
+        have_rows = {log.id for log in logs if isinstance(log.outcome, IngestResult)}
+        outcomes = [log.outcome or _read_alone(log, have_rows, task, rows, progress) for log in logs]
+    results = [(log, log.outcome) for log in logs if isinstance(log.outcome, IngestResult)]
     try:
-        if logs:
-            with Store(task.store).write(logs) as writer:
-                for result, stored in histories:
-                    _replace_earlier(writer, result, stored)
+        if results:
+            with Store(task.store).write(list(dict.fromkeys(log.id for log, _ in results))) as writer:
+                for log, result in results:
+                    _replace_earlier(writer, result, log.history)
                 for table in rows.tables:
                     writer.add_logs(table, rows.fetch(table))
     except PerflogError as error:
         return [outcome if isinstance(outcome, PerflogError) else error for outcome in outcomes]
     return outcomes
+
+
+class _LogOfMany:
+    """One of several logs that are stored together: open until all are read. `outcome` is None until it is read."""
+
+    def __init__(
+        self,
+        name: LogName,
+        opened: Callable[[], Source],
+        stack: ExitStack,
+        origins: Callable[[], Origins],
+        stored_labels: Callable[[], Mapping[str, Mapping[int, str | None]]],
+    ) -> None:
+        self.name = name
+        self.outcome: Outcome | None = None
+        self._origins, self._stored_labels = origins, stored_labels
+        try:
+            self.source = stack.enter_context(opened())
+        except PerflogError as error:
+            self.outcome = _of_log(error, name)
+
+    @property
+    def id(self) -> str:
+        """The id of the log in a store."""
+        return self.source.digest()[:LOG_ID]
+
+    @cached_property
+    def history(self) -> History:
+        """What the store has of the path of the log."""
+        return history(self.name, self.source, self._origins())
+
+    def labels(self, _: object = None) -> Mapping[int, str | None]:
+        """Return the stored labels of the runs of the log, by index."""
+        return _labels_of([self.id, *self.history.earlier], self._stored_labels())
+
+
+def _read_alike(
+    logs: Sequence[_LogOfMany], task: IngestTask, rows: MemorySink, progress: Callable[[int], None] | None
+) -> None:
+    """Read those of several logs together that look alike, and fill in their outcomes."""
+    if task.formats or task.guess or task.strict:
+        return
+    from perflog.ingestion.together import read_together
+
+    first_of: dict[str, _LogOfMany] = {}
+    for log in logs:
+        if log.outcome is None:
+            with suppress(PerflogError):  # to read it alone raises the error again
+                first_of.setdefault(log.id, log)
+    chosen = list(first_of.values())
+    labels = [log.labels if task.label is None else task.label for log in chosen]
+    for log, result in zip(chosen, read_together([log.source for log in chosen], labels, rows), strict=True):
+        log.outcome = result
+        if result is not None and progress is not None:
+            progress(log.source.length() or 0)
+
+
+def _read_alone(
+    log: _LogOfMany,
+    have_rows: set[str],
+    task: IngestTask,
+    rows: MemorySink,
+    progress: Callable[[int], None] | None,
+) -> Outcome:
+    """Read one of several logs, and fill in its outcome. `have_rows`: ids of the logs of which `rows` has the rows."""
+    of_log = MemorySink()
+    try:
+        log.outcome = _read(log.source, of_log.reset, task, log.labels, threads=1, progress=progress)
+        log.history.note(log.outcome)
+    except PerflogError as error:
+        log.outcome = _of_log(error, log.name)
+        return log.outcome
+    if log.id not in have_rows:
+        have_rows.add(log.id)
+        for table in of_log.tables:
+            rows.add(table, of_log.fetch(table))
+    return log.outcome
 
 
 def _opened(name: LogName) -> Source:

@@ -13,10 +13,18 @@ import numpy as np
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import COMMON
 from perflog.formats.template import Template
+from perflog.ingestion.joined_logs import JoinedLogs, UnlikeLogsError
 from perflog.parsing.input.chunks import Chunk, as_chunk
-from perflog.parsing.match.discovery import Families, TemplateDiscovery, candidate_mask, families_of, is_first
+from perflog.parsing.match.discovery import (
+    MOST_UNREAD_SHAPES,
+    Families,
+    TemplateDiscovery,
+    candidate_mask,
+    families_of,
+    is_first,
+)
 from perflog.parsing.match.header_rows import HeaderRowReader, appender
-from perflog.parsing.match.opening_block import OpeningBlock, find_opening_block, opening_blocks
+from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks, find_opening_block, opening_blocks
 from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, RANK_LABEL
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of, strings
@@ -62,7 +70,7 @@ class Detection:
         formats_tried: The formats of which all lines were tried that can occur.
         shown: The lines of families that the log has shown.
         discovery: Finds further lines of families.
-        opening: The block at the start of the log, if it begins with one.
+        opening: The block at the start of the log, if it begins with one; of logs that are read together, their blocks.
     """
 
     formats: tuple[DetectedFormat, ...]
@@ -76,7 +84,7 @@ class Detection:
     formats_tried: frozenset[Format]
     shown: tuple[FormatLine, ...]
     discovery: TemplateDiscovery
-    opening: OpeningBlock | None = None
+    opening: OpeningBlock | OpeningBlocks | None = None
 
     def scanned_as(self, scanner: Scanner) -> Batch | None:
         """Return the first lines as a scanner would scan them, without scanning them again; None if they must be.
@@ -177,10 +185,39 @@ def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
         formats: The formats to try.
     """
     every = tuple(formats)
-    block = find_opening_block(chunk, _opening_blocks(every))
-    if block is not None and _holds_steps(block.doubtful, every):
-        block = None  # it ends at a rule behind the steps: where the source ends is unknown
-    return _detect_all(chunk, every, block)
+    return _detect_all(chunk, every, _opening(chunk, every))
+
+
+def detect_together(logs: JoinedLogs, formats: Iterable[Format]) -> Detection:
+    """Detect the formats of logs that look alike: what each of them shows by itself.
+
+    Args:
+        logs: The logs, each of them whole.
+        formats: The formats to try.
+
+    Raises:
+        UnlikeLogsError: The logs do not look alike.
+    """
+    every = tuple(formats)
+    blocks = [_opening(head, every) for head in logs.heads]
+    logs.check([np.array([block is not None for block in blocks])])
+    found = [block for block in blocks if block is not None]
+    if any(block.lines != found[0].lines for block in found):
+        raise UnlikeLogsError
+    opening = OpeningBlocks(found, logs.first_lines, logs.starts) if found else None
+    if not opening and any(_first_headers(head, every) for head in logs.heads):
+        raise UnlikeLogsError
+    if _LABELS.search(logs.chunk.data) and any(_labels(head) != (None, False) for head in logs.heads):
+        raise UnlikeLogsError
+    return _detect_all(logs.chunk, every, opening, logs)
+
+
+def _opening(chunk: Chunk, formats: tuple[Format, ...]) -> OpeningBlock | None:
+    """Return the block at the start of a log."""
+    block = find_opening_block(chunk, _opening_blocks(formats))
+    if block is not None and _holds_steps(block.doubtful, formats):
+        return None  # it ends at a rule behind the steps: where the source ends is unknown
+    return block
 
 
 @lru_cache(16)
@@ -195,28 +232,36 @@ def _holds_steps(doubtful: bytes, formats: tuple[Format, ...]) -> bool:
     return _reads_steps(_detect_all(as_chunk(doubtful), formats, None))
 
 
-def _detect_all(chunk: Chunk, every: tuple[Format, ...], opening: OpeningBlock | None) -> Detection:
-    """Detect the formats of a log among these, with the block that it begins with."""
+def _detect_all(
+    chunk: Chunk,
+    every: tuple[Format, ...],
+    opening: OpeningBlock | OpeningBlocks | None,
+    logs: JoinedLogs | None = None,
+) -> Detection:
+    """Detect the formats of a log among these, with the block that it begins with; or of logs that are joined."""
     exact = tuple(f for f in every if not f.generic)
-    detection = _detect(chunk, exact, opening)
+    detection = _detect(chunk, exact, opening, logs=logs)
     if len(exact) == len(every) or _reads_steps(detection):
         return detection
     proven = {d.format.name for d in detection.formats}
-    if proven and not _may_read_more(detection, [f for f in every if f.generic]):
+    if proven and not _may_read_more(detection, [f for f in every if f.generic], logs):
         return detection
     left = tuple(f for f in every if f.generic or f.name in proven or f.name == COMMON)
-    with_generic = _detect(chunk, left, opening, is_whole=not proven)
+    with_generic = _detect(chunk, left, opening, is_whole=not proven, logs=logs)
     return with_generic if with_generic.formats else detection
 
 
-def _may_read_more(detection: Detection, generic: Sequence[Format]) -> bool:
+def _may_read_more(detection: Detection, generic: Sequence[Format], logs: JoinedLogs | None) -> bool:
     """Return whether generic formats could read some of the lines that no proven format reads."""
     batch, proven = detection.batch, {COMMON, *(d.format.name for d in detection.formats)}
     unproven = [p for kind, p in batch.owner.items() if kind >= 0 and detection.lines[kind][0].name not in proven]
     rows = batch.rows(np.sort(np.concatenate([batch.unread_segments, *unproven])))
     texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
     families = [family for form in generic for family in form.families if not is_first(family)]
-    return any(form.lines for form in generic) or bool(candidate_mask(texts, families).any())
+    candidates = candidate_mask(texts, families)
+    if logs is not None:
+        logs.check([logs.counts(batch.places_of(rows[candidates])) > 0])
+    return any(form.lines for form in generic) or bool(candidates.any())
 
 
 def _reads_steps(detection: Detection) -> bool:
@@ -224,19 +269,25 @@ def _reads_steps(detection: Detection) -> bool:
     return any(detection.lines[kind][1].table == "steps" for kind in detection.batch.records)
 
 
-def _detect(chunk: Chunk, every: tuple[Format, ...], opening: OpeningBlock | None, is_whole: bool = True) -> Detection:
-    """Detect the formats of a log among these. `is_whole`: the whole file may be a table."""
-    headers = _first_headers(chunk, every) if is_whole and not opening else []
-    start = opening.size if opening else 0
-    held = literal_index(every).held(chunk.data[start:], chunk.size - start)
+def _detect(
+    chunk: Chunk,
+    every: tuple[Format, ...],
+    opening: OpeningBlock | OpeningBlocks | None,
+    is_whole: bool = True,
+    logs: JoinedLogs | None = None,
+) -> Detection:
+    """Detect the formats of a log among these, or of joined logs. `is_whole`: the whole file may be a table."""
+    headers = _first_headers(chunk, every) if is_whole and not opening and logs is None else []
+    data = opening.behind(chunk) if opening else chunk.data
+    held = literal_index(every).held(data, len(data) - (len(chunk.data) - chunk.size))
     possible = {COMMON, *(form.name for form, x in held if _proves(x)), *(form.name for form, _ in headers)}
     known = sorted((f for f in every if f.name in possible), key=lambda f: (f.name != COMMON, f.generic))
-    label, all_labelled = _labels(chunk)
+    label, all_labelled = _labels(chunk) if logs is None else (None, False)
     can_occur = {x for _, x in held} | (opening.lines if opening else frozenset())  # of a thousand lines
     lines_held = [(form, line) for form, line in lines_of(known) if line in can_occur]
     scanner = Scanner([*lines_held, *headers], all_labelled=all_labelled, opening=opening)
     declared = len(scanner.lines) - len(headers)
-    discovery = TemplateDiscovery()
+    discovery = TemplateDiscovery(is_bounded=logs is None)
 
     def families(scanner: Scanner, batch: Batch) -> Families:
         """Families that prove a format themselves, and families of a format that a line has proved."""
@@ -250,10 +301,39 @@ def _detect(chunk: Chunk, every: tuple[Format, ...], opening: OpeningBlock | Non
     batch, _ = HeaderRowReader(appender(lines)).read(lines, scanned, {})
     if headers and not any(_has_figure(line) for _, line in lines if line.under_header):
         return _detect(chunk, every, opening, is_whole=False)  # the first line only looks like a header
+    if logs is not None:
+        _check_alike(logs, known, lines, batch)
+        kinds = {kind: lines[kind] for kind in range(declared, len(lines)) if kind in batch.records}
+        firsts = logs.firsts(batch, kinds)
+        if batch is not scanned or not discovery.each_shows(shown, kinds, firsts, families(scanner, batch), batch):
+            raise UnlikeLogsError
     formats_found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
     seen = tuple(lines), len(scanner.lines), frozenset(known), tuple(shown)
     return Detection(formats_found, label, all_labelled, per_rank, scanned, batch, *seen, discovery, opening)
+
+
+def _check_alike(logs: JoinedLogs, formats: Sequence[Format], lines: Sequence[FormatLine], batch: Batch) -> None:
+    """Check that each of several logs shows the same lines, and proves the same formats in the same order.
+
+    Raises:
+        UnlikeLogsError: They do not.
+    """
+    lines_of_logs = {kind: logs.counts(places) for kind, places in batch.owner.items()}
+    logs.check([count > 0 for kind, count in lines_of_logs.items() if kind != BLANK])
+    logs.check([logs.counts(records.places) > 0 for records in batch.records.values()])
+    full = np.array([head.lines for head in logs.heads]) - logs.counts(np.setdiff1d(batch.owner[BLANK], logs.gaps))
+    counts = [
+        sum((lines_of_logs[kind] for kind in lines_of_logs if kind != BLANK and lines[kind][0] is form), 0 * full)
+        for form in formats
+        if form.name != COMMON
+    ]
+    counts = [count for count in counts if count.any()]
+    logs.check([count >= _LEAST_PARTLY * np.maximum(full, 1) for count in counts])
+    logs.check([first >= second for first in counts for second in counts])
+    unread = logs.counts(batch.unread_segments)
+    if (unread >= MOST_UNREAD_SHAPES).any():
+        raise UnlikeLogsError
 
 
 def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:

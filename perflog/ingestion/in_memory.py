@@ -7,7 +7,7 @@ log as for ten.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from perflog.tables.sink import RUN_ID, MemorySink
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MOST_LOGS, _MOST_BYTES = 16, 4 << 20  # of a batch
+_MOST_LOGS, _MOST_BYTES = 64, 4 << 20  # of a batch
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def read_logs(
         error if nothing can be read in it.
     """
     first_name: dict[str, LogName] = {}  # by digest
-    with closing(_read_elsewhere(names, task)) as batches:
+    with closing(_read_in_batches(names, task)) as batches:
         for names_of_batch, batch in batches:
             for table, rows in batch.tables.items():
                 sink.add(table, _without_logs(rows, first_name))
@@ -99,15 +99,16 @@ def _without_logs(rows: pa.Table, digests: Collection[str]) -> pa.Table:
     return rows if len(others) == len(runs) else in_order(rows, others)
 
 
-def _read_elsewhere(names: Sequence[LogName], task: ReadTask) -> Generator[tuple[Sequence[LogName], Batch]]:
-    """Yield batches that other processes have read, in the order of the names."""
+def _read_in_batches(names: Sequence[LogName], task: ReadTask) -> Generator[tuple[Sequence[LogName], Batch]]:
+    """Yield batches of logs that were read, in the order of the names: by other processes where that is faster."""
+    batches = list(in_batches(names, _MOST_LOGS, _MOST_BYTES))
     elsewhere = [name for name in names if name.log != STDIN]
     if not (workers.are_allowed() and workers.cores() > 1 and pay(elsewhere)):
-        yield names, _unread(names)
+        for batch in batches:
+            yield batch, _read_batch(task, batch, None) if len(batch) > 1 else _unread(batch)
         return
     import perflog.ingestion.pipeline  # noqa: F401  # once, before processes are forked
 
-    batches = list(in_batches(names, _MOST_LOGS, _MOST_BYTES))
     parallel = [batch for batch in batches if batch[0].log != STDIN]
     with closing(workers.results(partial(_read_batch, task), parallel, workers.cores())) as results:
         for batch in batches:
@@ -120,18 +121,30 @@ def _unread(names: Sequence[LogName]) -> Batch:
 
 
 def _read_batch(task: ReadTask, names: Sequence[LogName], _: object) -> Batch:
-    """Read logs one after the other. Those that cannot be read are read again by who needs the error."""
-    sink, logs = MemorySink(), list[ReadLog | None]()
-    first_name: dict[str, LogName] = {}
-    for name in names:
-        try:
-            outcome = _read_here(name, task, sink, first_name)
-        except PerflogError:
-            logs.append(None)
-            continue
-        first = logs[names.index(outcome)] if isinstance(outcome, LogName) else outcome
-        logs.append(first if isinstance(first, ReadLog) else None)
-    return Batch(logs, {table: sink.fetch(table) for table in sink.tables})
+    """Read several logs. Those that cannot be read are read again by who needs the error."""
+    from perflog.ingestion.together import read_together
+
+    sink, logs = MemorySink(), dict[str, ReadLog]()
+    with ExitStack() as stack:
+        digests = [_digest(name, stack) for name in names]
+        sources = {digest: source for digest, source in reversed(digests) if source is not None}
+        if not (task.formats or task.guess):
+            results = read_together(list(sources.values()), [task.label] * len(sources), sink)
+            logs |= {result.sha256: ReadLog(result.sha256, result.warnings) for result in results if result is not None}
+        for digest, source in sources.items():
+            if digest not in logs:
+                with suppress(PerflogError):
+                    logs[digest] = _read(source, task, sink)
+    return Batch([logs.get(digest) for digest, _ in digests], {table: sink.fetch(table) for table in sink.tables})
+
+
+def _digest(name: LogName, stack: ExitStack) -> tuple[str, Source | None]:
+    """Open a log. Return its hash and the log; None for a log that cannot be opened or read."""
+    try:
+        source = stack.enter_context(open_source(name))
+        return source.digest(), source
+    except PerflogError:
+        return "", None
 
 
 def _read(source: Source, task: ReadTask, sink: MemorySink) -> ReadLog:

@@ -11,8 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,11 +19,12 @@ from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
 from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.diagnose import no_rows, nothing_recognised
+from perflog.ingestion.ended_runs import EndedRuns, Label, lines_table, runs_table
 from perflog.ingestion.late_formats import LateFormats, may_read
 from perflog.ingestion.prefetch import executor, in_process, in_threads
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
 from perflog.parsing.assemble.rank_rules import RankDecisions
-from perflog.parsing.assemble.run_state import RunSettings, RunState, ShapeCount
+from perflog.parsing.assemble.run_state import RunSettings, RunState
 from perflog.parsing.input.chunks import CHUNK, Chunk, join_chunks
 from perflog.parsing.input.growing_source import GrowingSource
 from perflog.parsing.input.source import Source
@@ -36,8 +36,7 @@ from perflog.parsing.match.scanner import Scanner
 from perflog.readers.interface import ReadOptions
 from perflog.readers.registry import find_reader
 from perflog.tables.arrow import text_array
-from perflog.tables.schema import arrow_schema
-from perflog.tables.sink import RUN_ID, IngestResult, Sink, table_from_columns
+from perflog.tables.sink import RUN_ID, IngestResult, Sink
 
 Observer = Callable[[Mapping[str, pa.Table], RunSettings], None]
 """Takes rows that are complete, by table, and the settings of the run that is being read. Column `run` holds the number
@@ -54,7 +53,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     source: Source,
     sink: Callable[[], Sink],
     formats: Sequence[Format] | None = None,
-    label: str | Callable[[], Mapping[int, str | None]] | None = None,
+    label: Label = None,
     threads: int = 2,
     chunk: int = CHUNK,
     progress: Callable[[int], None] | None = None,
@@ -93,7 +92,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     local: dict[int, int] = {}
     file = os.path.basename(source.name)
     while True:
-        assembler = partial(Assembler, decided, separate=separate, windows=windows, processes=local, file=file)
+        assembler = partial(Assembler, decided, separate=separate, windows=windows, processes=local, files=(file,))
         reading = _Reading(source, sink(), formats, detection, label, assembler, processes, observer)
         try:
             return reading.run(threads, chunk, progress)
@@ -113,13 +112,13 @@ class _Reading:
         sink: Sink,
         formats: Sequence[Format] | None,
         detection: Detection,
-        label: str | Callable[[], Mapping[int, str | None]] | None,
+        label: Label,
         assembler: Callable[..., Assembler],
         processes: bool = False,
         observer: Observer | None = None,
     ) -> None:
         self.processes, self.observer = processes, observer
-        self.source, self.sink, self.label = source, sink, label
+        self.source, self.sink = source, sink
         every = known()
         self.common = [every[COMMON]] if COMMON in every else []
         candidates = [f for f in every.values() if f.name != COMMON] if formats is None else []
@@ -135,8 +134,7 @@ class _Reading:
         self.assembler = assembler(guess=self.detection.per_rank)
         self.result = IngestResult(source.name, "")
         self._waiting: dict[str, list[pa.Table]] = {}
-        self._rows: list[dict[str, Any]] = []
-        self._lines: list[tuple[Any, ...]] = []
+        self._ended = EndedRuns(self.result, label)
         self.header_rows = HeaderRowReader(self._add)
 
     def _add(self, line: FormatLine) -> int:
@@ -296,43 +294,12 @@ class _Reading:
     def _end(self, runs: list[RunState], writer: Executor, writes: deque[Future[None]], last: bool = False) -> None:
         """Queue the rows of runs that have ended: their row in `runs`, their line shapes in `lines`."""
         by_name = {f.name: f for f in [*self.common, *self.active]}
-        many = self.assembler.tracker.count > 1
         for run in runs:
-            row = run.row(by_name)
-            if isinstance(self.label, str):
-                row["label"] = f"{self.label}#{row['label'] or run.index}" if many else self.label
-            row |= {"run": str(run.index), "log": self.source.name, "line": run.first_line, "part": 0}
-            self._rows.append(row)
-            for (status, shape), lines in sorted(run.shapes.items(), key=_first_line):
-                figures = lines.stored, lines.dropped, lines.unread
-                self.result.add_shape(status, lines.count, figures, lines.first_line, lines.sample)
-                first = lines.first_line
-                counts = lines.count, first, lines.sample, *figures, lines.dropped_because
-                self._lines.append((row["run"], first, 0, status, shape, *counts))
-        if last or len(self._rows) >= _RUNS_AT_ONCE:
-            self._queue({"runs": self._runs_table()}, writer, writes)
-            self._rows = []
-        if last or len(self._lines) >= _RUNS_AT_ONCE:
-            self._queue({"lines": table_from_columns("lines", list(zip(*self._lines, strict=True)))}, writer, writes)
-            self._lines = []
-
-    @cached_property
-    def _given_labels(self) -> Mapping[int, str | None]:
-        return self.label() if callable(self.label) else {}
-
-    def _runs_table(self) -> pa.Table:
-        """Return table `runs` of the runs that have ended, with the values that need the hash of the log."""
-        digest = self._hash.result()
-        for row in self._rows:
-            row["log_sha256"] = digest
-            row["label"] = self._given_labels.get(row["index"]) or row["label"]
-            summary = {k: row[k] for k in ("run", "label", "index", "format")}
-            self.result.runs.append(summary | {"run": f"{digest[:RUN_ID]}-{row['run']}"})
-        return table_from_columns("runs", [[r.get(n) for r in self._rows] for n in arrow_schema("runs").names])
-
-
-def _first_line(shape: tuple[Any, ShapeCount]) -> int:
-    return shape[1].first_line
+            self._ended.add(run, by_name, many=self.assembler.tracker.count > 1)
+        if last or len(self._ended.runs) >= _RUNS_AT_ONCE:
+            self._queue({"runs": runs_table(self._ended.take_runs(self._hash.result()))}, writer, writes)
+        if last or len(self._ended.lines) >= _RUNS_AT_ONCE:
+            self._queue({"lines": lines_table(self._ended.take_lines())}, writer, writes)
 
 
 def _copy(chunk: Chunk) -> Chunk:

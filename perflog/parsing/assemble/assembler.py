@@ -14,8 +14,9 @@ Memory does not grow with the log: beyond the records that wait, some kilobytes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -66,7 +67,8 @@ class Assembler:
         separate: The same for single runs, as an earlier reading has settled it.
         windows: How many steps the lines at these places cover, as an earlier reading has settled it.
         processes: What the local ranks of single runs tell, as an earlier reading has settled it.
-        file: The name of the log's file, without its folder.
+        files: The names of the logs' files, without their folders: one, or several that are read together.
+        logs: The places at which these logs begin. Several are fed as one batch.
     """
 
     def __init__(
@@ -76,13 +78,15 @@ class Assembler:
         separate: Mapping[int, bool] | None = None,
         windows: Mapping[int, int] | None = None,
         processes: Mapping[int, int] | None = None,
-        file: str = "",
+        files: Sequence[str] = ("",),
+        logs: Sequence[int] = (0,),
     ) -> None:
-        self._file = file
-        self.tracker = RunTracker()
+        self._files = files
+        self.tracker = RunTracker(logs)
         self._runs: list[RunState] = [self.tracker.first]  # runs that may still get rows, in log order
-        self._process_settings: dict[int, RunSettings] = {}  # settings that a process start prints for all its runs
-        self._text_blocks = TextBlocks()
+        # Settings that a process start prints for all its runs, by log and number of the start.
+        self._process_settings: dict[tuple[int, int], RunSettings] = {}
+        self._text_blocks = TextBlocks(logs)
         self._streams = RankStreams(guess, dict(separate or {}))
         self._pending = PendingRecords()
         self._next_group = 0
@@ -114,6 +118,8 @@ class Assembler:
         stream_of = self._streams.of(runs)
         last = self._runs[-1]
         self.settings = last.settings
+        if batch.chunk.is_last:  # `finish` follows: to release all at once takes half the time for a short log
+            return {}, []
         needs_votes = any(form.fingerprints for form, _ in lines) and not self._rank_rules.has_votes(last.index)
         limit = self._pending.limit(lines, last.place, needs_votes, stream_of)
         complete = self._pending.release(limit, stream_of)
@@ -152,8 +158,8 @@ class Assembler:
 
     def _end(self, run: RunState) -> None:
         """Complete and check a run, and drop its state."""
-        if run.own_process in self._process_settings:
-            run.settings.add_missing(self._process_settings[run.own_process])
+        if run.own_process is not None and (run.log, run.own_process) in self._process_settings:
+            run.settings.add_missing(self._process_settings[run.log, run.own_process])
         self._streams.end(run)
         self._local_ranks.end(run)
         self._rank_rules.end(run.index)
@@ -200,7 +206,7 @@ class Assembler:
             else:
                 run.settings.add_records(row.line, row.records, low, high)
             if row.line.opens == "process" and run.process is not None:
-                process = self._process_settings.setdefault(run.process, RunSettings())
+                process = self._process_settings.setdefault((run.log, run.process), RunSettings())
                 process.add_records(row.line, row.records, low, high)
         return series
 
@@ -215,7 +221,7 @@ class Assembler:
         grouper = StepGrouper(closing, runs, self._next_group, self._streams.of(runs))
         self._next_group = grouper.next_group
         scopes = self._open_scopes(form, kinds, runs)
-        named = form.named_by(self._file)
+        named = [form.named_by(file) for file in self._files]
         rows: dict[str, LineRows] = {}
         every: list[LineRows] = []
         for line, records in kinds:
@@ -232,7 +238,9 @@ class Assembler:
                     if scope not in line.outside:
                         row.inherit(scope, inheritance)
             row.fill_own_steps()
-            row.fill_from_name(named)
+            if any(named):
+                for log, low, high in _split_by_log(records, runs):
+                    row.fill_from_name(named[log], low, high)
             rows[line.name] = row
             every.append(row)
         self._rank_rules.apply(form, rows, runs, scopes)
@@ -248,3 +256,10 @@ class Assembler:
             markers.runs = runs.positions(markers.places) + runs.first_number
         scopes.update(opened)
         return scopes
+
+
+def _split_by_log(records: Records, runs: RunIndex) -> Iterator[tuple[int, int, int]]:
+    """Yield each log that has some of the records as (log, low, high): it has `records[low:high]`."""
+    for log, parts in groupby(runs.split(records.places), lambda part: part[0].log):
+        spans = [(low, high) for _, low, high in parts]
+        yield log, spans[0][0], spans[-1][1]

@@ -6,6 +6,7 @@ In: the figures of step lines, and the averages that summary lines print. Out: c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -121,8 +122,8 @@ class AverageWindows:
 
     def __init__(self) -> None:
         self._values: dict[int, dict[str, _RankValues]] = {}  # by number of the run, then by name of the figure
-        self._hints: dict[str, int] = {}
-        self._searches = 0
+        self._hints: dict[tuple[int, str], int] = {}  # by log and name of the figure
+        self._searches: Counter[int] = Counter()  # by log
 
     def add_steps(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
         """Remember the figures of step lines. Only the first printing of each step counts."""
@@ -173,14 +174,15 @@ class AverageWindows:
             unit = row.line.unit.get(field)
             factor = unit.factor if unit else 1.0
             for i, printed in enumerate(row.records.columns[field].tolist()):
-                figures = self._values.get(runs.runs[positions[i]].index, {})
+                run = runs.runs[positions[i]]
+                figures = self._values.get(run.index, {})
                 ranks = figures.get(names[i], {})
                 rank, place = int(row.ranks.rank[i]), int(row.records.places[i])
-                windows.append(self._window(names[i], ranks, rank, place, printed, factor))
+                windows.append(self._window((run.log, names[i]), ranks, rank, place, printed, factor))
         return windows
 
     def _window(
-        self, name: str, ranks: _RankValues, rank: int, place: int, printed: float, factor: float
+        self, name: tuple[int, str], ranks: _RankValues, rank: int, place: int, printed: float, factor: float
     ) -> tuple[int, int, bool] | None:
         """Look in the steps that the rank printed; if it printed none or is not known (-1), in those of each rank."""
         for who in [rank] if rank in ranks else sorted(ranks):
@@ -192,7 +194,7 @@ class AverageWindows:
         return None
 
     def _window_of_rank(
-        self, name: str, parts: list[_PrintedValues], max_steps: int, place: int, printed: float
+        self, name: tuple[int, str], parts: list[_PrintedValues], max_steps: int, place: int, printed: float
     ) -> tuple[int, int, bool] | None:
         last = parts[-1]
         hint = self._hints.get(name)
@@ -201,9 +203,9 @@ class AverageWindows:
             stop = int(np.searchsorted(np.concatenate([part.places for part in parts]), place))
             steps = np.concatenate([part.steps for part in parts])[:stop][-max_steps:]
             values = np.concatenate([part.values for part in parts])[:stop][-max_steps:]
-        window = find_window(values, printed, last.decimals, hint, self._searches < SEARCHES)
+        window = find_window(values, printed, last.decimals, hint, self._searches[name[0]] < SEARCHES)
         if window is None or window.last < len(values):
-            self._searches += 1  # all windows were tried
+            self._searches[name[0]] += 1  # all windows were tried
         if window is None:
             return None
         if window.last == len(values):

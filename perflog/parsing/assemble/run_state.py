@@ -219,7 +219,7 @@ class ClockTotal:
 class RunState:
     """A run while it is read. Its records have places from `place` on."""
 
-    index: int  # the run's number in the log, from 1
+    index: int  # the run's number, from 1, among those of all logs that are read together
     place: int
     first_line: int
     last_line: int
@@ -233,6 +233,7 @@ class RunState:
     step_lines: Counter[str] = field(default_factory=Counter)  # those of them that give steps
     generic: set[str] = field(default_factory=set)  # those of these formats that describe lines of any program
     clock: ClockTotal | None = None
+    log: int = 0  # position of the run's log among the logs that are read together
 
     def count_lines(self, status: str, shape: str, count: int, place: int) -> ShapeCount | None:
         """Count lines of a shape, the first of them at `place`. Return the count of a new shape: it needs a sample."""

@@ -169,12 +169,17 @@ class RunTracker:
     A run begins at the first line; at a `before` or `opens` line after other lines of its format, or after a run was
     closed; at a second `opens` line; and at the first record after a `closes` line. An `opens` line that each process
     prints begins a run only after something was measured.
+
+    Args:
+        logs: The places at which logs begin that are read together, as one batch. Each has a record.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, logs: Sequence[int] = (0,)) -> None:
         self.first = RunState(1, 0, 0, 0)  # the lines before the first record belong to the first run
         self.count = 0  # runs that have begun
+        self._logs = logs
         self._run = self.first
+        self._run_is_open = False  # whether the first record of the log has been read
         self._machine = _Machine()
 
     def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
@@ -187,22 +192,48 @@ class RunTracker:
         return trial.deferred is not None
 
     def starts(self, lines: Sequence[FormatLine], batch: Batch) -> list[RunState]:
-        """Read a batch. Return the runs that begin in it, except the first run of the log."""
+        """Read a batch. Return the runs that begin in it, except the first run of all."""
+        boundaries, records = _boundaries(lines, batch)
+        if len(self._logs) == 1:
+            return self._starts_in_log(boundaries, records)
+        new: list[RunState] = []
+        places = np.array([boundary.place for boundary in boundaries], np.int64)
+        cuts = _cuts(places, self._logs)
+        cuts_of_records = {key: [_cuts(places, self._logs) for places in parts] for key, parts in records.items()}
+        for log, place in enumerate(self._logs):
+            if log:
+                self._machine, self._run_is_open = _Machine(), False
+                self._run = RunState(self.count + 1, place, 0, 0, log=log)
+                new.append(self._run)
+            of_log = {
+                key: [part[cut[log] : cut[log + 1]] for part, cut in zip(records[key], key_cuts, strict=True)]
+                for key, key_cuts in cuts_of_records.items()
+            }
+            new += self._starts_in_log(boundaries[cuts[log] : cuts[log + 1]], of_log)
+        return new
+
+    def _starts_in_log(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces) -> list[RunState]:
+        """Return the runs that begin at these lines of one log, except its first run."""
         current = self._machine.run
-        starts = self._machine.read(*_boundaries(lines, batch))
+        starts = self._machine.read(boundaries, records)
         if current is not None:
             self._run.process, self._run.process_format = current.process, current.process_format
         new: list[RunState] = []
         for start in starts:
             self.count += 1
             line = start.place >> PART_BITS
-            if self.count == 1:
-                self._run.first_line = line
+            if not self._run_is_open:
+                self._run.first_line, self._run_is_open = line, True
             else:
-                self._run = RunState(self.count, start.place, line, line)
+                self._run = RunState(self.count, start.place, line, line, log=self._run.log)
                 new.append(self._run)
             self._run.process, self._run.process_format = start.process, start.process_format
         return new
+
+
+def _cuts(places: Ints, logs: Sequence[int]) -> list[int]:
+    """Return where the places of each log begin among ascending places, and where those of the last end."""
+    return [*np.searchsorted(places, np.array(logs)).tolist(), len(places)]
 
 
 def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], RecordPlaces]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -117,16 +117,36 @@ def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | 
 
 
 _NUMBER = re.compile(rb"[0-9]+")
+_LONG_NUMBER = re.compile(rb"[0-9]{15}")
+_MINUTES = re.compile(rb":[6-9]")
+_SAME_DIGIT = bytes.maketrans(b"23456789", b"11111111")
+_ZEROS_INSIDE = re.compile(rb"(?<=1)0+(?=1)")
+
+
+def form_of(text: bytes) -> bytes:
+    """Return what families see of the text of a field: with two texts of one form, a line gives the same template.
+
+    Families ask how many digits a number has, whether it begins or ends with zeros (a number of JSON may be printed
+    with more of them than it needs), and whether minutes are below 60. Beyond 15 digits a double does not hold all.
+    """
+    if _LONG_NUMBER.search(text):
+        return text
+    ones = _MINUTES.sub(b":~", text).translate(_SAME_DIGIT)
+    return _ZEROS_INSIDE.sub(lambda zeros: b"1" * len(zeros[0]), ones) if b"10" in ones else ones
 
 
 class _UnreadShapes:
-    """The shapes of the lines of one log that no family reads: the text with each number as 0."""
+    """The shapes of the lines that no family reads: the text with each number as 0.
 
-    def __init__(self) -> None:
+    `is_bounded`: whether a text of a new shape is taken for prose where there are many.
+    """
+
+    def __init__(self, is_bounded: bool = True) -> None:
         self._shapes: set[bytes] = set()
+        self._is_bounded = is_bounded
 
     def copy(self) -> _UnreadShapes:
-        copy = _UnreadShapes()
+        copy = _UnreadShapes(self._is_bounded)
         copy._shapes = set(self._shapes)
         return copy
 
@@ -135,7 +155,7 @@ class _UnreadShapes:
 
     def is_prose(self, text: bytes) -> bool:
         """Return whether a text is taken for prose: there are many shapes, and this one is new."""
-        if len(self._shapes) < MOST_UNREAD_SHAPES:
+        if len(self._shapes) < MOST_UNREAD_SHAPES or not self._is_bounded:
             return False
         shape = _NUMBER.sub(b"0", text)
         if shape in self._shapes:
@@ -146,20 +166,26 @@ class _UnreadShapes:
 
 
 class TemplateDiscovery:
-    """Discovers the Lines of one log. `warnings` names the families that have too many."""
+    """Discovers the Lines of one log, or of several that are read together.
 
-    def __init__(self) -> None:
+    `warnings` names the families that have too many. `is_bounded`: whether lines of a log that has many shapes may be
+    taken for prose; several logs have more shapes than one.
+    """
+
+    def __init__(self, is_bounded: bool = True) -> None:
         self.warnings: list[str] = []
+        self._is_bounded = is_bounded
         self._known: set[tuple[str, str, str]] = set()  # format, family, text of the template
         self._count: Counter[tuple[str, str]] = Counter()
         self._size: Counter[tuple[str, str]] = Counter()
         self._full: set[tuple[str, str]] = set()
-        self._unread: defaultdict[tuple[str, ...], _UnreadShapes] = defaultdict(_UnreadShapes)  # by families tried
+        self._unread: defaultdict[tuple[str, ...], _UnreadShapes]  # by families tried
+        self._unread = defaultdict(partial(_UnreadShapes, is_bounded))
         self._tried: dict[bool, tuple[list[tuple[str, str]], int]] = {}  # which families, up to which place
 
     def copy(self) -> TemplateDiscovery:
         """Return a copy with the same knowledge, for another reading of the log."""
-        copy = TemplateDiscovery()
+        copy = TemplateDiscovery(self._is_bounded)
         copy.warnings, copy._known, copy._full = list(self.warnings), set(self._known), set(self._full)
         copy._count, copy._size, copy._tried = Counter(self._count), Counter(self._size), dict(self._tried)
         for names, shapes in self._unread.items():
@@ -201,20 +227,52 @@ class TemplateDiscovery:
         """
         firsts = [batch.records[k].places[0] for k in range(first_kind, len(likely) + first_kind) if k in batch.records]
         places: Ints = np.array(firsts, np.int64)
-        in_order = len(firsts) == len(likely) and bool((places[1:] > places[:-1]).all())
-        if not in_order or (places & PART_MASK).any() or len(batch.unread_segments) >= MOST_UNREAD_SHAPES:
+        in_order = bool((places[1:] > places[:-1]).all())
+        is_prose = self._is_bounded and len(batch.unread_segments) >= MOST_UNREAD_SHAPES
+        if not in_order or (places & PART_MASK).any() or is_prose:
             return False
-        declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
-        rows = batch.rows(places)
-        texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
-        mask = candidate_mask(texts, [family for _, family in declared])
-        new: list[FormatLine] = []
         trial = self.copy()
-        trial._find_in(_bare(texts, mask), declared, RecordCutter(family for _, family in declared), new)
-        if [_identity(line) for line in new] != [_identity(line) for line in likely]:
+        if not trial._finds(likely, _texts_at(batch, places), families):
             return False
         self._known, self._count, self._size, self._full = trial._known, trial._count, trial._size, trial._full
         return True
+
+    def _finds(self, lines: Sequence[FormatLine], texts: pa.Array, families: Families) -> bool:
+        """Return whether texts show just these Lines, in this order."""
+        declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
+        mask = candidate_mask(texts, [family for _, family in declared])
+        new: list[FormatLine] = []
+        self._find_in(_bare(texts, mask), declared, RecordCutter(family for _, family in declared), new)
+        return [_identity(line) for line in new] == [_identity(line) for line in lines]
+
+    def each_shows(
+        self,
+        shown: Sequence[FormatLine],
+        kinds: Mapping[int, FormatLine],
+        firsts: Ints,
+        families: Families,
+        batch: Batch,
+    ) -> bool:
+        """Return whether each of several logs, read together, shows by itself the Lines that they show together.
+
+        Args:
+            shown: The Lines.
+            kinds: Those that have records, by kind. A text may show several Lines, of which one reads it.
+            firsts: The place of the first record of each of these (second axis) in each log (first axis).
+            families: The families that were tried.
+            batch: The logs.
+        """
+        if (firsts[:, 1:] <= firsts[:, :-1]).any() or (firsts & PART_MASK).any():
+            return False
+        if not kinds:
+            return not shown
+        texts = bare_texts(_texts_at(batch, firsts.ravel())).to_pylist()
+        if not TemplateDiscovery()._finds(shown, _texts_at(batch, firsts[0]), families):
+            return False
+        lines_of = _LinesOfTexts(families)
+        of_first = [lines_of(line, text) for line, text in zip(kinds.values(), texts, strict=False)]
+        every = (texts[k : k + len(kinds)] for k in range(0, len(texts), len(kinds)))
+        return all([lines_of(*pair) for pair in zip(kinds.values(), log, strict=True)] == of_first for log in every)
 
     def find(self, families: Families, batch: Batch) -> list[FormatLine]:
         """Return new Lines that the unread lines of a batch show.
@@ -225,15 +283,15 @@ class TemplateDiscovery:
         if self._full.issuperset((form.name, family.name) for form, family in families):
             return []
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
-        partial = [family for _, family in families if isinstance(family, PartialLines)]
+        partly = [family for _, family in families if isinstance(family, PartialLines)]
         cut = RecordCutter(family for _, family in declared)
         new: list[FormatLine] = []
         texts = self._untried(families, batch, are_partial=False)
         if len(texts):
             mask = candidate_mask(texts, [family for _, family in declared])
             self._find_in(_bare(texts, mask), declared, cut, new)
-        if partial and not new and len(texts := self._untried(families, batch, are_partial=True)):
-            self._find_in(_bare(texts, partial_mask(texts, partial)), families, cut, new)
+        if partly and not new and len(texts := self._untried(families, batch, are_partial=True)):
+            self._find_in(_bare(texts, partial_mask(texts, partly)), families, cut, new)
         return new
 
     def _untried(self, families: Families, batch: Batch, are_partial: bool) -> pa.Array:
@@ -282,14 +340,14 @@ class TemplateDiscovery:
         no known line.
         """
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
-        partial = [(form, family) for form, family in families if isinstance(family, PartialLines)]
+        partly = [(form, family) for form, family in families if isinstance(family, PartialLines)]
         bare = without_bars(text)
         lines = self._first_lines(declared, text, new)
         if not lines and bare not in (b"", text):
             lines = self._first_lines(declared, bare, new)
         elif lines:
             return lines
-        return (*lines, *self._first_lines(partial, text, new))
+        return (*lines, *self._first_lines(partly, text, new))
 
     def _first_lines(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
         """Return the Lines that the first fitting family makes of a text; add the unknown ones to `new`."""
@@ -316,6 +374,32 @@ class TemplateDiscovery:
         self._count[key], self._size[key] = count, size
         self._known.update((*key, line.template.text) for line in unknown)
         return [(form, line) for line in unknown]
+
+
+class _LinesOfTexts:
+    """Returns the identities of the Lines that texts show, each text alone."""
+
+    def __init__(self, families: Families) -> None:
+        self._declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
+        self._cut = RecordCutter(family for _, family in self._declared)
+        self._by_form: dict[tuple[Line | bytes, ...], list[tuple[str, str, str]]] = {}
+
+    def __call__(self, line: FormatLine, text: bytes) -> list[tuple[str, str, str]]:
+        """Return those of a text that a Line reads. Two texts differ in its fields only."""
+        match = line[1].template.regex.fullmatch(text)
+        fields = map(form_of, (group or b"" for group in match.groups())) if match else [text]
+        form = (line[1], *fields)
+        if form not in self._by_form:
+            new: list[FormatLine] = []
+            TemplateDiscovery()._lines_in(self._declared, self._cut(text), new)
+            self._by_form[form] = [_identity(each) for each in new]
+        return self._by_form[form]
+
+
+def _texts_at(batch: Batch, places: Ints) -> pa.Array:
+    """Return the texts of the segments at some places, ascending."""
+    rows = batch.rows(places)
+    return strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
 
 
 def _identity(line: FormatLine) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 
 import numpy as np
@@ -12,6 +13,7 @@ from perflog.formats.figures import SEVERAL_WORDS, figure_spans
 from perflog.tables.arrow import numbers_of, valid_mask
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_IN_NUMBERS = b"0.,+-e[] "
 _BLANKS = bytes.maketrans(b"(){}<>\"';", b"         ")  # they separate words
 
 
@@ -39,9 +41,10 @@ def _count(shape: bytes) -> int:
     if b"0" not in shape:
         return 0
     text = shape.decode("utf-8", "replace")
-    if SEVERAL_WORDS.search(text):
+    if shape.translate(None, _IN_NUMBERS) and SEVERAL_WORDS.search(text):  # a list of numbers has no words
         return len(figure_spans(text))
-    return sum(_count_in_word(word) for word in shape.translate(_BLANKS).split() if b"0" in word)
+    words = Counter(shape.translate(_BLANKS).split())
+    return sum(count * _count_in_word(word) for word, count in words.items() if b"0" in word)
 
 
 @lru_cache(1 << 14)

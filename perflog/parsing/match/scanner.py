@@ -26,7 +26,7 @@ from perflog.parsing.match.captures import capture
 from perflog.parsing.match.fixed_width import FixedWidthMatcher
 from perflog.parsing.match.interleaved import InterleavedSplitter
 from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, NumericTemplate, numeric_template
-from perflog.parsing.match.opening_block import OpeningBlock
+from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks
 from perflog.parsing.match.prefilter import COMPARED, LiteralPrefilter
 from perflog.parsing.match.rank_labels import (
     LOCAL,
@@ -65,7 +65,7 @@ class Scanner:
         label: Template | None = None,
         since: Mapping[str, int] | None = None,
         all_labelled: bool = False,
-        opening: OpeningBlock | None = None,
+        opening: OpeningBlock | OpeningBlocks | None = None,
     ) -> None:
         self.lines = list(lines)
         self.since = dict(since or {})
@@ -143,7 +143,7 @@ class Scanner:
         if self._opening is None or chunk.first_line > self._opening.last_line:
             return None
         numbers = places >> PART_BITS
-        in_block = numbers <= self._opening.last_line
+        in_block = self._opening.covers(numbers)
         for kind, (_, line) in enumerate(self.lines):
             if line in self._opening.lines:
                 mask = in_block & ~blank & self._opening.mask(line, numbers)
