@@ -59,6 +59,7 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python bench/run.py $(ARGS)
 	$(BIN)/python bench/traces.py
 	$(BIN)/python bench/comparisons.py
+	$(BIN)/python bench/folders.py
 
 # The method of an earlier commit is tried beside that of today, if the history has that commit.
 BEFORE = d90a6409bd4168e0bcbd4bd60655346cd8532e0c

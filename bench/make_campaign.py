@@ -2,9 +2,11 @@
 
     python bench/make_campaign.py speedruns OUT LOGS [--seed N] [--faster SHARE]  # 1,390 steps each, 210 kB
     python bench/make_campaign.py layers OUT LOGS [--seed N] [--faster SHARE]     # 30 steps of an MoE layer, 70 kB
+    python bench/make_campaign.py experts OUT LOGS [--seed N]                     # tokens for 32 experts, 18 kB
 
 A speed run prints its own source before its first step, and the time since the start in whole milliseconds. A log of an
-MoE layer has rows in most tables. Runs of a folder differ by a few thousandths, steps of a run by a few percent.
+MoE layer has rows in most tables. Runs of a folder differ by a few thousandths, steps of a run by a few percent. A file
+of expert loads has the tokens that one of 16 ranks sends to each expert, in 24 layers and 4 micro-batches of a step.
 """
 
 import argparse
@@ -65,7 +67,25 @@ def layer_log(rng, scale):
     return writer.run(8, LAYER_STEPS)
 
 
-KINDS = {"speedruns": speedrun, "layers": layer_log}
+def experts(rng, _):
+    """The lines of a file of expert loads: few experts get most tokens."""
+    lines = []
+    for layer in range(24):
+        share = rng.dirichlet(np.full(32, 0.3))
+        loads = [[float(tokens) for tokens in rng.multinomial(4096, share)] for _ in range(4)]
+        lines.append(f"{layer}:{loads}")
+    return lines
+
+
+KINDS = {"speedruns": speedrun, "layers": layer_log, "experts": experts}
+RANKS = 16
+
+
+def file_name(kind, number):
+    """The name of a log of a folder."""
+    if kind == "experts":
+        return f"table_iter{number // RANKS + 1}_rank{number % RANKS}.log"
+    return f"run-{number:04d}.txt"
 
 
 def campaign(kind, out, logs, seed=0, faster=0.0):
@@ -74,7 +94,7 @@ def campaign(kind, out, logs, seed=0, faster=0.0):
     out.mkdir(parents=True, exist_ok=True)
     for number in range(logs):
         lines = KINDS[kind](rng, 1 - faster)
-        (out / f"run-{number:04d}.txt").write_text("".join(f"{line}\n" for line in lines))
+        (out / file_name(kind, number)).write_text("".join(f"{line}\n" for line in lines))
 
 
 def main():
