@@ -33,6 +33,7 @@ from perflog.tables.row_order import PART_BITS
 
 _LABELS = re.compile(f"^{RANK_LABEL}".encode(), re.MULTILINE)
 _BARE_LABELS = re.compile(rb"^ *([0-9]{1,9}): ", re.MULTILINE)
+_FIRST_BYTES = 1 << 16  # of a log, in which rank labels and headers are looked for
 _MOST_RANKS = 4096  # numbers in front of lines that each print a larger one are ranks only below it
 
 
@@ -207,7 +208,7 @@ def detect_together(logs: JoinedLogs, formats: Iterable[Format]) -> Detection:
     opening = OpeningBlocks(found, logs.first_lines, logs.starts) if found else None
     if not opening and any(_first_headers(head, every) for head in logs.heads):
         raise UnlikeLogsError
-    if _LABELS.search(logs.chunk.data) and any(_labels(head) != (None, False) for head in logs.heads):
+    if any(_labels(head) != (None, False) for head in logs.heads if _LABELS.search(head.data, 0, _FIRST_BYTES)):
         raise UnlikeLogsError
     return _detect_all(logs.chunk, every, opening, logs)
 
@@ -256,11 +257,13 @@ def _may_read_more(detection: Detection, generic: Sequence[Format], logs: Joined
     batch, proven = detection.batch, {COMMON, *(d.format.name for d in detection.formats)}
     unproven = [p for kind, p in batch.owner.items() if kind >= 0 and detection.lines[kind][0].name not in proven]
     rows = batch.rows(np.sort(np.concatenate([batch.unread_segments, *unproven])))
+    if not len(rows):
+        return False
     texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
     families = [family for form in generic for family in form.families if not is_first(family)]
     candidates = candidate_mask(texts, families)
     if logs is not None:
-        logs.check([logs.counts(batch.places_of(rows[candidates])) > 0])
+        logs.check([logs.counts(batch.places_of(some)) > 0 for some in (rows, rows[candidates])])
     return any(form.lines for form in generic) or bool(candidates.any())
 
 
@@ -338,7 +341,7 @@ def _check_alike(logs: JoinedLogs, formats: Sequence[Format], lines: Sequence[Fo
 
 def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:
     """Return the header that the first line of a log is, blank lines and comments aside; [] if it is none."""
-    texts = (x.rstrip() for x in bytes(chunk.data[: min(chunk.size, 1 << 16)]).split(b"\n"))
+    texts = (x.rstrip() for x in bytes(chunk.data[: min(chunk.size, _FIRST_BYTES)]).split(b"\n"))
     first = next((x for x in texts if x and not x.lstrip().startswith(b"#")), b"").decode("utf-8", "surrogateescape")
     families = ((f, x) for f in formats for x in f.families if is_first(x))
     return next(([(f, line) for line in lines] for f, x in families if (lines := x.lines(first))), [])
@@ -380,7 +383,7 @@ def _is_counter(labels: Sequence[int]) -> bool:
 
 def _labels(chunk: Chunk) -> tuple[Template | None, bool]:
     """Return the template of the rank label that half of the first lines have, and whether half have any label."""
-    head = bytes(chunk.data[: min(chunk.size, 1 << 16)])
+    head = bytes(chunk.data[: min(chunk.size, _FIRST_BYTES)])
     head = head[: head.rfind(b"\n") + 1]
     count = len(_LABELS.findall(head))
     lines = [x for x in head.split(b"\n") if x.strip()] if count else []

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.paths import SHARED, TESTS
 
 from perflog.errors import PerflogError
 from perflog.ingestion.pipeline import ingest
@@ -18,7 +19,6 @@ from perflog.ingestion.together import read_together
 from perflog.parsing.input.source import open_source
 from perflog.tables.row_order import in_order
 from perflog.tables.sink import IngestResult, MemorySink
-from tests.support.paths import SHARED, TESTS
 
 _DECIMALS = re.compile(r"(?<=\d\.)\d{2,}")
 DATA, CAMPAIGNS = TESTS / "data", SHARED / "campaigns"
