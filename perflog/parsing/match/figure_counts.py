@@ -27,10 +27,9 @@ def count_figures(texts: pa.Array) -> npt.NDArray[np.int64]:
     Whether a number is a figure does not depend on its digits. So they are masked, and each distinct text, and each
     distinct word in it, is examined once.
     """
-    if len(texts) and len(texts.buffers()[2] or b"") > _LONG * len(texts):
-        is_list = mask_of(pc.fill_null(pc.match_substring_regex(texts, _LIST), False))
-        if is_list.all():
-            return numbers_of(pc.count_substring(texts, ",")).astype(np.int64) + 1
+    are_long = len(texts) > 0 and len(texts.buffers()[2] or b"") > _LONG * len(texts)
+    if are_long and not texts.null_count and mask_of(pc.match_substring_regex(texts, _LIST)).all():
+        return numbers_of(pc.count_substring(texts, ",")).astype(np.int64) + 1
     shapes = masked_digits(texts).dictionary_encode()
     counts = np.array([_count(shape) for shape in shapes.dictionary.to_pylist()] or [0], np.int64)
     known = valid_mask(shapes.indices)
