@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -87,6 +87,7 @@ class Log:
         runs: The runs that the object holds; by default all that table `runs` has.
         whole: Whether these are all runs of their logs. Only whole logs can be saved.
         warnings: What went wrong while the logs were read, in words.
+        dates: Returns when the logs of runs were read into their store, by run id.
 
     Attributes:
         name: The name by which `find_runs` found these runs, for commands that name them again; else None.
@@ -98,9 +99,11 @@ class Log:
         runs: Sequence[RunKey] | None = None,
         whole: bool = True,
         warnings: Sequence[str] = (),
+        dates: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._fetch = fetch
         self._whole = whole
+        self._dates = dates
         self.run_keys: tuple[RunKey, ...] = tuple(_run_keys(fetch("runs", None, None)) if runs is None else runs)
         self.warnings = list(warnings)
         self.name: str | None = None
@@ -170,6 +173,15 @@ class Log:
         return pd.DataFrame(
             {**key_columns, **{name: column for name, column in columns.items() if name not in key_columns}}
         )
+
+    @property
+    def ingested(self) -> dict[str, str]:
+        """When the log of each run was first read into its store, by run id: dates in UTC, as 2026-03-01T09:30:00Z.
+
+        A run without a store, or of a store that an older perflog wrote, is not in it.
+        """
+        dates = self._dates()
+        return {key.id: dates[key.id] for key in self.run_keys if key.id in dates}
 
     @property
     def table_names(self) -> list[str]:
@@ -323,7 +335,8 @@ class Log:
         """
         chosen = {run if isinstance(run, RunKey) else self._only(run) for run in runs}
         whole = self._whole and chosen >= set(self.run_keys)
-        return Log(self._fetch, [key for key in self.run_keys if key in chosen], whole, self.warnings)
+        keys = [key for key in self.run_keys if key in chosen]
+        return Log(self._fetch, keys, whole, self.warnings, self._dates)
 
     def _only(self, name: str | int) -> RunKey:
         """The one run that a name means."""
@@ -396,7 +409,12 @@ def combined(logs: Sequence[Log]) -> Log:
 
     keys = [key for part in parts for key in part.run_keys]
     whole = all(part._whole for part in parts)
-    return Log(fetch, keys, whole, list(dict.fromkeys(text for log in logs for text in log.warnings)))
+    warnings = list(dict.fromkeys(text for log in logs for text in log.warnings))
+
+    def dates() -> Mapping[str, str]:
+        return {run: date for part in parts for run, date in part.ingested.items()}
+
+    return Log(fetch, keys, whole, warnings, dates)
 
 
 _STATUS = ("read", "context", "unread")
@@ -566,7 +584,13 @@ def _stored(*stores: Store) -> Log:
         return table if columns is None else table.select(columns)
 
     each = map(_run_keys, all_runs)
-    return Log(fetch, [key for keys in each for key in sorted(keys, key=lambda k: (k.log, k.sha256, k.index))])
+    keys = [key for keys in each for key in sorted(keys, key=lambda k: (k.log, k.sha256, k.index))]
+
+    def dates() -> Mapping[str, str]:
+        of_logs = {log: date for store in stores for log, date in store.ingested().items()}
+        return {key.id: of_logs[log] for key in keys if (log := key.sha256[:LOG_ID]) in of_logs}
+
+    return Log(fetch, keys, dates=dates)
 
 
 def reference() -> Log:

@@ -56,6 +56,9 @@ _BY_WORD = {word: unit for unit, words in _SYNONYMS.items() for word in words.sp
 _BY_WORD |= {u.lower(): u for u in UNITS if u.endswith("B") and u != "kB"}
 _PER = {"it", "iter", "iters", "step", "steps", "batch", "batches", "iteration", "micro_batch"}
 
+UTC = "UTC"
+"""The unit of a date: text in UTC, as ISO 8601 writes it to the second."""
+
 DURATIONS = ("ns", "us", "µs", "ms", "s")
 """Units that a `t` field reads."""
 

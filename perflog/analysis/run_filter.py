@@ -16,6 +16,7 @@ _TOKEN = re.compile(
         | '(?P<single>[^']*)' | "(?P<double>[^"]*)" | (?P<word>[^\s=!<>~()'"]+) )""",
     re.VERBOSE,
 )
+_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _COMPARE: dict[str, Callable[[object, object], bool]] = {
     "=": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
@@ -42,8 +43,9 @@ def parse(text: str) -> RunFilter:
 
     Args:
         text: Comparisons `NAME OPERATOR VALUE`, joined by `and`, `or`, `not` and brackets. Operators: = != < <= > >=,
-            and ~ for "contains". A value in quotes is a text; else numbers compare as numbers. Of a run without the
-            fact no comparison holds.
+            and ~ for "contains". A value in quotes is a text; else numbers compare as numbers. A date compares as far
+            as the value says it: `= 2026-03-01` holds for all of that day. Of a run without the fact no comparison
+            holds.
 
     Raises:
         UsageError: The text states no condition.
@@ -149,4 +151,8 @@ def _compare(operator: str, fact: Fact, wanted: str | float) -> bool:
     if isinstance(wanted, float) and number is not None and operator != "~":
         return _COMPARE[operator](number, wanted)
     # Of a fact that is no number, `= 3` is false, and an order is that of texts.
-    return _COMPARE[operator](str(fact), wanted if isinstance(wanted, str) else f"{wanted:g}")
+    text, wanted = str(fact), wanted if isinstance(wanted, str) else f"{wanted:g}"
+    if _DATE.fullmatch(text):
+        wanted = wanted.replace(" ", "T")
+        text = text if operator == "~" else text[: len(wanted)]
+    return _COMPARE[operator](text, wanted)

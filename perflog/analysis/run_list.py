@@ -13,12 +13,16 @@ from perflog.analysis.run_filter import Fact, number_of, parse
 from perflog.errors import UsageError, did_you_mean
 from perflog.log import Log, RunKey
 from perflog.tables.columns import of_arrow
+from perflog.units import UTC
 
 if TYPE_CHECKING:
     from perflog.analysis.overview.run_figures import RunFigure
 
 _COUNTS = ("steps", "lines", "unread")
 _OF_RUN = ("run", "label", "index", "log", "format", "program", "model", "world_size", "device", "dtype", "process")
+_INGESTED = "ingested"
+"""When the log of a run was read into the store, in UTC."""
+
 _TIMES = ("median_step", "total")
 """Times in seconds: the median of all printed step times, with the warm-up; the last reading of the run's clock."""
 
@@ -76,7 +80,8 @@ class RunList:
         shown = {key.id for key in self.keys}
         names = [n for n in names if any(v is not None for run, v in self.facts(n).items() if run in shown)]
         times = [name for name in _TIMES if not shown.isdisjoint(self.facts(name))]
-        return [*names, *times[:1], "steps", "log"]
+        dates = [_INGESTED] if not shown.isdisjoint(self._log.ingested) else []
+        return [*names, *times[:1], "steps", *dates, "log"]
 
     def facts(self, name: str) -> dict[str, Fact]:
         """Return a fact of each run that has it, by run id.
@@ -88,6 +93,8 @@ class RunList:
             return dict(self._counts(name))
         if name in _TIMES:
             return dict(_median_steps(self._log) if name == "median_step" else self._totals)
+        if name == _INGESTED:
+            return dict(self._log.ingested)
         if name in _OF_RUN:
             return {str(row["run"]): row[name] for row in self._rows}
         if any(name in settings for settings in self._settings.values()):
@@ -97,16 +104,18 @@ class RunList:
             return self.facts(leaves.pop())
         figure = self.figure(name)
         if figure is None:
-            known = [*_OF_RUN, *_COUNTS, *{key: None for s in self._settings.values() for key in s}]
+            known = [*_OF_RUN, *_COUNTS, _INGESTED, *{key: None for s in self._settings.values() for key in s}]
             known += [figure.name for figure in self._figures]
             help = did_you_mean(name, known, f"there are: {', '.join(known[:40])}")
             raise UsageError(f"no run has `{name}`", help=help)
         return dict(figure.values)
 
     def unit(self, name: str) -> str:
-        """Return the unit of a fact; "" where it has none."""
+        """Return the unit of a fact, UTC for a date; "" where it has none."""
         if name in _TIMES:
             return "s"
+        if name == _INGESTED:
+            return UTC
         figure = None if name in (*_COUNTS, *_OF_RUN) or self._is_setting(name) else self.figure(name)
         return figure.unit if figure else ""
 

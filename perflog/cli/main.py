@@ -278,7 +278,8 @@ def runs(
     """List the runs in a store.
 
     Conditions compare columns of table runs, settings, numbers of rows (steps, lines, unread) and figures (step, loss,
-    tokens/s) with =, !=, <, <=, >, >=, and ~ for "contains"; `and`, `or`, `not` and brackets join them.
+    tokens/s) with =, !=, <, <=, >, >=, and ~ for "contains"; `and`, `or`, `not` and brackets join them. `ingested` is
+    when the log of a run was first read into the store, in UTC: `ingested >= 2026-03-01`.
     """
     from perflog.analysis.run_list import RunList
     from perflog.log import load

@@ -17,7 +17,7 @@ from perflog.output import terminal
 from perflog.output.column_widths import GAP, Need, fit, least_width
 from perflog.output.terminal import Line, columns_of, cut, padded, visible, wrapped
 from perflog.tables.schema import SCHEMA_VERSION, TABLES
-from perflog.units import show
+from perflog.units import UTC, show
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -202,13 +202,15 @@ def quantity(value: float, unit: str) -> str:
 
 
 def cell(value: Any, unit: str = "") -> str:
-    """Return a value for a reader: scaled and rounded, on one line; a dash for a missing value."""
+    """Return a value for a reader: scaled and rounded, on one line; dates to the minute; a dash for a missing value."""
     if isinstance(value, Quantity):
         value, unit = value
     if value is None:
         return "-"
     if isinstance(value, float | int) and not isinstance(value, bool):
         return quantity(value, unit) if unit or isinstance(value, float) else str(value)
+    if unit == UTC and isinstance(value, str):
+        value = value[: len("2026-03-01T09:30")].replace("T", " ")
     if isinstance(value, list | dict):
         value = json.dumps(value, ensure_ascii=False)
     return visible(str(value).translate(_ONE_LINE))

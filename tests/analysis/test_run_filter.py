@@ -16,6 +16,7 @@ FACTS: dict[str, Fact] = {
     "lr": "0.001",
     "none": None,
     "a.b": 3,
+    "ingested": "2026-03-01T09:30:15Z",
 }
 
 
@@ -38,6 +39,13 @@ FACTS: dict[str, Fact] = {
         ("format < n", True),
         ("format > 3", True),  # an order of texts
         ("model = Llama-2-7b", True),
+        ("ingested = 2026-03-01", True),  # all of that day
+        ("ingested > 2026-03-01", False),
+        ("ingested > 2026-02 and ingested < 2027", True),
+        ("ingested <= '2026-03-01 09:30'", True),  # as text shows it
+        ("ingested > '2026-03-01 09:30'", False),
+        ("ingested > '2026-03-01T09:30:14Z'", True),
+        ("ingested ~ 03-01", True),
     ],
 )
 def test_what_a_condition_means(text: str, holds: bool) -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from support.commands import MOE, SWEEP, run, told
+from support.commands import EARLY, MOE, SWEEP, run, told
+from support.paths import ROOT
 
 import perflog
 from perflog.analysis.run_list import RunList
 from perflog.errors import UsageError
+from perflog.log import combined
+from perflog.tables.store import writer
 
 
 @pytest.fixture
@@ -58,10 +61,24 @@ def test_columns_by_name(store: Path) -> None:
 
 def test_the_screen_shows_what_tells_runs_apart(store: Path) -> None:
     shown = run("runs", "--store", store, "--where", "format = nanogpt").stdout.splitlines()
-    assert shown[0].split() == ["run", "format", "median_step", "steps", "log"]
+    assert shown[0].split() == ["run", "format", "median_step", "steps", "ingested", "(UTC)", "log"]
     assert [line.split()[2:4] for line in shown[1:]] == [["30", "ms"], ["10", "ms"], ["20", "ms"]]
     sweep = run("runs", "--store", store, "--where", "format = training_sweep").stdout.splitlines()
     assert sweep[0].split()[:6] == ["run", "label", "index", "format", "model", "world_size"] and "system" in sweep[0]
+
+
+def test_when_runs_were_ingested(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "_now", lambda: "2100-03-01T09:30:15Z")
+    run("ingest", EARLY, MOE, "--store", store)  # the store had the second
+    every = ("--store", store)
+    assert logs(*every, "--where", "ingested >= 2100") == ["moe_layer_early:1"]
+    assert logs(*every, "--sort", "-ingested")[0] == "moe_layer_early:1"
+    (row,) = told("runs", *every, "--where", "ingested = 2100-03-01", "--format", "json")["rows"]
+    assert row["ingested"] == "2100-03-01T09:30:15Z"
+    assert "2100-03-01 09:30  " in run("runs", *every, "--wide").stdout
+    both = combined([perflog.load(store).select(row["run"]), perflog.read(SWEEP)])
+    assert both.ingested == {row["run"]: row["ingested"]}
+    assert "ingested" not in run("runs", "--store", ROOT / "reference_runs" / "store").stdout  # not known
 
 
 def test_an_unknown_name_and_no_run(store: Path) -> None:

@@ -18,6 +18,8 @@ HEAD = """\
 - Types: `int64`, `int32` and `float64` are numbers; `text` is a string; `word` is a string with few different values,
   stored as an Arrow dictionary (in pandas a string).
 - The columns `run`, `line` and `part` say where in the log each row comes from.
+- When a log was read into a store is in no table, so that the same log gives the same tables anywhere: `perflog runs`
+  has it in column `ingested`, and `log.ingested` in Python.
 
 """
 

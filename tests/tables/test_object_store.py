@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import gzip
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +22,8 @@ import perflog
 from perflog import remote
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.tables.schema import TABLES
-from perflog.tables.store import Store, object_store
-from perflog.tables.store.object_store import ObjectStore, commit_key
+from perflog.tables.store import Store, object_store, writer
+from perflog.tables.store.object_store import Commit, ObjectStore, commit_key
 
 LOGS = [f"{number:016x}" for number in range(5)]
 COUNTS = {"steps": 3, "values": 2}
@@ -100,6 +102,20 @@ def test_it_gives_what_a_store_on_disk_gives(store: Store, bucket: Bucket, tmp_p
         store.delete([LOGS[4]])
 
 
+def test_dates_are_those_of_the_first_ingest(store: Store, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = iter([f"2026-03-0{day}T09:30:00Z" for day in range(1, 5)])
+    monkeypatch.setattr(writer, "_now", lambda: next(days))
+    fill(store, LOGS[:3])
+    fill(store, LOGS[2:4])
+    store.compact()
+    dates = {log: f"2026-03-0{day}T09:30:00Z" for log, day in zip(LOGS[:4], (1, 1, 1, 2), strict=True)}
+    assert store.ingested() == Store(f"{bucket.address}/store").ingested() == dates
+    content = json.loads(gzip.decompress(ObjectStore(store.name).commit.data()))
+    del content["ingested"]  # as in a commit of an older version
+    old = Commit.parse(3, gzip.compress(json.dumps(content).encode()))
+    assert [dict(batch.notes.ingested) for batch in old.batches.values()] == [{}]
+
+
 def test_other_readers_count_nothing_twice_and_a_copy_is_a_store(store: Store, bucket: Bucket, tmp_path: Path) -> None:
     fill(store, LOGS)
     fill(store, LOGS)
@@ -133,8 +149,8 @@ fill(store, LOGS[:1], {"kernels": 2})
         fill(store, LOGS[:1])
         fill(store, LOGS[1:])
     children = [child(code, store.name, step) for step, store in enumerate(stores)]
-    for step, (store, writer) in enumerate(zip(stores, children, strict=True)):
-        assert writer.end() == (0 if step == STEPS else -9)
+    for step, (store, process) in enumerate(zip(stores, children, strict=True)):
+        assert process.end() == (0 if step == STEPS else -9)
         check_whole(store)
         assert store.logs() == LOGS
         assert store.table("kernels").num_rows == (0 if step < 2 else 2)

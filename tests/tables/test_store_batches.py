@@ -13,8 +13,8 @@ from support.stores import check_whole, files, rows
 
 from perflog.errors import StoreError, UsageError
 from perflog.tables.schema import SCHEMA_VERSION
-from perflog.tables.store import Store
-from perflog.tables.store.folder import batch_name
+from perflog.tables.store import Store, writer
+from perflog.tables.store.folder import LogNotes, batch_name
 
 LOGS = [f"{number:016x}" for number in range(5)]
 COUNTS = {"steps": 3, "values": 2}
@@ -99,6 +99,34 @@ def test_many_small_batches_become_few(store: Store) -> None:
     assert len(names(store)) == len(names(store, "steps")) == 1
     assert store.logs() == logs
     check_whole(store)
+
+
+DAYS = [f"2026-03-0{day}T09:30:00Z" for day in range(1, 6)]
+
+
+def test_the_date_of_a_log_is_that_of_its_first_ingest(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = iter(DAYS)
+    monkeypatch.setattr(writer, "_now", lambda: next(days))
+    fill(store, LOGS[:3])
+    fill(store, LOGS[2:4])  # takes the third out of its batch
+    assert store.ingested() == dict(zip(LOGS, [DAYS[0], DAYS[0], DAYS[0], DAYS[1]], strict=False))
+    store.delete([LOGS[0]])  # rewrites its batch
+    store.compact()
+    assert len(names(store)) == 1
+    assert store.ingested() == {LOGS[1]: DAYS[0], LOGS[2]: DAYS[0], LOGS[3]: DAYS[1]}
+    fill(store, LOGS[:2])  # the first is a new log again
+    assert store.ingested() == {LOGS[0]: DAYS[2], LOGS[1]: DAYS[0], LOGS[2]: DAYS[0], LOGS[3]: DAYS[1]}
+
+
+def test_the_date_of_a_log_that_an_older_version_stored_stays_unknown(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as old:
+        old.setattr(LogNotes, "texts", lambda _: {})
+        fill(store, LOGS[:2])
+    assert store.ingested() == {}
+    fill(store, LOGS[1:3])
+    assert list(store.ingested()) == [LOGS[2]]
 
 
 def test_compacting_leaves_what_it_cannot_read(store: Store) -> None:

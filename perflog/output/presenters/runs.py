@@ -17,15 +17,18 @@ from perflog.log import Log
 from perflog.output.sheets import Role, Sheet, SheetColumn, pairs, sheet, table_sheet
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.sink import IngestResult
+from perflog.units import UTC
 
 _STEPS_AT_ENDS = 3  # steps shown at the start and at the end of a run
 _MAX_SHAPES = 10  # shapes of unread lines shown of a run
 
-STANDARD = ("run", "label", "index", "format", "model", "world_size", "steps", "lines", "unread", "log")
+STANDARD = ("run", "label", "index", "format", "model", "world_size", "steps", "lines", "unread", "ingested", "log")
 """The columns of a list of runs for programs."""
 
+_CHOICES = tuple(name for name in STANDARD if name != "ingested")
+
 _LOGS_ONE_BY_ONE, _LOGS_SHOWN = 10, 10
-_DETAILS = ("index", "format", "model", "world_size", "lines")
+_DETAILS = ("index", "format", "model", "world_size", "lines", "ingested")
 
 # --- runs ---------------------------------------------------------------------------------------------------------
 
@@ -43,7 +46,8 @@ def _column_of(name: str, runs: RunList, values: Iterable[Fact]) -> SheetColumn:
     known = [value for value in values if value is not None]
     is_number = bool(known) and all(isinstance(value, int | float) for value in known)
     role: Role = "detail" if name in _DETAILS else ""
-    return SheetColumn(name, runs.unit(name), is_number, role=role)
+    unit = runs.unit(name)
+    return SheetColumn(name, unit, is_number, f"{name} (UTC)" if unit == UTC else "", role)
 
 
 def choices_sheet(log: Log, ref: str) -> Sheet:
@@ -51,7 +55,9 @@ def choices_sheet(log: Log, ref: str) -> Sheet:
     first = log.run_keys[0]
     example = quote(f"{ref}#{first.index}") if ref == first.log == log.run_keys[-1].log else first.id
     return runs_sheet(
-        RunList(log), note=f"one of them: perflog show {example}\na table of all: perflog show {quote(ref)} steps"
+        RunList(log),
+        _CHOICES,
+        f"one of them: perflog show {example}\na table of all: perflog show {quote(ref)} steps",
     )
 
 

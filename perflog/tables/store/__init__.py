@@ -105,7 +105,15 @@ class Store:
     def origins(self) -> dict[str, Origin]:
         """Return where the logs in the store came from, by their ids, as far as it is known."""
         with store_errors(self.name), self._folder.steady():
-            return self._folder.origins()
+            return dict(self._folder.notes().origins)
+
+    def ingested(self) -> dict[str, str]:
+        """Return when the logs in the store were first read into it, by their ids, as far as it is known.
+
+        Dates are in UTC, as ISO 8601 writes them to the second: 2026-03-01T09:30:00Z.
+        """
+        with store_errors(self.name), self._folder.steady():
+            return dict(self._folder.notes().ingested)
 
     def table(
         self,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perflog.tables.parquet import writer_options
 from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
-from perflog.tables.store.folder import LOGS_KEY, ORIGINS_KEY, Origin, origins_text
+from perflog.tables.store.folder import LOGS_KEY, LogNotes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,9 +50,9 @@ class BatchFiles:
                 sink.close()
         self._open = {}
 
-    def finish(self, logs: Sequence[str], origins: Mapping[str, Origin]) -> dict[str, Path]:
-        """Write the footers, and return the files by table. `origins` says where logs came from, as far as known."""
-        of_batch = {LOGS_KEY: json.dumps(sorted(logs)), ORIGINS_KEY: origins_text(origins)}
+    def finish(self, logs: Sequence[str], notes: LogNotes) -> dict[str, Path]:
+        """Write the footers, and return the files by table. `notes` are those of the logs."""
+        of_batch = {LOGS_KEY: json.dumps(sorted(logs)), **notes.texts()}
         for table, (writer, sink) in self._open.items():
             texts = {"schema_version": str(SCHEMA_VERSION), "table": table}
             writer.add_key_value_metadata(texts | (of_batch if table == "runs" else {}))

@@ -11,13 +11,13 @@ import errno
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.tables.parquet import DamagedError, footer_texts
@@ -31,6 +31,10 @@ LOGS_KEY = "logs"
 
 ORIGINS_KEY = "origins"
 """The text in the footer of a runs file that holds where logs came from, as JSON: `Origin` by the id of the log."""
+
+INGESTED_KEY = "ingested"
+"""The text in the footer of a runs file that holds when logs were first read into the store, as JSON: a date in UTC
+(ISO 8601, to the second) by the id of the log."""
 
 _SEVERAL = "batch-"  # begins the name of a batch of several logs
 _NAME = re.compile(r"[0-9A-Za-z_-]+")
@@ -69,9 +73,41 @@ class Origin:
         return Origin(tuple(dict.fromkeys([*self.paths, *other.paths])), self.size)
 
 
-def origins_text(origins: Mapping[str, Origin]) -> str:
-    """Return the text of a footer for where logs came from."""
-    return json.dumps({log: asdict(origin) for log, origin in sorted(origins.items())})
+@dataclass(frozen=True)
+class LogNotes:
+    """What a store notes of its logs beside their rows, each by the id of the log, as far as it is known.
+
+    Attributes:
+        origins: Where they came from.
+        ingested: When they were first read into the store: dates in UTC, ISO 8601.
+    """
+
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    ingested: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, texts: Mapping[str, str]) -> LogNotes:
+        """Read what `texts` has written. Older versions wrote less."""
+        return cls.of_json(json.loads(texts.get(ORIGINS_KEY, "{}")), json.loads(texts.get(INGESTED_KEY, "{}")))
+
+    @classmethod
+    def of_json(cls, origins: Mapping[str, Mapping[str, Any]], ingested: Mapping[str, str]) -> LogNotes:
+        """Return notes that were JSON."""
+        return cls({log: Origin(tuple(o["paths"]), o["size"]) for log, o in origins.items()}, ingested)
+
+    def texts(self) -> dict[str, str]:
+        """Return the texts of a footer."""
+        origins = {log: asdict(origin) for log, origin in sorted(self.origins.items())}
+        return {ORIGINS_KEY: json.dumps(origins), INGESTED_KEY: json.dumps(dict(sorted(self.ingested.items())))}
+
+    def __or__(self, other: LogNotes) -> LogNotes:
+        """The notes of both; of a log that both know, those of the other."""
+        return LogNotes({**self.origins, **other.origins}, {**self.ingested, **other.ingested})
+
+    def of(self, logs: Collection[str]) -> LogNotes:
+        """The notes of some logs."""
+        origins = {log: origin for log, origin in self.origins.items() if log in logs}
+        return LogNotes(origins, {log: date for log, date in self.ingested.items() if log in logs})
 
 
 @contextmanager
@@ -113,9 +149,8 @@ def _logs_in(path: str, _: Stamp) -> Sequence[str]:
 
 
 @lru_cache(_FOOTERS_KEPT)
-def _origins_in(path: str, _: Stamp) -> Mapping[str, Origin]:
-    origins = json.loads(footer_texts(Path(path)).get(ORIGINS_KEY, "{}"))
-    return {log: Origin(tuple(origin["paths"]), origin["size"]) for log, origin in origins.items()}
+def _notes_in(path: str, _: Stamp) -> LogNotes:
+    return LogNotes.parse(footer_texts(Path(path)))
 
 
 class Work(Protocol):
@@ -208,21 +243,32 @@ class StoreFolder:
             return [batch]
         return _logs_in(*self._stamped(batch))
 
-    def origins_of(self, batch: str) -> Mapping[str, Origin]:
-        """Return where the logs of a batch came from, by their ids. Those that older versions stored are not in it.
+    def readable_logs(self) -> set[str]:
+        """Return the ids of the logs of all batches whose runs file can be read."""
+        logs = set[str]()
+        for batch in self.batches():
+            with suppress(DamagedError):
+                logs.update(self.logs_of(batch))
+        return logs
+
+    def notes_of(self, batch: str) -> LogNotes:
+        """Return what is noted of the logs of a batch. Older versions noted less.
 
         Raises:
             DamagedError: The runs file is damaged.
         """
-        return _origins_in(*self._stamped(batch))
+        return _notes_in(*self._stamped(batch))
 
-    def origins(self) -> dict[str, Origin]:
-        """Return where the logs of all batches came from, by their ids, as far as it is known."""
-        origins: dict[str, Origin] = {}
+    def notes(self) -> LogNotes:
+        """Return what is noted of the logs of all batches."""
+        each = list[LogNotes]()
         for batch in self.batches():
             with suppress(DamagedError):  # whoever reads its rows is told
-                origins |= self.origins_of(batch)
-        return origins
+                each.append(self.notes_of(batch))
+        return LogNotes(
+            {log: origin for notes in each for log, origin in notes.origins.items()},
+            {log: date for notes in each for log, date in notes.ingested.items()},
+        )
 
     def _stamped(self, batch: str) -> tuple[str, Stamp]:
         path, stamp = str(self.file("runs", batch)), self.stamp(batch)

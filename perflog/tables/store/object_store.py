@@ -25,7 +25,7 @@ from typing import Any, Self
 from perflog.errors import InputError, StoreError
 from perflog.remote import Bucket
 from perflog.tables.parquet import footer_texts
-from perflog.tables.store.folder import LOGS_KEY, MOVED_IN, ORIGINS_KEY, Change, Origin, Stamp, StoreFolder
+from perflog.tables.store.folder import LOGS_KEY, MOVED_IN, Change, LogNotes, Stamp, StoreFolder
 
 _COMMITS = ".commits"
 _ASIDE = ".damaged"
@@ -38,12 +38,12 @@ _SEVERAL = "batch-"
 
 @dataclass(frozen=True)
 class Batch:
-    """What a commit tells of a batch: its tables, bytes, logs, and where these came from."""
+    """What a commit tells of a batch: its tables, bytes, logs, and the notes of these."""
 
     tables: Sequence[str]
     size: int
     logs: Sequence[str]
-    origins: Mapping[str, Mapping[str, Any]]
+    notes: LogNotes
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,24 @@ class Commit:
         import gzip
 
         content = json.loads(gzip.decompress(data))
-        return cls(number, content["ids"], {name: Batch(**batch) for name, batch in content["batches"].items()})
+        dates = content.get("ingested", {})
+        batches = {
+            name: Batch(b["tables"], b["size"], b["logs"], LogNotes.of_json(b["origins"], dates.get(name, {})))
+            for name, b in content["batches"].items()
+        }
+        return cls(number, content["ids"], batches)
 
     def data(self) -> bytes:
         """Return the bytes of its object."""
         import gzip
 
-        content = {"ids": self.ids, "batches": {name: asdict(batch) for name, batch in self.batches.items()}}
+        # Dates stand beside the batches: older versions of perflog read no other fields of a batch.
+        dates, batches = dict[str, Any](), dict[str, Any]()
+        for name, batch in self.batches.items():
+            fields = asdict(batch)
+            notes = fields.pop("notes")
+            dates[name], batches[name] = notes["ingested"], fields | {"origins": notes["origins"]}
+        content = {"ids": self.ids, "batches": batches, "ingested": dates}
         return gzip.compress(json.dumps(content).encode(), 6)
 
 
@@ -132,9 +143,8 @@ class ObjectStore(StoreFolder):
     def logs_of(self, batch: str) -> Sequence[str]:
         return self.commit.batches[batch].logs
 
-    def origins_of(self, batch: str) -> Mapping[str, Origin]:
-        origins = self.commit.batches[batch].origins
-        return {log: Origin(tuple(origin["paths"]), origin["size"]) for log, origin in origins.items()}
+    def notes_of(self, batch: str) -> LogNotes:
+        return self.commit.batches[batch].notes
 
     def tables_of(self, batch: str) -> list[str]:
         return [table for table in MOVED_IN if table in self.commit.batches[batch].tables]
@@ -276,4 +286,4 @@ def object_key(table: str, batch: str) -> str:
 def _batch(files: Mapping[str, Path]) -> Batch:
     texts = footer_texts(files["runs"])
     size = sum(path.stat().st_size for path in files.values())
-    return Batch(list(files), size, json.loads(texts[LOGS_KEY]), json.loads(texts[ORIGINS_KEY]))
+    return Batch(list(files), size, json.loads(texts[LOGS_KEY]), LogNotes.parse(texts))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from perflog.errors import StoreError
@@ -103,7 +105,7 @@ def _rewritten(store: StoreFolder, batches: Sequence[str], logs: Sequence[str], 
             if paths:
                 rows = pa.concat_tables([of_logs(read_table(path, table), logs) for path in paths])
                 files.add(table, rows.unify_dictionaries(), ROW_GROUP)
-        origins = {log: origin for batch in batches for log, origin in store.origins_of(batch).items() if log in logs}
-        return files.finish(logs, origins)
+        notes = [store.notes_of(batch) for batch in batches]
+        return files.finish(logs, reduce(or_, notes).of(logs))
     finally:
         files.discard()

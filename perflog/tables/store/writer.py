@@ -7,6 +7,7 @@ again without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from perflog.errors import StoreError
 from perflog.tables.schema import arrow_schema
 from perflog.tables.store.batch_files import ROW_GROUP, BatchFiles
-from perflog.tables.store.folder import Change, Origin, StoreFolder, batch_name, checked_table, store_errors
+from perflog.tables.store.folder import Change, LogNotes, Origin, StoreFolder, batch_name, checked_table, store_errors
 from perflog.tables.store.rewriting import merged, without_logs
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ LogIds = Sequence[str] | Callable[[], Sequence[str]]
 """The ids of the logs that are written, or a function that returns them. It is called after all rows were added."""
 
 _MANY_BATCHES = 64  # of one log each: so many are merged at a time
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class BatchWriter:
@@ -75,19 +80,20 @@ class BatchWriter:
             self._files.discard()
             self._work.close()
 
-    def _known_origins(self, logs: Sequence[str]) -> dict[str, Origin]:
-        """Return where the logs came from: as the caller says, else as the store says of those that it has."""
-        known = dict(self.origins)
-        if not known.keys() >= set(logs):
-            known = {log: origin for log, origin in self._store.origins().items() if log in logs} | known
-        return known
+    def _notes(self, logs: Sequence[str]) -> LogNotes:
+        """Return what is noted of the logs: where they came from, as the caller says or else the store; and the dates.
+
+        A log that the store has keeps its date, so that ingesting it again changes nothing.
+        """
+        dates = dict.fromkeys(set(logs) - self._store.readable_logs(), _now())
+        return self._store.notes().of(logs) | LogNotes(self.origins, dates)
 
     def _commit(self) -> None:
         if "runs" not in self._files:
             raise StoreError("nothing to store: the log has no runs", self._store.name)
         logs = self._logs() if callable(self._logs) else self._logs
         name = batch_name(logs)
-        files = cache(lambda: self._files.finish(logs, self._known_origins(logs)))
+        files = cache(lambda: self._files.finish(logs, self._notes(logs)))
 
         def change(folder: Path) -> Change:
             written = files()
