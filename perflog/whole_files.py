@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from perflog.errors import StoreError
+from perflog.file_names import usable
 
 
 @contextmanager
@@ -19,7 +20,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises:
         StoreError: The file cannot be written.
     """
-    path = Path(path)
+    path = Path(usable(os.fspath(path)))
     is_file = path.is_file() or not path.exists()
     home = path.resolve() if is_file else path
     draft = home.with_name(f"{home.name}.{os.getpid()}.part") if is_file else home

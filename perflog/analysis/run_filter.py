@@ -27,6 +27,7 @@ _COMPARE: dict[str, Callable[[object, object], bool]] = {
     "~": lambda a, b: str(b).lower() in str(a).lower(),
 }
 _SAME = {"==": "=", "<>": "!="}
+_DEEPEST = 100  # levels of brackets and `not`
 _EXAMPLE = "for example: format = megatron and (world_size >= 8 or model ~ llama)"
 
 
@@ -60,9 +61,10 @@ def parse(text: str) -> RunFilter:
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text, self.place, self.names = text, 0, list[str]()
+        self.depth = 0  # of brackets and `not` around the place
         self.tokens: list[tuple[str, str]] = []  # kind and text
-        end = 0
-        while text[end:].strip():
+        end, length = 0, len(text.rstrip())
+        while end < length:
             match = _TOKEN.match(text, end)
             if not match:
                 raise UsageError(f"the condition {text!r} cannot be read at {text[end:].strip()!r}", help=_EXAMPLE)
@@ -84,27 +86,31 @@ class _Parser:
         return False
 
     def any_of(self) -> Condition:
-        first = self._all_of()
+        conditions = [self._all_of()]
         while self._next("or"):
-            first = _either(first, self._all_of())
-        return first
+            conditions.append(self._all_of())
+        return lambda facts: any(condition(facts) for condition in conditions)
 
     def _all_of(self) -> Condition:
-        first = self._one()
+        conditions = [self._one()]
         while self._next("and"):
-            first = _both(first, self._one())
-        return first
+            conditions.append(self._one())
+        return lambda facts: all(condition(facts) for condition in conditions)
 
     def _one(self) -> Condition:
+        if self.depth > _DEEPEST:
+            raise UsageError(f"a condition nests more than {_DEEPEST} levels deep", help=_EXAMPLE)
+        self.depth += 1
         if self._next("not"):
-            inner = self._one()
-            return lambda facts: not inner(facts)
-        if self._next("("):
-            inner = self.any_of()
+            condition = _negated(self._one())
+        elif self._next("("):
+            condition = self.any_of()
             if not self._next(")"):
                 raise self.error()
-            return inner
-        return self._comparison()
+        else:
+            condition = self._comparison()
+        self.depth -= 1
+        return condition
 
     def _comparison(self) -> Condition:
         tokens = self.tokens[self.place : self.place + 3]
@@ -121,12 +127,8 @@ class _Parser:
         return lambda facts: _compare(operator, facts[name], wanted)
 
 
-def _both(a: Condition, b: Condition) -> Condition:
-    return lambda facts: a(facts) and b(facts)
-
-
-def _either(a: Condition, b: Condition) -> Condition:
-    return lambda facts: a(facts) or b(facts)
+def _negated(condition: Condition) -> Condition:
+    return lambda facts: not condition(facts)
 
 
 def _value(kind: str, text: str) -> str | float:

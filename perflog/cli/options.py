@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -16,7 +16,7 @@ from click.exceptions import Exit, NoSuchOption
 from click.exceptions import UsageError as ClickUsageError
 
 from perflog.cli import completion
-from perflog.errors import PerflogError
+from perflog.errors import PerflogError, UsageError
 from perflog.ingestion import workers
 from perflog.output import terminal
 
@@ -52,8 +52,11 @@ def exit_codes() -> Iterator[None]:
 
 
 def _drop_output() -> None:
-    """Discard output that is not flushed yet: its reader has gone, or the disk is full."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    """Discard output that cannot be flushed: its reader has gone, or the disk is full."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _open_closed_streams() -> None:
@@ -82,6 +85,16 @@ class Group(click.Group):
         """Run the command line."""
         _open_closed_streams()
         return super().main(*args, **options)
+
+    def _main_shell_completion(self, *args: Any, **options: Any) -> None:
+        """Answer the Tab key. A program that sets only the variable which asks for it gets an error."""
+        try:
+            super()._main_shell_completion(*args, **options)
+        except UnicodeEncodeError:  # a word of other bytes than UTF-8 has no completion
+            sys.exit(0)
+        except (KeyError, ValueError):
+            print_error(UsageError("the Tab key asks without a command line", help="`perflog completion -h` tells how"))
+            sys.exit(UsageError.code)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -114,6 +127,16 @@ def _shown_warnings() -> Iterator[None]:
         yield
 
 
+class _ShownUsageError(ClickUsageError):
+    """An error of click, whose exit code stays where standard error cannot be written."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        try:
+            super().show(file)
+        except OSError:
+            terminal.drop_errors()
+
+
 @contextmanager
 def _usage_errors() -> Iterator[None]:
     """Print the messages of click as all others, and replace that of an option which had two meanings."""
@@ -125,9 +148,7 @@ def _usage_errors() -> Iterator[None]:
             message = "-o names a file to write, and this command writes none; the store is --store."
         head = "Error: "  # click puts it before the message
         message = "\n".join(terminal.sentences(head + message, err=True)).removeprefix(head)
-        if message == error.format_message():
-            raise
-        raise ClickUsageError(message, error.ctx) from None
+        raise _ShownUsageError(message, error.ctx) from None
 
 
 def typed(ctx: click.Context, *names: str) -> list[str]:
@@ -255,7 +276,7 @@ log_format = click.option(
 )
 interval = click.option(
     "--interval",
-    type=FiniteRange(0.01),
+    type=FiniteRange(0.01, 86_400),
     default=1.0,
     show_default=True,
     metavar="SECONDS",

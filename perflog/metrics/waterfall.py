@@ -210,7 +210,8 @@ def _undivided(tables: Tables, options: Options) -> Iterator[_Whole]:
     parts = breakdown.table(tables, options)
     by_run = dict(iter(parts[parts["of"] == "step"].groupby("run", sort=False)))
     times = steps.table(tables, options)
-    for row in times[(times["of"] == "step_time") & (times["part"] == "steady")].to_dict("records"):
+    known = (times["of"] == "step_time") & (times["part"] == "steady") & (times["n"] > 0)  # not all is warm-up
+    for row in times[known].to_dict("records"):
         names = {name: row[name] for name in ("run", "label", "n", "first_step", "last_step")} | {"of": "step"}
         pieces = [_Piece("unattributed", float(row["mean_s"]), "step")]
         if row["run"] in by_run:

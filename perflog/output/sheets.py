@@ -120,7 +120,7 @@ def table_sheet(name: str, table: pa.Table, format: str, limit: int | None = Non
         note = f"{total - limit} more rows: --limit 0 shows all {total}\n{note}".rstrip()
     known = {c.name: c for c in TABLES[name]}
     columns = tuple(_column(n, known[n].unit, known[n].type) for n in names)
-    return Sheet(name, columns, _rows(table.slice(0, limit) if limit else table, names), note=note)
+    return Sheet(name, columns, _rows(table[:limit] if limit else table, names), note=note)
 
 
 def result_sheet(table: pa.Table, format: str, limit: int | None = None) -> Sheet:
@@ -134,7 +134,7 @@ def result_sheet(table: pa.Table, format: str, limit: int | None = None) -> Shee
         SheetColumn(field.name, number=pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
         for field in table.schema
     )
-    return Sheet("result", columns, _results(table.slice(0, limit) if limit else table), note=note)
+    return Sheet("result", columns, _results(table[:limit] if limit else table), note=note)
 
 
 def _results(table: pa.Table) -> Iterator[Sequence[Any]]:

@@ -78,7 +78,17 @@ def put(line: str | Line, *, err: bool = False, nl: bool = True, raw: bool = Fal
     head, tail = (part if raw else visible(part) for part in (text[:bold], text[bold:]))
     if colors:
         head, tail = head and click.style(head, bold=True), click.style(tail, dim=True) if dim else tail
-    click.echo((head + tail).encode() if utf8 else head + tail, nl=nl, err=err, color=colors or raw)
+    try:
+        click.echo((head + tail).encode() if utf8 else head + tail, nl=nl, err=err, color=colors or raw)
+    except OSError:
+        if not err:
+            raise
+        drop_errors()
+
+
+def drop_errors() -> None:
+    """Discard what goes to standard error from now on: it cannot be written, and the exit code is to stay."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def tell(text: str, *, err: bool = False) -> None:

@@ -5,6 +5,7 @@ In: an Arrow table in the columns of the schema. Out: the same, also from a file
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -86,7 +87,7 @@ def read_table(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    with _damage_of(path), pa.OSFile(str(path)) as source:
+    with _damage_of(path), pa.OSFile(os.fsencode(path)) as source:
         file = _open(source, name)
         version = int((file.metadata.metadata or {}).get(b"schema_version", 0))
         if version > SCHEMA_VERSION:
@@ -142,7 +143,7 @@ def footer_texts(path: Path) -> dict[str, str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with _damage_of(path), pa.OSFile(str(path)) as source:
+    with _damage_of(path), pa.OSFile(os.fsencode(path)) as source:
         texts = pq.read_metadata(source).metadata or {}
     return {key.decode(): text.decode() for key, text in texts.items()}
 

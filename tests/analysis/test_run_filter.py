@@ -95,3 +95,15 @@ def test_conditions_are_those_of_python(text: str, values: tuple[int, int, int])
     facts: dict[str, Fact] = dict(zip("xyz", values, strict=True))
     in_python = text.replace(" = ", " == ")
     assert parse(text).holds(facts) is eval(in_python, {}, dict(facts))
+
+
+@pytest.mark.parametrize("text", ["(" * 50_000, "not " * 50_000 + "a.b = 3", "(" * 101 + "a.b = 3" + ")" * 101])
+def test_a_condition_that_nests_too_deep(text: str) -> None:
+    with pytest.raises(UsageError, match="nests more than 100 levels deep"):
+        parse(text)
+
+
+def test_a_long_condition() -> None:
+    assert parse("a.b = 3" + " and a.b = 3" * 20_000).holds(FACTS)
+    assert parse("a.b = 4" + " or a.b = 4" * 20_000 + " or a.b = 3").holds(FACTS)
+    assert parse("(" * 90 + "a.b = 3" + ")" * 90).holds(FACTS)

@@ -17,7 +17,7 @@ from perflog.cli.commands.compare import Share
 @options.store
 @click.option(
     "--trials",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1_000_000),
     default=100,
     metavar="N",
     show_default=True,

@@ -30,7 +30,9 @@ from perflog.output import terminal
 )
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps of each run.  [default: the preset's]")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of parameters and data.  [default: 0]")
-@click.option("--scale", type=options.FiniteRange(0, min_open=True), metavar="X", help="Factor of the model width.")
+@click.option(
+    "--scale", type=options.FiniteRange(0, 1e6, min_open=True), metavar="X", help="Factor of the model width."
+)
 @click.option(
     "--dialect",
     type=click.Choice(["reference", "original"]),

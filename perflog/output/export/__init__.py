@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from perflog.errors import StoreError, UsageError
+from perflog.file_names import usable
 from perflog.metrics.registry import Tables
 from perflog.output.export import event_tracks
 from perflog.output.export.step_timeline import NOTE, StepTimeline
@@ -95,7 +96,7 @@ def csv(log: Log, folder: str | os.PathLike[str], raw: bool = False) -> list[str
     import pyarrow as pa
     from pyarrow.csv import write_csv
 
-    home, names = Path(folder), log.table_names
+    home, names = Path(usable(os.fspath(folder))), log.table_names
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -107,8 +108,8 @@ def csv(log: Log, folder: str | os.PathLike[str], raw: bool = False) -> list[str
             if pa.types.is_dictionary(field.type) or pa.types.is_string(field.type):
                 texts = table[i].cast(pa.string())
                 table = table.set_column(i, field.name, texts if raw else _safe(texts))
-        with whole_file(home / f"{name}.csv") as draft:
-            write_csv(table, str(draft))
+        with whole_file(home / f"{name}.csv") as draft, draft.open("wb") as file:  # whose name may have any bytes
+            write_csv(table, file)
     return names
 
 

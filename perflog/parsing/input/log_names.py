@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from perflog import remote
 from perflog.errors import InputError, nearest
+from perflog.file_names import usable
 from perflog.remote import is_in_storage, is_remote
 
 STDIN = "-"
@@ -48,7 +49,7 @@ class LogName:
             >>> LogName.parse("rank{0..2}.json#warm")
             LogName(log='rank{0..2}.json', files=('rank0.json', 'rank1.json', 'rank2.json'), run='warm')
         """
-        log, run = (text, "") if _exists(text) else split_run(text)
+        log, run = (text, "") if _exists(usable(text)) else split_run(text)
         return cls(log, _files(log), run)
 
     @classmethod

@@ -259,7 +259,7 @@ def _decompressor(path: str, codec: str) -> Any:
     if codec == "zstd" and sys.version_info < (3, 14):
         import pyarrow as pa
 
-        return pa.CompressedInputStream(pa.OSFile(path), codec)
+        return pa.CompressedInputStream(pa.OSFile(os.fsencode(path)), codec)
     return import_module(_MODULES[codec]).open(path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -70,7 +71,7 @@ class BatchFiles:
         import pyarrow.parquet as pq
 
         # The writer does not own the file: to discard it is to close it. A writer that owns it would write a footer.
-        sink = pa.BufferedOutputStream(pa.OSFile(str(self._path(table)), "wb"), _BUFFER)
+        sink = pa.BufferedOutputStream(pa.OSFile(os.fsencode(self._path(table)), "wb"), _BUFFER)
         return pq.ParquetWriter(sink, arrow_schema(table), **writer_options(table)), sink
 
 

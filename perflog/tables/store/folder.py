@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from perflog.errors import InputError, StoreError, UsageError
+from perflog.file_names import usable
 from perflog.tables.parquet import DamagedError, footer_texts
 from perflog.tables.schema import TABLES
 
@@ -194,7 +195,7 @@ class StoreFolder:
     """
 
     def __init__(self, path: str | os.PathLike[str], name: str = "") -> None:
-        self.path = Path(path)
+        self.path = Path(usable(os.fspath(path)))
         self.name = name or str(self.path)
 
     def exists(self) -> bool:
