@@ -3,6 +3,7 @@
 # make docs         the site, into build/site          make hooks   lint before each commit
 # make study        how often a comparison is wrong
 # make coverage     which lines the tests run          make clean   back to a fresh clone
+# make fuzz         damaged inputs, for each reader    make fuzz FUZZ_SECONDS=600: so long for each of them
 #
 # Each does its own set-up, in .venv. Another Python: make PYTHON=python3.12 test
 # pip takes its settings from the environment: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
@@ -19,7 +20,7 @@ LOGS   := $(sort $(wildcard tests/data/*.txt))
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test lint fix types coverage docs hooks demo bench study clean
+.PHONY: test lint fix types coverage docs hooks demo bench study fuzz clean
 
 test: lint types
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
@@ -68,6 +69,12 @@ study: $(VENV)/ready-dev
 	@rm -rf build/before && mkdir -p build/before
 	@git archive $(BEFORE) perflog parsers 2>/dev/null | tar -x -C build/before 2>/dev/null || true
 	$(BIN)/python bench/study.py $$(test -d build/before/perflog && echo --before build/before) $(ARGS)
+
+# New damaged inputs in each run. Those that failed are tried first in the next one, and `make test` tries a few.
+FUZZ_SECONDS ?= 60
+
+fuzz: $(VENV)/ready-dev
+	HYPOTHESIS_PROFILE=fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --numprocesses auto -rP tests/fuzz $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

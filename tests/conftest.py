@@ -25,6 +25,8 @@ settings.register_profile(
 )
 # Ten times as many examples, new ones in each run: HYPOTHESIS_PROFILE=search make test, or --hypothesis-profile search.
 settings.register_profile("search", settings.get_profile("repeatable"), derandomize=False, max_examples=1000)
+# What `make fuzz` repeats for each reader until its time is up: new examples in each run, and those that failed before.
+settings.register_profile("fuzz", settings.get_profile("search"), max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 

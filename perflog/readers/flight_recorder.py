@@ -21,6 +21,7 @@ from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.odd_numbers import nanoseconds, whole
 from perflog.readers.rank_files import ranks_of_files
 from perflog.tables.sink import IngestResult, Sink
 
@@ -29,8 +30,14 @@ _JSON = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:version|entries|nccl_\w+|pg_\
 _OWN_KEY = re.compile(rb"pg_config|pg_status|collective_seq_id|nccl_comm_state")
 _HEAD = 1 << 14
 _STATUS = ("last_enqueued_collective", "last_started_collective", "last_completed_collective")
-_NUMBER = re.compile(r"\d+")
-_PAIR = re.compile(r"(?:(send)|recv) (\d+)(?:->|<-)(\d+)$")  # ranks of the group: `recv 1<-0` receives from 0
+_NUMBER = re.compile(r"[0-9]+")
+_PLAIN_NUMBER = re.compile(r"[0-9]{1,18}")
+# Ranks of the group: `recv 1<-0` receives from 0.
+_PAIR = re.compile(r"(?:(send)|recv) ([0-9]{1,9})(?:->|<-)([0-9]{1,9})$")
+_LARGEST_RANK = (1 << 31) - 1
+_DEEPEST = 100  # lists in lists
+_BITS = 1 << 12  # of a number that Python still prints
+_SHARED = 100  # values for each byte of a pickle: it may name a list twice, and this list another twice, and so on
 _LARGEST = 1 << 30  # bytes of a dump; a buffer of 20,000 entries with stacks takes 100 MB
 
 _STORED = (
@@ -152,13 +159,12 @@ class Dump:
             name = _text(entry.get("profiling_name"))
             operation = (name or "").rpartition(":")[2].partition(" ")[0]
             source, target = _pair(name or "", ranks)
-            duration = entry.get("duration_ms")
             dtypes = [*_list(entry.get("input_dtypes")), *_list(entry.get("output_dtypes"))]
             yield place | {
                 "line": line, "kind": "library", "name": name, "category": _text(entry.get("state")),
                 "thread": " ".join(str(entry[key]) for key in ("thread_name", "thread_id") if entry.get(key)) or None,
                 "start_ns": _integer(entry.get("time_created_ns")),
-                "duration_ns": round(duration * 1e6) if isinstance(duration, int | float) else None,
+                "duration_ns": nanoseconds(entry.get("duration_ms"), 1e-3),
                 "collective": operation or None, "group": group, "group_description": description,
                 "group_ranks": str(list(ranks)) if ranks else None, "ranks": len(ranks) or None,
                 "seq": _integer(number), "src_rank": source, "dst_rank": target, "bytes": _bytes(entry),
@@ -204,7 +210,7 @@ class Dump:
             if isinstance(entry, dict) and "pg_id" in entry and _list(entry.get("process_group"))
         }
         names, keys = list(self.groups), list(self._status)
-        if len(names) == len(keys) and all(text.isdecimal() for text in (*names, *keys)):
+        if len(names) == len(keys) and all(_PLAIN_NUMBER.fullmatch(text) for text in (*names, *keys)):
             ordered = dict(zip(sorted(keys, key=int), sorted(names, key=int), strict=True))
             if all(ordered.get(key) == name for key, name in printed.items()):
                 return ordered
@@ -236,14 +242,45 @@ def _content(source: Source) -> dict[str, Any]:
         content = _PlainData(io.BytesIO(data)).load() if _PICKLE.match(data) else json.loads(data)
     except Exception as error:
         raise InputError(f"the dump cannot be read: {error}", source.name, "copy it again from its node") from error
+    if not _is_plain(content, _SHARED * len(data)):
+        raise InputError(
+            "this is no plain data: lists in themselves, or numbers without end",
+            source.name,
+            "check where the file comes from",
+        )
     if not isinstance(content, dict):
         raise InputError("no dictionary, as a dump is", source.name, "check where the file comes from")
     return content
 
 
+def _is_plain(content: Any, most: int) -> bool:
+    """Whether a document ends: it has at most so many values, is not deep, and has no number of thousands of digits."""
+    level, count = [content], 0
+    for _ in range(_DEEPEST):
+        containers = [value for value in level if isinstance(value, dict | list | tuple)]
+        count += len(level)
+        if any(isinstance(value, int) and value.bit_length() > _BITS for value in level):
+            return False
+        if not containers:
+            return True
+        if count + sum(map(len, containers)) > most:
+            return False
+        level = [part for value in containers for part in _parts(value)]
+    return False
+
+
+def _parts(container: Mapping[Any, Any] | Sequence[Any]) -> Iterator[Any]:
+    """Give the values of a container, and the keys of a dictionary."""
+    yield from container
+    if isinstance(container, dict):
+        yield from container.values()
+
+
 def _config(dumps: Sequence[Dump]) -> dict[str, Any]:
     """Return the settings of a job: those that all its dumps share."""
-    timeouts = {entry.get("timeout_ms") for dump in dumps for entry in dump.entries if isinstance(entry, dict)}
+    timeouts = {
+        _integer(entry.get("timeout_ms")) for dump in dumps for entry in dump.entries if isinstance(entry, dict)
+    }
     versions = {dump.version for dump in dumps}
     libraries = {dump.nccl_version for dump in dumps}
     return {
@@ -298,9 +335,19 @@ def _bytes(entry: Mapping[Any, Any]) -> int | None:
         sizes = [_ELEMENT_BYTES.get(str(dtype)) for dtype in dtypes]
         if len(shapes) != len(sizes) or None in sizes:
             return None
-        elements = [math.prod(map(int, _list(shape))) for shape in shapes]
-        sides.append(sum(size * count for size, count in zip(sizes, elements, strict=True) if size is not None))
-    return max(sides) or None
+        elements = [_elements(shape) for shape in shapes]
+        if None in elements:
+            return None
+        pairs = zip(sizes, elements, strict=True)
+        sides.append(sum(size * count for size, count in pairs if size is not None and count is not None))
+    return whole(max(sides)) or None
+
+
+def _elements(shape: Any) -> int | None:
+    """Return the number of elements of a tensor; None for what is no shape."""
+    lengths = [_integer(length) for length in _list(shape)]
+    known = [length for length in lengths if length is not None and length >= 0]
+    return math.prod(known) if len(known) == len(lengths) <= _DEEPEST else None
 
 
 def _stack(frames: Any) -> str | None:
@@ -311,14 +358,15 @@ def _stack(frames: Any) -> str | None:
 
 def _ranks(text: Any) -> tuple[int, ...]:
     """Return the ranks of a group, which older dumps hold as a list and newer ones as the text of one."""
-    return tuple(map(int, _NUMBER.findall(str(text)))) if text else ()
+    numbers = _NUMBER.findall(str(text)) if text else []
+    return tuple(rank for number in numbers if len(number) < 18 and (rank := int(number)) <= _LARGEST_RANK)
 
 
 def _integer(value: Any) -> int | None:
     """Return a number, which JSON dumps may hold as text."""
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
         return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63 else None
+    return whole(value)
 
 
 def _text(value: Any) -> str | None:

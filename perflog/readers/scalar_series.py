@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perflog.readers.event_table import EventOrigin
+from perflog.readers.odd_numbers import LARGEST, nanoseconds
 
 _COLUMN_OF = {
     "loss": ("loss", "train_loss", "training_loss", "lm_loss", "lm loss", "global_avg_loss", "total_loss"),
@@ -72,7 +73,8 @@ def step_rows(origin: EventOrigin, scalars: Sequence[Scalar], began: float | Non
     _add_step_times(rows)
     for row in rows:
         if began is not None and row["elapsed_s"] is not None:
-            row["printed_ns"] = round(began * 1e9) + round(row["elapsed_s"] * 1e9)
+            start, elapsed = nanoseconds(began), nanoseconds(row["elapsed_s"])
+            row["printed_ns"] = None if start is None or elapsed is None else start + elapsed
     return rows
 
 
@@ -93,7 +95,7 @@ def _add_step_times(rows: Sequence[dict[str, Any]]) -> None:
         if before is None or row["elapsed_s"] is None or before["elapsed_s"] is None:
             continue
         steps, seconds = row["step"] - before["step"], row["elapsed_s"] - before["elapsed_s"]
-        if steps > 0 and seconds >= 0:
+        if 0 < steps <= LARGEST and seconds >= 0:
             row |= {"steps_averaged": steps, "step_time_s": seconds / steps, "step_time_from": before["line"]}
 
 

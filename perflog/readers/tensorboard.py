@@ -12,6 +12,7 @@ from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.event_table import EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.odd_numbers import finite
 from perflog.readers.protobuf import WireError, fields, only, real, repeated, signed, text
 from perflog.readers.rank_files import rank_of_file
 from perflog.readers.record_files import RecordFile, first_tf_record, is_tf_record, tf_records
@@ -88,7 +89,7 @@ class EventFile(RecordFile):
     def add(self, data: bytes) -> tuple[str, str]:
         """Add an event."""
         event = only(data)
-        wall_time = real(event.get(_WALL_TIME, 0))
+        wall_time = finite(real(event.get(_WALL_TIME, 0)))
         self.began = wall_time if self.began is None else self.began
         self.version = self.version or text(event.get(_FILE_VERSION))
         summary = event.get(_SUMMARY)
@@ -102,7 +103,7 @@ class EventFile(RecordFile):
         status = "unread" if unread else "read" if "" in kinds else "context"
         return status, ", ".join(unread or sorted({*kinds} - {""}) or ["scalar"])
 
-    def _add_value(self, message: bytes, step: int, wall_time: float) -> str:
+    def _add_value(self, message: bytes, step: int, wall_time: float | None) -> str:
         """Add a value of a summary. Return its kind if it is no scalar and no text."""
         value = only(message)
         number: float | str | None = None
@@ -114,7 +115,7 @@ class EventFile(RecordFile):
         if number is None or plugin in _WITHOUT_FIGURES:
             named = next((name for field, name in _VALUE_KINDS.items() if field in value), "")
             return named or plugin or ("tensor" if _TENSOR in value else "empty")
-        elapsed = wall_time - self.began if self.began is not None else None
+        elapsed = None if wall_time is None or self.began is None else finite(wall_time - self.began)
         self.scalars.append(Scalar(self.count, step, text(value.get(_TAG)), number, elapsed))
         return ""
 

@@ -17,6 +17,7 @@ from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.event_table import EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.odd_numbers import finite, real, whole
 from perflog.readers.protobuf import only, repeated, signed, text
 from perflog.readers.rank_files import rank_of_file
 from perflog.readers.record_files import RecordFile, block_records
@@ -36,7 +37,7 @@ _KINDS = {
 }  # fmt: skip
 _KEY, _NESTED_KEY, _VALUE_JSON = 1, 2, 16  # of an item of history, configuration, statistics
 _UNITS = {"powerWatts": "W", "temp": "°C", "memoryAllocatedBytes": "B", "gpu": "%", "smClock": "MHz"}  # of gpu.0.temp
-_DEVICE = re.compile(r"(?:gpu|tpu|npu)\.(\d+)\.")
+_DEVICE = re.compile(r"(?:gpu|tpu|npu)\.([0-9]{1,9})\.")
 
 
 class WandbReader:
@@ -119,20 +120,19 @@ class RunFile(RecordFile):
         series = {scalar.key for scalar in self.scalars}
         for key, (place, value) in self.summary.items():
             if isinstance(value, int | float) and key not in series and not key.startswith("_"):
-                yield {"line": place, "key": key, "value": float(value)}
+                yield {"line": place, "key": key, "value": real(value)}
 
     def _add_history(self, message: bytes) -> tuple[str, str]:
         items = _items(message, 1)
-        step = items.pop("_step", None)
+        step = whole(items.pop("_step", None))
         if step is None and isinstance(number := only(message).get(2), bytes):
             step = signed(only(number).get(1, 0))
-        elapsed = items.pop("_runtime", None)
+        elapsed = finite(items.pop("_runtime", None))
         items.pop("_timestamp", None)
-        elapsed = float(elapsed) if isinstance(elapsed, int | float) else None
         lists = 0
         for key, value in _leaves(items):
             if isinstance(value, bool | int | float | str):
-                figure = value if isinstance(value, str) else float(value)
+                figure = value if isinstance(value, str) else real(value)
                 self.scalars.append(Scalar(self.count, step, key, figure, elapsed))
                 self.count_figures("history", stored=1)
             if isinstance(value, list):
@@ -143,11 +143,11 @@ class RunFile(RecordFile):
     def _add_stats(self, message: bytes) -> tuple[str, str]:
         moment = only(message).get(2)
         time = only(moment) if isinstance(moment, bytes) else {}
-        start = signed(time.get(1, 0)) * 10**9 + signed(time.get(2, 0)) if time else None
+        start = whole(signed(time.get(1, 0)) * 10**9 + signed(time.get(2, 0))) if time else None
         for key, value in _leaves(_items(message, 3)):
             if isinstance(value, int | float):
                 device = _DEVICE.search(key)
-                row = {"line": self.count, "name": key, "value": float(value), "start_ns": start}
+                row = {"line": self.count, "name": key, "value": real(value), "start_ns": start}
                 unit = _UNITS.get(key.rpartition(".")[2]) if device else None
                 self.count_figures("system metrics", stored=1)
                 self.counters.append(row | {"device": int(device[1]) if device else None, "unit": unit})

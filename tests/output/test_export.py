@@ -15,6 +15,7 @@ import perflog
 from perflog.errors import StoreError, UsageError
 from perflog.metrics import Tables
 from perflog.output import export
+from perflog.output.terminal import visible
 
 DATA = TESTS / "data"
 
@@ -122,3 +123,15 @@ def test_csv_holds_every_row_and_digit(name: str, tmp_path: Path) -> None:
         for got, row in zip(rows, wanted, strict=True):
             for key, value in row.items():
                 assert got[key] == "" if value is None else type(value)(got[key]) == value
+
+
+def test_texts_of_a_trace_control_no_terminal(tmp_path: Path) -> None:
+    name = "k\x1b[31m\u202e\x9b\u2028 é"
+    event = {"ph": "X", "name": name, "pid": 1, "tid": 1, "ts": 10, "dur": 5, "cat": "kernel"}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [event]}))
+    perflog.export.perfetto(perflog.read(path), tmp_path / "out.json")
+    text = (tmp_path / "out.json").read_text("utf-8")
+    assert text == visible(text) and " é" in text
+    names = [written["name"] for written in json.loads(text)["traceEvents"] if written["ph"] == "X"]
+    assert names == [name]

@@ -164,3 +164,49 @@ def test_other_pickles_and_json_are_not_taken(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         perflog.read(tmp_path / "a")
     assert one(perflog.read(tmp_path / "b"), "runs")["format"] != "flight_recorder"
+
+
+@pytest.mark.parametrize(
+    ("entry", "column", "value"),
+    [
+        (ENTRY | {"input_sizes": [["", 3], [4]]}, "bytes", None),
+        (ENTRY | {"input_sizes": [[float("nan")], [4]]}, "bytes", None),
+        (ENTRY | {"input_sizes": [[2**40, 2**40], [4]]}, "bytes", None),
+        (ENTRY | {"duration_ms": float("inf")}, "duration_ns", None),
+        (ENTRY | {"duration_ms": 10**400}, "duration_ns", None),
+        (ENTRY | {"duration_ms": True}, "duration_ns", None),
+        (ENTRY | {"timeout_ms": [1]}, "seq", 12),
+        (ENTRY | {"collective_seq_id": 2**63}, "seq", None),
+        (ENTRY | {"profiling_name": f"nccl:send 0->{'9' * 5000}"}, "dst_rank", None),
+    ],
+)
+def test_an_odd_number_of_an_entry_is_unknown(tmp_path: Path, entry: dict[str, Any], column: str, value: Any) -> None:
+    log = perflog.read(write(tmp_path / "trace_3", dump(GROUPS, STATUS, [entry])))
+    assert one(log, "events")[column] == value
+
+
+def test_ranks_that_no_column_holds_are_none(tmp_path: Path) -> None:
+    groups = {"0": ("default_pg", [0, 1, 3]), "5": ("OWN", [3, 2**31, 10**4000])}
+    log = perflog.read(write(tmp_path / "trace_x", dump(groups, {"9" * 5000: (1, 1)}, [ENTRY])))
+    assert one(log, "events")["group_ranks"] == "[3]" and one(log, "events")["rank"] == 3
+
+
+def itself() -> list[Any]:
+    loop: list[Any] = []
+    loop.append(loop)
+    return loop
+
+
+def doubled(times: int) -> list[Any]:
+    """Lists of the same list twice: few bytes, and 2^times values."""
+    inner: list[Any] = [1]
+    for _ in range(times):
+        inner = [inner, inner]
+    return inner
+
+
+@pytest.mark.parametrize("sizes", [itself(), doubled(60), [[10**5000]]])
+def test_lists_that_never_end_are_an_error(tmp_path: Path, sizes: list[Any]) -> None:
+    path = write(tmp_path / "trace_3", dump(GROUPS, STATUS, [ENTRY | {"input_sizes": sizes}]))
+    with pytest.raises(InputError, match="no plain data"):
+        perflog.read(path)

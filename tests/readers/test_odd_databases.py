@@ -140,3 +140,22 @@ def test_nothing_is_left_beside_a_file_that_was_written_ahead(tmp_path: Path) ->
     assert [file.name for file in tmp_path.iterdir()] == ["a.sqlite"]
     assert perflog.read(path).arrow("events").num_rows == 5
     assert [file.name for file in tmp_path.iterdir()] == ["a.sqlite"]
+
+
+def test_a_number_of_a_name_may_be_huge(tmp_path: Path) -> None:
+    path = export(tmp_path / "a.sqlite", 5)
+    change(
+        path, f"UPDATE {KERNELS} SET demangledName = 9223372036854775807, shortName = 1 << 40 WHERE correlationId = 3"
+    )
+    names = [row["name"] for row in perflog.read(path).arrow("events").to_pylist() if row["kind"] == "kernel"]
+    assert names.count("gemm(float*)") == 4 and len(names) == 5
+
+
+@pytest.mark.parametrize("column", ["product_name", "name"])
+def test_a_device_of_rocm_may_be_named_by_a_number(tmp_path: Path, column: str) -> None:
+    path = write_database(tmp_path / "a.db", sample_process())
+    with closing(sqlite3.connect(path)) as db:
+        (table,) = (name for (name,) in db.execute("SELECT name FROM sqlite_master") if "info_agent" in name)
+    change(path, f'UPDATE "{table}" SET product_name = NULL')
+    change(path, f'UPDATE "{table}" SET "{column}" = 5')
+    assert perflog.read(path).arrow("runs")["device"].to_pylist() == ["5"]

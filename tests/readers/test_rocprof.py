@@ -278,3 +278,12 @@ def test_sizes_of_kernels_and_every_field(tmp_path: Path) -> None:
     assert {name: sum(figures) for name, figures in shown.items()} == {
         name: count for name, count in keys.items() if name.partition(".")[2] not in structure
     }
+
+
+@pytest.mark.parametrize("odd", [[{"handle": 90}], [90], {}, "90", 1.5, None])
+def test_an_odd_device_is_unknown(tmp_path: Path, odd: Any) -> None:
+    process = sample_process()
+    process["buffer_records"]["kernel_dispatch"][0]["dispatch_info"]["agent_id"] = {"handle": odd}
+    events = rows(perflog.read(write_output(tmp_path / "a.json", process)))
+    devices = [row["device"] for row in events if row["kind"] == "kernel"]
+    assert len(devices) == 3 and devices.count(None) == 1

@@ -116,3 +116,13 @@ def test_a_damaged_record_is_unread(tmp_path: Path) -> None:
 def test_what_is_no_event_file(tmp_path: Path) -> None:
     with pytest.raises(perflog.PerflogError):
         read(tmp_path / "t", record(b"\x12\x03abc"))
+
+
+@pytest.mark.parametrize("began", [float("nan"), float("inf"), -1e300])
+@pytest.mark.parametrize("later", [BEGAN + 1, float("nan"), 1e300])
+def test_times_that_no_clock_has(tmp_path: Path, began: float, later: float) -> None:
+    events = [event(began, -(2**63), simple("loss", 2.0)), event(later, 2**63 - 1, simple("loss", 1.0))]
+    log = read(tmp_path / "events.out.tfevents.1", b"".join(events))
+    steps = log.arrow("steps").to_pylist()
+    assert [row["loss"] for row in steps] == [2, 1]
+    assert steps[0]["printed_ns"] is None and steps[1]["step_time_s"] is None

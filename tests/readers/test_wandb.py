@@ -85,3 +85,20 @@ def test_a_damaged_record_is_unread(tmp_path: Path) -> None:
     log = read(tmp_path / "r", bytes(content))
     assert log.arrow("values")["step"].to_pylist() == [0, 2]
     assert [text.split(": ", 1)[1] for text in log.warnings] == ["record 2: damaged record"]
+
+
+def test_numbers_that_no_column_holds(tmp_path: Path) -> None:
+    rows = [
+        history(_step=0, _runtime=10**400, loss=10**400),
+        history(_step=2**63, _runtime="soon", loss=2.0),
+        history(_step=[1], _runtime=float("nan"), loss=float("nan")),
+        field(7, field(2, field(1, 2**62)) + items(3, {f"gpu.{'9' * 30}.temp": 10**400})),
+        field(3, items(1, {"best": 10**400})),
+    ]
+    log = read(tmp_path / "run.wandb", run_file(*rows))
+    values = log.arrow("values").to_pylist()
+    assert [(row["step"], row["elapsed_s"]) for row in values] == [(0, None), (None, None), (None, None)]
+    assert values[0]["value"] == float("inf") and values[1]["value"] == 2
+    (counter,) = log.arrow("counters").to_pylist()
+    assert (counter["start_ns"], counter["device"], counter["value"]) == (None, None, float("inf"))
+    assert log.line_account == {"total": 5, "read": 5, "context": 0, "unread": 0}

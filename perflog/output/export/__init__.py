@@ -133,4 +133,4 @@ def _text_file(path: Path) -> Iterator[TextIO]:
 
 
 def _dump(event: dict[str, Any]) -> str:
-    return json.dumps(event, ensure_ascii=False, allow_nan=False)
+    return visible(json.dumps(event, ensure_ascii=False, allow_nan=False))

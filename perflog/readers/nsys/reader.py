@@ -120,6 +120,7 @@ _COPY_KINDS = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 
 
 _NO_EVENT = -2  # instead of a kind: rows of NVTX_EVENTS that only name a domain or a category
 _NOT_LOOKED_UP = -3  # instead of the code of a name
+_LARGEST_NUMBER = 1 << 24  # of a name, up to which the codes of all numbers are kept as an array
 
 
 class _Export:
@@ -347,6 +348,9 @@ class _Export:
     def _names_of_numbers(self, table: ExportTable, numbers: Int64s) -> Codes:
         """Return the codes of the names that numbers stand for. Each number is looked up once in the database."""
         numbers = np.maximum(numbers, -1)
+        if int(numbers.max()) > _LARGEST_NUMBER:
+            distinct, index = np.unique(numbers, return_inverse=True)
+            return np.array([self._name_code(table, number) for number in distinct.tolist()], np.int32)[index]
         codes = self._name_codes.setdefault(table.name, np.full(1, self._name_code(table, -1), np.int32))
         if (size := int(numbers.max()) + 2) > len(codes):
             codes = np.append(codes, np.full(2 * size - len(codes), _NOT_LOOKED_UP, np.int32))

@@ -20,6 +20,7 @@ from perflog.readers.event_columns import (
 )
 from perflog.readers.event_table import EventAccount
 from perflog.readers.key_counts import KeyCounter
+from perflog.readers.odd_numbers import real
 from perflog.readers.rocprof.kinds import kind_of
 from perflog.readers.rocprof.symbols import DECODE_ERRORS, Symbols, decode_json
 from perflog.readers.string_interning import Interners
@@ -287,7 +288,8 @@ class RecordReader:
             (r.src_agent_id for r in records),
             strict=True,
         )
-        numbers = ((devices.get(_first_number(handle)) for handle in handles) for handles in candidates)
+        known = (map(_first_number, handles) for handles in candidates)
+        numbers = ((devices.get(n) if isinstance(n, int) else None for n in row) for row in known)
         return np.array([next((n for n in row if n is not None), MISSING) for row in numbers], np.int64)
 
 
@@ -299,7 +301,7 @@ def _first_number(*handles: Handle | int | None) -> Any:
 
 def _real(value: Any) -> float:
     """Return a number as a double; NaN for anything else."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("nan")
+    return real(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("nan")
 
 
 def _decode_record(text: msgspec.Raw) -> TraceRecord | None:

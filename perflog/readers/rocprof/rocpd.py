@@ -285,6 +285,6 @@ def _run_columns(sets: list[TableSet]) -> dict[str, Any]:
     names = (gpu.get("product_name") or gpu.get("model_name") or gpu.get("name") for gpu in gpus)
     commands = [p["command"] for tables in sets for p in tables.config()["processes"] if p.get("command")]
     return {
-        "device": ", ".join(dict.fromkeys(name for name in names if name)) or None,
-        "program": next(iter(commands), None),
+        "device": ", ".join(dict.fromkeys(str(name) for name in names if name)) or None,
+        "program": next(map(str, commands), None),
     }
