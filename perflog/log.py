@@ -15,22 +15,21 @@ import pyarrow as pa
 
 from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UsageError, did_you_mean
-from perflog.ingestion.bulk import IngestTask, ingest_in_turn, log_names
-from perflog.ingestion.cluster import ingest_on_cluster
-from perflog.ingestion.in_memory import ReadTask, read_logs
 from perflog.parsing.input.log_names import LogName, expand, split_run
-from perflog.parsing.input.source import open_source
-from perflog.readers.rank_files import group_rank_files
 from perflog.tables.arrow import Where, of_runs, rows_where, storable
 from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
-from perflog.tables.schema import TABLES
+from perflog.tables.schema import GUESS, TABLES
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
 from perflog.tables.sql import SETTINGS, run_query
 from perflog.tables.store import Store, default_store, is_store, store_exists
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perflog.ingestion.in_memory import ReadTask
+
+# What reads logs is imported where it is used: a store is listed in the time that these modules take to load.
 
 REFERENCE = "reference:"
 """The prefix of a name that means a reference run: reference:moe_layer.txt#1."""
@@ -451,6 +450,7 @@ def read(
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
     from perflog.formats.registry import named_formats
+    from perflog.ingestion.in_memory import ReadTask
 
     formats = tuple([format] if isinstance(format, str) else format or ())
     named_formats(formats)  # to name a format that does not exist is an error even if no log can be read
@@ -464,6 +464,9 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     A file that is in a folder or matches a glob, but is no log, is left out with a warning. One that the caller named
     (`asked_for`) is an error.
     """
+    from perflog.ingestion.in_memory import ReadTask, read_logs
+    from perflog.readers.rank_files import group_rank_files
+
     sink, warnings = MemorySink(), list[str]()
     named = {LogName.parse(name).log for name in asked_for}
     left_out: list[str] = []
@@ -529,6 +532,9 @@ def ingest(
     """
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
+    from perflog.ingestion.bulk import IngestTask, ingest_in_turn, log_names
+    from perflog.ingestion.cluster import ingest_on_cluster
+
     formats = tuple([format] if isinstance(format, str) else format or ())
     task = IngestTask(os.fspath(store or default_store()), label, formats, strict, guess)
     logs = log_names([os.fspath(name) for name in names], formats)
@@ -616,11 +622,9 @@ def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
         StoreError: There is no such store.
         UsageError: The name means no run, or several where one is asked for.
     """
-    from perflog.formats.model import GUESS
-
     log = _find_runs(name, store)
     log.name = name
-    if GUESS in log.arrow("runs")["format"].to_pylist():
+    if GUESS in log.some_columns("runs", "format")["format"].to_pylist():
         log.warnings.append(f"{name}: names, units and tables are guesses; `perflog lint` tells of which rows")
     return log
 
@@ -640,10 +644,13 @@ def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
     exists = store_exists(folder)
     if store is not None and not exists:
         raise StoreError("there is no store here", str(folder), "check the path, or ingest a log into it first")
-    matches = load(folder).match(name) if exists else ()
+    stored = load(folder) if exists else None
+    matches = stored.match(name) if stored is not None else ()
     if not matches and (os.sep in path or "." in path or not exists):
+        from perflog.parsing.input.source import open_source
+
         open_source(log_name)  # the user meant a log: the error names the missing file
-    return load(folder).select(*(matches or [name]))
+    return (load(folder) if stored is None else stored).select(*(matches or [name]))
 
 
 def store_of(name: str, store: str | os.PathLike[str] | None = None) -> str | None:

@@ -73,7 +73,7 @@ class RunList:
         alike = len({key.log for key in self.keys}) == len(self.keys)
         names = ["run", "label", *([] if alike else ["index"]), "format", "model", "world_size"]
         if len(self.keys) <= _RUNS_WITH_SETTINGS:
-            from perflog.metrics.run_settings import telling_settings
+            from perflog.settings.run_settings import telling_settings
 
             settings = [self._settings[key.id] for key in self.keys]
             names += [name for name in telling_settings(settings) if name not in names][:_SHOWN_SETTINGS]
@@ -140,11 +140,11 @@ class RunList:
 
     @cached_property
     def _rows(self) -> list[dict[str, Fact]]:
-        return [dict(row) for row in self._log.arrow("runs").drop_columns(["printout"]).to_pylist()]
+        return [dict(row) for row in self._log.some_columns("runs", *_OF_RUN, "config", "elapsed_s").to_pylist()]
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, str]]:
-        from perflog.metrics.run_settings import settings_of
+        from perflog.settings.run_settings import settings_of
 
         return {str(row["run"]): dict(settings_of(row)) for row in self._rows}
 
@@ -193,6 +193,6 @@ def _median_steps(log: Log) -> dict[str, float]:
 
 
 def _order(fact: Fact, as_number: bool) -> tuple[object, ...]:
-    from perflog.metrics.registry import natural_sort_key
+    from perflog.tables.row_order import natural_sort_key
 
     return (number_of(fact),) if as_number else natural_sort_key(str(fact))

@@ -15,9 +15,6 @@ from perflog.units import Unit
 MIN_LETTERS = 6
 """Least number of letters and digits in the literals of a line shape for a match to prove its format."""
 
-GUESS = "guess"
-"""Name of a format that perflog makes from the log that it reads, and the value of column `read_by` of its rows."""
-
 SINCE_PREVIOUS = 0
 """Value of `covers` for a line that covers all steps since the previous printed step."""
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.metrics.run_settings import (
+from perflog.metrics.semantics import semantics_by_run
+from perflog.metrics.settings_by_run import settings_by_run
+from perflog.metrics.step_series import steady_medians
+from perflog.settings.run_settings import (
     ALIKE,
     Settings,
     incidental_test,
-    settings_by_run,
     telling_settings,
     values_in_order,
     varying,
 )
-from perflog.metrics.semantics import semantics_by_run
-from perflog.metrics.step_series import steady_medians
 from perflog.statistics.effects import mean_of_runs
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import numpy as np
 from perflog.metrics.curves import curves
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.run_moments import moments
-from perflog.metrics.run_settings import ALIKE, Settings, incidental_test, settings_by_run, varying
+from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import steady_medians
+from perflog.settings.run_settings import ALIKE, Settings, incidental_test, varying
 from perflog.statistics.levels import FEWEST, levels
 
 if TYPE_CHECKING:

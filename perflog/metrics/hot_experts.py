@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric, natural_sort_key
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
 from perflog.tables.columns import NULL, Ints, Rows
 from perflog.tables.nulls import none_if_null
+from perflog.tables.row_order import natural_sort_key
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -27,8 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.metrics.kernels import with_activity
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric, natural_sort_key
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.statistics.samples import Floats
+from perflog.tables.row_order import natural_sort_key
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -504,8 +504,3 @@ def _documentation(metric: Metric) -> str:
         f"Raises:\n{raises}",
     ]
     return "\n\n".join([*sections, *([f"Example:\n{example}"] if example else [])]) + "\n"
-
-
-def natural_sort_key(text: str) -> tuple[Any, ...]:
-    """Sort key in which numbers inside a text sort by value: `layer 2` before `layer 10`."""
-    return tuple(int(x) if x.isdigit() else x for x in re.split(r"(\d+)", text))

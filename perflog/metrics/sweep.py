@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.run_settings import incidental_test, varying
 from perflog.metrics.semantics import run_semantics
 from perflog.metrics.step_series import StepSeries, step_series
+from perflog.settings.run_settings import incidental_test, varying
 from perflog.statistics.samples import median_interval
 
 if TYPE_CHECKING:

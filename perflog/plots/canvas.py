@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.analysis.overview.run_groups import run_places
+from perflog.analysis.run_names import run_places
 from perflog.log import RunKey
 from perflog.metrics import Options, Tables, get
 from perflog.units import scale

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.registry import natural_sort_key
 from perflog.plots.canvas import CMAP, Canvas, Floats, axis_label, plain
 from perflog.plots.registry import plot
 from perflog.tables.nulls import none_if_null
+from perflog.tables.row_order import natural_sort_key
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -85,7 +85,6 @@ def read_table(
         OSError: The file cannot be opened.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     with _damage_of(path), pa.OSFile(os.fsencode(path)) as source:
         file = _open(source, name)
@@ -103,6 +102,8 @@ def read_table(
             return _in_this_schema(version, name, file.read(wanted, use_threads=threads), columns)
         groups = [i for i in range(file.num_row_groups) if _may_hold(file.metadata.row_group(i), runs)]
         table = _in_this_schema(version, name, file.read_row_groups(groups, wanted, use_threads=threads), columns)
+        import pyarrow.compute as pc  # takes longer than listing a store
+
         run_ids = pa.lib.StringBuilder()  # pa.array() imports pandas
         run_ids.append_values(list(runs))
         return table.filter(pc.is_in(table["run"], value_set=run_ids.finish()))

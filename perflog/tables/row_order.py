@@ -1,9 +1,10 @@
-"""The place of a record in its log as one integer, and the order of rows: by run, line and part."""
+"""The place of a record in its log as one integer, and orders: of rows by run, line and part, of texts by numbers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,3 +40,8 @@ def in_order(table: pa.Table, runs: Sequence[str]) -> pa.Table:
     rows = np.argsort(place, kind="stable")
     rows = rows[np.argsort(run[rows], kind="stable")]
     return table.take(number_array(rows[run[rows] >= 0]))
+
+
+def natural_sort_key(text: str) -> tuple[Any, ...]:
+    """Sort key in which numbers inside a text sort by value: `layer 2` before `layer 10`."""
+    return tuple(int(x) if x.isdigit() else x for x in re.split(r"(\d+)", text))

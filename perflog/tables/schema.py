@@ -78,6 +78,9 @@ _RANK = (
     ),
 )
 
+GUESS = "guess"
+"""Name of a format that perflog makes from the log that it reads, and the value of column `read_by` of its rows."""
+
 _READ_BY = TableColumn(
     "read_by", "word", "guess: a format that perflog made from the log itself read the row; else null", by_field=False
 )

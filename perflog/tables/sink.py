@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from perflog.tables.arrow import Where, number_array, picked_words, rows_where, text_array, without_chunks
 from perflog.tables.schema import arrow_schema
@@ -63,6 +62,8 @@ class MemorySink:
         # empty_table() imports pandas
         table = parts[0] if parts else pa.Table.from_batches([], arrow_schema(name))
         if runs is not None:
+            import pyarrow.compute as pc  # takes longer than listing a store
+
             table = table.filter(pc.is_in(table["run"], value_set=text_array(runs)))
         if where is not None:
             table = rows_where(table.select(dict.fromkeys([*(columns or table.column_names), *where])), where)

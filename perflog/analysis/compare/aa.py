@@ -21,8 +21,8 @@ from perflog.analysis.compare.sides import ResultRow, Side, load_side
 from perflog.analysis.compare.verdicts import TESTED, Evidence, Verdict, VerdictRule, decide, without_exploratory
 from perflog.errors import UsageError
 from perflog.metrics import MetricColumn
-from perflog.metrics.run_settings import incidental_test
 from perflog.metrics.step_series import step_series
+from perflog.settings.run_settings import incidental_test
 from perflog.statistics import bootstrap, effects, rank_tests, two_tests
 from perflog.statistics.samples import Floats
 from perflog.tables.nulls import nullable_frame

@@ -11,7 +11,7 @@ from perflog.analysis.compare.rows import by_measure
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.lint import findings as lint_findings
 from perflog.metrics import MetricColumn
-from perflog.metrics.run_settings import incidental_test
+from perflog.settings.run_settings import incidental_test
 from perflog.units import show
 
 COLUMNS = (

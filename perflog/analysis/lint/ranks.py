@@ -9,9 +9,9 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few
-from perflog.metrics.registry import natural_sort_key
 from perflog.metrics.step_series import most_frequent
 from perflog.statistics.groups import groups_of
+from perflog.tables.row_order import natural_sort_key
 
 _NAME_COLUMNS = {"phases": "phase", "loads": "unit", "layers": "layer"}
 """Tables with a row per rank, and the column that names the subject of the row."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from perflog.analysis.overview.run_figures import SAMPLES, RunFigure
-from perflog.analysis.overview.run_groups import RunGroup, run_names
+from perflog.analysis.overview.run_groups import RunGroup
+from perflog.analysis.run_names import run_names
 from perflog.log import Log
 from perflog.statistics.samples import NORMAL, mad
 from perflog.units import show

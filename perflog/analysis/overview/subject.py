@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from perflog.analysis.lint.wording import count
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.traces.device_work import trace_devices
@@ -45,11 +46,6 @@ def _traced_ranks(tables: Tables) -> set[int]:
 def _same(values: pd.Series[Any]) -> Any:
     """The value that all runs have; None if they differ or one has none."""
     return None if values.isna().any() or values.nunique() != 1 else values.iloc[0]
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number of things in words: 1 run, 4 runs."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def common_name(log: Log) -> str:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from perflog.errors import InputError
 from perflog.formats.families.header_tables import is_rule
 from perflog.formats.figures import figure_spans
-from perflog.formats.model import GUESS, Format
+from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
 from perflog.formats.tokens import NUMBER, Token
 from perflog.ingestion.detect import detect
@@ -33,6 +33,7 @@ from perflog.ingestion.suggest.verification import Chosen, ReadCounts
 from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.readers.registry import find_reader
+from perflog.tables.schema import GUESS
 
 LINES = 60
 """Default limit: so many line shapes with numbers are described, and as many without numbers."""

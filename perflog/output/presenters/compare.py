@@ -22,7 +22,7 @@ from perflog.analysis.compare.rows import COLUMNS
 from perflog.analysis.compare.sides import ResultRow
 from perflog.analysis.compare.verdicts import without_exploratory
 from perflog.analysis.lint import SEVERITIES
-from perflog.analysis.overview.run_groups import letters
+from perflog.analysis.run_names import letters
 from perflog.metrics.kernel_names import short_kernels
 from perflog.output import terminal
 from perflog.output.presenters.run_marks import LONG

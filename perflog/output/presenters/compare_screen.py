@@ -12,8 +12,8 @@ from perflog.analysis.compare.attribution import UNEXPLAINED, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.sides import SEPARATOR, ResultRow
 from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
-from perflog.analysis.overview.run_groups import letters
-from perflog.analysis.overview.subject import count
+from perflog.analysis.lint.wording import count
+from perflog.analysis.run_names import letters
 from perflog.metrics.kernel_names import short_kernel
 from perflog.output.presenters.compare import (
     case_name,

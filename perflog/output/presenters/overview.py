@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from shlex import join
 
+from perflog.analysis.lint.wording import count
 from perflog.analysis.overview import Overview
-from perflog.analysis.overview.subject import count
 from perflog.output.screens import HEIGHT, columns, command_lines, fit, folded, sentence_lines
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
 from perflog.output.terminal import columns_of, cut, padded, visible

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from perflog.analysis.overview.run_groups import run_marks, run_names, run_places
+from perflog.analysis.run_names import run_marks, run_names, run_places
 from perflog.log import Log
-from perflog.metrics.run_settings import settings_of, telling_settings
 from perflog.output.sheets import Mark
+from perflog.settings.run_settings import settings_of, telling_settings
 
 LONG = 16
 """Characters of a name that is long enough to need a mark."""

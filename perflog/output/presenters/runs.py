@@ -6,18 +6,20 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from perflog.analysis.run_filter import Fact
 from perflog.analysis.run_list import RunList
-from perflog.ingestion.bulk import Outcome
 from perflog.log import Log
 from perflog.output.sheets import Role, Sheet, SheetColumn, pairs, sheet, table_sheet
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.sink import IngestResult
 from perflog.units import UTC
+
+if TYPE_CHECKING:
+    from perflog.ingestion.bulk import Outcome
 
 _STEPS_AT_ENDS = 3  # steps shown at the start and at the end of a run
 _MAX_SHAPES = 10  # shapes of unread lines shown of a run

@@ -16,7 +16,8 @@ from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.comparison import compare_sides
 from perflog.analysis.compare.sides import resolve_sides, setting_names, stores_of
 from perflog.analysis.overview import overview_of
-from perflog.analysis.overview.run_groups import RunGroup, run_places
+from perflog.analysis.overview.run_groups import RunGroup
+from perflog.analysis.run_names import run_places
 from perflog.errors import UsageError
 from perflog.formats.registry import known
 from perflog.log import Log, RunKey, combined, find_runs

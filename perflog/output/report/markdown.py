@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 from perflog.analysis.lint import SEVERITIES
-from perflog.analysis.overview.subject import count
+from perflog.analysis.lint.wording import count
 from perflog.output import sheets
 from perflog.output.presenters import compare as comparison_presenter
 from perflog.output.report.answers import Answer, Doubts, answers, runs_in_words

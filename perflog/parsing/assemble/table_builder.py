@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.formats.families.base import NO_NAME, glob
-from perflog.formats.model import GUESS, Line, SecondRow
+from perflog.formats.model import Line, SecondRow
 from perflog.formats.template import LIST_DEPTH
 from perflog.parsing.assemble.column_values import (
     clocks_of,
@@ -41,7 +41,7 @@ from perflog.tables.arrow import (
     zero_array,
 )
 from perflog.tables.row_order import PART_BITS, PART_MASK
-from perflog.tables.schema import PER_FIELD, TABLES, TableColumn, arrow_schema, column_for
+from perflog.tables.schema import GUESS, PER_FIELD, TABLES, TableColumn, arrow_schema, column_for
 from perflog.units import Unit
 
 Columns = dict[str, pa.Array]

@@ -16,8 +16,8 @@ from support.json_logs import steady_times as times
 import perflog
 from perflog.cli.main import main
 from perflog.errors import InputError, UsageError
-from perflog.metrics.run_settings import is_incidental
-from perflog.metrics.setting_members import members
+from perflog.settings.members import members
+from perflog.settings.run_settings import is_incidental
 
 Write = Callable[..., str]
 

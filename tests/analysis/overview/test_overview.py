@@ -25,7 +25,7 @@ from perflog.analysis.overview.run_figures import run_figures
 from perflog.errors import UsageError
 from perflog.log import combined
 from perflog.metrics import Options, Tables, steps, throughput
-from perflog.metrics.run_settings import telling_settings
+from perflog.settings.run_settings import telling_settings
 
 CAMPAIGNS = SHARED / "campaigns"
 needs_campaigns = pytest.mark.skipif(not CAMPAIGNS.is_dir(), reason="needs the folders of runs in ../shared/campaigns")

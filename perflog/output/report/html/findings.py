@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from perflog.analysis.lint import SEVERITIES, Finding
+from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.doubts import Doubt
-from perflog.analysis.overview.subject import count
 from perflog.output.report.answers import runs_in_words
 from perflog.output.report.cells import HeaderCell
 from perflog.output.report.data import FigureSource, MetricTable, ReportData

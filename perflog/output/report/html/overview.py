@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perflog.analysis.overview.subject import count
+from perflog.analysis.lint.wording import count
 from perflog.output.report.answers import Answer, Doubts, answers
 from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName, Sentence
 from perflog.output.report.data import ReportData

@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from perflog.formats.registry import known as formats
-from perflog.metrics.registry import Tables, cached
-from perflog.metrics.setting_members import members
-from perflog.tables.columns import NULL
+from perflog.settings.members import members
 
 Settings = Mapping[str, str]
 """The description of a run as text: the columns of `runs` that describe it, and all of `config`."""
@@ -146,17 +144,6 @@ def settings_of(row: Mapping[str, object]) -> Settings:
         if setting is not None
         for member, value in members(name, _text(setting))
     }
-
-
-def settings_by_run(tables: Tables) -> dict[str, Settings]:
-    """Return the settings of all runs, by run id."""
-    return cached(tables, "settings by run", lambda: _settings_by_run(tables))
-
-
-def _settings_by_run(tables: Tables) -> dict[str, Settings]:
-    names = ("run", "format", "program", "model", "world_size", "device", "dtype", "process", "config")
-    records = (dict(zip(names, values, strict=True)) for values in tables.rows("runs").records(*names))
-    return {row["run"]: settings_of({k: None if v == NULL else v for k, v in row.items()}) for row in records}
 
 
 def _text(setting: object) -> str:

@@ -1,0 +1,18 @@
+"""Settings of all runs of a log, for metrics."""
+
+from __future__ import annotations
+
+from perflog.metrics.registry import Tables, cached
+from perflog.settings.run_settings import Settings, settings_of
+from perflog.tables.columns import NULL
+
+
+def settings_by_run(tables: Tables) -> dict[str, Settings]:
+    """Return the settings of all runs, by run id."""
+    return cached(tables, "settings by run", lambda: _settings_by_run(tables))
+
+
+def _settings_by_run(tables: Tables) -> dict[str, Settings]:
+    names = ("run", "format", "program", "model", "world_size", "device", "dtype", "process", "config")
+    records = (dict(zip(names, values, strict=True)) for values in tables.rows("runs").records(*names))
+    return {row["run"]: settings_of({k: None if v == NULL else v for k, v in row.items()}) for row in records}
