@@ -202,20 +202,22 @@ def beginnings(addresses: Sequence[str], size: int) -> Iterator[tuple[str, bytes
         yield from ((address, part) for address, part in zip(block, parts, strict=True) if isinstance(part, bytes))
 
 
-def download(address: str, file: BinaryIO, path: str) -> None:
+def download(address: str, file: BinaryIO, path: str, check: Callable[[int], None]) -> None:
     """Copy the file at an address into an open, empty file on this machine, whose path is `path`.
+
+    `check` is called with the bytes that have come from a server that does not tell how many there are. It may raise.
 
     Raises:
         InputError: It cannot be fetched, or is not whole.
         OSError: The copy cannot be written.
     """
     if address.startswith(_HTTP):
-        _download_http(address, file)
+        _download_http(address, file, check)
     else:
         _download_object(address, path)
 
 
-def _download_http(address: str, file: BinaryIO) -> None:
+def _download_http(address: str, file: BinaryIO, check: Callable[[int], None]) -> None:
     from http.client import HTTPException
     from urllib.request import urlopen
 
@@ -227,6 +229,8 @@ def _download_http(address: str, file: BinaryIO) -> None:
     with reply:
         while block := _block(reply.read, address):
             size += file.write(block)
+            if not _LENGTH.fullmatch(announced):
+                check(size)
     if _LENGTH.fullmatch(announced) and size < int(announced):
         raise InputError(f"ended after {size} of {int(announced)} bytes", shown(address), "fetch it again")
 

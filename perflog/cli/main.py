@@ -36,9 +36,15 @@ perflog reads the logs and traces of distributed training. Type:
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+@click.option(
+    "--input-limit",
+    metavar="SIZE",
+    help="Most bytes to take from standard input, from an address, or out of a file that unpacks to more than 250 times"
+    " its size.  [default: PERFLOG_INPUT_LIMIT, or 64GiB, and 1GiB unpacked]",
+)
 @options.version
 @click.pass_context
-def main(ctx: click.Context) -> None:
+def main(ctx: click.Context, input_limit: str | None) -> None:
     """Read the logs of distributed training into typed tables.
 
     `perflog LOG` shows on one screen what ran, how fast, why it is slow, and what not to trust. LOG may also be a
@@ -52,6 +58,11 @@ def main(ctx: click.Context) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character still shows the rest
+    if input_limit is not None:
+        from perflog.parsing.input import limits
+
+        limits.parse_size(input_limit)
+        os.environ[limits.VARIABLE] = input_limit  # processes that read logs have it too
     if ctx.invoked_subcommand is None:
         terminal.put(_FIRST_STEPS)
 

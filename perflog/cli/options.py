@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from click.exceptions import Exit, NoSuchOption
 from click.exceptions import UsageError as ClickUsageError
 
+from perflog import temporary
 from perflog.cli import completion
 from perflog.errors import PerflogError, UsageError
 from perflog.ingestion import workers
@@ -84,6 +85,7 @@ class Group(click.Group):
     def main(self, *args: Any, **options: Any) -> Any:
         """Run the command line."""
         _open_closed_streams()
+        temporary.remove_when_ended()
         return super().main(*args, **options)
 
     def _main_shell_completion(self, *args: Any, **options: Any) -> None:

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from perflog import temporary
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import EventColumns
-
-_MORE_ROOM = "set TMPDIR to a folder with more room"
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,9 @@ def open_spill_file() -> Any:
     try:
         return tempfile.TemporaryFile(prefix="perflog-", buffering=0)
     except OSError as err:
-        raise InputError(f"no temporary file: {err.strerror or err}", tempfile.gettempdir(), _MORE_ROOM) from err
+        raise InputError(
+            f"no temporary file: {err.strerror or err}", tempfile.gettempdir(), temporary.MORE_ROOM
+        ) from err
 
 
 def spill(file: Any, columns: EventColumns) -> SpilledColumns:
@@ -43,7 +44,9 @@ def spill(file: Any, columns: EventColumns) -> SpilledColumns:
             while unwritten:
                 unwritten = unwritten[file.write(unwritten) :]
     except OSError as err:
-        raise InputError(f"a temporary file cannot be written: {err.strerror or err}", help=_MORE_ROOM) from err
+        raise InputError(
+            f"a temporary file cannot be written: {err.strerror or err}", help=temporary.MORE_ROOM
+        ) from err
     return SpilledColumns(offset, tuple((name, c.dtype.str, len(c)) for name, c in columns.items()))
 
 
@@ -65,7 +68,7 @@ def decompressed_path(source: Source) -> Iterator[str]:
     if not source.is_compressed:
         yield source.path
         return
-    with tempfile.NamedTemporaryFile(prefix="perflog-") as copy:
+    with tempfile.NamedTemporaryFile(dir=temporary.folder()) as copy:
         with closing(source.stream()) as stream:
             block = memoryview(bytearray(1 << 20))
             try:
@@ -74,5 +77,5 @@ def decompressed_path(source: Source) -> Iterator[str]:
                 copy.flush()
             except OSError as err:
                 reason = f"a temporary file cannot be written: {err.strerror or err}"
-                raise InputError(reason, source.name, _MORE_ROOM) from err
+                raise InputError(reason, source.name, temporary.MORE_ROOM) from err
         yield copy.name

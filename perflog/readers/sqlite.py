@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from perflog import temporary
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import MISSING, Int64s
@@ -42,6 +43,9 @@ _TESTED = {  # whether a cell is odd, and its value
     "real": ("typeof({0}) IN ('text', 'blob')", "CASE WHEN typeof({0}) IN ('integer', 'real') THEN {0} END"),
     "text": ("typeof({0}) = 'blob'", "CASE typeof({0}) WHEN 'blob' THEN '' ELSE CAST(ifnull({0}, '') AS TEXT) END"),
 }
+_STEPS_A_BYTE, _LEAST_BYTES = 100, 1 << 20
+_LONGEST_S, _LEAST_BYTES_A_S = 60, 5e6
+_ENDLESS = ValueError("a table has more rows than the file has bytes")
 _ODD = "odd_cells"
 """Column with the number of cells of another type in a row; only batches of queries with such cells have it."""
 _OTHER_TYPE = "Type mismatch"  # in the driver's error
@@ -79,8 +83,9 @@ def open_with_writer(
 class Database:
     """A SQLite file, opened for reading. `tables` maps each table to its columns; `name` is for errors.
 
-    Views and virtual tables are left out: to read them is to run what the file says, for as long as it likes. Nothing
-    is written beside the file. Where its last changes stand in a file beside it, a copy of both is read.
+    Views and virtual tables are left out: to read them is to run what the file says, for as long as it likes. A file
+    whose pages are made to lead to one another again and again has more rows than bytes: it is damaged. Nothing is
+    written beside the file. Where its last changes stand in a file beside it, a copy of both is read.
     """
 
     def __init__(self, path: str, source: Source) -> None:
@@ -89,7 +94,10 @@ class Database:
         file = Path(self._copy.name, _COPY) if self._copy else Path(path).absolute()
         self.uri = file.as_uri() + ("" if self._copy else "?immutable=1" if _is_wal(file) else "?mode=ro")
         self._connection = sqlite3.connect(self.uri, uri=True)
-        rows = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'")
+        self._bytes = max(_size(file), _LEAST_BYTES)
+        # What a query may do, as the machine of SQLite counts it. The handler is called each time these steps are done.
+        self._connection.set_progress_handler(lambda: 1, _STEPS_A_BYTE * self._bytes)
+        rows = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'")
         self.tables = {table: self._columns(table) for (table,) in rows}
 
     def close(self) -> None:
@@ -102,10 +110,17 @@ class Database:
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a short query."""
+        patience = threading.Timer(_LONGEST_S + self._bytes / _LEAST_BYTES_A_S, self._connection.interrupt)
+        patience.daemon = True
+        patience.start()  # pages that lead to one another are counted without a step
         try:
             return self._connection.execute(query, values).fetchall()
+        except sqlite3.OperationalError as err:
+            raise _damaged(self.name, _ENDLESS if str(err) == "interrupted" else err) from err
         except sqlite3.Error as err:
             raise _damaged(self.name, err) from err
+        finally:
+            patience.cancel()
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
@@ -164,7 +179,11 @@ class Database:
             ):
                 cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
                 for key, query in queries:
+                    rows = 0
                     for batch in self._typed_batches(cursor, query, texts):
+                        rows += batch.num_rows
+                        if rows > self._bytes:
+                            raise _ENDLESS
                         if stop.is_set():
                             return
                         if batch.num_rows:
@@ -240,12 +259,12 @@ def _copy_with_changes(file: Path, source: Source) -> tempfile.TemporaryDirector
     if not beside:
         return None
     try:
-        folder = tempfile.TemporaryDirectory(prefix="perflog-")
+        folder = tempfile.TemporaryDirectory(dir=temporary.folder())
         for ending in ("", *beside):
             shutil.copyfile(f"{file}{ending}", Path(folder.name, _COPY + ending))
     except OSError as err:
         reason = f"no copy of it and its {beside[0]}: {err.strerror or err}"
-        raise InputError(reason, source.name, "set TMPDIR to a folder with more room") from err
+        raise InputError(reason, source.name, temporary.MORE_ROOM) from err
     source.warnings.append(f"{source.name}: a program was writing to it, or was killed: {_LAST_CHANGES[beside[0]]}")
     return folder
 

@@ -6,7 +6,7 @@ import gzip
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -133,11 +133,11 @@ def test_small_objects_are_fetched_several_at_once(
     together = threading.Barrier(4)
     seen: list[str] = []
 
-    def download(address: str, file: BinaryIO, path: str) -> None:
+    def download(address: str, file: BinaryIO, path: str, check: Callable[[int], None]) -> None:
         seen.append(address)
         if len(seen) <= 4:
             together.wait(timeout=60)
-        remote.download(address, file, path)
+        remote.download(address, file, path, check)
 
     monkeypatch.setattr("perflog.parsing.input.source.download", download)
     outcomes = ingest_logs(names, IngestTask(str(tmp_path)))

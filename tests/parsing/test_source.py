@@ -27,6 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
+from perflog import temporary
 from perflog.errors import InputError
 from perflog.parsing.input import chunks, source
 from perflog.parsing.input.chunks import SLACK
@@ -124,7 +125,8 @@ def write(tmp_path: Path) -> Write:
 def spill_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "spill_folder"
     folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(temporary._Folder, "path", str(folder))
+    monkeypatch.setattr(temporary._Folder, "owner", 0)
     return folder
 
 
@@ -439,7 +441,7 @@ def test_compressed_stdin(monkeypatch: pytest.MonkeyPatch, spill_folder: Path) -
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_names_tmpdir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tempfile, "mkstemp", lambda prefix: (os.open("/dev/full", os.O_WRONLY), str(tmp_path / "no")))
+    monkeypatch.setattr(tempfile, "mkstemp", lambda **_: (os.open("/dev/full", os.O_WRONLY), str(tmp_path / "no")))
     stdin(monkeypatch, b"a\n" * 10)
     with pytest.raises(InputError, match="TMPDIR") as caught:
         open_source("-")

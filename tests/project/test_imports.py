@@ -16,15 +16,15 @@ import perflog
 # The order of the house, a room a line. A module imports only what stands before it here: the rooms above its own,
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
-errors bundled entry_points units remote file_names whole_files
-tables: nulls arrow row_order schema columns sink parquet file_lock sql
+errors bundled entry_points units remote file_names whole_files file_lock temporary
+tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests levels
 formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
 formats: registry
-parsing.input: chunks json_documents log_names source growing_source followed_file spilled_input
+parsing.input: chunks json_documents limits log_names source growing_source followed_file spilled_input
 parsing.match: figure_counts numeric prefilter rank_labels records opening_block captures fixed_width interleaved
 parsing.match: scanner partial_lines discovery table_cells segments header_rows block_bodies
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks

@@ -14,6 +14,7 @@ import pytest
 import perflog
 from perflog.errors import InputError, UsageError
 from perflog.output import export
+from perflog.readers.chrome import trace_scanner
 from perflog.readers.event_columns import MISSING, durations_between
 from perflog.readers.interface import RankInfo
 from perflog.readers.rank_files import runs_of_files
@@ -140,3 +141,48 @@ def test_tables_of_an_export_may_be_empty(tmp_path: Path) -> None:
 def test_rounds_of_a_profiler_are_runs(names: list[str], runs: list[list[str]]) -> None:
     infos = [RankInfo(int(name.startswith("h_12")), "2") for name in names]
     assert runs_of_files(list(zip(names, infos, strict=True))) == runs
+
+
+_LONG = {
+    "a string": 'a "quoted" } ] \\ [ { text, ' * 100_000,
+    "objects": [{"a": "}]", "b": [1, 2]}] * 160_000,
+    "events": [{"ph": "X", "name": "inner", "ts": 1, "dur": 1, "pid": 1, "tid": 1}] * 50_000,
+}
+
+
+@pytest.mark.parametrize("value", _LONG)
+@pytest.mark.parametrize(("wrapped", "place"), [(True, 0), (True, 50), (True, 100), (False, 50), (False, 100)])
+@pytest.mark.parametrize("blank", ["", " "])
+def test_an_event_that_is_too_long_costs_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, place: int, wrapped: bool, blank: str
+) -> None:
+    monkeypatch.setattr(trace_scanner, "PIECE", 1 << 18)
+    monkeypatch.setattr(trace_scanner, "_MAX_PIECE", 3 << 19)
+    events = [{"ph": "X", "name": f"op{k}", "ts": 10 * k, "dur": 5, "pid": 1, "tid": 1} for k in range(100)]
+    events.insert(
+        place, {"ph": "X", "name": "long", "ts": 0, "dur": 5, "pid": 1, "tid": 1, "args": {"x": _LONG[value]}}
+    )
+    text = json.dumps({"traceEvents": events, "rank": 0} if wrapped else events, separators=("," + blank, ":" + blank))
+    (tmp_path / "trace.json").write_text(text)
+    log = perflog.read(tmp_path / "trace.json")
+    assert log.arrow("events")["name"].to_pylist() == [f"op{k}" for k in range(100)]
+    assert log.line_account == {"total": 101, "read": 100, "context": 0, "unread": 1}
+    assert log.warnings == []
+
+
+def test_a_file_that_ends_in_an_event_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_scanner, "PIECE", 1 << 18)
+    monkeypatch.setattr(trace_scanner, "_MAX_PIECE", 3 << 19)
+    event = {"ph": "X", "name": "op", "ts": 10, "dur": 5, "pid": 1, "tid": 1}
+    text = json.dumps([event, event, {**event, "args": {"x": _LONG["objects"]}}])
+    (tmp_path / "trace.json").write_text(text[:-100])
+    log = perflog.read(tmp_path / "trace.json")
+    assert log.line_account == {"total": 3, "read": 2, "context": 0, "unread": 1}
+    assert "is truncated" in log.warnings[0]
+
+
+def test_one_line_that_is_longer_than_a_chunk_and_ends_in_a_return(tmp_path: Path) -> None:
+    """A document that is no trace: its lines go on in the next chunk."""
+    (tmp_path / "list.json").write_text(json.dumps([{"x": "y" * (3 << 20)}, {"step": 1, "loss": 2.5}]))
+    with pytest.raises(InputError, match="nothing in it is recognised"):
+        perflog.read(tmp_path / "list.json")

@@ -13,6 +13,7 @@ from support.nsys_files import STRINGS, call, kernel, write_export, write_tables
 from support.rocpd_files import sample_process, write_database
 
 import perflog
+from perflog.errors import InputError
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 
@@ -159,3 +160,52 @@ def test_a_device_of_rocm_may_be_named_by_a_number(tmp_path: Path, column: str) 
     change(path, f'UPDATE "{table}" SET product_name = NULL')
     change(path, f'UPDATE "{table}" SET "{column}" = 5')
     assert perflog.read(path).arrow("runs")["device"].to_pylist() == ["5"]
+
+
+def edit_schema(path: Path, name: str, sql: str) -> None:
+    """Give a table of a database another text in its schema, as an attacker would."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (sql, name))
+
+
+def test_a_view_that_says_it_is_a_table_is_not_run(tmp_path: Path) -> None:
+    path = export(tmp_path / "a.sqlite")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE CUBLAS_EVENTS (start, end, eventClass, globalTid)")
+    columns = "start, 1 AS end, 1 AS eventClass, 1 AS globalTid"
+    rows = "WITH RECURSIVE r(start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM r)"
+    edit_schema(path, "CUBLAS_EVENTS", f"CREATE VIEW CUBLAS_EVENTS AS {rows} SELECT {columns} FROM r")
+    with pytest.raises(InputError, match="malformed database schema"):
+        perflog.read(path)
+
+
+def test_what_a_column_computes_is_not_read(tmp_path: Path) -> None:
+    path = export(tmp_path / "a.sqlite")
+    whole = perflog.read(path).arrow("events").drop_columns("run")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"ALTER TABLE {KERNELS} ADD gridZ INT AS (length(hex(zeroblob(900000000)))) VIRTUAL")
+    assert perflog.read(path).arrow("events").drop_columns("run").equals(whole)
+
+
+def test_pages_that_lead_to_one_another_are_damage(tmp_path: Path) -> None:
+    """A table whose inner pages name the next page 60 times each has millions of rows in some kilobytes."""
+    path = export(tmp_path / "a.sqlite", 20)
+    with closing(sqlite3.connect(path)) as db:
+        ((size,),) = db.execute("PRAGMA page_size")
+        ((root,),) = db.execute(f"SELECT rootpage FROM sqlite_master WHERE name = '{KERNELS}'")
+    data = bytearray(path.read_bytes())
+    leaf = data[(root - 1) * size : root * size]
+    count = len(data) // size
+    below = range(count + 1, count + 4)
+    for page, child in zip([root, *below[:-1]], below, strict=True):
+        cells = b"".join(child.to_bytes(4, "big") + bytes([key]) for key in range(1, 61))
+        pointers = b"".join((size - 5 * key).to_bytes(2, "big") for key in range(60, 0, -1))
+        start = (size - len(cells)).to_bytes(2, "big")
+        header = bytes([5, 0, 0, 0, 60]) + start + bytes([0]) + child.to_bytes(4, "big")
+        data[(page - 1) * size : page * size] = (header + pointers).ljust(size - len(cells), b"\0") + cells
+    data[(below[-1] - 1) * size : below[-1] * size] = leaf
+    data[28:32] = (len(data) // size).to_bytes(4, "big")
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="more rows than the file has bytes"):
+        perflog.read(path)

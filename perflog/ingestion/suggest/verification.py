@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from perflog import temporary
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
@@ -248,7 +249,7 @@ def loads(table: TableDraft) -> bool:
 
 def load_text(text: str) -> Format:
     """Load a format file from its text."""
-    with tempfile.TemporaryDirectory(prefix="perflog-") as folder:
+    with tempfile.TemporaryDirectory(dir=temporary.folder()) as folder:
         path = Path(folder) / "suggested.toml"
         path.write_text(text, encoding="utf-8")
         return load(path)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from perflog import temporary
 from perflog.errors import InputError
 from perflog.parsing.input.log_names import cannot_open
 
@@ -145,7 +146,7 @@ class FollowedFile:
         if os.path.isdir(_PROC):
             return
         if not self._copy:
-            handle, self._copy = tempfile.mkstemp(prefix="perflog-")
+            handle, self._copy = tempfile.mkstemp(dir=temporary.folder())
             os.close(handle)
         os.lseek(self._fd, 0, os.SEEK_SET)
         with open(self._fd, "rb", closefd=False) as file, open(self._copy, "wb") as copy:

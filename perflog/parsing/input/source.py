@@ -14,9 +14,11 @@ from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, BinaryIO
 
+from perflog import temporary
 from perflog.errors import InputError
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
 from perflog.parsing.input.json_documents import HEAD, as_records, is_document
+from perflog.parsing.input.limits import MOST_UNPACKED, check_stream, check_unpacked
 from perflog.parsing.input.log_names import STDIN, LogName, cannot_open
 from perflog.remote import download, is_remote, shown
 
@@ -183,8 +185,12 @@ class Source:
             with closing(_decompressor(self.path, self._codec)) as file:
                 while block := file.read1(PIECE):
                     count += len(block)
+                    if count > MOST_UNPACKED:
+                        check_unpacked(count, self._size, self.name)
                     yield block
             return
+        except InputError:
+            raise
         except Exception as err:  # noqa: BLE001 (each codec has errors of its own)
             fault = err
         tail = b"" if isinstance(fault, EOFError) else _bytes_before_fault(self.path, self._codec, count)
@@ -315,7 +321,7 @@ def _open(name: str) -> Source:
     if name == STDIN:
         return _spill(name, sys.stdin.buffer)
     if is_remote(name):
-        return _kept(shown(name), partial(download, name))
+        return _kept(shown(name), partial(download, name, check=partial(check_stream, name=shown(name))))
     try:
         mode = os.stat(name).st_mode
         if stat.S_ISDIR(mode):
@@ -334,6 +340,7 @@ def _spill(name: str, stream: Any) -> Source:
     """Copy a stream into a temporary spill file: a log is read twice, a stream only once."""
 
     def copy(spill_file: BinaryIO, _: str) -> None:
+        size = 0
         while True:
             try:
                 block = stream.read(1 << 20)
@@ -341,6 +348,8 @@ def _spill(name: str, stream: Any) -> Source:
                 raise InputError(f"cannot be read to its end: {err}", name) from err
             if not block:
                 return
+            size += len(block)
+            check_stream(size, name)
             spill_file.write(block)
 
     return _kept(name, copy)
@@ -352,15 +361,15 @@ def _kept(name: str, copy: Callable[[BinaryIO, str], None]) -> Source:
 
     path = ""
     try:
-        handle, path = tempfile.mkstemp(prefix="perflog-")
+        handle, path = tempfile.mkstemp(dir=temporary.folder())
         with open(handle, "wb") as spill_file:
             copy(spill_file, path)
         return Source(name, path, is_spill_file=True)
     except BaseException as err:
         _unlink(path)
         if isinstance(err, OSError):
-            help = "set TMPDIR to a folder with more room"
-            raise InputError(f"cannot be kept in a temporary file: {err.strerror or err}", name, help) from err
+            reason = f"cannot be kept in a temporary file: {err.strerror or err}"
+            raise InputError(reason, name, temporary.MORE_ROOM) from err
         raise
 
 

@@ -9,8 +9,10 @@ import tempfile
 import time
 from contextlib import suppress
 
+from perflog import temporary
 from perflog.errors import InputError
 from perflog.parsing.input.followed_file import Ending
+from perflog.parsing.input.limits import check_stream
 from perflog.parsing.input.log_names import STDIN
 from perflog.parsing.input.source import Source
 
@@ -32,7 +34,7 @@ class SpilledInput:
         self._came_at = time.time()
         self.size, self.has_ended = 0, False
         try:
-            self._file, self.path = tempfile.mkstemp(prefix="perflog-")
+            self._file, self.path = tempfile.mkstemp(dir=temporary.folder())
         except OSError as error:
             raise _no_room(error) from error
 
@@ -78,6 +80,7 @@ class SpilledInput:
             while block:
                 written = os.write(self._file, block)
                 self.size, block, self._came_at = self.size + written, block[written:], time.time()
+            check_stream(self.size, STDIN)
         except OSError as error:
             raise _no_room(error) from error
         return not self.has_ended
@@ -91,5 +94,4 @@ def standard_input() -> SpilledInput | None:
 
 
 def _no_room(error: OSError) -> InputError:
-    help = "set TMPDIR to a folder with more room"
-    return InputError(f"cannot be kept in a temporary file: {error.strerror or error}", STDIN, help)
+    return InputError(f"cannot be kept in a temporary file: {error.strerror or error}", STDIN, temporary.MORE_ROOM)

@@ -184,7 +184,7 @@ def _physical_lines(chunk: Chunk, number: int | None = None, begin: int = 0) -> 
     returns, number = frozenset(chunk.returns), chunk.first_line if number is None else number
     while begin < chunk.size:
         end = chunk.data.index(b"\n", begin)
-        while end in returns:
+        while end in returns and end + 1 < chunk.size:  # a long line goes on in the next chunk
             end = chunk.data.index(b"\n", end + 1)
         yield number, end + 1, bytes(chunk.data[begin:end])
         number, begin = number + 1, end + 1

@@ -7,6 +7,7 @@ proves it, and only where decoding fails `scan_elements` looks at every bracket.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ _SEPARATOR = re.compile(rb"\}(\s*),(\s*)\{")
 _AFTER_LIST_IN_OBJECT = re.compile(rb"\s*(?:,\s*(?:\"|\Z)|\}|\Z)")
 _AFTER_LIST = re.compile(rb"\s*\Z")
 _TRAILER_BYTES = 1 << 10  # of the text after the list of events, looked at to recognise it
+_LONGEST_TOKEN = 64  # characters of a number or a word in which the text may end
 _QUOTE, _BACKSLASH = 34, 92
 
 
@@ -49,6 +51,18 @@ def is_end_of_list(tail: bytes, wrapped: bool) -> bool:
     return (_AFTER_LIST_IN_OBJECT if wrapped else _AFTER_LIST).match(tail[:_TRAILER_BYTES]) is not None
 
 
+def goes_on(text: bytes) -> bool:
+    """Return whether a text is the beginning of one object of JSON, damaged nowhere: then more of it is to come."""
+    decoded = text.decode("utf-8", "replace")
+    try:
+        json.JSONDecoder(strict=False).raw_decode(decoded)
+    except json.JSONDecodeError as error:
+        return error.pos > len(decoded) - _LONGEST_TOKEN or error.msg.startswith("Unterminated string")
+    except (ValueError, RecursionError):  # a number of thousands of digits; lists in lists in lists
+        return False
+    return False
+
+
 @dataclass(frozen=True)
 class ScannedElements:
     """Elements at the top level of an array: `starts` and `ends` of the whole ones; `close`, the offset of the bracket
@@ -77,6 +91,28 @@ def scan_elements(data: bytes | bytearray | memoryview) -> ScannedElements:
     starts = brackets[(depth == 1) & opens][: len(ends)]
     remainder = int(ends[-1]) if len(ends) else 0
     return ScannedElements(starts, ends, close, remainder)
+
+
+class LongValue:
+    """Finds the end of an object that is too long to be in memory at once, by its brackets outside strings."""
+
+    def __init__(self) -> None:
+        self._depth, self._quotes = 0, 0
+
+    def end_in(self, text: bytes) -> tuple[int, int]:
+        """Return the offset after the end of the object in its next bytes, -1 if it goes on; and how many were read."""
+        data = np.frombuffer(text[: len(text.rstrip(b"\\"))], np.uint8)  # what a backslash escapes may follow
+        quotes = _string_quotes(data)
+        brackets = np.flatnonzero((data | 0x20 == 0x7B) | (data | 0x20 == 0x7D))
+        brackets = brackets[(np.searchsorted(quotes, brackets) + self._quotes) % 2 == 0]
+        depth = self._depth + np.cumsum(np.where(data[brackets] | 0x20 == 0x7B, 1, -1))
+        closing = np.flatnonzero(depth <= 0)
+        if len(closing):
+            end = int(brackets[closing[0]]) + 1
+            return end, end
+        self._depth = int(depth[-1]) if len(depth) else self._depth
+        self._quotes += len(quotes)
+        return -1, len(data)
 
 
 def _string_quotes(text: npt.NDArray[np.uint8]) -> Int64s:

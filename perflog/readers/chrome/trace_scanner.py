@@ -10,8 +10,10 @@ from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.chrome.decode import SAMPLE_CHARS
 from perflog.readers.chrome.event_boundaries import (
+    LongValue,
     ScannedElements,
     find_separator,
+    goes_on,
     guess_cut,
     is_end_of_list,
     scan_elements,
@@ -97,6 +99,7 @@ class _FileScan:
         self.submitted: deque[bytes] = deque()  # the texts of pieces at work, each up to the start of the next
         self.stream = _HashingStream(source)
         self.file_ended = self.list_ended = False
+        self.long_event: LongValue | None = None  # an event that is too long: it was counted, and its rest follows
         self.data, self.size = bytearray(1 + HEAD + PIECE), 1
 
     def run(self) -> None:
@@ -154,7 +157,7 @@ class _FileScan:
         while not (self.file_ended or self.list_ended):
             if self._read(PIECE):
                 break
-            cut = guess_cut(self.data, self.size, self.separator)
+            cut = 0 if self.long_event else guess_cut(self.data, self.size, self.separator)
             if cut:
                 self._submit(cut, cut + len(self.separator) - 2)
             else:
@@ -194,10 +197,19 @@ class _FileScan:
     def _decode_by_brackets(self) -> None:
         """Decode the whole events in memory, up to the end of the list if it is there."""
         text = bytes(self.data[1 : self.size])
+        if self.long_event is not None:
+            self._skip(self.long_event, text)
+            return
         elements = scan_elements(text)
         ended = elements.close >= 0 and is_end_of_list(text[elements.close + 1 :], self.wrapped)
         decoded_until = self._decode_elements(text, elements, ended) if len(elements.ends) else 0
         stuck = not len(elements.ends) and (len(text) > PIECE or self.file_ended)
+        if stuck and elements.close < 0 and not self.file_ended and goes_on(text):
+            if len(text) > _MAX_PIECE:
+                self._count_unread("event that is too long", text)
+                self.long_event = LongValue()
+                self._skip(self.long_event, text)
+            return
         if decoded_until < elements.remainder or ended != (elements.close >= 0) or (stuck and not ended):
             self._decode_by_separators(text, decoded_until)
             return
@@ -234,6 +246,19 @@ class _FileScan:
             start = len(text)
         self._discard(start)
 
+    def _skip(self, event: LongValue, text: bytes) -> None:
+        """Drop what is in memory of an event that is too long."""
+        end, read = event.end_in(text)
+        self._replace(text[read:])
+        if end >= 0:
+            self.long_event = None
+            self._skip_comma()
+            following = bytes(self.data[1 : self.size])
+            if len(scan_elements(following[: 1 << 16]).ends) > 1:  # it may have been the first event
+                self.separator = find_separator(following)
+        elif self.file_ended:
+            self._discard(self.size - 1)
+
     def _count_unread(self, shape: str, text: bytes) -> None:
         self.contents.add_unread(shape, text[:SAMPLE_CHARS].decode("utf-8", "replace"))
 
@@ -244,7 +269,7 @@ class _FileScan:
         torn = bytes(self.data[1 : self.size]).strip(b" \t\r\n,")
         if torn:
             self._count_unread("torn event", torn)
-        if torn or self.wrapped:  # a list of events alone needs no bracket at its end
+        if torn or self.wrapped or self.long_event:  # a list of events alone needs no bracket at its end
             self.contents.warnings.append(f"the trace is truncated: it ends after {self.contents.count} events")
 
     def _read_trailer(self) -> None:

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from typing import Self
 
-from perflog.tables.file_lock import lock, locked
+from perflog.file_lock import lock, locked
 from perflog.tables.store.folder import MOVED_IN, Change, StoreFolder
 
 _NOTE, _ALIVE = "commit", "alive"  # files in a work folder

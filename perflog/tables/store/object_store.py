@@ -93,7 +93,9 @@ class ObjectStore(StoreFolder):
     def path(self) -> Path:  # type: ignore[override]  # made when it is needed
         import tempfile
 
-        folder = tempfile.mkdtemp(prefix="perflog-store-")
+        from perflog import temporary
+
+        folder = tempfile.mkdtemp(prefix="store-", dir=temporary.folder())
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return Path(folder)
 
