@@ -127,4 +127,5 @@ def test_the_next_process_removes_what_a_killed_one_left(tmp_path: Path) -> None
                 third.terminate()
                 third.wait()
             other.terminate()
+            other.wait()
     wait_until(lambda: [path.name for path in folder.iterdir()] == ["perflog-of-a-user"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import gzip
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from support.s3_server import Bucket, s3_server
 from support.stores import check_whole, rows
 
 import perflog
-from perflog import remote
+from perflog import remote, temporary
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.tables.schema import TABLES
 from perflog.tables.store import Store, object_store, writer
@@ -40,7 +39,8 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder for copies of objects, also of processes that are killed."""
     folder = tmp_path / "copies"
     folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(temporary._Folder, "path", str(folder))
+    monkeypatch.setattr(temporary._Folder, "owner", 0)
     return folder
 
 
@@ -76,7 +76,7 @@ def child(code: str, *args: object) -> ForkedCode:
     """A process that has this module's helpers."""
     return ForkedCode(
         Path(__file__),
-        f"import os, random, sys\ntempfile.tempdir = {tempfile.gettempdir()!r}\nstore = Store(sys.argv[1])\n{code}",
+        f"import os, random, sys\ntemporary.use({temporary.folder()!r})\nstore = Store(sys.argv[1])\n{code}",
         *map(str, args),
     )
 
