@@ -15,11 +15,11 @@ from click.core import ParameterSource
 from click.exceptions import Exit, NoSuchOption
 from click.exceptions import UsageError as ClickUsageError
 
-from perflog import temporary
 from perflog.cli import completion
 from perflog.errors import PerflogError, UsageError
 from perflog.ingestion import workers
 from perflog.output import terminal
+from perflog.signals import ended_by_signals
 
 FORMATS = ("text", "md", "csv", "json")
 """Formats in which commands print."""
@@ -85,8 +85,8 @@ class Group(click.Group):
     def main(self, *args: Any, **options: Any) -> Any:
         """Run the command line."""
         _open_closed_streams()
-        temporary.remove_when_ended()
-        return super().main(*args, **options)
+        with ended_by_signals():
+            return super().main(*args, **options)
 
     def _main_shell_completion(self, *args: Any, **options: Any) -> None:
         """Answer the Tab key. A program that sets only the variable which asks for it gets an error."""

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perflog import temporary
+from perflog import signals, temporary
 from perflog.ingestion.memory import keep_freed
 from perflog.remote import has_threads
 
@@ -162,7 +162,7 @@ def _started(work: Work[Any, Any], reports: bool) -> _Worker:
     if context.get_start_method() == "forkserver":
         context.set_forkserver_preload(_LOADED_ONCE)
     here, there = context.Pipe()
-    process = context.Process(target=_serve, args=(there, work, reports, temporary.folder()), daemon=True)
+    process = context.Process(target=_serve, args=(there, work, reports, temporary.folder_to_share()), daemon=True)
     process.start()
     there.close()  # or its end would not be seen here
     return _Worker(process, here)
@@ -170,14 +170,12 @@ def _started(work: Work[Any, Any], reports: bool) -> _Worker:
 
 def _serve(connection: Connection, work: Work[Any, Any], reports: bool, folder: str) -> None:
     """Work on the items that come in. Runs in a process of its own, with the temporary files of its parent."""
-    import signal
     import threading
     import traceback
 
     keep_freed()
     temporary.use(folder)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent reports the interrupt
+    signals.end_at_once()  # the parent reports it
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
     def report(count: int) -> None:

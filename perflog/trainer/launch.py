@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from perflog import temporary
 from perflog.errors import PerflogError, UsageError
 from perflog.trainer.watched_process import GRACE, ProgramExit, run_program
 
@@ -74,7 +75,7 @@ def launch(
         raise LaunchError(reason, help="pip install 'perflog-ml[train]'")
     if (port := _port(ranks.options)) and not _NODES.search(" ".join(ranks.options)) and _in_use(port):
         raise LaunchError(f"port {port} is taken by another program", help=_OTHER_PORT)
-    with tempfile.TemporaryDirectory(prefix="perflog-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=temporary.folder(), ignore_cleanup_errors=True) as folder:
         # Tee only standard error: torchrun then names the rank. Standard output comes straight from the ranks.
         tee_options = ["--tee", "2", "--log-dir", folder]
         rendezvous = [] if any(map(_OWN_RENDEZVOUS.match, ranks.options)) else ["--standalone"]

@@ -12,7 +12,6 @@ import selectors
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,6 +21,7 @@ from typing import IO
 from uuid import uuid4
 
 from perflog.errors import PerflogError
+from perflog.signals import ended_by_signals
 
 GRACE = 5.0 if sys.platform == "linux" else 35.0
 """Seconds between SIGTERM and SIGKILL. Outside Linux torchrun must end its ranks itself, and gives them 30 seconds."""
@@ -73,7 +73,7 @@ def run_program(
         PerflogError: if a file cannot be written.
     """
     lines, program = _LineSplitter(on_line), _Program(grace)
-    with _ended_by_signals(), _OutputFile(output) as out, _OutputFile(errors) as err:
+    with ended_by_signals(), _OutputFile(output) as out, _OutputFile(errors) as err:
 
         def write(chunks: Iterable[tuple[int, bytes]]) -> None:
             for number, data in chunks:
@@ -205,24 +205,6 @@ class _Program:
                     if mark in (_PROC / entry / "environ").read_bytes().split(b"\0"):
                         pids.append(int(entry))
         return pids
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise an exception, so that we end our processes before we end."""
-
-    def leave(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        names = (signal.SIGTERM, signal.SIGHUP)
-        before = {n: signal.signal(n, leave) for n in names if signal.getsignal(n) is signal.SIG_DFL}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # --- output -----------------------------------------------------------------------------------------------

@@ -231,7 +231,7 @@ def test_a_log_that_cannot_be_opened_starts_nothing(stage: Stage) -> None:
 # --- ending perflog itself ----------------------------------------------------------------------------------------
 
 
-def perflog(stage: Stage, program: str, grace: float = PATIENCE_S) -> subprocess.Popen[bytes]:
+def perflog(stage: Stage, program: str, grace: float = PATIENCE_S, before: str = "") -> subprocess.Popen[bytes]:
     """A process that runs a program as perflog does, once the program has printed its first line.
 
     It has the usual handlers of signals, also where the tests run under `nohup` or in the background of a shell, which
@@ -243,6 +243,7 @@ def perflog(stage: Stage, program: str, grace: float = PATIENCE_S) -> subprocess
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         from pathlib import Path
         from perflog.trainer.watched_process import run_program
+        {before}
         run_program([sys.executable, "-c", {program!r}],
             Path({str(stage.log)!r}), Path({str(stage.errors)!r}), grace={grace})
     """
@@ -270,6 +271,15 @@ def test_a_signal_to_perflog_ends_the_program(stage: Stage, number: signal.Signa
     assert process.wait(PATIENCE_S) == (128 + number if number != signal.SIGINT else -signal.SIGINT)
     assert alive(stage.mark) == []
     assert stage.log.read_text() == "a\n"
+
+
+def test_a_signal_to_the_command_line_ends_the_program(stage: Stage) -> None:
+    """The command line handles signals itself."""
+    before = "from perflog.signals import ended_by_signals; handled = ended_by_signals(); handled.__enter__()"
+    process = perflog(stage, HANGS, before=before)
+    process.terminate()
+    assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    assert alive(stage.mark) == []
 
 
 def test_a_second_interrupt_ends_the_grace(stage: Stage) -> None:
