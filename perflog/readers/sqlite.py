@@ -26,6 +26,7 @@ from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import MISSING, Int64s
 from perflog.readers.event_table import RunWriter
 from perflog.readers.registry import SQLITE_MAGIC
+from perflog.readers.sqlite_pages import are_trees
 from perflog.readers.string_interning import StringInterner
 from perflog.tables.arrow import valid_mask
 from perflog.tables.sink import Sink
@@ -44,8 +45,8 @@ _TESTED = {  # whether a cell is odd, and its value
     "text": ("typeof({0}) = 'blob'", "CASE typeof({0}) WHEN 'blob' THEN '' ELSE CAST(ifnull({0}, '') AS TEXT) END"),
 }
 _STEPS_A_BYTE, _LEAST_BYTES = 100, 1 << 20
-_LONGEST_S, _LEAST_BYTES_A_S = 60, 5e6
-_ENDLESS = ValueError("a table has more rows than the file has bytes")
+_NO_TREES = ValueError("a page of it belongs to several places")
+_SCHEMA_ROOT = 1  # page
 _ODD = "odd_cells"
 """Column with the number of cells of another type in a row; only batches of queries with such cells have it."""
 _OTHER_TYPE = "Type mismatch"  # in the driver's error
@@ -84,8 +85,8 @@ class Database:
     """A SQLite file, opened for reading. `tables` maps each table to its columns; `name` is for errors.
 
     Views and virtual tables are left out: to read them is to run what the file says, for as long as it likes. A file
-    whose pages are made to lead to one another again and again has more rows than bytes: it is damaged. Nothing is
-    written beside the file. Where its last changes stand in a file beside it, a copy of both is read.
+    whose pages are made to lead to the same pages again and again is damaged. Nothing is written beside the file. Where
+    its last changes stand in a file beside it, a copy of both is read.
     """
 
     def __init__(self, path: str, source: Source) -> None:
@@ -93,10 +94,19 @@ class Database:
         self._copy = _copy_with_changes(Path(path).absolute(), source)
         file = Path(self._copy.name, _COPY) if self._copy else Path(path).absolute()
         self.uri = file.as_uri() + ("" if self._copy else "?immutable=1" if _is_wal(file) else "?mode=ro")
+        if not are_trees(file, [_SCHEMA_ROOT]):
+            raise _damaged(self.name, _NO_TREES)
         self._connection = sqlite3.connect(self.uri, uri=True)
-        self._bytes = max(_size(file), _LEAST_BYTES)
         # What a query may do, as the machine of SQLite counts it. The handler is called each time these steps are done.
-        self._connection.set_progress_handler(lambda: 1, _STEPS_A_BYTE * self._bytes)
+        self._connection.set_progress_handler(lambda: 1, _STEPS_A_BYTE * max(_size(file), _LEAST_BYTES))
+        if self._copy:
+            self.rows("PRAGMA wal_checkpoint(TRUNCATE)")  # all pages stand in the file itself then
+        self.rows("BEGIN")  # no other program writes pages meanwhile
+        roots = [root for (root,) in self.rows("SELECT rootpage FROM sqlite_master WHERE typeof(rootpage) = 'integer'")]
+        if not are_trees(file, [_SCHEMA_ROOT, *roots]):
+            self.close()
+            raise _damaged(self.name, _NO_TREES)
+        self.rows("COMMIT")
         rows = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'")
         self.tables = {table: self._columns(table) for (table,) in rows}
 
@@ -110,17 +120,10 @@ class Database:
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a short query."""
-        patience = threading.Timer(_LONGEST_S + self._bytes / _LEAST_BYTES_A_S, self._connection.interrupt)
-        patience.daemon = True
-        patience.start()  # pages that lead to one another are counted without a step
         try:
             return self._connection.execute(query, values).fetchall()
-        except sqlite3.OperationalError as err:
-            raise _damaged(self.name, _ENDLESS if str(err) == "interrupted" else err) from err
         except sqlite3.Error as err:
             raise _damaged(self.name, err) from err
-        finally:
-            patience.cancel()
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
@@ -179,11 +182,7 @@ class Database:
             ):
                 cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
                 for key, query in queries:
-                    rows = 0
                     for batch in self._typed_batches(cursor, query, texts):
-                        rows += batch.num_rows
-                        if rows > self._bytes:
-                            raise _ENDLESS
                         if stop.is_set():
                             return
                         if batch.num_rows:

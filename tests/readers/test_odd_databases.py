@@ -14,6 +14,7 @@ from support.rocpd_files import sample_process, write_database
 
 import perflog
 from perflog.errors import InputError
+from perflog.readers.sqlite_pages import are_trees
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 
@@ -188,24 +189,86 @@ def test_what_a_column_computes_is_not_read(tmp_path: Path) -> None:
     assert perflog.read(path).arrow("events").drop_columns("run").equals(whole)
 
 
-def test_pages_that_lead_to_one_another_are_damage(tmp_path: Path) -> None:
-    """A table whose inner pages name the next page 60 times each has millions of rows in some kilobytes."""
-    path = export(tmp_path / "a.sqlite", 20)
-    with closing(sqlite3.connect(path)) as db:
-        ((size,),) = db.execute("PRAGMA page_size")
-        ((root,),) = db.execute(f"SELECT rootpage FROM sqlite_master WHERE name = '{KERNELS}'")
+def lead_in_circles(path: Path, root: int) -> None:
+    """Let a tree have twelve levels of inner pages, of which each names the next one 61 times: over 10^21 rows."""
     data = bytearray(path.read_bytes())
-    leaf = data[(root - 1) * size : root * size]
+    size = int.from_bytes(data[16:18], "big")
+    header = 100 if root == 1 else 0
     count = len(data) // size
-    below = range(count + 1, count + 4)
+    first = (root - 1) * size
+    below = range(count + 1, count + 13)
+    leaf = data[first + header : first + size]
+    is_index = leaf[0] == 10
+    data += bytes(12 * size)
     for page, child in zip([root, *below[:-1]], below, strict=True):
-        cells = b"".join(child.to_bytes(4, "big") + bytes([key]) for key in range(1, 61))
-        pointers = b"".join((size - 5 * key).to_bytes(2, "big") for key in range(60, 0, -1))
-        start = (size - len(cells)).to_bytes(2, "big")
-        header = bytes([5, 0, 0, 0, 60]) + start + bytes([0]) + child.to_bytes(4, "big")
-        data[(page - 1) * size : page * size] = (header + pointers).ljust(size - len(cells), b"\0") + cells
-    data[(below[-1] - 1) * size : below[-1] * size] = leaf
+        at = 100 if page == 1 else 0
+        keys = [b"\x02\x02\x01" if is_index else bytes([key]) for key in range(1, 61)]
+        cells = b"".join(child.to_bytes(4, "big") + key for key in keys)
+        length = 4 + len(keys[0])
+        pointers = b"".join((size - length * key).to_bytes(2, "big") for key in range(60, 0, -1))
+        kind = bytes([2 if is_index else 5, 0, 0, 0, 60]) + (size - len(cells)).to_bytes(2, "big") + bytes([0])
+        inner = kind + child.to_bytes(4, "big") + pointers
+        data[(page - 1) * size + at : page * size] = inner.ljust(size - at - len(cells), b"\0") + cells
+    data[(below[-1] - 1) * size : below[-1] * size] = leaf.ljust(size, b"\0")
     data[28:32] = (len(data) // size).to_bytes(4, "big")
     path.write_bytes(data)
-    with pytest.raises(InputError, match="more rows than the file has bytes"):
+
+
+@pytest.mark.parametrize("tree", ["schema", KERNELS, "StringIds", "an index"])
+def test_pages_that_lead_to_one_another_are_damage(tmp_path: Path, tree: str) -> None:
+    path = export(tmp_path / "a.sqlite", 20)
+    root = 1
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f'CREATE INDEX "an index" ON {KERNELS} (start)')
+        if tree != "schema":
+            ((root,),) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (tree,))
+    lead_in_circles(path, root)
+    with pytest.raises(InputError, match="a page of it belongs to several places"):
         perflog.read(path)
+
+
+def test_the_pages_of_a_copy_are_looked_at(tmp_path: Path) -> None:
+    """A copy is read where the last changes stand in a file beside it."""
+    path = export(tmp_path / "a.sqlite", 20)
+    with closing(sqlite3.connect(path)) as db:
+        ((root,),) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (KERNELS,))
+    lead_in_circles(path, root)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute("CREATE TABLE other (a)")
+        path.with_name("b.sqlite").write_bytes(path.read_bytes())
+        wal = path.with_name("a.sqlite-wal").read_bytes()
+    assert len(wal) > 1000
+    path.with_name("b.sqlite-wal").write_bytes(wal)
+    with pytest.raises(InputError, match="a page of it belongs to several places"):
+        perflog.read(path.with_name("b.sqlite"))
+
+
+@pytest.mark.parametrize("page_size", [512, 4096, 65536])
+@pytest.mark.parametrize("vacuum", ["NONE", "FULL", "INCREMENTAL"])
+def test_honest_pages_are_trees(tmp_path: Path, page_size: int, vacuum: str) -> None:
+    path = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA page_size = {page_size}")
+        db.execute(f"PRAGMA auto_vacuum = {vacuum}")
+        db.execute("CREATE TABLE a (b INTEGER PRIMARY KEY, c TEXT UNIQUE, d)")
+        db.execute("CREATE TABLE w (b TEXT PRIMARY KEY, c) WITHOUT ROWID")
+        rows = [(f"name {number * 7919 % 20_011}" * (number % 9), number) for number in range(20_000)]
+        db.executemany("INSERT OR IGNORE INTO a (c, d) VALUES (?, ?)", rows)
+        db.executemany("INSERT OR IGNORE INTO w VALUES (?, ?)", rows)
+        db.execute("DELETE FROM a WHERE b % 3 = 0")
+        db.commit()
+        roots = [root for (root,) in db.execute("SELECT rootpage FROM sqlite_master")]
+    assert are_trees(path, [1, *roots])
+    assert not are_trees(path, [1, *roots, inner_child(path, roots[0])])
+
+
+def inner_child(path: Path, root: int) -> int:
+    """The page of the last child of a root that has some."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[16:18], "big")
+    size = 65536 if size == 1 else size
+    page = data[(root - 1) * size : root * size]
+    assert page[0] == 5
+    return int.from_bytes(page[8:12], "big")
