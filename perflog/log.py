@@ -500,6 +500,7 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
         of_log = Log(sink.fetch, keys_of[digest])
         chosen += (of_log if "" in wanted[log] else of_log.select(*wanted[log])).run_keys
     every_key = [key for keys in keys_of.values() for key in keys]
+    sink.runs = [key.id for key in every_key]
     return Log(sink.fetch, every_key, warnings=warnings).select(*chosen)
 
 

@@ -17,7 +17,7 @@ import perflog
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.ingestion import workers
 from perflog.ingestion.bulk import IngestTask, ingest_log, ingest_many
-from perflog.log import find_runs
+from perflog.log import RunKey, find_runs
 from perflog.parsing.input.log_names import LogName
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.sink import IngestResult, MemorySink
@@ -419,3 +419,31 @@ def test_the_reference_runs_are_at_hand() -> None:
     assert len(find_runs("reference:training_sweep.txt")) == 9
     with pytest.raises(UsageError, match="there is no run"):
         find_runs("reference:no such log")
+
+
+def test_the_rows_of_many_files_are_in_memory_once(tmp_path: Path) -> None:
+    """They stand in the order of the runs, whichever file was read first: no table of a Log is a sorted copy."""
+    for rank in range(40):  # enough that several are read together
+        loads = [[float(10 * rank + expert) for expert in range(4)]]
+        (tmp_path / f"table_iter1_rank{rank}.log").write_text(f"0:{loads}\n1:{loads}\n")
+    log = perflog.read(tmp_path)
+    runs = [key.id for key in log.run_keys]
+    assert len(runs) == 40 and log.arrow("loads")["run"].to_pylist() == [run for run in runs for _ in range(8)]
+    first, again = (log.arrow("loads")["amount"].chunk(0).buffers()[1] for _ in range(2))
+    assert first.address == again.address
+    assert log.arrow("loads").num_rows == sum(log.select(run).arrow("loads").num_rows for run in runs)
+
+
+def test_runs_whose_rows_alternate_are_sorted() -> None:
+    """A sink leaves rows as they are where to move them would cut them into many parts."""
+    for count in (2, 400):
+        sink = MemorySink()
+        for part in range(2):
+            one = [{"run": f"{k % 2}-1", "line": 2 * k + part, "part": 0, "key": "a"} for k in range(count)]
+            sink.add("values", pa.Table.from_pylist(one, arrow_schema("values")))
+        sink.runs = ["1-1", "0-1"]
+        log = perflog.Log(sink.fetch, [RunKey(run, None, "log", run, 1) for run in sink.runs])
+        rows = log.arrow("values")
+        assert rows["run"].to_pylist() == ["1-1"] * count + ["0-1"] * count
+        lines = rows["line"].to_pylist()
+        assert lines == [*sorted(lines[:count]), *sorted(lines[count:])]

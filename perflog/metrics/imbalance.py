@@ -150,8 +150,9 @@ def _loads(tables: Tables, warmup: int | None) -> _Amounts:
     steady = [first[name] for name in names]
     of_runs = {"run": names, "label": labels, "world": worlds[groups.first], "first": steady}
     columns = {"group": groups.of_row, "step": rows["step"], "member": members, "amount": rows["amount"]}
-    amounts = pd.DataFrame(columns)
-    return _Amounts(_groups(of_runs, keys), pd.concat([amounts, _idle_experts(amounts[experts])], ignore_index=True))
+    amounts = pd.DataFrame(columns, copy=False)
+    idle = _idle_experts(amounts if experts.all() else amounts[experts])
+    return _Amounts(_groups(of_runs, keys), pd.concat([amounts, idle], ignore_index=True) if len(idle) else amounts)
 
 
 def load_name(unit: str | None, layer: str | None) -> str | None:
@@ -161,10 +162,11 @@ def load_name(unit: str | None, layer: str | None) -> str | None:
 
 def _idle_experts(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with amount 0 of each expert of a group in each of its steps; none if no expert is ever missing."""
-    experts, steps = (rows[["group", name]].drop_duplicates() for name in ("member", "step"))
-    places = steps.merge(experts, on="group").assign(amount=0.0)
-    printed = len(rows[["group", "step", "member"]].drop_duplicates())
-    return places if printed < len(places) else places[:0]
+    group, step, member = (rows[name].to_numpy(np.int64) for name in ("group", "step", "member"))
+    experts, steps = np.sort(groups_of(group, member).first), np.sort(groups_of(group, step).first)
+    places = rows[["group", "step"]].take(steps).merge(rows[["group", "member"]].take(experts), on="group")
+    places = places.assign(amount=0.0)
+    return places if len(groups_of(group, step, member).first) < len(places) else places[:0]
 
 
 def _phases(tables: Tables, warmup: int | None) -> _Amounts:
@@ -276,11 +278,12 @@ def _whole_steps(amounts: _Amounts) -> pd.DataFrame:
     rows, groups = amounts.rows, amounts.groups
     unknown = np.isin(rows["group"], rows["group"][rows["member"].isna()])
     keys = ["group", "step", "member"]
-    sums = rows[~unknown].groupby(keys)["amount"].sum().reset_index()
-    members = sums.groupby("group")["member"].transform("nunique")
-    anonymous = rows[unknown].sort_values(keys)  # one value for each rank
-    world = groups["world"].fillna(0).take(anonymous["group"]).to_numpy()
-    every = pd.concat([sums.assign(members=members), anonymous.assign(members=world)], ignore_index=True)
+    every = (rows[~unknown] if unknown.any() else rows).groupby(keys)["amount"].sum().reset_index()
+    every["members"] = every.groupby("group")["member"].transform("nunique")
+    if unknown.any():
+        anonymous = rows[unknown].sort_values(keys)  # one value for each rank
+        world = groups["world"].fillna(0).take(anonymous["group"]).to_numpy()
+        every = pd.concat([every, anonymous.assign(members=world)], ignore_index=True)
     whole = (every.groupby(["group", "step"])["amount"].transform("size") == every["members"]) & (every["members"] > 1)
     return every[whole]
 

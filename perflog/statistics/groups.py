@@ -15,6 +15,7 @@ Ints = npt.NDArray[np.int64]
 
 _WIDEST = 1 << 62  # of the numbers that stand for several keys
 _DENSE = 4  # numbers for each row up to which it is faster to count them than to sort them
+_BLOCK = 1 << 18  # rows whose values are Python objects at a time
 _SHORT = 1 << 16  # groups whose numbers fit into two bytes, which numpy sorts by radix
 
 
@@ -41,13 +42,21 @@ class Groups:
         statistics of sums would else take rounding errors for differences.
         """
         of_row = self.of_row.astype(np.uint16) if len(self.sizes) <= _SHORT else self.of_row
-        in_groups = values[np.argsort(of_row, kind="stable")].tolist()
-        ends = np.cumsum(self.sizes).tolist()
-        groups = [in_groups[start:end] for start, end in pairwise([0, *ends])]
-        try:
-            return np.array(list(map(math.fsum, groups)))
-        except (OverflowError, ValueError):
-            return np.array(list(map(_exact_sum, groups)))
+        in_groups = values[np.argsort(of_row, kind="stable")]
+        ends = np.append(0, np.cumsum(self.sizes))
+        sums = np.zeros(len(self.sizes))
+        begin = 0
+        while begin < len(sums):  # some groups at a time: a value as a Python object takes four times as much memory
+            end = max(int(np.searchsorted(ends, ends[begin] + _BLOCK, "right")) - 1, begin + 1)
+            of_block = in_groups[ends[begin] : ends[end]].tolist()
+            cuts = (ends[begin : end + 1] - ends[begin]).tolist()
+            groups = [of_block[start:stop] for start, stop in pairwise(cuts)]
+            try:
+                sums[begin:end] = list(map(math.fsum, groups))
+            except (OverflowError, ValueError):
+                sums[begin:end] = list(map(_exact_sum, groups))
+            begin = end
+        return sums
 
 
 def _exact_sum(values: list[float]) -> float:
@@ -69,7 +78,10 @@ def groups_of(*keys: Ints) -> Groups:
         if span * width >= _WIDEST:
             codes = np.unique(codes, return_inverse=True)[1]
             span = int(codes.max()) + 1
-        codes, span = codes * width + (key - least), span * width
+        codes *= width  # in place: each array of a whole table counts
+        codes += key
+        codes -= least
+        span *= width
     if span <= _DENSE * len(codes):
         return _counted(codes, span)
     _, first, of_row, sizes = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)

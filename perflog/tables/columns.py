@@ -102,7 +102,8 @@ class Rows:
         """Return the number of rows of each word, in the order of its first row."""
         codes, words = self.codes(name)
         counts = np.bincount(codes[codes >= 0], minlength=len(words))
-        return {words[code]: int(counts[code]) for code in dict.fromkeys(codes.tolist()) if code >= 0}
+        stretches = codes[np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: len(codes)])]
+        return {words[code]: int(counts[code]) for code in dict.fromkeys(stretches.tolist()) if code >= 0}
 
     def one_of(self, name: str, words: Collection[str]) -> Mask:
         """Flag the rows whose word is one of these."""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from perflog.tables.arrow import Where, number_array, picked_words, rows_where, text_array, without_chunks
+from perflog.tables.arrow import Where, number_array, numbers_of, picked_words, rows_where, text_array, without_chunks
 from perflog.tables.schema import arrow_schema
 
 RUN_ID = 12
@@ -21,6 +21,8 @@ RUN_ID = 12
 
 LOG_ID = 16
 """Hex digits of the log's SHA-256 in the names of its files in a store."""
+
+_STRETCHES = 4  # of rows for each run, up to which they are moved rather than sorted
 
 RunLabels = str | Callable[[], Mapping[int, str | None]] | None
 """The label of a log's runs, or a function that returns their labels by number of the run; None: as printed."""
@@ -34,14 +36,22 @@ class Sink(Protocol):
 
 
 class MemorySink:
-    """A sink that keeps tables in memory. `tables` are those that it has already, part by part."""
+    """A sink that keeps tables in memory. `tables` are those that it has already, part by part.
+
+    Attributes:
+        runs: Ids of all runs, in the order in which their rows shall stand; by default they stand as they were added.
+            Rows in the order of their reader need not be sorted, which would be a second copy of each table.
+    """
 
     def __init__(self, tables: Mapping[str, list[pa.Table]] | None = None) -> None:
         self.tables: dict[str, list[pa.Table]] = dict(tables or {})
+        self.runs: Sequence[str] = ()
+        self._whole: set[str] = set()  # tables whose rows are one part, in order
 
     def add(self, table: str, data: pa.Table) -> None:
         """Append rows to a table."""
         self.tables.setdefault(table, []).append(data)
+        self._whole.discard(table)
 
     def reset(self) -> MemorySink:
         """Forget all rows and return the sink: a log may be read twice."""
@@ -57,8 +67,11 @@ class MemorySink:
     ) -> pa.Table:
         """Return the rows of a table, of all runs or only of those with these ids; all its columns or only these."""
         parts = self.tables.get(name, [])
-        if len(parts) > 1:
-            parts[:] = [without_chunks(pa.concat_tables(parts).unify_dictionaries())]
+        if parts and name not in self._whole:
+            if len(parts) > 1 or self.runs:
+                rows = pa.concat_tables(parts).unify_dictionaries()
+                parts[:] = [without_chunks(pa.concat_tables(_run_by_run(rows, self.runs)))]
+            self._whole.add(name)
         # empty_table() imports pandas
         table = parts[0] if parts else pa.Table.from_batches([], arrow_schema(name))
         if runs is not None:
@@ -68,6 +81,27 @@ class MemorySink:
         if where is not None:
             table = rows_where(table.select(dict.fromkeys([*(columns or table.column_names), *where])), where)
         return table if columns is None else table.select(columns)
+
+
+def _run_by_run(rows: pa.Table, runs: Sequence[str]) -> list[pa.Table]:
+    """Return the rows of a table as parts of one run each, in the order of the runs; else as they are.
+
+    Args:
+        rows: Rows with one dictionary for all chunks of column `run`.
+        runs: Ids of all runs of these rows.
+    """
+    column = rows["run"]
+    if not runs or not len(column):
+        return [rows]
+    place_of_run = {run: place for place, run in enumerate(runs)}
+    place_of_code = np.array([place_of_run[run] for run in column.chunk(0).dictionary.to_pylist()], np.int64)
+    places = place_of_code[np.concatenate([numbers_of(chunk.indices) for chunk in column.chunks])]
+    starts = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
+    if len(starts) > _STRETCHES * len(runs) or (np.diff(places[starts]) >= 0).all():
+        return [rows]
+    sizes = np.diff(np.append(starts, len(places)))
+    order = np.argsort(places[starts], kind="stable").tolist()
+    return [rows.slice(int(starts[i]), int(sizes[i])) for i in order]
 
 
 @dataclass

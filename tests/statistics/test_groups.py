@@ -7,6 +7,7 @@ from fractions import Fraction
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
@@ -54,6 +55,13 @@ def test_a_sum_is_exact_and_does_not_depend_on_the_order(rows: list[tuple[int, f
     shuffled = random.sample(rows, len(rows))
     assert sums(rows) == sums(shuffled)
     assert all(total == float(sum(Fraction(v) for k, v in rows if k == key)) for key, total in sums(rows).items())
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 100])
+def test_sums_of_some_groups_at_a_time(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perflog.statistics.groups._BLOCK", block)
+    keys = np.array([5, 1, 1, 1, 3, 5, 1, 2])
+    assert groups_of(keys).sums(np.arange(8.0)).tolist() == [1 + 2 + 3 + 6, 7, 4, 0 + 5]
 
 
 def test_sums_beyond_the_largest_float_are_infinite() -> None:
