@@ -104,7 +104,7 @@ def fits_64(text: str | bytes) -> bool:
 
 def escape(text: str) -> str:
     """Return a literal as a pattern over UTF-8 bytes that means the same to RE2 and to `re`."""
-    return "".join([_PATTERN_OF_BYTE[byte] for byte in text.encode()])
+    return "".join([_PATTERN_OF_BYTE[byte] for byte in text.encode("utf-8", "surrogateescape")])
 
 
 def unnamed(pattern: str) -> str:
@@ -391,17 +391,23 @@ class Template:
     @cached_property
     def prefix(self) -> bytes:
         """The bytes that every line of this shape starts with."""
-        return self.literals[0].encode() if self.fields else self.literals[0].rstrip(" \t").encode()
+        return (
+            self.literals[0].encode("utf-8", "surrogateescape")
+            if self.fields
+            else self.literals[0].rstrip(" \t").encode("utf-8", "surrogateescape")
+        )
 
     @cached_property
     def required_literal(self) -> bytes:
         """Bytes that every line of this shape contains: the literal with the most letters and digits."""
-        return max((x.strip(" \t") for x in self.literals), key=_letters).encode()
+        return max((x.strip(" \t") for x in self.literals), key=_letters).encode("utf-8", "surrogateescape")
 
     @cached_property
     def _encoded_literals(self) -> tuple[bytes, ...]:
         """The literals in their order, without the blanks at the end."""
-        return tuple(x.encode() for x in (*self.literals[:-1], self.literals[-1].rstrip(" \t")))
+        return tuple(
+            x.encode("utf-8", "surrogateescape") for x in (*self.literals[:-1], self.literals[-1].rstrip(" \t"))
+        )
 
     def has_literals(self, text: bytes) -> bool:
         """Return whether the literals stand in a text one behind the other, and the text begins with the first.
@@ -476,11 +482,13 @@ class Template:
             text = literal if index < len(self.fields) else literal.rstrip(" \t")
             match = self._beginning(index).match(raw)
             if not match:
-                while raw[reached : reached + 1] and text.encode().startswith(raw[reached : reached + 1]):
+                while raw[reached : reached + 1] and text.encode("utf-8", "surrogateescape").startswith(
+                    raw[reached : reached + 1]
+                ):
                     text, reached, matched_literal = text[1:], reached + 1, matched_literal + 1
                 return Miss(reached, f"`{text}`", matched_literal)
             reached = match.end()
-            matched_literal += len(text.encode())
+            matched_literal += len(text.encode("utf-8", "surrogateescape"))
             if index < len(self.fields):
                 match = self._beginning(index, with_field=True).match(raw)
                 if not match:
@@ -491,7 +499,7 @@ class Template:
     @cached_property
     def literal_bytes(self) -> int:
         """Number of bytes of the literals: the most that `explain` can find matching."""
-        return sum(len(literal.encode()) for literal in self.literals)
+        return sum(len(literal.encode("utf-8", "surrogateescape")) for literal in self.literals)
 
     def _beginning(self, index: int, with_field: bool = False) -> re.Pattern[bytes]:
         """Return the expression of a line up to the literal of this index, or up to the field behind it."""

@@ -6,6 +6,7 @@ In: an Arrow table in the columns of the schema. Out: the same, also from a file
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -86,7 +87,7 @@ def read_table(
     """
     import pyarrow as pa
 
-    with _damage_of(path), pa.OSFile(os.fsencode(path)) as source:
+    with _damage_of(path), _opened(path) as source:
         file = _open(source, name)
         version = int((file.metadata.metadata or {}).get(b"schema_version", 0))
         if version > SCHEMA_VERSION:
@@ -141,12 +142,20 @@ def footer_texts(path: Path) -> dict[str, str]:
     Raises:
         DamagedError: The file is damaged.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with _damage_of(path), pa.OSFile(os.fsencode(path)) as source:
+    with _damage_of(path), _opened(path) as source:
         texts = pq.read_metadata(source).metadata or {}
     return {key.decode(): text.decode() for key, text in texts.items()}
+
+
+def _opened(path: Path) -> pa.OSFile:
+    """Open a file. A pipe, which would be waited for, and a device are damage."""
+    import pyarrow as pa
+
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise pa.ArrowInvalid("no file")
+    return pa.OSFile(os.fsencode(path))
 
 
 @cache

@@ -354,3 +354,14 @@ def test_damaged_inputs(target: str, tmp_path_factory: pytest.TempPathFactory, m
     assert counts["reached"] >= tried / 2, counts
     assert counts["tables"] > 0
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10 < MOST_MEMORY
+
+
+@pytest.mark.parametrize("log", range(len(texts())))
+@pytest.mark.parametrize(
+    ("text", "other"), [(b"\n", b"\n\xff"), (b"e", b"\xff"), (b" ", b" \xff"), (b"=", b"\xed\xa0\x80=")]
+)
+def test_bytes_that_are_no_text(tmp_path: Path, log: int, text: bytes, other: bytes) -> None:
+    """Bytes that are not UTF-8 in names, keys and headers cost at most what they stand in."""
+    path = tmp_path / "run.txt"
+    path.write_bytes(texts()[log].replace(text, other))
+    assert check(str(path)) in ("tables", "error")

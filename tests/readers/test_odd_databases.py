@@ -272,3 +272,11 @@ def inner_child(path: Path, root: int) -> int:
     page = data[(root - 1) * size : root * size]
     assert page[0] == 5
     return int.from_bytes(page[8:12], "big")
+
+
+def test_an_agent_of_rocm_without_a_number_is_no_device(tmp_path: Path) -> None:
+    path = write_database(tmp_path / "a.db", sample_process())
+    with closing(sqlite3.connect(path)) as db:
+        (table,) = (name for (name,) in db.execute("SELECT name FROM sqlite_master") if "info_agent" in name)
+    change(path, f'ALTER TABLE "{table}" RENAME COLUMN id TO other')
+    assert set(perflog.read(path).arrow("events")["device"].to_pylist()) == {None}

@@ -287,3 +287,10 @@ def test_an_odd_device_is_unknown(tmp_path: Path, odd: Any) -> None:
     events = rows(perflog.read(write_output(tmp_path / "a.json", process)))
     devices = [row["device"] for row in events if row["kind"] == "kernel"]
     assert len(devices) == 3 and devices.count(None) == 1
+
+
+def test_a_device_may_be_named_by_a_number(tmp_path: Path) -> None:
+    process = sample_process()
+    for agent in process["agents"]:
+        agent |= {"product_name": 5}
+    assert perflog.read(write_output(tmp_path / "a.json", process)).arrow("runs")["device"].to_pylist() == ["5"]

@@ -585,3 +585,39 @@ def test_some_columns_of_a_table(tmp_path: Path) -> None:
         assert sorted(map(str, some.to_pylist())) == sorted(map(str, whole.select(some.column_names).to_pylist()))
         assert log.some_columns("events", "name").num_rows == 0
         assert log.row_counts["steps"] == whole.num_rows
+
+
+@pytest.mark.parametrize(
+    "note",
+    [b"", b"\xff", b"null", b"[]", b'{"out": 1, "into": []}', b'{"out": [], "into": [["steps", "../../other"]]}',
+     b'{"out": [], "into": [["../other", "a"]]}', b'{"out": [["steps", 5]], "into": []}',
+     b'{"out": [["steps", ["a"]]], "into": []}'],
+)  # fmt: skip
+def test_a_damaged_note_is_an_error_and_touches_no_other_file(store: Store, note: bytes) -> None:
+    """Whoever made the store may have written anything into the note: names in it are names of a store's files."""
+    fill(store, A, {"steps": 1})
+    outside = store.path.parent / "other.parquet"
+    outside.write_bytes(b"mine")
+    (store.path / ".tmp" / "x").mkdir(parents=True)
+    (store.path / ".tmp" / "x" / "commit").write_bytes(note)
+    for act in (store.logs, lambda: store.table("steps"), lambda: store.delete([A])):
+        with pytest.raises(StoreError, match="note of an unfinished change is damaged"):
+            act()
+    assert outside.read_bytes() == b"mine"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)] if os.name != "nt" else []
+)
+def test_what_is_no_file_is_damage(store: Store, make: Callable[[Path], None]) -> None:
+    """A pipe is not waited for, and a device is not read."""
+    for log in (A, B):
+        fill(store, log, {"steps": 3})
+    file = next(path for path in (store.path / "steps").iterdir() if A in path.name)
+    file.unlink()
+    make(file)
+    with pytest.raises(StoreError):
+        store.table("steps")
+    with pytest.warns(DamageWarning):
+        assert Store(store.path, leaves_out_damage=True).table("steps").num_rows == 3

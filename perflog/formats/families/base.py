@@ -210,7 +210,9 @@ class FamilyShape:
         first, *others = self.heads
         texts = [first.required_literal.decode()] if not others else " ".join(first.literals).split()
         common = [x for x in texts if all(any(x in literal for literal in head.literals) for head in others)]
-        return max(self.tail.required_literal, max(common, key=len, default="").encode(), key=len)
+        return max(
+            self.tail.required_literal, max(common, key=len, default="").encode("utf-8", "surrogateescape"), key=len
+        )
 
     @cached_property
     def head_patterns(self) -> dict[str, bytes]:

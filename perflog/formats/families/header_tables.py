@@ -111,7 +111,9 @@ class HeaderTable:
     @cached_property
     def required_literal(self) -> bytes:
         """The longest text that each header contains."""
-        return max((c.longest for c in self.columns if c.name in self.needs), key=len, default="").encode()
+        return max((c.longest for c in self.columns if c.name in self.needs), key=len, default="").encode(
+            "utf-8", "surrogateescape"
+        )
 
     @property
     def pattern(self) -> str:

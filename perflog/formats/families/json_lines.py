@@ -220,7 +220,7 @@ class JsonFamily:
 
     @cached_property
     def required_literal(self) -> bytes:
-        return max(self._required_key.encode(), self.shape.required_literal, key=len)
+        return max(self._required_key.encode("utf-8", "surrogateescape"), self.shape.required_literal, key=len)
 
     @cached_property
     def pattern(self) -> str:

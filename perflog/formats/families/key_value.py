@@ -282,8 +282,10 @@ class KeyValueFamily:
     def required_literal(self) -> bytes:
         if self.needs:
             key = max(self.needs, key=len)
-            return (key if len(key) >= _RARE or " " in self.syntax.mid else key + self.syntax.mid).encode()
-        return self.shape.required_literal or self.syntax.mid.strip().encode()
+            return (key if len(key) >= _RARE or " " in self.syntax.mid else key + self.syntax.mid).encode(
+                "utf-8", "surrogateescape"
+            )
+        return self.shape.required_literal or self.syntax.mid.strip().encode("utf-8", "surrogateescape")
 
     @cached_property
     def pattern(self) -> str:

@@ -111,7 +111,7 @@ def _from_start(pattern: str) -> str:
 
 def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | None:
     """Return the Line with the template `shape` that a family of the formats makes of a text; None if none does."""
-    bare = strip_rank_labels(text.encode()).decode()
+    bare = strip_rank_labels(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
     lines = (line for _, family in families_of(formats) for line in family.lines(bare))
     return next((line for line in lines if line.template.text == shape), None)
 

@@ -93,7 +93,7 @@ def numeric_template(kind: int, template: Template) -> NumericTemplate | None:
 @lru_cache(1 << 12)
 def _prepared(template: Template) -> NumericTemplate | None:
     """Prepare a template, as each scanner needs it; its kind differs from scanner to scanner."""
-    literals = [text.encode() for text in template.literals]
+    literals = [text.encode("utf-8", "surrogateescape") for text in template.literals]
     literals[-1] = literals[-1].rstrip(b" \t")
     if any(f.type not in "dfeEgr" or f.width or f.comma for f in template.fields):
         return None

@@ -271,7 +271,8 @@ class _Matchers:
         self.surrounded = {kind: templates[kind] for kind in order if kind in surrounded}
         with_fields = {kind: t for kind, t in templates.items() if t.fields}
         literals = {kind: _literal(t) for kind, t in with_fields.items()}
-        tails = {k: x.encode()[-COMPARED:] for k, x in literals.items() if x and x not in with_fields[k].literals[0]}
+        found = {k: x for k, x in literals.items() if x and x not in with_fields[k].literals[0]}
+        tails = {kind: text.encode("utf-8", "surrogateescape")[-COMPARED:] for kind, text in found.items()}
         distinct = list(dict.fromkeys(tails.values()))
         self.literals = {kind: distinct.index(tail) for kind, tail in tails.items()}
         self.prefilter = LiteralPrefilter(distinct)

@@ -165,6 +165,6 @@ def _run_columns(symbols: list[Symbols]) -> dict[str, Any]:
     commands = [s.metadata.get("command") for s in symbols]
     programs = [" ".join(map(str, c)) if isinstance(c, list) else str(c) for c in commands if c]
     return {
-        "device": ", ".join(dict.fromkeys(name for name in devices if name)) or None,
+        "device": ", ".join(dict.fromkeys(str(name) for name in devices if name)) or None,
         "program": next(iter(programs), None),
     }

@@ -107,7 +107,7 @@ class TableSet:
             if "id" in row
         }
         self.agents = self._rows("info_agent", "id", "type", "type_index", "product_name", "model_name", "name")
-        gpus = [agent for agent in self.agents if agent.get("type") == "GPU"]
+        gpus = [agent for agent in self.agents if agent.get("type") == "GPU" and isinstance(agent.get("id"), int)]
         numbers = [gpu["type_index"] for gpu in gpus if isinstance(gpu.get("type_index"), int)]
         numbered = len(set(numbers)) == len(gpus)
         self.devices: dict[int, int] = {gpu["id"]: numbers[i] if numbered else i for i, gpu in enumerate(gpus)}

@@ -15,8 +15,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from typing import Self
 
+from perflog.errors import StoreError
 from perflog.file_lock import lock, locked
-from perflog.tables.store.folder import MOVED_IN, Change, StoreFolder
+from perflog.tables.store.folder import BATCH_NAME, MOVED_IN, Change, StoreFolder
 
 _NOTE, _ALIVE = "commit", "alive"  # files in a work folder
 
@@ -137,14 +138,31 @@ def _clear(store: LocalStore, work: Path, change: Change) -> None:
                 old.unlink()
 
 
+def _noted(note: Path) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Return table and batch of the files that a noted commit moves out and in.
+
+    Raises:
+        StoreError: The note is damaged, or names files that are not of a store.
+    """
+    try:
+        begun = json.loads(note.read_bytes())
+        out, into = ({(table, batch) for table, batch in begun[side]} for side in ("out", "into"))
+        named = all(table in MOVED_IN and BATCH_NAME.fullmatch(batch) for table, batch in out | into)
+    except (ValueError, TypeError, KeyError):
+        named = False
+    if not named:
+        help = "remove its folder; logs that are missing then can be ingested again"
+        raise StoreError("the note of an unfinished change is damaged", str(note), help)
+    return out, into
+
+
 def _undo(store: LocalStore, work: Path) -> None:
     """Undo the commit that is noted in a work folder, if there is one. If killed, it can be repeated."""
     note = work / _NOTE
     if not note.exists():
         return
-    begun = json.loads(note.read_text())
-    out = {(table, batch) for table, batch in begun["out"]}
-    new = {(table, batch) for table, batch in begun["into"]} - out
+    out, new = _noted(note)
+    new -= out
     for table, batch in sorted(out | new, key=lambda file: MOVED_IN.index(file[0])):
         if (table, batch) in new:
             store.file(table, batch).unlink(missing_ok=True)

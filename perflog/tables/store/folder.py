@@ -37,8 +37,10 @@ INGESTED_KEY = "ingested"
 """The text in the footer of a runs file that holds when logs were first read into the store, as JSON: a date in UTC
 (ISO 8601, to the second) by the id of the log."""
 
+BATCH_NAME = re.compile(r"[0-9A-Za-z_-]+")
+"""Matches the name of a batch, of which names of files are made."""
+
 _SEVERAL = "batch-"  # begins the name of a batch of several logs
-_NAME = re.compile(r"[0-9A-Za-z_-]+")
 
 _FULL = ("the disk is full", "free some space or store elsewhere; the store is as it was")
 _DENIED = ("permission denied", "change the permissions or use another folder for the store")
@@ -138,7 +140,7 @@ def batch_name(logs: Iterable[str]) -> str:
     """
     ids = sorted(set(logs))
     for log in ids:
-        if not _NAME.fullmatch(log):
+        if not BATCH_NAME.fullmatch(log):
             raise ValueError(f"not a log id: {log!r}")
     return ids[0] if len(ids) == 1 else _SEVERAL + sha256("\n".join(ids).encode()).hexdigest()[:16]
 
@@ -232,7 +234,7 @@ class StoreFolder:
         except FileNotFoundError:
             return []
         batches = (name.removesuffix(".parquet") for name in names if name.endswith(".parquet"))
-        return sorted(batch for batch in batches if _NAME.fullmatch(batch))
+        return sorted(batch for batch in batches if BATCH_NAME.fullmatch(batch))
 
     def logs_of(self, batch: str) -> Sequence[str]:
         """Return the ids of the logs of a batch.
