@@ -205,7 +205,7 @@ def beginnings(addresses: Sequence[str], size: int) -> Iterator[tuple[str, bytes
 def download(address: str, file: BinaryIO, path: str, check: Callable[[int], None]) -> None:
     """Copy the file at an address into an open, empty file on this machine, whose path is `path`.
 
-    `check` is called with the bytes that have come from a server that does not tell how many there are. It may raise.
+    `check` is called with the number of bytes that have come from an http server. It may raise.
 
     Raises:
         InputError: It cannot be fetched, or is not whole.
@@ -229,8 +229,7 @@ def _download_http(address: str, file: BinaryIO, check: Callable[[int], None]) -
     with reply:
         while block := _block(reply.read, address):
             size += file.write(block)
-            if not _LENGTH.fullmatch(announced):
-                check(size)
+            check(size)
     if _LENGTH.fullmatch(announced) and size < int(announced):
         raise InputError(f"ended after {size} of {int(announced)} bytes", shown(address), "fetch it again")
 

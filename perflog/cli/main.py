@@ -40,7 +40,7 @@ perflog reads the logs and traces of distributed training. Type:
     "--input-limit",
     metavar="SIZE",
     help="Most bytes to take from standard input, from an address, or out of a file that unpacks to more than 250 times"
-    " its size.  [default: PERFLOG_INPUT_LIMIT, or 64GiB, and 1GiB unpacked]",
+    " its size.  [default: PERFLOG_INPUT_LIMIT, or 256GiB, and 1GiB unpacked]",
 )
 @options.version
 @click.pass_context

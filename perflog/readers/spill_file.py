@@ -13,6 +13,7 @@ import numpy as np
 
 from perflog import temporary
 from perflog.errors import InputError
+from perflog.parsing.input.limits import check_room
 from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import EventColumns
 
@@ -74,6 +75,7 @@ def decompressed_path(source: Source) -> Iterator[str]:
             try:
                 while size := stream.fill(block):
                     copy.write(block[:size])
+                    check_room(copy.tell(), source.name)
                 copy.flush()
             except OSError as err:
                 reason = f"a temporary file cannot be written: {err.strerror or err}"

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from click.testing import CliRunner
 from support.paths import ROOT
 
+from perflog import temporary
 from perflog.cli.main import main
 from perflog.errors import InputError, UsageError
 from perflog.parsing.input import limits, source
 from perflog.parsing.input.source import open_source
+from perflog.parsing.input.spilled_input import SpilledInput
+from perflog.readers.spill_file import decompressed_path
 
 LINE = b"step 1 loss 2.5\n"
 
@@ -94,3 +100,67 @@ def test_an_odd_option() -> None:
     result = CliRunner().invoke(main, ["--input-limit", "much", "runs"])
     assert result.exit_code == UsageError.code
     assert "no number of bytes" in result.output
+
+
+def little_room(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """A disk with little room, and copies that are long from `after` bytes on."""
+    usage = type("Usage", (), {"free": after - 1})
+    monkeypatch.setattr(limits, "ROOM_LEFT", after)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+
+
+def test_a_stream_does_not_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    little_room(monkeypatch, 1 << 20)
+    monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": io.BytesIO(LINE * (1 << 16))}))
+    with open_source("-") as log:
+        assert log.size() == 1 << 20  # it is not long, so it may take what there is
+    monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": io.BytesIO(LINE * (1 << 17))}))
+    with pytest.raises(
+        InputError, match="temporary copy fills the disk: it has 2 MiB, and less than 1 MiB is free"
+    ) as e:
+        open_source("-")
+    assert "TMPDIR" in e.value.help
+
+
+def test_standard_input_as_it_comes_does_not_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    little_room(monkeypatch, 1 << 10)
+    reading, writing = os.pipe()
+    os.write(writing, LINE * 128)
+    os.close(writing)
+    input = SpilledInput(reading)
+    with closing(input), pytest.raises(InputError, match="temporary copy fills the disk"):
+        input.look()
+    os.close(reading)
+
+
+def test_an_unpacked_copy_does_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    little_room(monkeypatch, 1 << 20)
+    (tmp_path / "log.gz").write_bytes(gzip.compress(LINE * (1 << 17)))
+    with (
+        open_source(str(tmp_path / "log.gz")) as log,
+        pytest.raises(InputError, match="temporary copy fills the disk"),
+        decompressed_path(log),
+    ):
+        pass
+    assert not list(Path(temporary.folder()).glob("tmp*"))
+
+
+def test_an_announced_size_is_no_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(io.BytesIO):
+        headers: ClassVar = {"Content-Length": str(10**17)}
+
+        def read(self, size: int | None = -1) -> bytes:
+            return LINE * ((size or 0) // len(LINE))
+
+    monkeypatch.setattr(limits, "MOST_OF_STREAM", 1 << 24)
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: Endless())
+    with pytest.raises(InputError, match="still going on after 16 MiB"):
+        open_source("http://host/run.txt")
+
+
+def test_the_usual_limit_lets_a_hundred_gigabytes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(limits.VARIABLE, raising=False)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1 << 40}))
+    limits.check_stream(100 * 10**9, "-")
+    with pytest.raises(InputError, match="still going on after 256 GiB"):
+        limits.check_stream((256 << 30) + 1, "-")
