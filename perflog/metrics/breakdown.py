@@ -231,7 +231,8 @@ def _parts_of_phases(tables: Tables, known: Collection[str]) -> Iterator[dict[st
     """The phases of each run whose phases belong to no printed step time, if the format declares all of them."""
     semantics = semantics_by_run(tables["runs"])
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    timed = set(tables["steps"]["run"][tables["steps"]["step_time_s"].notna()])
+    steps = tables.rows("steps")
+    timed = steps.where(steps.known("step_time_s")).counts("run")
     for run, rows in tables.by_run("phases").items():
         in_a_step = run in timed and rows["step"].notna().any()
         if run in known or in_a_step:

@@ -75,16 +75,26 @@ def rows_with_wholes(tables: Tables, warmup: int | None) -> list[RunRows]:
     """
 
     def compute() -> list[RunRows]:
-        timed = {"runs": tables["runs"], "steps": tables["steps"], "phases": _with_wholes(tables)}
+        inside = _runs_with_times_inside(tables)
+        if not inside:  # millions of steps of other runs are not read for nothing
+            return []
+        some = tables.only(inside)
+        timed = {"runs": some["runs"], "steps": some["steps"], "phases": _with_wholes(some)}
         return run_rows(timed, "phases", "time_s", warmup)
 
     return cached(tables, ("rows with wholes", warmup), compute)
 
 
+def _runs_with_times_inside(tables: Tables) -> set[str]:
+    """Return the runs that time something inside their steps."""
+    steps = tables.rows("steps")
+    with_parts = steps.where(steps.known("forward_s") | steps.known("backward_s"))
+    phases = tables.rows("phases").counts("run")
+    return {*phases, *with_parts.counts("run"), *_phases_on_step_lines(tables)["run"].unique()}
+
+
 def _with_wholes(tables: Tables) -> pd.DataFrame:
     """Return table `phases` with the printed times of step, forward and backward as phases of those names.
-
-    Only of runs that time something inside their steps.
 
     Numbers of the step lines that the format declares as phases are added too. Lines that repeat a step, or cover
     another number of steps than most lines do, are left out.
@@ -93,9 +103,6 @@ def _with_wholes(tables: Tables) -> pd.DataFrame:
 
     steps, phases = tables["steps"], tables["phases"]
     on_lines = _phases_on_step_lines(tables)
-    parts = steps.loc[steps["forward_s"].notna() | steps["backward_s"].notna(), "run"]
-    inside = {*phases["run"].unique(), *parts.unique(), *on_lines["run"].unique()}
-    steps = steps[steps["run"].isin(inside)]
     covered = steps["steps_averaged"].fillna(0)  # 0: unknown
     usual = covered.groupby(steps["run"]).transform(lambda n: n.mode().iloc[0])
     steps = steps[(steps["copy"] == 1) & (covered == usual)]

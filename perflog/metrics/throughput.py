@@ -104,9 +104,13 @@ _Columns = Mapping[str, Floats]
 
 def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) -> dict[str, tuple[StepSeries, _Columns]]:
     """Return the series of paces of each run, and columns of its steps: of each step that of the slowest rank."""
-    table, all_steps = tables.chosen("steps", {}, "step", "epoch", "steps_averaged", "copy"), tables.rows("steps")
+    all_steps = tables.rows("steps")
     paces = _paces(all_steps)
-    all_series = step_series({"runs": tables["runs"], "steps": table.assign(**{_PACE: paces})}, _PACE, warmup)
+    if np.array_equal(paces, all_steps["step_time_s"], equal_nan=True) and not (paces == 0).any():
+        all_series = step_series(tables, "step_time_s", warmup)  # the same, and often there already
+    else:
+        table = tables.chosen("steps", {}, "step", "epoch", "steps_averaged", "copy")
+        all_series = step_series({"runs": tables["runs"], "steps": table.assign(**{_PACE: paces})}, _PACE, warmup)
     known, of_runs = ~np.isnan(paces) & all_steps.known("step"), all_steps.stretches("run")
     chosen: dict[str, tuple[StepSeries, _Columns]] = {}
     for series in all_series:

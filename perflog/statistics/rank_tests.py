@@ -120,7 +120,7 @@ def holm_adjusted(p: Sequence[float]) -> list[float]:
 
 def hodges_lehmann(a: Floats, b: Floats) -> float:
     """Return the Hodges-Lehmann shift from `a` to `b`: the median of all differences `b[i] - a[j]`."""
-    return float(np.median(_differences(a, b)))
+    return float(np.median(_differences(a, b), overwrite_input=True))
 
 
 def _differences(a: Floats, b: Floats) -> Floats:
