@@ -100,7 +100,7 @@ def printed_values(tables: Tables) -> pd.DataFrame:
     if len(measured := tables.rows("collectives")) and len(values):
         lines = pd.MultiIndex.from_arrays([measured["run"], measured["line"]])
         values = values[~pd.MultiIndex.from_frame(values[["run", "line"]]).isin(lines)]
-    return values.sort_values("line", kind="stable")
+    return values if values["line"].is_monotonic_increasing else values.sort_values("line", kind="stable")
 
 
 def _printed_by_name(rows: Rows) -> pd.DataFrame:
@@ -109,11 +109,15 @@ def _printed_by_name(rows: Rows) -> pd.DataFrame:
     value = rows["value"]
     moment = np.logical_or.reduce([(low <= value) & (value < high) for low, high in _MOMENTS])
     rows = rows.where(~moment)
-    return _frame(rows, "value", _PLACES).assign(key=rows["key"], unit=[unit or "" for unit in rows["unit"]])
+    units = np.array([unit or "" for unit in rows["unit"]], object)
+    return _frame(rows, "value", _PLACES).assign(key=_texts(rows["key"]), unit=_texts(units))
 
 
 def _losses(rows: Rows) -> pd.DataFrame:
-    return _frame(rows.where(np.isfinite(rows["loss"])), "loss", ("rank",)).assign(key="loss", unit="")
+    values = _frame(rows.where(np.isfinite(rows["loss"])), "loss", ("rank",))
+    return values.assign(
+        key=_texts(np.full(len(values), "loss", object)), unit=_texts(np.full(len(values), "", object))
+    )
 
 
 def _frame(rows: Rows, column: str, places: Sequence[str]) -> pd.DataFrame:
@@ -121,8 +125,15 @@ def _frame(rows: Rows, column: str, places: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
     step = np.where(rows["step"] == NULL, np.nan, rows["step"].astype(np.float64))
-    columns = {"run": rows["run"], "step": step, "line": rows["line"], "value": rows[column]}
-    return pd.DataFrame({**columns, "place": _places(rows, places)})
+    columns = {"run": _texts(rows["run"]), "step": step, "line": rows["line"], "value": rows[column]}
+    return pd.DataFrame({**columns, "place": _texts(_places(rows, places))}, copy=False)
+
+
+def _texts(values: npt.NDArray[np.object_]) -> pd.Series[Any]:
+    """Return texts as a column of Python strings, of which the rows share few; pandas would copy each of them."""
+    import pandas as pd
+
+    return pd.Series(values, dtype=object, copy=False)
 
 
 def _places(rows: Rows, names: Sequence[str]) -> npt.NDArray[np.object_]:
