@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import chdir, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -472,10 +474,25 @@ def test_pipes_and_devices_are_no_logs(tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text(STEPS)
     os.mkfifo(tmp_path / "pipe.txt")
     (tmp_path / "null.txt").symlink_to(os.devnull)
+    with closing(socket.socket(socket.AF_UNIX)) as opened, chdir(tmp_path):
+        opened.bind("socket.txt")  # a long path would not do
+    (tmp_path / "folder.txt").mkdir()
+    kinds = {"pipe.txt": "a pipe", "null.txt": "a device", "socket.txt": "a socket"}
+    if os.path.ismount("/proc"):
+        (tmp_path / "version.txt").symlink_to("/proc/version")
+        kinds["version.txt"] = "a file of the kernel"
     for name in (tmp_path, tmp_path / "*.txt"):
-        assert [str(log) for log in expand([str(name)])] == [str(tmp_path / "run.txt")]
+        with pytest.warns(UserWarning, match="left out") as caught:
+            assert [str(log) for log in expand([str(name)])] == [str(tmp_path / "run.txt")]
+        told_of = {str(warning.message).partition(", whose")[0] for warning in caught}
+        assert told_of == {f"{tmp_path / name}: left out: it is {kind}" for name, kind in kinds.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # as outside the tests
+        shown = run("ingest", str(tmp_path), "--store", str(tmp_path / "store")).stderr
+    assert shown.count("perflog: warning: ") == shown.count("left out: it is") == len(kinds)
     (tmp_path / "run.txt").unlink()
-    with pytest.raises(InputError, match="no logs in this folder"):
+    shutil.rmtree(tmp_path / "store")
+    with pytest.raises(InputError, match="no logs in this folder"), pytest.warns(UserWarning, match="left out"):
         expand([str(tmp_path)])
     assert "/dev/zero: this is a device, not a log" in run("detect", "/dev/zero", code=3).output
 

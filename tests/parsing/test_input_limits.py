@@ -164,3 +164,14 @@ def test_the_usual_limit_lets_a_hundred_gigabytes_through(monkeypatch: pytest.Mo
     limits.check_stream(100 * 10**9, "-")
     with pytest.raises(InputError, match="still going on after 256 GiB"):
         limits.check_stream((256 << 30) + 1, "-")
+
+
+@pytest.mark.skipif(not os.path.ismount("/proc"), reason="needs /proc")
+def test_a_file_of_the_kernel_is_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells no size, and may be as long as the memory."""
+    with open_source("/proc/self/status") as log:
+        assert log.path != "/proc/self/status"
+        assert log.first_bytes(5) == b"Name:"
+    monkeypatch.setenv(limits.VARIABLE, "10")
+    with pytest.raises(InputError, match="still going on after 10 bytes"):
+        open_source("/proc/self/status")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from perflog import remote
 from perflog.errors import InputError, nearest
@@ -19,6 +21,7 @@ _NOT_LOGS = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .parquet .np
 
 _BRACES = re.compile(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
 _RANGE = re.compile(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
+_KERNEL_FOLDERS = ("/proc", "/sys", "/sys/kernel/debug", "/sys/kernel/tracing")
 _NUMBERED = re.compile(r"(.+):([1-9]\d*)", re.DOTALL)
 _MAX_FILES = 1 << 20  # files of one name
 
@@ -174,8 +177,31 @@ def _matching_files(pattern: str) -> list[str]:
 
 
 def _is_special(path: str) -> bool:
-    """Whether a path is no file: a folder, or a pipe, a socket or a device, whose input may never come or end."""
-    return os.path.exists(path) and not os.path.isfile(path)
+    """Whether a path is no file of a disk: a folder, or a pipe, a socket or the like, which a warning names."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False  # reading it tells
+    if stat.S_ISDIR(status.st_mode):
+        return True
+    if stat.S_ISREG(status.st_mode) and not is_of_kernel(status):
+        return False
+    import warnings
+
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFREG: "a file of the kernel"}
+    kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
+    warnings.warn(f"{path}: left out: it is {kind}, whose input may never come or end", stacklevel=2)
+    return True
+
+
+def is_of_kernel(status: os.stat_result) -> bool:
+    """Whether the kernel makes up a file while it is read, such as those of /proc. It tells no size of it."""
+    return status.st_dev in _kernel_devices()
+
+
+@cache
+def _kernel_devices() -> set[int]:
+    return {os.stat(folder).st_dev for folder in _KERNEL_FOLDERS if os.path.ismount(folder)}
 
 
 def cannot_open(path: str, err: OSError) -> InputError:

@@ -19,7 +19,7 @@ from perflog.errors import InputError
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
 from perflog.parsing.input.json_documents import HEAD, as_records, is_document
 from perflog.parsing.input.limits import MOST_UNPACKED, check_stream, check_unpacked
-from perflog.parsing.input.log_names import STDIN, LogName, cannot_open
+from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_of_kernel
 from perflog.remote import download, is_remote, shown
 
 _MAGIC = (
@@ -323,10 +323,11 @@ def _open(name: str) -> Source:
     if is_remote(name):
         return _kept(shown(name), partial(download, name, check=partial(check_stream, name=shown(name))))
     try:
-        mode = os.stat(name).st_mode
+        status = os.stat(name)
+        mode = status.st_mode
         if stat.S_ISDIR(mode):
             raise InputError("this is a folder, not a log", name, "name a log in it")
-        if stat.S_ISREG(mode):
+        if stat.S_ISREG(mode) and not is_of_kernel(status):
             return Source(name, name)
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             raise InputError("this is a device, not a log", name, "name a file, or - for standard input")
