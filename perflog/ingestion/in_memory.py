@@ -127,7 +127,10 @@ def _read_batch(task: ReadTask, names: Sequence[LogName], _: object) -> Batch:
     sink, logs = MemorySink(), dict[str, ReadLog]()
     with ExitStack() as stack:
         digests = [_digest(name, stack) for name in names]
-        sources = {digest: source for digest, source in reversed(digests) if source is not None}
+        sources: dict[str, Source] = {}
+        for digest, source in digests:
+            if source is not None:
+                sources.setdefault(digest, source)  # in their order: rows in another one would have to be copied
         if not (task.formats or task.guess):
             results = read_together(list(sources.values()), [task.label] * len(sources), sink)
             logs |= {result.sha256: ReadLog(result.sha256, result.warnings) for result in results if result is not None}
