@@ -28,6 +28,7 @@ from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.readers.registry import find_reader
 from perflog.tables.arrow import number_array, numbers_of, text_array, without_chunks
+from perflog.tables.row_order import in_order
 from perflog.tables.sink import RUN_ID, IngestResult, Sink
 
 if TYPE_CHECKING:
@@ -176,7 +177,8 @@ class _Together:
                 words = rows["run"].chunk(0)
                 run_of_word = [int(number) - 1 for number in words.dictionary.to_pylist()]
                 words_of_ids = text_array(ids[run] for run in run_of_word)
-                sink.add(name, _with_column(rows, "run", pa.DictionaryArray.from_arrays(words.indices, words_of_ids)))
+                of_runs = _with_column(rows, "run", pa.DictionaryArray.from_arrays(words.indices, words_of_ids))
+                sink.add(name, in_order(of_runs, ids))  # who wants one run reads few row groups
                 counts = np.bincount(_logs_of(rows, self._log_of_run), minlength=len(logs))
                 for log in np.flatnonzero(counts).tolist():
                     results[log].tables[name] = counts.item(log)
