@@ -280,3 +280,16 @@ def test_an_agent_of_rocm_without_a_number_is_no_device(tmp_path: Path) -> None:
         (table,) = (name for (name,) in db.execute("SELECT name FROM sqlite_master") if "info_agent" in name)
     change(path, f'ALTER TABLE "{table}" RENAME COLUMN id TO other')
     assert set(perflog.read(path).arrow("events")["device"].to_pylist()) == {None}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["ALTER TABLE {} RENAME COLUMN value TO other", "UPDATE {} SET tag = x'00ff'", "UPDATE {} SET value = x'00ff'"],
+)
+def test_odd_metadata_of_rocm(tmp_path: Path, statement: str) -> None:
+    path = write_database(tmp_path / "a.db", sample_process())
+    events = perflog.read(path).arrow("events").num_rows
+    with closing(sqlite3.connect(path)) as db:
+        (table,) = (name for (name,) in db.execute("SELECT name FROM sqlite_master") if "metadata" in name)
+    change(path, statement.format(f'"{table}"'))
+    assert perflog.read(path).arrow("events").num_rows == events

@@ -182,7 +182,7 @@ class TableSet:
 
     def config(self) -> dict[str, Any]:
         """Return the metadata of the process, for the run's config."""
-        metadata = {row["tag"]: row["value"] for row in self._rows("metadata", "tag", "value") if "tag" in row}
+        metadata = {str(row["tag"]): row.get("value") for row in self._rows("metadata", "tag", "value") if "tag" in row}
         processes = self._rows("info_process", "pid", "ppid", "init", "fini", "command")
         nodes = self._rows("info_node", "hostname", "system_name", "release", "hardware_name")
         return metadata | {"processes": processes, "nodes": nodes, "agents": self.agents}
