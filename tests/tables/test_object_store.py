@@ -301,6 +301,7 @@ def test_all_commands_take_it(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, t
     for command in (["runs"], ["rm", MOE], ["compact"], ["show", MOE + "x"]):
         done = run(*command, "--store", address, code=3)
         assert f"{address}: there is no store here" in done.stderr
+    monkeypatch.setattr(writer, "_now", lambda: "2026-03-01T12:00:00Z")  # two stores, read in the same second
     run("ingest", MOE, EARLY, SWEEP, "--store", address)
     run("ingest", MOE, EARLY, SWEEP, "--store", tmp_path / "local")
     assert content(Store(address)) == content(Store(tmp_path / "local"))
