@@ -23,7 +23,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from perflog.trainer.collectives import all_to_all, broadcast_from, gather_counts
-from perflog.trainer.moe import grouped_matmul, histogram
+from perflog.trainer.moe import RowGroups, grouped_matmul, histogram, to_device
 from perflog.trainer.phase_clock import PhaseClock, timed_backward
 
 RowsToRows = Callable[[Tensor], Tensor]
@@ -86,8 +86,9 @@ def weighted_sum(rows: Tensor, position: Tensor, weights: Tensor) -> Tensor:
 
 def feed_forward(rows: Tensor, w1: Tensor, w2: Tensor, counts: list[int], clock: PhaseClock) -> Tensor:
     """Compute the experts on rows [N, d] sorted by expert, `counts` rows each -> [N, d]."""
+    groups = RowGroups(counts, rows.device)
     return _two_timed_layers(
-        rows, clock, lambda x: grouped_matmul(x, w1, counts), lambda x: grouped_matmul(x, w2, counts)
+        rows, clock, lambda x: grouped_matmul(x, w1, groups), lambda x: grouped_matmul(x, w2, groups)
     )
 
 
@@ -192,7 +193,7 @@ class ShadowStrategy:
             away = counts.clone()  # [world, E], rows that go to the rank of their expert
             away[:, popular] = 0
             leaves = int(away[dist.get_rank()].sum())
-            copied = torch.tensor(popular, dtype=choices.expert.dtype, device=x.device)
+            copied = to_device(torch.tensor(popular, dtype=choices.expert.dtype), x.device)
             stays = torch.isin(choices.expert, copied)  # [T k]
             order = stays.argsort(stable=True)  # [T k], first the rows that leave
         with clock("copy_experts"):
@@ -225,7 +226,7 @@ def _dispatch_compute_combine(rows: Tensor, counts: Tensor, w1: Tensor, w2: Tens
         arrived = all_to_all(rows, sent, received, clock, "dispatch_backward")  # by source rank, then expert
     with clock("sort"):
         expert = torch.arange(local).repeat(len(received)).repeat_interleave(incoming.flatten())
-        order = expert.argsort(stable=True).to(rows.device)  # by expert, then source rank
+        order = to_device(expert.argsort(stable=True), rows.device)  # by expert, then source rank
         by_expert = arrived.index_select(0, order)
     outputs = feed_forward(by_expert, w1, w2, incoming.sum(0).tolist(), clock)
     with clock("sort"):

@@ -22,6 +22,7 @@ class PhaseClock:
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
         self._events: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
+        self._free: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []  # of earlier steps: to make one takes time
         self._seconds: dict[str, float] = {}
         self._barrier_value = torch.ones(1, device=device)
 
@@ -33,7 +34,7 @@ class PhaseClock:
     def time(self, phase: str) -> Iterator[None]:
         """Time a phase and do nothing else, also where a subclass adds to `__call__`."""
         if self._cuda:
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin, end = self._free.pop() if self._free else (_event(), _event())
             begin.record()
             yield
             end.record()
@@ -61,9 +62,14 @@ class PhaseClock:
             torch.cuda.synchronize()
             for phase, begin, end in self._events:
                 self._add(phase, begin.elapsed_time(end) / 1e3)
+            self._free += [(begin, end) for _, begin, end in self._events]
             self._events.clear()
         seconds, self._seconds = self._seconds, {}
         return seconds
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)
 
 
 class _BackwardMark(torch.autograd.Function):

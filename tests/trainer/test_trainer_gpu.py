@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ import torch.distributed as dist
 
 from perflog.errors import UsageError
 from perflog.trainer import moe, rank_context
+from perflog.trainer.expert_strategies import feed_forward
 from perflog.trainer.phase_clock import PhaseClock
 
 GPU = torch.device("cuda", 1)
@@ -59,6 +62,21 @@ def test_phases_on_a_gpu_lie_between_events_that_are_read_at_the_end(clock: Phas
         assert not FakeEvent.waited  # nothing stops the host inside a step
     assert clock.read() == pytest.approx({"part": 0.004, "step": 0.010})
     assert clock.read() == {}
+
+
+def test_a_step_takes_the_events_of_the_step_before(clock: PhaseClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[FakeEvent] = []
+
+    def event(enable_timing: bool = False) -> FakeEvent:
+        made.append(FakeEvent(enable_timing))
+        return made[-1]
+
+    monkeypatch.setattr(torch.cuda, "Event", event)
+    for _ in range(3):
+        with clock("step"), clock("part"):
+            pass
+        assert clock.read() == pytest.approx({"part": 0.002, "step": 0.006})
+        assert len(made) == 4
 
 
 def ranks(monkeypatch: pytest.MonkeyPatch, gpus: int, local: int = 0, count: int = 1) -> None:
@@ -139,3 +157,47 @@ def test_the_grouped_kernel_is_taken_where_it_is_one(
     assert moe.has_grouped_kernel(*given) is one
     monkeypatch.setattr(moe, "_KERNEL", None)  # PyTorch before 2.10
     assert not moe.has_grouped_kernel(*given)
+
+
+class HostTensor:
+    """A tensor of the host that notes how it is copied to a GPU."""
+
+    def __init__(self, pinned: bool = False) -> None:
+        self.pinned = pinned
+
+    def pin_memory(self) -> HostTensor:
+        return HostTensor(pinned=True)
+
+    def to(self, device: torch.device, non_blocking: bool = False) -> tuple[str, bool]:
+        return str(device), self.pinned and non_blocking
+
+
+def test_a_copy_to_the_gpu_stops_nobody() -> None:
+    """Of memory that is not pinned, or with a wait, the host would stand still until the GPU has done all before it."""
+    tensor: Any = HostTensor()
+    assert moe.to_device(tensor, torch.device("cuda:1")) == ("cuda:1", True)
+    assert moe.to_device(torch.tensor([1, 2]), torch.device("cpu")).tolist() == [1, 2]
+
+
+def test_nothing_is_made_on_the_device_while_products_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`torch.tensor` on a GPU waits for it. Products get what they need of the counts before their timers start."""
+    made_in: list[str | None] = []
+    original = torch.tensor
+    phases: list[str] = []
+
+    def tensor(*args: Any, **options: Any) -> Any:
+        made_in.append(phases[-1] if phases else None)
+        return original(*args, **options)
+
+    class NotingClock(PhaseClock):
+        @contextmanager
+        def __call__(self, phase: str) -> Iterator[None]:
+            phases.append(phase)
+            yield
+            phases.pop()
+
+    monkeypatch.setattr(torch, "tensor", tensor)
+    rows, w1, w2 = torch.randn(6, 4), torch.randn(2, 4, 8), torch.randn(2, 8, 4)
+    out = feed_forward(rows, w1, w2, [2, 4], NotingClock(torch.device("cpu")))
+    assert out.shape == (6, 4)
+    assert made_in == [None]

@@ -16,7 +16,7 @@ import torch
 from perflog.trainer.kernels import ProfileRanges
 from perflog.trainer.llama import stage_layers
 from perflog.trainer.matmul_baseline import TRIES, measure_matmuls
-from perflog.trainer.moe import Gate, grouped_matmul, grouped_matmul_kernel, histogram
+from perflog.trainer.moe import Gate, RowGroups, grouped_matmul, grouped_matmul_kernel, histogram
 from perflog.trainer.phase_clock import PhaseClock, timed_backward
 from perflog.trainer.rank_context import join_process_group
 from perflog.trainer.recipes import load_recipe
@@ -60,8 +60,9 @@ def test_the_grouped_kernel_is_a_product_for_each_expert(counts: list[int]) -> N
     if not hasattr(torch.nn.functional, "grouped_mm"):
         pytest.skip("needs a PyTorch with grouped kernels for CPUs")
     rows, weights = torch.randn(16, 32).bfloat16(), torch.randn(4, 32, 24).bfloat16()
+    groups = RowGroups(counts, rows.device)
     assert torch.allclose(
-        grouped_matmul_kernel(rows, weights, counts), grouped_matmul(rows, weights, counts), atol=0.1, rtol=0.02
+        grouped_matmul_kernel(rows, weights, groups), grouped_matmul(rows, weights, groups), atol=0.1, rtol=0.02
     )
 
 
