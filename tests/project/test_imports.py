@@ -54,8 +54,8 @@ metrics: hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
-metrics.traces: intervals device_work counters device_time device_kernels copies jobs collective_matching
-metrics.traces: collective_wait time_loss
+metrics.traces: intervals device_work call_tree counters device_time device_kernels copies jobs
+metrics.traces: collective_matching collective_wait time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles

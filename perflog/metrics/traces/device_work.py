@@ -44,7 +44,8 @@ STEP_NAME = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGN
 
 _STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
 _WHO = ["run", "part", "rank", "device", "device_name"]
-_WHAT = ["line", "step", "kind", "name", "process", "stream", "start_ns", "duration_ns", "correlation", "bytes"]
+_WHEN = ["line", "step", "start_ns", "duration_ns"]
+_WHAT = [*_WHEN, "kind", "name", "process", "stream", "correlation", "external", "bytes"]
 _MESSAGE = ["collective", "group", "seq", "ranks", "src_rank", "dst_rank"]
 
 DEVICE_COLUMNS = (
@@ -77,8 +78,9 @@ class TraceDevice:
     """The work of one device in one file of a run, in order of time. `part`: number of the file; each rank has its own.
 
     `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
-    start_ns, end_ns, correlation, bytes, `does` (category, derived from the name) and `state`. `communication`: those
-    that communicate, with what the trace says of the message: collective, group, seq, ranks, src_rank, dst_rank.
+    start_ns, end_ns, correlation, external, bytes, `does` (category, derived from the name) and `state`.
+    `communication`: those that communicate, with what the trace says of the message: collective, group, seq, ranks,
+    src_rank, dst_rank.
     Rank, device and its name are None if the trace does not name them. `steps` are those of the process that launched
     the work.
     """
