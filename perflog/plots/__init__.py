@@ -11,10 +11,11 @@ from perflog.plots.devices import device_time
 from perflog.plots.experts import hot_experts
 from perflog.plots.files import render, save, suffix
 from perflog.plots.history import history
-from perflog.plots.kernels import kernels, ranges
+from perflog.plots.kernels import kernels
 from perflog.plots.node_pairs import node_pairs
 from perflog.plots.phases import phases
 from perflog.plots.pipeline import layers, timeline
+from perflog.plots.ranges import device_ranges, ranges
 from perflog.plots.ranks import imbalance, loads, wait
 from perflog.plots.registry import PLOTS, Plot, kind, possible
 from perflog.plots.step_times import distribution, steps
@@ -27,6 +28,7 @@ __all__ = [
     "breakdown",
     "collectives",
     "curves",
+    "device_ranges",
     "device_time",
     "distribution",
     "history",

@@ -6,7 +6,9 @@ Real traces of three profilers, a table of a fourth, and small traces that come 
 from __future__ import annotations
 
 import csv
+import re
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from statistics import median
@@ -17,7 +19,7 @@ from support.field_logs import needs_corpus
 from support.known_inputs import TRACES
 from support.nsys_files import STRINGS, Row, call, kernel, write_tables
 from support.paths import SHARED
-from support.raw_traces import NS, RawTrace, chrome_json, chrome_trace, nsys_database, nvprof_gpu_trace
+from support.raw_traces import NS, RawTrace, chrome_json, chrome_trace, nsys_database, nvprof_gpu_trace, time_by_range
 from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen, waterfall_screen
 
 CORPUS = SHARED / "corpus"
@@ -77,6 +79,27 @@ def explain_largest(screen: Screen, trace: RawTrace, state: str, before: str) ->
         screen.explain(f"{only}<> of all communication is hidden.", trace.hidden())
 
 
+def explain_ranges(screen: Screen, path: Path, mark: str = "") -> None:
+    """GPU time of the ranges that no range lies around but a step."""
+    own = time_by_range(path)
+    inclusive: Counter[str] = Counter()
+    for text, time in own.items():
+        names = text.split(" > ")
+        for depth in range(len(names)):
+            inclusive[" > ".join(names[: depth + 1])] += time
+    whole = sum(own.values())
+    told = {
+        text: time for text, time in inclusive.items() if re.sub("^ProfilerStep#N( > )?", "", text).count(" > ") == 0
+    }
+    told = {text: time for text, time in told.items() if text != "ProfilerStep#N" and time > TELLING * whole}
+    if len(told) < 2:
+        assert "GPU time by range" not in screen.text
+        return
+    for place, text in enumerate(sorted(told, key=lambda text: -told[text])[:5]):
+        before = f"{mark}GPU time by range: " * (place == 0)
+        screen.explain(f"{before}{text.rpartition(' > ')[2]} <>", told[text] / whole)
+
+
 def explain_waterfall(path: Path, trace: RawTrace) -> None:
     """All bars, as shares of the span of the trace."""
     screen = waterfall_screen(path)
@@ -98,6 +121,7 @@ def test_every_number_of_a_trace_of_pytorch(path: Path) -> None:
     numbers = [1, len(trace.steps), min(trace.steps), max(trace.steps), ranks["rank"], ranks["world_size"]]
     screen.explain("chrome_trace, <> run x <> steps (<>-<>), rank <> of <>; all lines read", *numbers)
     explain_parts(screen, trace)
+    explain_ranges(screen, path)
     screen.explain("step: <> steps: neither warm-up nor scatter can be judged", len(trace.steps))
     assert kinds_of_findings(path) == 1
     screen.all_explained()
@@ -223,6 +247,7 @@ def test_every_number_of_a_small_trace(path: Path) -> None:
         if device["name"] in screen.text:
             screen.named(device["name"])
     explain_parts(screen, trace)
+    explain_ranges(screen, path)
     screen.explain("step: <> step: neither warm-up nor scatter can be judged", 1)
     if (more := kinds_of_findings(path) - 1) > 0:
         screen.explain(f"and <> more kind{'s' * (more > 1)} of findings", more)

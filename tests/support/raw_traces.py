@@ -23,6 +23,9 @@ STATES = ("compute", "communication", "copies")
 
 NS = 1e-9
 
+AUTOGRAD = "autograd::engine::evaluate_function: "
+"""Begin of the names of functions that autograd runs."""
+
 
 @dataclass(frozen=True)
 class Work:
@@ -139,6 +142,39 @@ def chrome_trace(path: Path) -> RawTrace:
         elif re.search(r"data_?load", event["name"], re.IGNORECASE):
             loading.append((start, end))
     return RawTrace(work, steps, loading)
+
+
+def time_by_range(path: Path) -> Counter[str]:
+    """Exclusive GPU time in ns by path of ranges: for each piece of work, a search through all ranges of its thread."""
+    events = [event for event in chrome_json(path)["traceEvents"] if event.get("ph") == "X"]  # type: ignore[attr-defined]
+    launches: dict[object, list[dict[str, object]]] = {}
+    threads: dict[object, list[tuple[int, int, str]]] = {}
+    for event in events:
+        if category(event) in ("runtime", "driver") and _number(event) is not None:
+            launches.setdefault(_number(event), []).append(event)
+        if name := _range_name(event):
+            threads.setdefault((event["pid"], event["tid"]), []).append((*_span(event), name))
+    times: Counter[str] = Counter()
+    for event in events:
+        if category(event) not in ("kernel", "memcpy", "memset"):
+            continue
+        calls, where = launches.get(_number(event), []), "(launch not known)"
+        if len(calls) == 1:
+            at = _span(calls[0])[0]
+            around = [each for each in threads.get((calls[0]["pid"], calls[0]["tid"]), ()) if each[0] <= at < each[1]]
+            where = " > ".join(name for _, _, name in sorted(around, key=lambda each: (each[0], -each[1])))
+        start, end = _span(event)
+        times[where or "(outside of ranges)"] += end - start
+    return times
+
+
+def _range_name(event: dict[str, object]) -> str | None:
+    name = str(event["name"])
+    if category(event) == "user_annotation" or name.startswith("ProfilerStep#"):
+        return re.sub(r"(?i)(step|iter|iteration)([ _#:=-]*)\d+$", r"\1\2N", name)
+    if category(event) == "python_function" and name.startswith("nn.Module: "):
+        return name[11:]
+    return "backward (autograd)" if category(event) == "cpu_op" and name.startswith(AUTOGRAD) else None
 
 
 def category(event: dict[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""Attribution of a difference: the contribution of each part of the step, each layer or each kernel."""
+"""Attribution of a difference: the contribution of each part of the step, each layer, range or kernel."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from perflog.analysis.compare.measures import ALL, Measure, SideValues
 from perflog.analysis.compare.rows import by_measure
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.metrics import MetricColumn
+from perflog.metrics.traces.device_ranges import last_of_path
 from perflog.statistics import bootstrap
 
 COLUMNS = (
     MetricColumn("case", meaning="the configuration that the sides share"),
     MetricColumn("base", meaning="name of the first side"),
     MetricColumn("side", meaning="name of the side that is compared with the base"),
-    MetricColumn("kind", meaning="step: parts of the step; layer; kernel"),
+    MetricColumn("kind", meaning="step: parts of the step; layer; range; kernel"),
     MetricColumn(
-        "part", meaning="phase, layer or kernel; (unexplained): time of the whole that is in none of its parts"
+        "part",
+        meaning="phase, layer, path of a range, or kernel; (unexplained): time of the whole that is in none of its "
+        "parts",
     ),
     MetricColumn("of", meaning="the whole that it is part of"),
     MetricColumn("depth", meaning="0 for the whole, 1 for its parts, and so on"),
@@ -30,8 +33,8 @@ UNEXPLAINED = "(unexplained)"
 LEAST_SHARE = 0.02
 """Share of the difference, or of a whole that does not surely differ, that a part needs to be told."""
 
-_WHOLES = {"step": "step_time", "layer": ALL, "kernel": ALL, "call": ALL}
-_KINDS = {"step": ("step", "device", "phase"), **{kind: (kind,) for kind in ("layer", "kernel", "call")}}
+_WHOLES = {"step": "step_time", "layer": ALL, "range": ALL, "kernel": ALL, "call": ALL}
+_KINDS = {"step": ("step", "device", "phase"), **{kind: (kind,) for kind in ("layer", "range", "kernel", "call")}}
 
 MedianPairs = Mapping[Measure, tuple[float, float]]
 """The medians of base and side, by measure."""
@@ -55,7 +58,11 @@ def attribution(
                 pairs = _median_pairs(kind, values[0], values[k], case.runs[0], case.runs[k])
                 differs = not row["change_low"] <= 0 <= row["change_high"]
                 total = row["side_value"] - row["base_value"] if differs else None
-                for part in _tree(pairs, next(m for m in pairs if m.name == whole and m.kind == kind), 0, ()):
+                inside: dict[str | None, list[Measure]] = {}
+                for measure in pairs:
+                    inside.setdefault(measure.of, []).append(measure)
+                top = next(m for m in pairs if m.name == whole and m.kind == kind)
+                for part in _tree(pairs, inside, top, ()):
                     share = part["difference_s"] / total if total else None
                     parts.append(names | {"kind": kind, "share": share} | part)
     return [{c.name: part.get(c.name) for c in COLUMNS} for part in parts]
@@ -66,8 +73,8 @@ def _median_pairs(
 ) -> MedianPairs:
     """Both medians of each time.
 
-    A layer or kernel that one side lacks took no time there. A phase that one side does not print is left out: the
-    side may have it too.
+    A layer, range or kernel that one side lacks took no time there. A phase that one side does not print is left out:
+    the side may have it too.
     """
     pairs = {}
     for measure in dict.fromkeys([*base.by_measure, *side.by_measure]):
@@ -80,19 +87,29 @@ def _median_pairs(
     return pairs
 
 
-def _tree(pairs: MedianPairs, whole: Measure, depth: int, above: tuple[str, ...]) -> Iterator[ResultRow]:
-    """The whole, then its parts, each followed by its own parts."""
-    base, side = pairs[whole]
+def _tree(
+    pairs: MedianPairs, parts: Mapping[str | None, Sequence[Measure]], whole: Measure, above: tuple[str, ...]
+) -> Iterator[ResultRow]:
+    """The whole, then its parts, each followed by its own parts. `above`: names of what it is part of."""
+    (base, side), depth = pairs[whole], len(above)
     yield {"part": whole.name, "of": whole.of, "depth": depth, "base_s": base, "side_s": side,
            "difference_s": side - base}  # fmt: skip
-    inside = [m for m in pairs if m.of == whole.name and m.name not in (*above, whole.name)]
+    inside = [m for m in parts.get(whole.name, ()) if m.name not in (*above, whole.name)]
     if not inside:
         return
     for part in sorted(inside, key=lambda m: -abs(pairs[m][1] - pairs[m][0])):
-        yield from _tree(pairs, part, depth + 1, (*above, whole.name))
+        yield from _tree(pairs, parts, part, (*above, whole.name))
     left = [total - sum(pairs[m][i] for m in inside) for i, total in enumerate((base, side))]
     yield {"part": UNEXPLAINED, "of": whole.name, "depth": depth + 1, "base_s": left[0], "side_s": left[1],
            "difference_s": left[1] - left[0]}  # fmt: skip
+
+
+def part_name(part: ResultRow) -> str:
+    """Return the name of a part below that of its whole: a range without its path, and what is in no part."""
+    is_range = part["kind"] == "range"
+    if part["part"] == UNEXPLAINED:
+        return f"{last_of_path(part['of'])} itself" if is_range else f"{part['of']} between its timers"
+    return last_of_path(part["part"]) if is_range else str(part["part"])
 
 
 def telling_parts(parts: Sequence[ResultRow], room: int) -> list[ResultRow]:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from perflog.log import Log
 
 SUMMARY_KINDS = ("target", "step", "run", "device", "summary", "load", "value")
-"""Kinds of rows that text shows. Of phases, layers, kernels and collectives there can be thousands."""
+"""Kinds of rows that text shows. Of phases, layers, ranges, kernels and collectives there can be thousands."""
 
 _TEXT_ROWS = 20  # of `str(comparison)`
 _PARTS = 10  # of a notebook's table

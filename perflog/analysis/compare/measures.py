@@ -18,6 +18,7 @@ from perflog.metrics.hot_experts import expert_jobs
 from perflog.metrics.pauses import pause_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
+from perflog.metrics.traces.device_ranges import RangeTree
 from perflog.metrics.traces.device_work import TraceDevice
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
@@ -34,7 +35,19 @@ class Measure:
     """
 
     kind: Literal[
-        "target", "step", "run", "device", "phase", "layer", "kernel", "call", "collective", "summary", "load", "value"
+        "target",
+        "step",
+        "run",
+        "device",
+        "phase",
+        "layer",
+        "range",
+        "kernel",
+        "call",
+        "collective",
+        "summary",
+        "load",
+        "value",
     ]
     name: str
     unit: str = "s"
@@ -61,7 +74,7 @@ RUN_TIME = Measure("run", "elapsed")
 """The last reading of a run's clock."""
 
 ALL = "all"
-"""Name of the sum of all layers, all kernels or all API calls."""
+"""Name of the sum of all layers, all kernels, all API calls, or the work of all ranges."""
 
 _TABLES = ("steps", "phases", "layers", "kernels", "collectives", "summaries", "values")
 _SUFFIXES = {"s": "_s", "B": "_bytes"}  # of columns, by unit
@@ -112,6 +125,7 @@ def side_values(
     world_sizes = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
     elapsed = {run: np.array([s]) for run, s in runs.where(runs.known("elapsed_s")).records("run", "elapsed_s")}
     means, devices = semantics_by_run(runs), trace_measures.devices_by_run(tables)
+    ranges = trace_measures.ranges_by_run(tables)
     for run in (run for run in runs["run"].tolist() if run in cuts):
         rows = {name: tables.rows_of(name, run) for name in _TABLES}
         of_run = {measure: of_runs[run] for measure, of_runs in printed.items() if run in of_runs}
@@ -122,7 +136,7 @@ def side_values(
             values.add(Measure("phase", name, of=whole), run, times)
         for name, times in _layers(_steady(rows["layers"], first, cuts[run])):
             values.add(Measure("layer", name, of=None if name == ALL else ALL), run, times)
-        for measure, times in _devices(devices.get(run, []), first, cuts[run]):
+        for measure, times in _devices(devices.get(run, []), ranges.get(run, []), first, cuts[run]):
             values.add(measure, run, times)
         for measure, times in _profiled(rows["kernels"]):
             values.add(measure, run, times)
@@ -173,8 +187,10 @@ def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tu
             yield Measure("summary", name, unit, better), values
 
 
-def _devices(members: list[TraceDevice], first: int | None, cut: int) -> Iterator[tuple[Measure, Floats]]:
-    """The states of the devices in the steady steps of a trace, then the time of all kernels, then of each kernel."""
+def _devices(
+    members: list[TraceDevice], ranges: list[RangeTree], first: int | None, cut: int
+) -> Iterator[tuple[Measure, Floats]]:
+    """Times of devices in the steady steps of a trace: by state, of all kernels, of each kernel, of each range."""
     if not members:
         return
     steps = trace_measures.steady_steps(members, first, cut)
@@ -184,9 +200,14 @@ def _devices(members: list[TraceDevice], first: int | None, cut: int) -> Iterato
         else:
             yield Measure("device", name, of=None if steps is None else "step_time"), values
     times = trace_measures.kernel_times(members, steps)
-    yield Measure("kernel", ALL), np.sum(list(times.values()), axis=0)
+    total = np.sum(list(times.values()), axis=0)
+    yield Measure("kernel", ALL), total
     for name, values in times.items():
         yield Measure("kernel", name, of=ALL), values
+    if ranges and (steps is None or len(steps)):
+        yield Measure("range", ALL), total
+        for path, around, values in trace_measures.range_times(ranges, members, steps):
+            yield Measure("range", path, of=around or ALL), values
 
 
 def _column(measure: Measure) -> str:

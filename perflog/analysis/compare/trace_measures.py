@@ -1,4 +1,4 @@
-"""Measures of traces that are compared: the time of devices in each state per steady step, and of each kernel."""
+"""Measures of traces that are compared: times of devices per steady step by state, by kernel and by range."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from perflog.metrics.registry import Tables
+from perflog.metrics.traces.device_ranges import RangeTree, range_trees
 from perflog.metrics.traces.device_time import device_time_columns
 from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds, trace_devices
 from perflog.statistics.samples import Floats
@@ -24,6 +25,15 @@ def devices_by_run(tables: Tables) -> dict[str, list[TraceDevice]]:
     for device in trace_devices(tables) if tables.count("events") else ():
         if device.busy.length:
             by_run.setdefault(device.run, []).append(device)
+    return by_run
+
+
+def ranges_by_run(tables: Tables) -> dict[str, list[RangeTree]]:
+    """Return the ranges of each run whose trace has work of a device and names more ranges than its steps."""
+    by_run: dict[str, list[RangeTree]] = {}
+    for tree in range_trees(tables) if tables.count("events") else ():
+        if tree.work and any(kind not in (None, "step") for kind in tree.kinds):
+            by_run.setdefault(tree.run, []).append(tree)
     return by_run
 
 
@@ -83,6 +93,33 @@ def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str,
     times = times.reindex(columns=[0] if steps is None else steps, fill_value=0)
     means = seconds(times.to_numpy()) / len(members)
     return dict(zip(map(str, times.index), means, strict=True))
+
+
+def range_times(
+    trees: list[RangeTree], members: list[TraceDevice], steps: Ints | None
+) -> Iterator[tuple[str, str | None, Floats]]:
+    """Yield path and path of the parent of each range, and its GPU time in each of these steps, the mean over devices.
+
+    The times are inclusive. What is launched in no range has a name of its own, as in metric `device_ranges`.
+    """
+    sums: dict[str, Ints] = {}
+    around: dict[str, str | None] = {}
+    for tree in trees:
+        own = np.zeros((len(tree.names), 1 if steps is None else len(steps)), np.int64)
+        for device, nodes in tree.work:
+            lengths = device.ends - device.starts
+            if steps is None:
+                np.add.at(own[:, 0], nodes, lengths)
+                continue
+            step, order = _step_of_event(device), np.argsort(steps)
+            place = order[np.minimum(np.searchsorted(steps, step, sorter=order), len(steps) - 1)]
+            inside = steps[place] == step
+            np.add.at(own, (nodes[inside], place[inside]), lengths[inside])
+        paths = tree.paths()
+        for path, parent, times in zip(paths, tree.parents.tolist(), tree.with_nested(own), strict=True):
+            around[path] = paths[parent] if parent >= 0 else None
+            sums[path] = sums[path] + times if path in sums else times
+    yield from ((path, around[path], seconds(times) / len(members)) for path, times in sums.items() if times.any())
 
 
 def _step_of_event(device: TraceDevice) -> Ints:

@@ -20,6 +20,7 @@ from perflog.metrics import (
     collectives,
     copies,
     device_kernels,
+    device_ranges,
     device_time,
     imbalance,
     kernels,
@@ -34,6 +35,7 @@ from perflog.metrics.kernel_categories import OTHER
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.step_series import step_series
 from perflog.metrics.traces.copies import way_of
+from perflog.metrics.traces.device_ranges import PATH_MARK
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ _HELD_UP = ("wait", "communication")
 _TELLING = 0.03  # of the whole: smaller parts are no reason
 _UNTIMED = 0.3  # of the step
 _MOSTLY = 0.5  # of the communication: less is hidden badly; of the step: more is its bottleneck
+_WHOLE = 0.9  # of the GPU time: a range around nearly all of it is divided
+_RANGES = 5  # that a sentence names
 _SLOW = 2.0  # times the median step
 _TENSOR_CORES = re.compile(
     r"tensorop|hmma|884|1688|16816|xmma|gmma|tf32|bf16|mma\.|_h\d|fp8|hgemm|igemm", re.IGNORECASE
@@ -64,6 +68,7 @@ def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
     kinds = (
         stuck,
         _trace,
+        _ranges,
         _profile,
         _step,
         _slow_steps,
@@ -147,6 +152,33 @@ def _copied_at(tables: Tables, run: str, name: str, options: Options) -> float |
     rows = rows[(rows["direction"] == direction) & alike & rows["bandwidth"].notna()]
     times = rows["bytes"].astype(float) / rows["bandwidth"].astype(float)
     return float(rows["bytes"].sum() / times.sum()) if len(rows) else None
+
+
+def _ranges(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """The ranges of the program that launched most of the GPU time: those inside of its steps, and beside them."""
+    rows = _of_run(device_ranges.table(tables, options), run)
+    total = float(rows["exclusive_s"].sum())
+    if not total > 0:
+        return
+    sums = rows.groupby("path", sort=False).agg(name=("range", "first"), kind=("kind", "first"), time=("gpu_s", "sum"))
+    sums = sums.assign(parent=[path.rpartition(PATH_MARK)[0] for path in sums.index])
+    # A step is one range around all others, and so may be a range around the whole program: what is inside tells more.
+    is_whole = (sums["kind"] == "step") | ((sums["time"] > _WHOLE * total) & sums.index.isin(sums["parent"]))
+    around = {"", *sums.index[is_whole]}
+    shown = sums[sums["parent"].isin(around) & ~is_whole & sums["parent"].map(lambda path: _all_in(path, around))]
+    largest = shown[shown["time"] > _TELLING * total].sort_values("time", ascending=False, kind="stable").head(_RANGES)
+    if len(largest) > 1:
+        each = (f"{name} {percent(time / total)}" for name, time in zip(largest["name"], largest["time"], strict=True))
+        yield f"GPU time by range: {', '.join(each)}."
+
+
+def _all_in(path: str, some: set[str]) -> bool:
+    """Whether a path, and each path that it lies in, is one of some."""
+    while path:
+        if path not in some:
+            return False
+        path = path.rpartition(PATH_MARK)[0]
+    return True
 
 
 def _profile(tables: Tables, run: str, options: Options) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from perflog.analysis.compare import Comparison, GateFailure
 from perflog.analysis.compare.aa import COLUMNS as AA_COLUMNS
 from perflog.analysis.compare.aa import POWER_COLUMNS, SPLITS, TESTS
+from perflog.analysis.compare.attribution import part_name
 from perflog.analysis.compare.averages import window_of
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.figures import TOTAL
@@ -192,7 +193,7 @@ def _notes(compared: Comparison, shown: Sequence[ResultRow]) -> Iterator[str]:
     if any(row["kind"] == "kernel" and row["metric"] != ALL for row in shown):
         yield "names of kernels are short: --format csv or json has the whole ones"
     if left := len(compared.row_records) - len(shown):
-        yield f"{left} more rows of phases, layers, kernels, calls, collectives: --all shows them"
+        yield f"{left} more rows of phases, layers, ranges, kernels, calls, collectives: --all shows them"
 
 
 def told_by_one_figure(compared: Comparison) -> Iterator[str]:
@@ -353,7 +354,7 @@ def _attribution(compared: Comparison, everything: bool) -> Iterator[Sheet]:
                 continue
             columns = [SheetColumn(n, "s", True) for n in (compared.sides[0], side, "difference")]
             rows = [
-                ["  " * part["depth"] + part["part"], part["base_s"], part["side_s"], part["difference_s"],
+                ["  " * part["depth"] + part_name(part), part["base_s"], part["side_s"], part["difference_s"],
                  show(part["share"], "1", 3)]
                 for part in of_side
             ]  # fmt: skip

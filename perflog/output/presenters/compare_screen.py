@@ -8,7 +8,7 @@ from itertools import islice
 from shlex import join
 
 from perflog.analysis.compare import Comparison
-from perflog.analysis.compare.attribution import UNEXPLAINED, telling_parts
+from perflog.analysis.compare.attribution import UNEXPLAINED, part_name, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.sides import SEPARATOR, ResultRow
 from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
@@ -307,7 +307,7 @@ def _tree_of(parts: Sequence[ResultRow], where: str, room: int) -> Iterator[str]
     whole, telling = parts[0], telling_parts(parts, room - 1)
     if not telling:
         return
-    what = f"all {whole['kind']}s" if whole["kind"] in ("kernel", "call") else whole["part"]
+    what = f"all {whole['kind']}s" if whole["kind"] in ("range", "kernel", "call") else whole["part"]
     begin, end = ("a difference of", "would be") if whole["share"] is None else ("the", "went")
     yield fit(f"Where {begin} {signed_time(whole['difference_s'])} of {what}{where} {end}")
     for part in telling:
@@ -318,9 +318,9 @@ def _tree_of(parts: Sequence[ResultRow], where: str, room: int) -> Iterator[str]
 
 
 def _part_name(part: ResultRow) -> str:
-    if part["part"] == UNEXPLAINED:
-        return f"{part['of']} between its timers"
-    return short_kernel(part["part"]) if part["kind"] == "kernel" else cell(part["part"]).partition(" in ")[0]
+    if part["kind"] == "kernel" and part["part"] != UNEXPLAINED:
+        return short_kernel(part["part"])
+    return cell(part_name(part)).partition(" in ")[0]
 
 
 # --- what not to trust, what next ---------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.compare import Comparison
-from perflog.analysis.compare.attribution import UNEXPLAINED
+from perflog.analysis.compare.attribution import part_name
 from perflog.metrics.waterfall import BARS
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Part, number
 from perflog.output.report.data import ReportData, TableRow
@@ -84,10 +84,9 @@ def where_the_difference_went(comparison: Comparison) -> AnswerTable | None:
     low, span = min(edges), (max(edges) - min(edges)) or 1.0
     rows: list[list[Cell]] = []
     for part, start in zip(shown, starts, strict=True):
-        name = f"{part['of']} between its timers" if part["part"] == UNEXPLAINED else part["part"]
         end = start + part["difference_s"]
         rows.append([
-            Part(name, part["depth"]),
+            Part(part_name(part), part["depth"]),
             *(number(part[column], "s") for column in ("difference_s", "base_s", "side_s")),
             number(part["share"], "1"),
             Bar((start - low) / span, (end - low) / span, better=end < start),

@@ -183,6 +183,10 @@ def test_a_trace_names_what_the_gpu_waits_for() -> None:
             "Bottleneck: idle GPU, 55 % of the time (23 % waiting for the host to launch); then SendRecv: 10 "
             "calls x 39.6 ms; only 15 % of all communication is hidden."
         ),
+        (
+            "GPU time by range: backward (autograd) 40 %, ## forward ## 31 %, ## optimizer ## 18 %, "
+            "## sdd_preprocess_splits ## 6 %, ## sdd_preprocess_tensors ## 3 %."
+        ),
     ]
     assert seen.what == "chrome_trace, 1 run x 2 steps (551-552), rank 0 of 128"
     assert [doubt.message for doubt in seen.doubts] == ["2 steps: neither warm-up nor scatter can be judged"]
