@@ -44,7 +44,8 @@ _TESTED = {  # whether a cell is odd, and its value
     "real": ("typeof({0}) IN ('text', 'blob')", "CASE WHEN typeof({0}) IN ('integer', 'real') THEN {0} END"),
     "text": ("typeof({0}) = 'blob'", "CASE typeof({0}) WHEN 'blob' THEN '' ELSE CAST(ifnull({0}, '') AS TEXT) END"),
 }
-_STEPS_A_BYTE, _LEAST_BYTES = 100, 1 << 20
+_MEBIBYTE = 1 << 20
+_STEPS_A_CALL, _CALLS_A_MEBIBYTE = _MEBIBYTE, 100
 _NO_TREES = ValueError("a page of it belongs to several places")
 _SCHEMA_ROOT = 1  # page
 _ODD = "odd_cells"
@@ -97,8 +98,9 @@ class Database:
         if not are_trees(file, [_SCHEMA_ROOT]):
             raise _damaged(self.name, _NO_TREES)
         self._connection = sqlite3.connect(self.uri, uri=True)
-        # What a query may do, as the machine of SQLite counts it. The handler is called each time these steps are done.
-        self._connection.set_progress_handler(lambda: 1, _STEPS_A_BYTE * max(_size(file), _LEAST_BYTES))
+        # SQLite calls the handler each time its machine has done so many steps, and ends the query if that returns 1.
+        self._connection.set_progress_handler(self._has_done_too_much, _STEPS_A_CALL)
+        self._calls_left = self._calls_a_query = _CALLS_A_MEBIBYTE * (1 + _size(file) // _MEBIBYTE)
         if self._copy:
             self.rows("PRAGMA wal_checkpoint(TRUNCATE)")  # all pages stand in the file itself then
         self.rows("BEGIN")  # no other program writes pages meanwhile
@@ -115,11 +117,16 @@ class Database:
         if self._copy:
             self._copy.cleanup()
 
+    def _has_done_too_much(self) -> bool:
+        self._calls_left -= 1
+        return self._calls_left < 0
+
     def _columns(self, table: str) -> tuple[str, ...]:
         return tuple(row[1] for row in self.rows(f"PRAGMA table_info({quote_name(table)})"))
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a short query."""
+        self._calls_left = self._calls_a_query
         try:
             return self._connection.execute(query, values).fetchall()
         except sqlite3.Error as err:

@@ -14,6 +14,8 @@ from support.rocpd_files import sample_process, write_database
 
 import perflog
 from perflog.errors import InputError
+from perflog.parsing.input.source import open_source
+from perflog.readers.sqlite import Database
 from perflog.readers.sqlite_pages import are_trees
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -293,3 +295,25 @@ def test_odd_metadata_of_rocm(tmp_path: Path, statement: str) -> None:
         (table,) = (name for (name,) in db.execute("SELECT name FROM sqlite_master") if "metadata" in name)
     change(path, statement.format(f'"{table}"'))
     assert perflog.read(path).arrow("events").num_rows == events
+
+
+def test_a_large_database_is_read(tmp_path: Path) -> None:
+    """The number of steps that a query may do is larger than SQLite counts in one go."""
+    path = export(tmp_path / "a.sqlite")
+    change(path, "CREATE TABLE other (content)")
+    change(path, f"INSERT INTO other VALUES (zeroblob({25 << 20}))")
+    assert len(perflog.read(path).arrow("events")) == 199
+
+
+def test_a_query_ends_when_it_does_far_more_than_the_file_is_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perflog.readers.sqlite._CALLS_A_MEBIBYTE", 2)
+    path = str(export(tmp_path / "a.sqlite"))
+    database = Database(path, open_source(path))
+    with closing(database):
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+        for _ in range(2):
+            with pytest.raises(InputError, match="interrupted"):
+                database.rows(endless)
+            assert database.count(KERNELS) == 100

@@ -171,9 +171,16 @@ def _parents_by_depth(starts: Ints, ends: Ints) -> Ints:
 def _parents_one_by_one(starts: Ints, ends: Ints) -> Ints:
     """The same for intervals that overlap: one that ends a rounding later than another one still lies in it."""
     parents = np.full(len(starts), NO_CALL, np.int64)
-    open_: list[tuple[int, int]] = []  # end, index; each began later than the one before it
+    # Of those that began before, each that ends later than all that began after it: no other one can be a parent. The
+    # last one ends first.
+    open_: list[tuple[int, int]] = []  # end, index
     for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        open_ = [each for each in open_ if each[0] > start] if open_ and open_[-1][0] <= start else open_
-        parents[index] = next((outer for until, outer in reversed(open_) if until + _ROUNDED_NS >= end), NO_CALL)
+        least = max(end - _ROUNDED_NS, start + 1)
+        while open_ and open_[-1][0] < least:
+            open_.pop()
+        if open_:
+            parents[index] = open_[-1][1]
+        while open_ and open_[-1][0] <= end:
+            open_.pop()
         open_.append((end, index))
     return parents
