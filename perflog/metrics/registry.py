@@ -10,14 +10,15 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from perflog.errors import UsageError, did_you_mean
-from perflog.tables.arrow import index_array, numbers_of, of_runs, valid_mask, word_counts
-from perflog.tables.columns import Rows, of_arrow, of_frame
+from perflog.tables.arrow import index_array, numbers_of, of_runs, rows_where, valid_mask, without_chunks, word_counts
+from perflog.tables.columns import Rows, arrow_of_frame, of_arrow, of_frame
 from perflog.tables.nulls import frame_of, none_if_null, nullable_frame
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+_AT_ONCE = 1 << 22
+"""Rows of some runs that are read together."""
+
+_PART_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -165,27 +171,46 @@ class Tables(Mapping[str, "pd.DataFrame"]):
                 passed &= table[column].map(passes).to_numpy(bool)
             return table[passed][wanted]
         table = in_order(self._log.some_rows(name, where, *columns), [key.id for key in self._log.run_keys])
-        return _of_arrow_for_metrics(table)[wanted]
+        return frame_for_metrics(table)[wanted]
 
     def chosen_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pd.DataFrame]]:
         """Yield what `chosen` returns for each run and part, one after the other, so that few rows are a DataFrame."""
-        import pyarrow as pa
-
         if isinstance(self._source, Mapping):
             yield from self.chosen(name, where, *columns).groupby(["run", "part"])
             return
-        table = self._log.some_rows(name, where, *columns).combine_chunks()
-        pa.default_memory_pool().release_unused()  # what was read and left out
-        if not len(table):
+        for place, table in self.arrow_by_file(name, where, *columns):
+            yield place, frame_for_metrics(table)
+
+    def arrow_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+        """Yield `run`, `line`, `part` and these columns of the rows whose words pass, by line, for each run and part.
+
+        Only the rows of some runs are in memory at once.
+        """
+        wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
+        if isinstance(self._source, Mapping):
+            whole = arrow_of_frame(self._frame(name), name, {*wanted, *where})
+            yield from _by_file(rows_where(whole, where).select(wanted))
             return
-        runs, part, line = (table[column].chunk(0) for column in ("run", "part", "line"))
-        words = runs.dictionary.to_pylist()
-        run, part = numbers_of(runs.indices), numbers_of(part)
-        order = np.lexsort((numbers_of(line), part, np.array([sorted(words).index(word) for word in words])[run]))
-        ends = np.flatnonzero(np.diff(run[order]) | np.diff(part[order])) + 1
-        for index in np.split(order, ends):
-            of_file = _of_arrow_for_metrics(table.take(index_array(index)))
-            yield (words[run[index[0]]], int(part[index[0]])), of_file
+        import pyarrow as pa
+
+        for runs in self._few_at_once(name):
+            table = self._log.some_rows(name, of_runs(where, runs), *columns)
+            pa.default_memory_pool().release_unused()  # what was read and left out
+            yield from _by_file(table)
+
+    def _few_at_once(self, name: str) -> Iterator[list[str]]:
+        """The runs in their order, some at a time, so that not too many rows of a table are in memory at once."""
+        runs: list[str] = []
+        number = 0
+        counts = self._counts(name)
+        for run in sorted(counts):
+            if runs and number + counts[run] > _AT_ONCE:
+                yield runs
+                runs, number = [], 0
+            runs.append(run)
+            number += counts[run]
+        if runs:
+            yield runs
 
     @property
     def _log(self) -> Log:
@@ -208,8 +233,8 @@ class Tables(Mapping[str, "pd.DataFrame"]):
 
     def _read(self, name: str) -> pd.DataFrame:
         if isinstance(self._source, Mapping):
-            return _frame_for_metrics(self._frame(name), name)
-        return _of_arrow_for_metrics(self._table(name))
+            return _frame_of_user(self._frame(name), name)
+        return frame_for_metrics(self._table(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(TABLES)
@@ -240,12 +265,15 @@ class _TablesOfRuns(Tables):
     def chosen_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pd.DataFrame]]:
         return self._all.chosen_by_file(name, of_runs(where, self._runs), *columns)
 
+    def arrow_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+        return self._all.arrow_by_file(name, of_runs(where, self._runs), *columns)
+
     def _read(self, name: str) -> pd.DataFrame:
         table = self._all[name]
         return table[table["run"].isin(self._runs)]
 
 
-def _frame_for_metrics(table: pd.DataFrame, name: str) -> pd.DataFrame:
+def _frame_of_user(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """A DataFrame of a user in the types that metrics compute with."""
     import pandas as pd
 
@@ -255,7 +283,27 @@ def _frame_for_metrics(table: pd.DataFrame, name: str) -> pd.DataFrame:
     return pd.DataFrame(columns, index=table.index, copy=False)
 
 
-def _of_arrow_for_metrics(table: pa.Table) -> pd.DataFrame:
+def _by_file(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+    """The rows of each run and part in the order of their lines."""
+    if not table.num_rows:
+        return
+    table = without_chunks(table)
+    runs, part, line = (table[column].chunk(0) for column in ("run", "part", "line"))
+    words = runs.dictionary.to_pylist()
+    run, part = numbers_of(runs.indices), numbers_of(part)
+    place = np.array([sorted(words).index(word) for word in words], np.int64)[run] << _PART_BITS | part
+    order = np.lexsort((numbers_of(line), place))
+    if (np.diff(order) == 1).all():  # as it mostly is: nothing is copied then
+        ends = np.flatnonzero(np.diff(place)) + 1
+        pieces = [table.slice(first, last - first) for first, last in pairwise([0, *ends.tolist(), len(order)])]
+    else:
+        ends = np.flatnonzero(np.diff(place[order])) + 1
+        pieces = [table.take(index_array(index)) for index in np.split(order, ends)]
+    for piece in pieces:
+        yield (piece["run"][0].as_py(), piece["part"][0].as_py()), piece
+
+
+def frame_for_metrics(table: pa.Table) -> pd.DataFrame:
     """A table of a log in the types that metrics compute with. The rows of a word share one Python string."""
     import pandas as pd
 

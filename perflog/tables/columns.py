@@ -6,7 +6,7 @@ NULL, of words and texts None.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -172,19 +172,27 @@ def of_arrow(table: pa.Table) -> Rows:
 
 def of_frame(frame: pd.DataFrame, table: str) -> Rows:
     """Return the rows of a DataFrame. A column of the schema that it lacks is null; other columns are numbers."""
+    return all_rows(Columns(len(frame), lambda name: _column_of_frame(frame, table, name)))
+
+
+def arrow_of_frame(frame: pd.DataFrame, table: str, names: Collection[str]) -> pa.Table:
+    """Return columns of a DataFrame as an Arrow table in the types of the schema; texts are words."""
+    import pyarrow as pa
+
+    columns = {name: _column_of_frame(frame, table, name) for name in names}
+    return pa.table({name: c.dictionary_encode() if _is_text(c) else c for name, c in columns.items()})
+
+
+def _column_of_frame(frame: pd.DataFrame, table: str, name: str) -> pa.Array:
     import pyarrow as pa
 
     numbers = {"int64": pa.int64(), "int32": pa.int64(), "float64": pa.float64()}
-    of_column: Mapping[str, pa.DataType] = {c.name: numbers.get(c.type, pa.string()) for c in TABLES[table]}
-
-    def read(name: str) -> pa.Array:
-        dtype = of_column.get(name, pa.float64())
-        if name not in frame:
-            return pa.nulls(len(frame), dtype)
-        column = frame[name]
-        return pa.array(column.astype(object) if dtype == pa.string() else column, dtype, from_pandas=True)
-
-    return all_rows(Columns(len(frame), read))
+    types = {column.name: numbers.get(column.type, pa.string()) for column in TABLES[table]}
+    dtype = types.get(name, pa.float64())
+    if name not in frame:
+        return pa.nulls(len(frame), dtype)
+    column = frame[name]
+    return pa.array(column.astype(object) if dtype == pa.string() else column, dtype, from_pandas=True)
 
 
 def _is_text(values: pa.Array) -> bool:

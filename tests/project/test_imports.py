@@ -54,7 +54,7 @@ metrics: hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
-metrics.traces: intervals device_work call_tree counters device_time device_kernels copies device_ranges jobs
+metrics.traces: intervals device_work launches call_tree counters device_time device_kernels copies device_ranges jobs
 metrics.traces: collective_matching collective_wait time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names

@@ -19,6 +19,9 @@ SHARES = ("busy", "overlap")
 """Shares that are compared too: busy time of all time, hidden communication of all communication."""
 
 
+_UNNAMED = "<NA>"
+
+
 def devices_by_run(tables: Tables) -> dict[str, list[TraceDevice]]:
     """Return the devices of each run that has a trace."""
     by_run: dict[str, list[TraceDevice]] = {}
@@ -83,16 +86,14 @@ def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str,
     An event belongs to the step that launched it; if the trace does not state it, to the step in which it began.
     Without steps, the times are those of the whole trace.
     """
-    import pandas as pd
-
-    frames = []
+    sums: dict[str, Ints] = {}
     for device in members:
-        step = np.zeros(len(device.rows), np.int64) if steps is None else _step_of_event(device)
-        frames.append(pd.DataFrame({"name": device.rows["name"], "step": step, "ns": device.ends - device.starts}))
-    times = pd.concat(frames).groupby(["name", "step"], sort=False, dropna=False)["ns"].sum().unstack(fill_value=0)
-    times = times.reindex(columns=[0] if steps is None else steps, fill_value=0)
-    means = seconds(times.to_numpy()) / len(members)
-    return dict(zip(map(str, times.index), means, strict=True))
+        names, words = device.rows.codes("name")
+        distinct, codes = np.unique(names, return_inverse=True)
+        for name, times in zip(distinct.tolist(), _times(device, steps, codes, len(distinct)), strict=True):
+            word = words[name] if name >= 0 else _UNNAMED
+            sums[word] = sums[word] + times if word in sums else times
+    return {name: seconds(sums[name]) / len(members) for name in sorted(sums)}
 
 
 def range_times(
@@ -105,16 +106,7 @@ def range_times(
     sums: dict[str, Ints] = {}
     around: dict[str, str | None] = {}
     for tree in trees:
-        own = np.zeros((len(tree.names), 1 if steps is None else len(steps)), np.int64)
-        for device, nodes in tree.work:
-            lengths = device.ends - device.starts
-            if steps is None:
-                np.add.at(own[:, 0], nodes, lengths)
-                continue
-            step, order = _step_of_event(device), np.argsort(steps)
-            place = order[np.minimum(np.searchsorted(steps, step, sorter=order), len(steps) - 1)]
-            inside = steps[place] == step
-            np.add.at(own, (nodes[inside], place[inside]), lengths[inside])
+        own = np.sum([_times(device, steps, nodes, len(tree.names)) for device, nodes in tree.work], axis=0)
         paths = tree.paths()
         for path, parent, times in zip(paths, tree.parents.tolist(), tree.with_nested(own), strict=True):
             around[path] = paths[parent] if parent >= 0 else None
@@ -122,11 +114,25 @@ def range_times(
     yield from ((path, around[path], seconds(times) / len(members)) for path, times in sums.items() if times.any())
 
 
+def _times(device: TraceDevice, steps: Ints | None, codes: Ints, size: int) -> Ints:
+    """The time in ns of the events of each code, in each of these steps; without steps, of the whole trace."""
+    lengths, number = device.ends - device.starts, 1 if steps is None else len(steps)
+    sums = np.zeros(size * number, np.int64)
+    if steps is None:
+        np.add.at(sums, codes, lengths)
+    elif number:
+        step, order = _step_of_event(device), np.argsort(steps)
+        place = order[np.minimum(np.searchsorted(steps, step, sorter=order), number - 1)]
+        inside = steps[place] == step
+        np.add.at(sums, codes[inside] * number + place[inside], lengths[inside])
+    return sums.reshape(size, number)
+
+
 def _step_of_event(device: TraceDevice) -> Ints:
     """Return the step of each event; -1 outside of all steps."""
-    launched_by = device.rows["step"]
-    if launched_by.notna().any():
-        return np.asarray(launched_by.to_numpy(np.int64, na_value=-1))
+    if device.rows.known("step").any():
+        launched_by: Ints = device.rows["step"]
+        return launched_by
     last_begun = np.searchsorted(device.steps.starts, device.starts, "right") - 1
     inside = (last_begun >= 0) & (device.starts < np.append(device.steps.ends, 0)[last_begun])
     return np.where(inside, np.append(device.steps.numbers, -1)[last_begun], -1)

@@ -106,10 +106,10 @@ def _lines_by_run(matched: MatchedCollectives) -> dict[str, Iterable[int]]:
 def kernels_differ(data: LintInput) -> Iterator[Finding]:
     """Numbers of kernels that are more than 1 % apart."""
     for job in jobs(data.tables):
-        counts = [int((member.rows["kind"] == "kernel").sum()) for member in job.members]
+        counts = [int(member.rows.one_of("kind", ["kernel"]).sum()) for member in job.members]
         if max(counts) - min(counts) > _DIFFER * max(counts):
             listed = first_few((f"{n:,} on {job.name(k)}" for k, n in enumerate(counts)), 8)
-            lines = {member.run: member.rows["line"] for member in job.members}
+            lines = {member.run: member.rows["line"].tolist() for member in job.members}
             numbers = {job.name(k): n for k, n in enumerate(counts)}
             yield Finding(job.members[0].run, f"kernels: {listed}", lines, {"kernels": numbers})
 
@@ -250,14 +250,18 @@ def graphs_whole(data: LintInput) -> Iterator[Finding]:
     for device in trace_devices(data.tables):
         by_run.setdefault(device.run, []).append(device)
     for run, devices in by_run.items():
-        graphs = [(device.rows["kind"] == "graph").to_numpy(bool) for device in devices]
+        graphs = [device.rows.one_of("kind", ["graph"]) for device in devices]
         number = sum(int(mask.sum()) for mask in graphs)
         masked = zip(devices, graphs, strict=True)
         time = sum(union(device.starts[mask], device.ends[mask]).length for device, mask in masked if mask.any())
         busy = sum(device.busy.length for device in devices)
         if number and time > _GRAPHS * busy:
             message = f"{count(number, 'graph')} took {percent(time / busy)} of the busy time: {seconds(time * _NS)}"
-            lines = [line for device, mask in zip(devices, graphs, strict=True) for line in device.rows["line"][mask]]
+            lines = [
+                line
+                for device, mask in zip(devices, graphs, strict=True)
+                for line in device.rows["line"][mask].tolist()
+            ]
             yield Finding(run, message, {run: lines}, {"graphs": number, "time": time * _NS, "busy": busy * _NS})
 
 

@@ -1,22 +1,20 @@
-"""Calls of the host in traces: which event of a thread lies in which, and which call launched the work of a device."""
+"""Calls of the host in traces: which event of a thread lies in which, and in which a launch lies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from perflog.metrics.registry import Tables
-from perflog.metrics.traces.device_work import has_valid_times, integers
-from perflog.tables.arrow import Where, one_of
-
-if TYPE_CHECKING:
-    import pandas as pd
+from perflog.metrics.traces.device_work import has_times
+from perflog.metrics.traces.launches import Launches, Thread, threads_of
+from perflog.tables.arrow import Where, index_array, one_of
+from perflog.tables.columns import Rows, of_arrow
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -34,53 +32,49 @@ _ROUNDED_NS = 1000  # old traces hold whole microseconds: an inner call may end 
 class CallTree:
     """Calls of the host in one file of a run. All arrays have one entry for each call, the outer before the inner one.
 
-    `rows`: rows of table `events` with a start and a duration: line, kind, name, thread (number of process and thread),
-    start_ns, end_ns, correlation, external, and the columns that were asked for. `parents`: index of the innermost call
-    of the same thread that contains a call, or NO_CALL.
+    `rows`: rows of table `events` with a start and a duration: line, kind, name, process, thread, start_ns,
+    duration_ns, and the columns that were asked for. `parents`: index of the innermost call of the same thread that
+    contains a call, or NO_CALL. `threads` are in the order of the calls: those of thread i begin at `begins[i]`.
     """
 
     run: str
     part: int
-    rows: pd.DataFrame
+    rows: Rows
     parents: Ints
+    threads: Sequence[Thread]
+    begins: Ints
 
     def __len__(self) -> int:
         return len(self.parents)
 
     @cached_property
     def starts(self) -> Ints:
-        return integers(self.rows["start_ns"])
+        return self.rows["start_ns"]
 
     @cached_property
     def ends(self) -> Ints:
-        return integers(self.rows["end_ns"])
+        ends: Ints = self.starts + self.rows["duration_ns"]
+        return ends
 
-    @cached_property
-    def kinds(self) -> npt.NDArray[Any]:
-        kinds: npt.NDArray[Any] = self.rows["kind"].to_numpy()
-        return kinds
-
-    def nearest(self, chosen: Flags) -> Ints:
-        """Return for each call the innermost of the chosen calls that it lies in, itself included, or NO_CALL."""
-        found = np.where(chosen, np.arange(len(self)), self.parents)
-        while len(open_ := np.flatnonzero((found != NO_CALL) & ~np.append(chosen, False)[found])):
-            found[open_] = self.parents[found[open_]]
+    def around(self, launches: Launches) -> Ints:
+        """Return for each launch the innermost call of its thread that it begins in, or NO_CALL."""
+        found = np.full(len(launches.starts), NO_CALL, np.int64)
+        place = {thread: i for i, thread in enumerate(self.threads)}
+        for code, thread in enumerate(launches.names):
+            if (i := place.get(thread)) is not None:
+                index = np.flatnonzero(launches.threads == code)
+                found[index] = self._innermost(int(self.begins[i]), int(self.begins[i + 1]), launches.starts[index])
         return found
 
-    def launches(self, work: pd.DataFrame) -> Ints:
-        """Return for each piece of device work the index of the call that launched it, or NO_CALL.
+    def _innermost(self, first: int, last: int, times: Ints) -> Ints:
+        """The innermost of some calls of one thread at each time.
 
-        That is the only call of the runtime with its correlation number; else the only operator with its external
-        number, as in traces of PyTorch before 2022. A number of several calls does not tell which of them it was.
-
-        Args:
-            work: Rows with columns correlation and external, such as `TraceDevice.rows`.
+        What began last before it either lasts until then, or lies in all that do.
         """
-        is_runtime = self.kinds == "runtime"
-        found = _join(work["correlation"], self.rows["correlation"], is_runtime)
-        open_ = np.flatnonzero(found == NO_CALL)
-        if len(open_) and "external" in work:
-            found[open_] = _join(work["external"].iloc[open_], self.rows["external"], self.kinds == "cpu")
+        found = np.searchsorted(self.starts[first:last], times, "right") + first - 1
+        found[found < first] = NO_CALL
+        while len(over := np.flatnonzero((found != NO_CALL) & (self.ends[found] <= times))):
+            found[over] = self.parents[found[over]]
         return found
 
 
@@ -96,46 +90,37 @@ def call_trees(
         name: Returns whether events of a kind and name count. None: all do.
     """
     where: Where = {"kind": one_of(*kinds)}
-    wanted = ("kind", "name", "process", "thread", "start_ns", "duration_ns", "correlation", "external", *columns)
-    for (run, part), events in tables.chosen_by_file("events", where, *wanted):
-        counts = has_valid_times(events)
+    for (run, part), events in tables.arrow_by_file("events", where, *dict.fromkeys([*_COLUMNS, *columns])):
+        rows = of_arrow(events)
+        counts = has_times(rows)
         if name is not None:
-            counts &= _named(events, name)
-        rows = events[counts]
-        if not len(rows):
+            counts &= _named(rows, name)
+        index = np.flatnonzero(counts)
+        if not len(index):
             continue
-        threads = rows.groupby(["process", "thread"], dropna=False, sort=False).ngroup().to_numpy(np.int64)
-        starts, lengths = integers(rows["start_ns"]), integers(rows["duration_ns"])
-        levels = np.array([*map(CALL_KINDS.index, kinds)], np.int64)
-        level = levels[[kinds.index(kind) for kind in rows["kind"]]]
-        order = np.lexsort((rows["line"].to_numpy(np.int64), level, -lengths, starts, threads))
-        ends = starts + lengths
-        parents = _parents(threads[order], starts[order], ends[order])
-        rows = rows.assign(thread=threads, end_ns=ends).drop(columns=["run", "part", "process", "duration_ns"])
-        yield CallTree(run, part, rows.iloc[order].reset_index(drop=True), parents)
+        threads, names = threads_of(rows)
+        kind, words = rows.codes("kind")
+        level = np.array([CALL_KINDS.index(word) if word in kinds else 0 for word in words], np.int64)[kind]
+        keys = (rows["line"], level, -rows["duration_ns"], rows["start_ns"], threads)
+        index = index[np.lexsort([key[index] for key in keys])]
+        begins = np.searchsorted(threads[index], np.arange(len(names) + 1))
+        ordered = of_arrow(events.take(index_array(index)))
+        ends = ordered["start_ns"] + ordered["duration_ns"]
+        yield CallTree(run, part, ordered, _parents(threads[index], ordered["start_ns"], ends), names, begins)
 
 
-def _named(events: pd.DataFrame, counts: Callable[[str, str], bool]) -> Flags:
+_COLUMNS = ("kind", "name", "process", "thread", "start_ns", "duration_ns")
+
+
+def _named(rows: Rows, counts: Callable[[str, str], bool]) -> Flags:
     """Flag the events whose kind and name count."""
-    pairs = list(zip(events["kind"], events["name"], strict=True))
-    passed = {(kind, text): isinstance(text, str) and counts(kind, text) for kind, text in dict.fromkeys(pairs)}
-    return np.array([passed[pair] for pair in pairs], np.bool_)
-
-
-def _join(numbers: pd.Series[int], known: pd.Series[int], chosen: Flags) -> Ints:
-    """Return for each number the index of the only chosen row with this number, or NO_CALL."""
-    index = np.flatnonzero(chosen & known.notna().to_numpy(bool))
-    of_index = integers(known.iloc[index])
-    distinct, first, times = np.unique(of_index, return_index=True, return_counts=True)
-    found = np.full(len(numbers), NO_CALL, np.int64)
-    asked = np.flatnonzero(numbers.notna().to_numpy(bool))
-    if not len(distinct) or not len(asked):
-        return found
-    wanted = integers(numbers.iloc[asked])
-    place = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
-    certain = (distinct[place] == wanted) & (times[place] == 1)
-    found[asked[certain]] = index[first[place[certain]]]
-    return found
+    (kind, kinds), (name, names) = rows.codes("kind"), rows.codes("name")
+    passed = np.zeros((len(kinds), len(names) + 1), np.bool_)
+    passed[kind, name] = True
+    for i, j in np.argwhere(passed).tolist():
+        passed[i, j] = j < len(names) and counts(kinds[i], names[j])
+    flags: Flags = passed[kind, name]
+    return flags
 
 
 def _parents(threads: Ints, starts: Ints, ends: Ints) -> Ints:

@@ -119,7 +119,12 @@ def _calls(job: Job) -> pd.DataFrame | None:
         lanes = [f"group {name}" if isinstance(name, str) else f"stream {k}" for name, k in pairs]
         paired = (names.map(ops) == "send_recv") & rows["collective"].notna()
         calls = rows[["group", "stream", "seq", "bytes", "ranks", "line"]].assign(
-            member=place, lane=lanes, paired=paired, op=names.map(ops), start=rows["start_ns"], end=rows["end_ns"]
+            member=place,
+            lane=lanes,
+            paired=paired,
+            op=names.map(ops),
+            start=rows["start_ns"],
+            end=rows["start_ns"] + rows["duration_ns"],
         )
         calls["lane"] = calls["lane"].where(~paired, "pairs of " + calls["lane"])
         calls = _with_peers(calls, rows, device.rank)

@@ -83,19 +83,19 @@ def way_of(name: str) -> tuple[str, str | None]:
 
 
 def _rows(device: TraceDevice) -> list[dict[str, Any]]:
-    is_copy = (device.rows["kind"] == "memcpy").to_numpy(bool)
+    is_copy = device.rows.one_of("kind", ["memcpy"])
     if not is_copy.any():
         return []
-    names = device.rows["name"].to_numpy()
-    ways: dict[tuple[str, str | None], list[str]] = {}
-    for name in dict.fromkeys(names[is_copy].tolist()):
-        ways.setdefault(way_of(name if isinstance(name, str) else "copy"), []).append(name)
+    names, words = device.rows.codes("name")
+    ways: dict[tuple[str, str | None], list[int]] = {}
+    for code in dict.fromkeys(names[is_copy].tolist()):
+        ways.setdefault(way_of(words[code] if code >= 0 else "copy"), []).append(code)
     other = device.states[COMPUTE] | device.states[COMMUNICATION]
-    sizes = device.rows["bytes"].to_numpy(np.float64, na_value=np.nan)
+    sizes = np.where(device.rows.known("bytes"), device.rows["bytes"], np.nan)
     lengths = device.ends - device.starts
     rows = []
     for (direction, memory), of_way in ways.items():
-        chosen = is_copy & np.isin(names.astype(str), [str(name) for name in of_way])
+        chosen = is_copy & np.isin(names, of_way)
         known = chosen & (sizes > 0) & (lengths > 0)
         exposed = union(device.starts[chosen], device.ends[chosen]) - other
         row = {
@@ -103,7 +103,7 @@ def _rows(device: TraceDevice) -> list[dict[str, Any]]:
             "device_name": device.device_name, "direction": direction, "memory": memory,
             "calls": int(chosen.sum()), "time_s": float(seconds(lengths[chosen].sum())),
             "exposed_s": float(seconds(exposed.length)), "share": exposed.length / device.span if device.span else None,
-            "first_line": int(device.rows["line"].iloc[int(chosen.argmax())]),
+            "first_line": int(device.rows["line"][chosen.argmax()]),
         }  # fmt: skip
         if not np.isnan(sizes[chosen]).all():
             row |= {"bytes": int(np.nansum(sizes[chosen])), "median_bytes": float(np.nanmedian(sizes[chosen]))}

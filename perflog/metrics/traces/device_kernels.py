@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
@@ -60,16 +62,20 @@ def device_kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
 
 def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
     """Rows of one device by column `by` of its work."""
-    rows = device.rows
+    import pandas as pd
+
+    keys, words = (device.does, [*device.categories]) if by == "does" else device.rows.codes("name")
     inside = union(device.steps.starts, device.steps.ends)
     lengths = {"ns": device.ends - device.starts, "in_steps": inside.inside(device.starts, device.ends)}
-    calls = rows[["line", "state", "does", "name"]].assign(key=rows[by], **lengths)
-    sums = calls.groupby("key", sort=False, observed=True, dropna=False).agg(
+    calls = pd.DataFrame({"key": keys, "does": device.does, "line": device.rows["line"]} | lengths, copy=False)
+    sums = calls.groupby("key", sort=False).agg(
         calls=("ns", "size"), ns=("ns", "sum"), in_steps=("in_steps", "sum"), median=("ns", "median"),
-        min=("ns", "min"), max=("ns", "max"), state=("state", "first"), category=("does", "first"),
-        first_line=("line", "first"),
+        min=("ns", "min"), max=("ns", "max"), does=("does", "first"), first_line=("line", "first"),
     ).reset_index(names="name")  # fmt: skip
     sums = sums.sort_values("ns", ascending=False, kind="stable")
+    names = np.array([*words, pd.NA], object)[sums["name"]]
+    category, state = (np.array(of, object)[sums["does"]] for of in (device.categories, device.state_of))
+    sums = sums.drop(columns="does").assign(name=names, category=category, state=state)
     totals = {"kernel": int(sums["ns"].sum()), "busy": device.busy.length, "step": inside.length}
     times = {"kernel": sums["ns"], "busy": sums["ns"], "step": sums["in_steps"]}
     shares = {f"share_{name}": of / (totals[name] or float("nan")) for name, of in times.items()}

@@ -16,8 +16,9 @@ import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
-from perflog.metrics.traces.device_work import STEP_NAME, TraceDevice, integers, seconds, trace_devices
-from perflog.tables.nulls import int_or_none
+from perflog.metrics.traces.device_work import STEP_NAME, TraceDevice, seconds
+from perflog.metrics.traces.launches import Launches, launches_by_file
+from perflog.tables.columns import NULL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +34,8 @@ PATH_MARK = " > "
 
 # In 2021 the profiler wrote its steps as operators.
 _PROFILER_STEP, _MODULE, _AUTOGRAD = "ProfilerStep#", "nn.Module: ", "autograd::engine::evaluate_function: "
+
+_KINDS = ("range", "python", "cpu")
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -68,6 +71,7 @@ class RangeTree:
     """
 
     run: str
+    part: int
     label: str | None
     rank: int | None
     names: Sequence[str]
@@ -131,15 +135,19 @@ def range_trees(tables: Tables) -> list[RangeTree]:
 
 
 def _range_trees(tables: Tables) -> list[RangeTree]:
-    devices: dict[tuple[str, int], list[TraceDevice]] = {}
-    for device in trace_devices(tables):
-        devices.setdefault((device.run, device.part), []).append(device)
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    trees = (
-        _range_tree(calls, labels[calls.run], devices.get((calls.run, calls.part), []))
-        for calls in call_trees(tables, "rank", name=lambda kind, name: kind != "python" or name.startswith(_MODULE))
-    )
-    return [tree for tree in trees if tree is not None]
+    found = {(calls.run, calls.part): calls for calls in call_trees(tables, "rank", kinds=_KINDS, name=_is_range)}
+    labels = dict(tables.rows("runs").records("run", "label"))
+    trees = [
+        _range_tree(found.pop(place), labels[place[0]], devices)
+        for place, devices in launches_by_file(tables)
+        if place in found
+    ]
+    trees += [_range_tree(calls, labels[calls.run], []) for calls in found.values()]
+    return sorted(trees, key=lambda tree: (tree.run, tree.part))
+
+
+def _is_range(kind: str, name: str) -> bool:
+    return range_of(kind, name) is not None
 
 
 def last_of_path(path: str) -> str:
@@ -154,7 +162,7 @@ def range_of(kind: str, name: str) -> tuple[str, str] | None:
         >>> range_of("range", "ProfilerStep#7"), range_of("cpu", "aten::mm")
         (('ProfilerStep#N', 'step'), None)
     """
-    if kind == "python":
+    if kind == "python" and name.startswith(_MODULE):
         return name.removeprefix(_MODULE), "module"
     if kind == "cpu" and name.startswith(_AUTOGRAD):
         return BACKWARD, "autograd"
@@ -163,55 +171,61 @@ def range_of(kind: str, name: str) -> tuple[str, str] | None:
     return (name, "range") if kind == "range" else None
 
 
-def _range_tree(calls: CallTree, label: str | None, devices: Sequence[TraceDevice]) -> RangeTree | None:
-    """The ranges among the calls of a file; None if there are none."""
-    pairs = list(zip(calls.kinds, calls.rows["name"], strict=True))
-    named = {(kind, name): range_of(kind, name) for kind, name in dict.fromkeys(pairs)}
-    distinct = {each: code for code, each in enumerate(dict.fromkeys(filter(None, named.values())))}
-    if not distinct:
-        return None
-    code_of = {pair: NO_CALL if each is None else distinct[each] for pair, each in named.items()}
-    codes = np.array([code_of[pair] for pair in pairs], np.int64)
-    around = calls.nearest(codes != NO_CALL)
-    ranges = np.flatnonzero(codes != NO_CALL)
-    outer = np.where(calls.parents[ranges] == NO_CALL, NO_CALL, around[calls.parents[ranges]])
-    node = np.full(len(calls) + 1, NO_CALL, np.int64)  # the last is that of NO_CALL
-    parents: list[int] = []
-    texts: list[tuple[str, str]] = []
-    words = list(distinct)
-    level = ranges[outer == NO_CALL]
-    while len(level):
-        above = np.where(calls.parents[level] == NO_CALL, NO_CALL, node[around[calls.parents[level]]])
-        keys, of_key = np.unique(above * len(words) + codes[level], return_inverse=True)
-        node[level] = of_key + len(parents)
-        parents += (keys // len(words)).tolist()
-        texts += [words[code] for code in (keys % len(words)).tolist()]
-        level = ranges[np.isin(outer, level)]
+def _range_tree(calls: CallTree, label: str | None, devices: Sequence[tuple[TraceDevice, Launches]]) -> RangeTree:
+    """The tree of the ranges of a file: those of one name and one path are one."""
+    (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
+    pairs, of_call = np.unique(np.stack([kind, name]), axis=1, return_inverse=True)
+    texts = [range_of(kinds[i], names[j]) or ("", "") for i, j in pairs.T.tolist()]
+    words = list(dict.fromkeys(texts))
+    codes = np.array([words.index(text) for text in texts], np.int64)[of_call.ravel()]
+    node, parents, of_node = _joined(calls.parents, codes, len(words))
     entered, host = np.zeros(len(parents), np.int64), np.zeros(len(parents), np.int64)
-    np.add.at(entered, node[ranges], 1)
-    np.add.at(host, node[ranges], calls.ends[ranges] - calls.starts[ranges])
+    np.add.at(entered, node, 1)
+    np.add.at(host, node, calls.ends - calls.starts)
     lines = np.full(len(parents), np.iinfo(np.int64).max)
-    np.minimum.at(lines, node[ranges], integers(calls.rows["line"])[ranges])
-    ranks = calls.rows["rank"].dropna().unique()
-    outside = len(parents)
+    np.minimum.at(lines, node, calls.rows["line"])
+    outside, unknown = len(parents), len(parents) + 1
     launched = []
-    for device in devices:
-        call = calls.launches(device.rows)
-        known = node[np.where(call == NO_CALL, NO_CALL, around[call])]
-        launched.append((device, np.where(call == NO_CALL, outside + 1, np.where(known == NO_CALL, outside, known))))
+    for device, launches in devices:
+        around = np.append(node, outside)[calls.around(launches)]  # the last is that of NO_CALL
+        launched.append((device, np.where(launches.starts == NULL, unknown, around)))
     other = range(max((int(nodes.max(initial=0)) for _, nodes in launched), default=0) + 1 - outside)
+    ranks = np.unique(calls.rows["rank"])
     return RangeTree(
         run=calls.run,
+        part=calls.part,
         label=label,
-        rank=int_or_none(ranks[0]) if len(ranks) == 1 else None,
-        names=[*(name for name, _ in texts), *((OUTSIDE, UNKNOWN)[i] for i in other)],
-        kinds=[*(kind for _, kind in texts), *(None for _ in other)],
+        rank=int(ranks[0]) if len(ranks) == 1 and ranks[0] != NULL else None,
+        names=[*(words[code][0] for code in of_node), *((OUTSIDE, UNKNOWN)[i] for i in other)],
+        kinds=[*(words[code][1] for code in of_node), *(None for _ in other)],
         parents=np.array([*parents, *(NO_CALL for _ in other)], np.int64),
         entered=np.append(entered, [0 for _ in other]).astype(np.int64),
         host_ns=np.append(host, [0 for _ in other]).astype(np.int64),
         lines=[*lines.tolist(), *(None for _ in other)],
         work=launched,
     )
+
+
+def _joined(parents: Ints, codes: Ints, words: int) -> tuple[Ints, list[int], list[int]]:
+    """Join the calls of one code that lie in joined calls.
+
+    Returns:
+        The node of each call; and for each node the node around it, or NO_CALL, and its code. Parents come first.
+    """
+    node = np.full(len(parents), NO_CALL, np.int64)
+    around: list[int] = []
+    of_node: list[int] = []
+    level = np.flatnonzero(parents == NO_CALL)
+    while len(level):
+        above = np.append(node, NO_CALL)[parents[level]]
+        keys, of_key = np.unique(above * words + codes[level], return_inverse=True)
+        node[level] = of_key + len(around)
+        around += (keys // words).tolist()
+        of_node += (keys % words).tolist()
+        is_above = np.zeros(len(parents) + 1, np.bool_)
+        is_above[level] = True
+        level = np.flatnonzero(is_above[parents])
+    return node, around, of_node
 
 
 def _rows(tree: RangeTree) -> list[dict[str, Any]]:

@@ -118,7 +118,7 @@ def device_time_columns(device: TraceDevice, starts: Ints, ends: Ints) -> dict[s
     moving, computing = (device.states[state] for state in (COMMUNICATION, COMPUTE))
     moved, both = moving.inside(starts, ends), (moving & computing).inside(starts, ends)
     first, last = (np.searchsorted(device.starts, edge) for edge in (starts, ends))
-    lines = np.append(device.rows["line"].to_numpy(np.int64), 0)
+    lines = np.append(device.rows["line"], 0)
     columns = {"compute": times[COMPUTE], "communication": times[COMMUNICATION], "memory": times[MEMORY]}
     columns |= {"idle": spans - busy}
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -136,8 +136,8 @@ def _outside(device: TraceDevice) -> Any:
 
     The work of each step is shifted to a separate stretch of time, so that one union serves all steps.
     """
-    steps, launched = device.steps, device.rows["step"].to_numpy(np.float64, na_value=np.nan)
-    if np.isnan(launched).all():
+    steps, launched = device.steps, device.rows["step"]
+    if not device.rows.known("step").any():
         return np.nan
     order = np.argsort(steps.numbers)
     place = np.minimum(np.searchsorted(steps.numbers[order], launched), len(order) - 1)

@@ -9,7 +9,7 @@ trace does not say which kernels it ran, so all its time counts as compute.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,16 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.metrics.kernel_categories import category
-from perflog.metrics.registry import MetricColumn, Tables, cached
+from perflog.metrics.registry import MetricColumn, Tables, cached, frame_for_metrics
 from perflog.metrics.traces.intervals import Intervals, union
 from perflog.readers.processes import process_label
-from perflog.tables.arrow import Where, one_of
-from perflog.tables.nulls import int_or_none
+from perflog.tables.arrow import Where, index_array, one_of, without_chunks
+from perflog.tables.columns import NULL, Rows, of_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int16]
 
 COMPUTE, COMMUNICATION, MEMORY = "compute", "communication", "memory"
 STATES = (COMPUTE, COMMUNICATION, MEMORY)
@@ -43,10 +45,10 @@ STEP_NAME = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGN
 """Name of a range that is a numbered step."""
 
 _STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
-_WHO = ["run", "part", "rank", "device", "device_name"]
-_WHEN = ["line", "step", "start_ns", "duration_ns"]
-_WHAT = [*_WHEN, "kind", "name", "process", "stream", "correlation", "external", "bytes"]
-_MESSAGE = ["collective", "group", "seq", "ranks", "src_rank", "dst_rank"]
+_WHO = ["rank", "device", "device_name", "context", "process"]
+_WHAT = ["line", "step", "start_ns", "duration_ns", "kind", "name", "stream", "correlation", "external", "bytes"]
+_MESSAGE = ["line", "start_ns", "duration_ns", "name", "stream", "bytes", "collective", "group", "seq", "ranks",
+            "src_rank", "dst_rank"]  # fmt: skip
 
 DEVICE_COLUMNS = (
     MetricColumn("rank", meaning="rank of the trace"),
@@ -78,9 +80,8 @@ class TraceDevice:
     """The work of one device in one file of a run, in order of time. `part`: number of the file; each rank has its own.
 
     `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
-    start_ns, end_ns, correlation, external, bytes, `does` (category, derived from the name) and `state`.
-    `communication`: those that communicate, with what the trace says of the message: collective, group, seq, ranks,
-    src_rank, dst_rank.
+    start_ns, duration_ns, correlation, external, bytes. `does`: for each row what it does, as an index into
+    `categories`.
     Rank, device and its name are None if the trace does not name them. `steps` are those of the process that launched
     the work.
     """
@@ -91,23 +92,43 @@ class TraceDevice:
     rank: int | None
     device: int | None
     device_name: str | None
-    rows: pd.DataFrame
-    communication: pd.DataFrame
+    rows: Rows
+    does: Codes
+    categories: Sequence[str]
     steps: StepWindows
+    _messages: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     @cached_property
     def starts(self) -> Ints:
-        return integers(self.rows["start_ns"])
+        return self.rows["start_ns"]
 
     @cached_property
     def ends(self) -> Ints:
-        return integers(self.rows["end_ns"])
+        ends: Ints = self.starts + self.rows["duration_ns"]
+        return ends
+
+    @property
+    def state_of(self) -> Sequence[str]:
+        """The state of each category."""
+        return [_STATE_OF.get(category, COMPUTE) for category in self.categories]
+
+    @property
+    def communication(self) -> pd.DataFrame:
+        """The work that communicates, with what the trace says of the message.
+
+        Columns: line, start_ns, duration_ns, name, stream, bytes, collective, group, seq, ranks, src_rank, dst_rank.
+        """
+        return frame_for_metrics(self._messages)
 
     @cached_property
     def states(self) -> dict[str, Intervals]:
         """Time in each state, whether or not another state overlaps it."""
-        state = self.rows["state"].to_numpy()
-        return {name: union(self.starts[state == name], self.ends[state == name]) for name in STATES}
+        states = np.array([STATES.index(state) for state in self.state_of], np.int8)[self.does]
+        flags = {name: states == code for code, name in enumerate(STATES)}
+        return {name: union(self.starts[chosen], self.ends[chosen]) for name, chosen in flags.items()}
 
     @cached_property
     def busy(self) -> Intervals:
@@ -135,19 +156,58 @@ def trace_devices(tables: Tables) -> list[TraceDevice]:
 
 
 def _devices(tables: Tables) -> Iterator[TraceDevice]:
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    labels = dict(tables.rows("runs").records("run", "label"))
     windows = step_windows(tables)
-    for (run, part), events in tables.chosen_by_file("events", IS_WORK, *_WHO, "context", *_WHAT, *_MESSAGE):
-        for (rank, device, name), rows in device_work(events).groupby(_WHO[2:], dropna=False, sort=True, observed=True):
-            rank, device = map(int_or_none, (rank, device))
-            label, name = (text if isinstance(text, str) else None for text in (labels[run], name))
-            steps = _steps_of(rows, windows.get((run, part), {}), tables)
-            rows = rows.drop(columns=["process", *_WHO]).reset_index(drop=True)
-            moving = rows[(rows["state"] == COMMUNICATION).to_numpy()]
-            yield TraceDevice(run, label, part, rank, device, name, rows.drop(columns=_MESSAGE), moving, steps)
+    columns = dict.fromkeys([*_WHO, *_WHAT, *_MESSAGE])
+    for (run, part), events in tables.arrow_by_file("events", IS_WORK, *columns):
+        rows = of_arrow(events)
+        does, categories = _what_it_does(rows)
+        chosen = has_times(rows) & (does != categories.index("synchronisation"))
+        for (rank, device, name), index in _by_device(rows, np.flatnonzero(chosen)):
+            ordered = index[np.argsort(rows["start_ns"][index], kind="stable")]
+            moving = ordered[does[ordered] == categories.index("communication")]
+            yield TraceDevice(
+                run, labels[run], part, rank, device, name,
+                of_arrow(without_chunks(events.select(_WHAT).take(index_array(ordered)))),
+                does[ordered], categories,
+                _steps_of(rows.where(ordered), (run, part), windows.get((run, part), {}), tables),
+                events.select(_MESSAGE).take(index_array(moving)),
+            )  # fmt: skip
 
 
-def _steps_of(work: pd.DataFrame, windows: Mapping[str | None, StepWindows], tables: Tables) -> StepWindows:
+def _what_it_does(rows: Rows) -> tuple[Codes, list[str]]:
+    """What each row does, as codes, and the words that they stand for: categories by kind and name."""
+    (kind, kinds), (name, names) = rows.codes("kind"), rows.codes("name")
+    occurs = np.zeros((len(kinds) + 1, len(names) + 1), np.bool_)  # the last row and column are those of null
+    occurs[kind, name] = True
+    code_of = {"synchronisation": 0, "communication": 1}
+    codes = np.zeros(occurs.shape, np.int16)
+    for i, j in np.argwhere(occurs).tolist():
+        does = _work_category([*kinds, ""][i], [*names, None][j])
+        codes[i, j] = code_of.setdefault(does, len(code_of))
+    return codes[kind, name], list(code_of)
+
+
+def _by_device(rows: Rows, index: Ints) -> Iterator[tuple[tuple[int | None, int | None, str | None], Ints]]:
+    """The rows of each device, by rank, number and name; a device that lacks one of these comes last."""
+    rank, device, (name, names) = rows["rank"][index], rows["device"][index], _device_names(rows, index)
+    keys = np.zeros(len(index), np.int64)
+    for values in (rank, device, name):
+        distinct, codes = np.unique(values, return_inverse=True)
+        keys = keys * len(distinct) + codes
+    _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
+
+    def numbers(place: int) -> tuple[int | None, int | None, str | None]:
+        which, number = (None if value == NULL else int(value) for value in (rank[place], device[place]))
+        return which, number, names[name[place]] if name[place] >= 0 else None
+
+    found = [(numbers(place), index[codes == code]) for code, place in enumerate(first.tolist())]
+    yield from sorted(found, key=lambda device: tuple((value is None, value) for value in device[0]))
+
+
+def _steps_of(
+    work: Rows, place: tuple[str, int], windows: Mapping[str | None, StepWindows], tables: Tables
+) -> StepWindows:
     """Return the steps of the process that launched most of the work of a device, among those of its file.
 
     The events of a device name that process (databases), or share its label (merged traces), or name the device (Chrome
@@ -156,59 +216,51 @@ def _steps_of(work: pd.DataFrame, windows: Mapping[str | None, StepWindows], tab
     """
     if len(windows) < 2:
         return next(iter(windows.values()), NO_STEPS)
-    owners = [text if isinstance(text, str) else None for text in work["process"].value_counts(dropna=False).index]
+    owners = _most_first(*work.codes("process"))
     if not set(owners) & set(windows):
         labels = {process_label(owner) for owner in owners if owner} - {""}
         owners = [process for process in windows if process and process_label(process) in labels]
         if not labels:
-            owners = _launching_processes(work, tables)
+            owners = _launching_processes(work, place, tables)
     return next((windows[owner] for owner in owners if owner in windows), NO_STEPS)
 
 
-def _launching_processes(work: pd.DataFrame, tables: Tables) -> list[str | None]:
+def _most_first(codes: Ints, words: Sequence[str]) -> list[str | None]:
+    """The words of these codes, the most frequent first; None stands for -1."""
+    numbers = np.bincount(codes + 1, minlength=len(words) + 1)
+    order = np.argsort(-numbers, kind="stable")
+    return [None if code == 0 else words[code - 1] for code in order.tolist() if numbers[code]]
+
+
+def _launching_processes(work: Rows, place: tuple[str, int], tables: Tables) -> list[str | None]:
     """Return the processes whose calls launched the work of a device; that of most calls comes first."""
-    run, part = work[["run", "part"]].iloc[0]
     where: Where = {"kind": one_of("runtime")}
-    of_all = cached(tables, "calls by process", lambda: tables.chosen("events", where, "correlation", "process"))
-    calls = of_all[((of_all["run"] == run) & (of_all["part"] == part)).to_numpy(bool)]
-    launches = calls[calls["correlation"].isin(work["correlation"].dropna()).to_numpy(bool)]
-    launches = launches.astype({"process": object}).drop_duplicates()
-    unambiguous = launches[~launches["correlation"].duplicated(keep=False)]
-    return list(unambiguous["process"].value_counts().index)
+    of_all = cached(
+        tables, "calls by process", lambda: dict(tables.arrow_by_file("events", where, "correlation", "process"))
+    )
+    if place not in of_all:
+        return []
+    calls = of_arrow(of_all[place])
+    launches = calls.where(calls.known("correlation") & np.isin(calls["correlation"], work["correlation"]))
+    process, words = launches.codes("process")
+    pairs = np.unique(np.stack([launches["correlation"], process]), axis=1)
+    _, times = np.unique(pairs[0], return_counts=True)
+    unambiguous = np.repeat(times == 1, times)
+    return _most_first(pairs[1][unambiguous], words)
 
 
-def device_work(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the work of devices in order of start, with columns as in `TraceDevice`; rank and device are floats.
-
-    Args:
-        events: Rows of table `events` of `WORK_KINDS`.
-    """
-    import pandas as pd
-
-    positions = np.flatnonzero(has_valid_times(events))
-    starts = integers(events["start_ns"].iloc[positions])
-    rows = events[[*_WHO, "context", *_WHAT, *_MESSAGE]].iloc[positions[np.argsort(starts, kind="stable")]]
-    rows = rows.assign(device_name=_device_names(rows)).drop(columns="context")
-    pairs = rows[["kind", "name"]].drop_duplicates().to_numpy()
-    categories = {(kind, name): _work_category(kind, name) for kind, name in pairs}
-    does = pd.Categorical([categories[pair] for pair in zip(rows["kind"], rows["name"], strict=True)])
-    state = pd.Categorical([_STATE_OF.get(category, COMPUTE) for category in does.categories])[does.codes]
-    places = {name: rows[name].to_numpy(np.float64, na_value=np.nan) for name in ("rank", "device")}
-    rows = rows.assign(does=does, state=state, end_ns=rows["start_ns"] + rows["duration_ns"], **places)
-    return rows[(rows["does"] != "synchronisation").to_numpy()].drop(columns="duration_ns")
-
-
-def _device_names(rows: pd.DataFrame) -> pd.Series[str]:
-    """Return the name of the device of each row; with its context where the device has no number.
+def _device_names(rows: Rows, index: Ints) -> tuple[Ints, list[str]]:
+    """Return the name of the device of each row as codes, and the names; with its context where it has no number.
 
     Profilers cut long names, and then the number behind them is lost. A process has its own context on each device.
     """
-    names = rows["device_name"]
-    unnumbered = (names.notna() & rows["device"].isna() & rows["context"].notna()).to_numpy(bool)
-    if unnumbered.any():
-        contexts = rows["context"].astype(object).astype(str)
-        names = names.where(~unnumbered, names.astype(str) + ", context " + contexts)
-    return names
+    codes, words = rows.codes("device_name")
+    names, context = codes[index].copy(), rows["context"][index]
+    unnumbered = np.flatnonzero((names >= 0) & (rows["device"][index] == NULL) & (context != NULL))
+    pairs = np.stack([names[unnumbered], context[unnumbered]])
+    distinct, of_pair = np.unique(pairs, axis=1, return_inverse=True)
+    names[unnumbered] = of_pair.ravel() + len(words)
+    return names, [*words, *(f"{words[name]}, context {number}" for name, number in distinct.T.tolist())]
 
 
 def _work_category(kind: str, name: str | None) -> str:
@@ -216,8 +268,14 @@ def _work_category(kind: str, name: str | None) -> str:
     return category(name if isinstance(name, str) else "") if kind == "kernel" else kind
 
 
-def has_valid_times(events: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def has_times(rows: Rows) -> npt.NDArray[np.bool_]:
     """Flag the events that have a start, and a duration that is not negative."""
+    flags: npt.NDArray[np.bool_] = (rows["start_ns"] != NULL) & (rows["duration_ns"] >= 0)  # NULL is negative
+    return flags
+
+
+def has_valid_times(events: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """The same of a DataFrame."""
     known = events["start_ns"].notna() & (events["duration_ns"] >= 0)
     flags: npt.NDArray[np.bool_] = known.to_numpy(bool, na_value=False)
     return flags

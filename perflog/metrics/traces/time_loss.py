@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,16 +18,16 @@ from perflog.metrics.traces.device_work import (
     COMPUTE,
     MEMORY,
     TraceDevice,
-    has_valid_times,
+    has_times,
     integers,
     trace_devices,
 )
 from perflog.metrics.traces.intervals import Intervals, union
+from perflog.metrics.traces.launches import Launches, launches_by_file
 from perflog.tables.arrow import Where, one_of
+from perflog.tables.columns import NULL, of_arrow
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+_NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
 _DATA = re.compile(r"data_?load|load_?data|(get|next|fetch)_?batch", re.IGNORECASE)
 """Names of host ranges in which a program loads data."""
 
@@ -56,24 +55,27 @@ def device_losses(tables: Tables) -> list[DeviceLosses]:
         for matched in matched_collectives(tables)
         for place, member in enumerate(matched.job.members)
     }
-    host = _host_events(tables)
-    return [
-        _losses(
+    loading = _loading(tables)
+    losses = {
+        device: _losses(
             device,
+            launches,
             places.get((device.run, device.part, device.rank, device.device, device.device_name)),
-            host.get((device.run, device.part)),
+            loading.get(place, _NEVER),
         )
-        for device in trace_devices(tables)
+        for place, devices in launches_by_file(tables)
+        for device, launches in devices
         if device.span
-    ]
+    }
+    return [losses[device] for device in trace_devices(tables) if device in losses]
 
 
 def _losses(
-    device: TraceDevice, in_job: tuple[MatchedCollectives, int] | None, host: pd.DataFrame | None
+    device: TraceDevice, launches: Launches, in_job: tuple[MatchedCollectives, int] | None, loading: Intervals
 ) -> DeviceLosses:
     doubts: dict[str, tuple[str, ...]] = {}
     moving = device.exposed[COMMUNICATION]
-    transfer = waiting = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    transfer = waiting = _NEVER
     if in_job is None:
         doubts["communication"] = ("waiting is not known: there is no trace of another rank",)
     else:
@@ -82,8 +84,8 @@ def _losses(
         if missing:
             doubts["waiting for the last"] = ("ranks without a trace may have arrived later",)
     transfer, waiting = moving & transfer, (moving & waiting) - transfer
-    empty, queued, unknown = _idle(device, host)
-    loading = empty & _loading(host)
+    empty, queued, unknown = _idle(device, launches)
+    loading = empty & loading
     sets = {
         "compute": device.exposed[COMPUTE], "transfer": transfer, "waiting for the last": waiting,
         "communication": moving - (transfer | waiting), "copies": device.exposed[MEMORY],
@@ -117,33 +119,12 @@ def _why_not_divided(matched: MatchedCollectives) -> tuple[str, ...]:
 # --- idle time ----------------------------------------------------------------------------------------------------
 
 
-def _host_events(tables: Tables) -> dict[tuple[str, int], pd.DataFrame]:
-    """Calls of the runtime, and ranges that load data, by run and file."""
-    import pandas as pd
-
-    columns = ["kind", "start_ns", "duration_ns", "correlation"]
-    is_load: Where = {"kind": one_of("range", "cpu"), "name": lambda name: name and _DATA.search(name)}
-    found = {place: rows[has_valid_times(rows)] for place, rows in tables.chosen_by_file("events", is_load, *columns)}
-    for place, calls in tables.chosen_by_file("events", {"kind": one_of("runtime")}, *columns):
-        joined = calls[(calls["correlation"].notna() & has_valid_times(calls)).to_numpy(bool)]
-        found[place] = pd.concat([joined, found[place]]) if place in found else joined
-    return found
-
-
-def _idle(device: TraceDevice, host: pd.DataFrame | None) -> tuple[Intervals, Intervals, Intervals]:
-    """Idle time until the work that ends it was launched, idle time after its launch, and that of unknown launches.
-
-    A correlation number of several calls does not tell which of them launched the work.
-    """
-    import pandas as pd
-
+def _idle(device: TraceDevice, launches: Launches) -> tuple[Intervals, Intervals, Intervals]:
+    """Idle time until the work that ends it was launched, idle time after its launch, and that of unknown launches."""
     begins, ends = device.busy.ends[:-1], device.busy.starts[1:]
     first = np.searchsorted(device.starts, ends)
-    calls = device.rows["correlation"].iloc[first]
-    launches = pd.Series(dtype="Int64") if host is None else _launches(host)
-    launch = calls.map(launches).astype("Int64")
-    known = launch.notna().to_numpy(bool)
-    until = np.clip(integers(launch.fillna(0)), begins, ends)
+    known = (launches.starts[first] != NULL) & ~launches.is_operator[first]  # an operator begins before it launches
+    until = np.clip(launches.starts[first], begins, ends)
     return (
         union(begins[known], until[known]),
         union(until[known], ends[known]),
@@ -151,16 +132,12 @@ def _idle(device: TraceDevice, host: pd.DataFrame | None) -> tuple[Intervals, In
     )
 
 
-def _launches(host: pd.DataFrame) -> pd.Series[int]:
-    """Start of the only call with a correlation number, by this number."""
-    calls = host[host["kind"] == "runtime"].drop_duplicates("correlation", keep=False)
-    return calls.set_index("correlation")["start_ns"]
-
-
-def _loading(host: pd.DataFrame | None) -> Intervals:
-    """Time in which the host is in a range that loads data."""
-    if host is None:
-        return union(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    rows = host[host["kind"] != "runtime"]
-    starts = integers(rows["start_ns"])
-    return union(starts, starts + integers(rows["duration_ns"]))
+def _loading(tables: Tables) -> dict[tuple[str, int], Intervals]:
+    """Time in which the host is in a range that loads data, by run and file."""
+    where: Where = {"kind": one_of("range", "cpu"), "name": lambda name: name and _DATA.search(name)}
+    found = {}
+    for place, events in tables.arrow_by_file("events", where, "start_ns", "duration_ns"):
+        rows = of_arrow(events)
+        rows = rows.where(has_times(rows))
+        found[place] = union(rows["start_ns"], rows["start_ns"] + rows["duration_ns"])
+    return found

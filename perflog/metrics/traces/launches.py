@@ -1,0 +1,120 @@
+"""Launches in traces: which call of the host launched the work of a device, when and in which thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.registry import Tables
+from perflog.metrics.traces.device_work import TraceDevice, has_times, trace_devices
+from perflog.tables.arrow import Where, one_of
+from perflog.tables.columns import NULL, Rows, of_arrow
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+Thread = tuple[str | None, str | None]
+"""Process and thread, as named in the trace."""
+
+
+@dataclass(frozen=True, eq=False)
+class Launches:
+    """The launch of each piece of work of a device: start and end of the call in ns, and its thread as an index.
+
+    The call is the only one of the runtime with the correlation number of the work; else the only operator with its
+    external number, as in traces of PyTorch before 2022. A number of several calls does not tell which of them it was.
+    `is_operator` flags those. Where no call is known, the numbers are NULL.
+    """
+
+    starts: Ints
+    ends: Ints
+    threads: Ints
+    names: Sequence[Thread]
+    is_operator: Flags
+
+
+def launches_by_file(tables: Tables) -> Iterator[tuple[tuple[str, int], list[tuple[TraceDevice, Launches]]]]:
+    """Yield the devices of each file with their launches, one file after the other.
+
+    Args:
+        tables: Tables of the runs.
+
+    Yields:
+        Run and part of the file, and its devices as in `trace_devices`. Files without a call of the runtime come last.
+    """
+    devices: dict[tuple[str, int], list[TraceDevice]] = {}
+    for device in trace_devices(tables):
+        devices.setdefault((device.run, device.part), []).append(device)
+    for place, events in tables.arrow_by_file("events", {"kind": one_of("runtime")}, "correlation", *_TIMES):
+        of_file = devices.pop(place, [])
+        if of_file:
+            calls = _Calls(of_arrow(events), "correlation")
+            yield place, [(device, _launches(device, calls, tables)) for device in of_file]
+    for place, of_file in devices.items():
+        yield place, [(device, _launches(device, None, tables)) for device in of_file]
+
+
+_TIMES = ("process", "thread", "start_ns", "duration_ns")
+
+
+class _Calls:
+    """Calls whose number no other call has, in order of the number."""
+
+    def __init__(self, rows: Rows, number: str) -> None:
+        rows = rows.where(rows.known(number) & has_times(rows))
+        self.numbers, first, times = np.unique(rows[number], return_index=True, return_counts=True)
+        self.numbers, rows = self.numbers[times == 1], rows.where(first[times == 1])
+        self.starts, self.lengths = rows["start_ns"], rows["duration_ns"]
+        self.threads, self.names = threads_of(rows)
+
+    def places(self, numbers: Ints) -> Ints:
+        """The place of the call of each number, or -1."""
+        if not len(self.numbers):
+            return np.full(len(numbers), -1, np.int64)
+        place = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+        return np.where(self.numbers[place] == numbers, place, -1)
+
+
+def threads_of(rows: Rows) -> tuple[Ints, list[Thread]]:
+    """Return the threads of rows of table `events` as codes, and the threads that they stand for."""
+    (process, processes), (thread, threads) = rows.codes("process"), rows.codes("thread")
+    distinct, codes = np.unique(process * (len(threads) + 1) + thread, return_inverse=True)
+    pairs = (divmod(int(pair) + 1, len(threads) + 1) for pair in distinct)
+    return codes, [(_word(processes, i), _word(threads, j - 1)) for i, j in pairs]
+
+
+def _word(words: Sequence[str], code: int) -> str | None:
+    return words[code] if code >= 0 else None
+
+
+def _launches(device: TraceDevice, calls: _Calls | None, tables: Tables) -> Launches:
+    starts, ends, threads = (np.full(len(device), NULL, np.int64) for _ in range(3))
+    is_operator = np.zeros(len(device), np.bool_)
+    names: list[Thread] = []
+
+    def fill(index: Ints, of: _Calls, places: Ints) -> None:
+        index, places = index[places >= 0], places[places >= 0]
+        starts[index], ends[index] = of.starts[places], of.starts[places] + of.lengths[places]
+        threads[index] = of.threads[places] + len(names)
+        names.extend(of.names)
+
+    if calls is not None:
+        fill(np.arange(len(device)), calls, calls.places(device.rows["correlation"]))
+    open_ = np.flatnonzero((starts == NULL) & device.rows.known("external"))
+    if len(open_):
+        operators = _operators(device, tables)
+        fill(open_, operators, operators.places(device.rows["external"][open_]))
+        is_operator[open_] = starts[open_] != NULL
+    return Launches(starts, ends, threads, names, is_operator)
+
+
+def _operators(device: TraceDevice, tables: Tables) -> _Calls:
+    """The operators of the file of a device by their external numbers."""
+    where: Where = {"kind": one_of("cpu"), "run": one_of(device.run)}
+    for place, events in tables.arrow_by_file("events", where, "external", *_TIMES):
+        if place == (device.run, device.part):
+            return _Calls(of_arrow(events), "external")
+    return _Calls(device.rows.where(np.zeros(0, np.int64)), "external")
