@@ -173,14 +173,6 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         table = in_order(self._log.some_rows(name, where, *columns), [key.id for key in self._log.run_keys])
         return frame_for_metrics(table)[wanted]
 
-    def chosen_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pd.DataFrame]]:
-        """Yield what `chosen` returns for each run and part, one after the other, so that few rows are a DataFrame."""
-        if isinstance(self._source, Mapping):
-            yield from self.chosen(name, where, *columns).groupby(["run", "part"])
-            return
-        for place, table in self.arrow_by_file(name, where, *columns):
-            yield place, frame_for_metrics(table)
-
     def arrow_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pa.Table]]:
         """Yield `run`, `line`, `part` and these columns of the rows whose words pass, by line, for each run and part.
 
@@ -261,9 +253,6 @@ class _TablesOfRuns(Tables):
 
     def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
         return self._all.chosen(name, of_runs(where, self._runs), *columns)
-
-    def chosen_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pd.DataFrame]]:
-        return self._all.chosen_by_file(name, of_runs(where, self._runs), *columns)
 
     def arrow_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pa.Table]]:
         return self._all.arrow_by_file(name, of_runs(where, self._runs), *columns)

@@ -98,11 +98,25 @@ def null_array(dtype: pa.DataType, count: int) -> pa.Array:
 
 def without_chunks(table: pa.Table) -> pa.Table:
     """Return a table in one chunk. All columns of nulls of a type share their memory: most of a wide table is null."""
-    is_null = [column.null_count == len(column) for column in table.columns]
-    types = {column.type for column, null in zip(table.columns, is_null, strict=True) if null}
-    nulls = {type: pa.nulls(table.num_rows, type) for type in types}
-    columns = [nulls[c.type] if null else c for c, null in zip(table.columns, is_null, strict=True)]
-    return pa.Table.from_arrays(columns, schema=table.schema).combine_chunks()
+    return joined(table.columns, table.schema)
+
+
+def joined(columns: list[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
+    """Return columns as a table in one chunk, as `without_chunks` does, and take each out of the list meanwhile.
+
+    So a caller who keeps no other reference has hardly more than one of the two tables in memory.
+    """
+    nulls: dict[pa.DataType, pa.Array] = {}
+    whole = []
+    while columns:
+        column = columns.pop(0)
+        if column.null_count == len(column):
+            if column.type not in nulls:
+                nulls[column.type] = pa.nulls(len(column), column.type)
+            whole.append(nulls[column.type])
+        else:
+            whole.append(pa.Table.from_arrays([column], names=["column"]).combine_chunks().column(0))
+    return pa.Table.from_arrays(whole, schema=schema)
 
 
 Where = Mapping[str, Callable[[str | None], object]]

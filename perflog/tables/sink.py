@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from perflog.tables.arrow import Where, number_array, numbers_of, picked_words, rows_where, text_array, without_chunks
+from perflog.tables.arrow import Where, joined, number_array, numbers_of, picked_words, rows_where, text_array
 from perflog.tables.schema import arrow_schema
 
 RUN_ID = 12
@@ -70,7 +70,11 @@ class MemorySink:
         if parts and name not in self._whole:
             if len(parts) > 1 or self.runs:
                 rows = pa.concat_tables(parts).unify_dictionaries()
-                parts[:] = [without_chunks(pa.concat_tables(_run_by_run(rows, self.runs)))]
+                parts.clear()
+                rows = pa.concat_tables(_run_by_run(rows, self.runs))
+                columns_left, schema = rows.columns, rows.schema
+                del rows  # or both tables would be in memory
+                parts.append(joined(columns_left, schema))
             self._whole.add(name)
         # empty_table() imports pandas
         table = parts[0] if parts else pa.Table.from_batches([], arrow_schema(name))

@@ -16,6 +16,7 @@ from perflog.metrics.traces.device_work import (
     IS_WORK,
     WORK_KINDS,
     TraceDevice,
+    has_times,
     has_valid_times,
     integers,
     trace_devices,
@@ -24,10 +25,10 @@ from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.jobs import jobs
 from perflog.statistics.samples import median
 from perflog.tables.arrow import Where, one_of
+from perflog.tables.columns import Rows, of_arrow
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pandas as pd
 
 _DIFFER = 0.01  # of the kernels: more than ranks of one program differ by
 _LOST, _LOST_SHARE = 10, 0.01  # launches at an edge of the trace, and their share
@@ -127,32 +128,37 @@ def trace_cut(data: LintInput) -> Iterator[Finding]:
     """Ten launches or more at the end that no kernel follows, kernels at the start that no call launched: above 1 %."""
     where: Where = {"kind": one_of(*WORK_KINDS, "runtime")}
     columns = ("rank", "kind", "name", "start_ns", "duration_ns", "correlation")
-    for place, events in data.tables.chosen_by_file("events", where, *columns):
-        joined = events[events["correlation"].notna().to_numpy(bool) & has_valid_times(events)]
-        calls, work = _of(joined, "runtime"), _of(joined, *WORK_KINDS).sort_values("start_ns")
-        launch_names = {name for name in calls["name"].dropna().unique() if category(name, api=True) == "launch"}
-        launches = calls[calls["name"].isin(launch_names).to_numpy(bool)].sort_values("start_ns")
+    for (run, _), events in data.tables.arrow_by_file("events", where, *columns):
+        rows = of_arrow(events)
+        rows = rows.where(rows.known("correlation") & has_times(rows))
+        calls, work = (
+            rows.where(rows.one_of("kind", ["runtime"])),
+            _in_time(rows.where(rows.one_of("kind", WORK_KINDS))),
+        )
+        launch_names = [name for name in calls.counts("name") if category(name, api=True) == "launch"]
+        launches = _in_time(calls.where(calls.one_of("name", launch_names)))
         if not len(work) or not len(launches):
             continue
-        last = _lost_at_start(launches["correlation"].isin(work["correlation"]).to_numpy(bool)[::-1])
-        first = _lost_at_start(work["correlation"].isin(calls["correlation"]).to_numpy(bool))
+        last = _lost_at_start(np.isin(launches["correlation"], work["correlation"])[::-1])
+        first = _lost_at_start(np.isin(work["correlation"], calls["correlation"]))
         if last:
             message = f"{_rank_prefix(work)}the last {last:,} of {len(launches):,} launches have no kernel in the trace"
-            yield Finding(place[0], message, {place[0]: launches["line"][-last:]}, {"lost": last, "of": len(launches)})
+            lines = {run: launches["line"][-last:].tolist()}
+            yield Finding(run, message, lines, {"lost": last, "of": len(launches)})
         if first:
             message = (
                 f"{_rank_prefix(work)}the first {first:,} of {len(work):,} kernels were launched before the trace began"
             )
-            yield Finding(place[0], message, {place[0]: work["line"][:first]}, {"lost": first, "of": len(work)})
+            yield Finding(run, message, {run: work["line"][:first].tolist()}, {"lost": first, "of": len(work)})
 
 
-def _of(events: pd.DataFrame, *kinds: str) -> pd.DataFrame:
-    return events[events["kind"].isin(kinds).to_numpy(bool)]
+def _in_time(rows: Rows) -> Rows:
+    return rows.where(np.argsort(rows["start_ns"], kind="stable"))
 
 
-def _rank_prefix(rows: pd.DataFrame) -> str:
-    ranks = rows["rank"].dropna()
-    return f"rank {ranks.iloc[0]}: " if len(ranks) else ""
+def _rank_prefix(rows: Rows) -> str:
+    ranks = rows["rank"][rows.known("rank")]
+    return f"rank {ranks[0]}: " if len(ranks) else ""
 
 
 def _lost_at_start(known: npt.NDArray[np.bool_]) -> int:
@@ -172,7 +178,7 @@ def _lost_at_start(known: npt.NDArray[np.bool_]) -> int:
 )
 def no_device_work(data: LintInput) -> Iterator[Finding]:
     """Runs with timed events, none of which is device work."""
-    runs_with_work = {run for (run, _), _ in data.tables.chosen_by_file("events", IS_WORK)}
+    runs_with_work = {run for (run, _), _ in data.tables.arrow_by_file("events", IS_WORK)}
     without_work: Where = {"run": lambda run: run not in runs_with_work}
     events = data.tables.chosen("events", without_work, "kind", "category", "start_ns", "duration_ns")
     for run, rows in events[has_valid_times(events)].groupby("run"):
@@ -196,16 +202,14 @@ def no_device_work(data: LintInput) -> Iterator[Finding]:
 )
 def events_without_end(data: LintInput) -> Iterator[Finding]:
     """Kernels, copies and memsets without start or duration, or with a negative one."""
-    import pandas as pd
-
-    lost: dict[str, list[pd.DataFrame]] = {}
-    for (run, _), work in data.tables.chosen_by_file("events", IS_WORK, "name", "start_ns", "duration_ns"):
-        if not (valid := has_valid_times(work)).all():
-            lost.setdefault(run, []).append(work[~valid])
-    for run, parts in lost.items():
-        rows = pd.concat(parts)
-        message = f"{count(len(rows), 'event')} without duration: {first_few(dict.fromkeys(rows['name']), 3)}"
-        yield Finding(run, message, {run: rows["line"]}, {"events": len(rows)})
+    lost: dict[str, list[tuple[str, int]]] = {}
+    for (run, _), events in data.tables.arrow_by_file("events", IS_WORK, "name", "start_ns", "duration_ns"):
+        rows = of_arrow(events)
+        if not (valid := has_times(rows)).all():
+            lost.setdefault(run, []).extend(rows.where(~valid).records("name", "line"))
+    for run, events in lost.items():
+        message = f"{count(len(events), 'event')} without duration: {first_few(dict(events), 3)}"
+        yield Finding(run, message, {run: [line for _, line in events]}, {"events": len(events)})
 
 
 @rule(
