@@ -56,6 +56,7 @@ DEVICE_COLUMNS = (
     MetricColumn("device_name", meaning="name of the device, and its context if it has no number", brief=False),
 )
 """The columns that name a device."""
+_FEW = 1 << 16
 _NS = 1e-9
 
 
@@ -191,18 +192,29 @@ def _what_it_does(rows: Rows) -> tuple[Codes, list[str]]:
 def _by_device(rows: Rows, index: Ints) -> Iterator[tuple[tuple[int | None, int | None, str | None], Ints]]:
     """The rows of each device, by rank, number and name; a device that lacks one of these comes last."""
     rank, device, (name, names) = rows["rank"][index], rows["device"][index], _device_names(rows, index)
+    parts = [_counted(values) for values in (rank, device, name)]
     keys = np.zeros(len(index), np.int64)
-    for values in (rank, device, name):
-        distinct, codes = np.unique(values, return_inverse=True)
+    for distinct, codes in parts:
         keys = keys * len(distinct) + codes
-    _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
-
-    def numbers(place: int) -> tuple[int | None, int | None, str | None]:
-        which, number = (None if value == NULL else int(value) for value in (rank[place], device[place]))
-        return which, number, names[name[place]] if name[place] >= 0 else None
-
-    found = [(numbers(place), index[codes == code]) for code, place in enumerate(first.tolist())]
+    found = []
+    for key in _counted(keys)[0]:
+        places = np.unravel_index(key or 0, [len(distinct) for distinct, _ in parts])
+        which = [distinct[place] for (distinct, _), place in zip(parts, places, strict=True)]
+        found.append(((which[0], which[1], None if which[2] is None else names[which[2]]), index[keys == key]))
     yield from sorted(found, key=lambda device: tuple((value is None, value) for value in device[0]))
+
+
+def _counted(values: Ints) -> tuple[list[int | None], Ints]:
+    """The distinct values in their order, None for those below 0, and each value as an index into them."""
+    values = np.maximum(values, -1) + 1
+    if len(values) and values.max() < len(values) + _FEW:  # faster than sorting millions of them
+        distinct = np.flatnonzero(np.bincount(values))
+        codes = np.zeros(int(values.max()) + 1, np.int64)
+        codes[distinct] = np.arange(len(distinct))
+        codes = codes[values]
+    else:
+        distinct, codes = np.unique(values, return_inverse=True)
+    return [value - 1 if value else None for value in distinct.tolist()], codes
 
 
 def _steps_of(
