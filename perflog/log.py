@@ -231,14 +231,22 @@ class Log:
             raise UsageError(f"there is no table `{name}`", help=did_you_mean(name, TABLES, _listed(list(TABLES))))
         return in_order(self._rows(name), [key.id for key in self.run_keys])
 
-    def _rows(self, name: str, columns: Sequence[str] | None = None, where: Where | None = None) -> pa.Table:
-        return self._fetch(name, None if self._whole else [key.id for key in self.run_keys], columns, where)
+    def _rows(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+        runs: Sequence[str] | None = None,
+    ) -> pa.Table:
+        if runs is None and not self._whole:
+            runs = [key.id for key in self.run_keys]
+        return self._fetch(name, runs, columns, where)
 
     def some_columns(self, name: str, *columns: str) -> pa.Table:
         """Return column `run` and these columns of a table, whose rows are in no order. Nothing else is read."""
         return self._rows(name, ["run", *columns])
 
-    def some_rows(self, name: str, where: Where, *columns: str) -> pa.Table:
+    def some_rows(self, name: str, where: Where, *columns: str, runs: Sequence[str] | None = None) -> pa.Table:
         """Return columns `run`, `line`, `part` and these of the rows whose words pass, in no order.
 
         Of large tables of a store, such as the events of traces, the other rows and columns never are in memory.
@@ -247,9 +255,10 @@ class Log:
             name: One of the tables in `perflog.tables.schema.TABLES`.
             where: Tests by column: each is asked once for each word in it, and for None.
             columns: Names of columns.
+            runs: Ids of runs of this log; of a store, only their part of the files is read. None: all.
         """
         wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
-        return self._rows(name, wanted, where)
+        return self._rows(name, wanted, where, runs)
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table as a pandas DataFrame.

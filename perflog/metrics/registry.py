@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_AT_ONCE = 1 << 22
+_AT_ONCE = 1 << 20
 """Rows of some runs that are read together."""
 
 _PART_BITS = 32
@@ -185,17 +185,20 @@ class Tables(Mapping[str, "pd.DataFrame"]):
             return
         import pyarrow as pa
 
-        for runs in self._few_at_once(name):
-            table = self._log.some_rows(name, of_runs(where, runs), *columns)
+        for runs in self._few_at_once(name, where.get("run", bool)):
+            table = self._log.some_rows(name, where, *columns, runs=runs)
             pa.default_memory_pool().release_unused()  # what was read and left out
             yield from _by_file(table)
 
-    def _few_at_once(self, name: str) -> Iterator[list[str]]:
-        """The runs in their order, some at a time, so that not too many rows of a table are in memory at once."""
+    def _few_at_once(self, name: str, passes: Callable[[str], object]) -> Iterator[list[str] | None]:
+        """The runs that pass, some at a time, so that not too many rows of a table are in memory; None: all at once."""
         runs: list[str] = []
         number = 0
         counts = self._counts(name)
-        for run in sorted(counts):
+        if sum(counts.values()) <= _AT_ONCE:
+            yield None
+            return
+        for run in sorted(filter(passes, counts)):
             if runs and number + counts[run] > _AT_ONCE:
                 yield runs
                 runs, number = [], 0

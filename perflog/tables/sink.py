@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from perflog.tables.arrow import Where, joined, number_array, numbers_of, picked_words, rows_where, text_array
+from perflog.tables.arrow import Where, joined, number_array, numbers_of, of_runs, picked_words, rows_where, text_array
 from perflog.tables.schema import arrow_schema
 
 RUN_ID = 12
@@ -78,12 +78,9 @@ class MemorySink:
             self._whole.add(name)
         # empty_table() imports pandas
         table = parts[0] if parts else pa.Table.from_batches([], arrow_schema(name))
-        if runs is not None:
-            import pyarrow.compute as pc  # takes longer than listing a store
-
-            table = table.filter(pc.is_in(table["run"], value_set=text_array(runs)))
-        if where is not None:
-            table = rows_where(table.select(dict.fromkeys([*(columns or table.column_names), *where])), where)
+        tests = where if runs is None else of_runs(where or {}, runs)
+        if tests is not None:
+            table = rows_where(table.select(dict.fromkeys([*(columns or table.column_names), *tests])), tests)
         return table if columns is None else table.select(columns)
 
 

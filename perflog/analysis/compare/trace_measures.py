@@ -26,7 +26,7 @@ def devices_by_run(tables: Tables) -> dict[str, list[TraceDevice]]:
     """Return the devices of each run that has a trace."""
     by_run: dict[str, list[TraceDevice]] = {}
     for device in trace_devices(tables) if tables.count("events") else ():
-        if device.busy.length:
+        if device.busy:
             by_run.setdefault(device.run, []).append(device)
     return by_run
 
@@ -60,7 +60,8 @@ def state_values(members: list[TraceDevice], steps: Ints | None) -> Iterator[tup
     """
     divided_times = []
     for device in members:
-        starts, ends = device.busy.starts[:1], device.busy.ends[-1:]
+        busy = device.work.busy
+        starts, ends = busy.starts[:1], busy.ends[-1:]
         if steps is not None:
             order = np.argsort(device.steps.numbers)
             places = order[np.searchsorted(device.steps.numbers[order], steps)]
@@ -88,7 +89,7 @@ def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str,
     """
     sums: dict[str, Ints] = {}
     for device in members:
-        names, words = device.rows.codes("name")
+        names, words = device.work.rows.codes("name")
         distinct, codes = np.unique(names, return_inverse=True)
         for name, times in zip(distinct.tolist(), _times(device, steps, codes, len(distinct)), strict=True):
             word = words[name] if name >= 0 else _UNNAMED
@@ -116,7 +117,8 @@ def range_times(
 
 def _times(device: TraceDevice, steps: Ints | None, codes: Ints, size: int) -> Ints:
     """The time in ns of the events of each code, in each of these steps; without steps, of the whole trace."""
-    lengths, number = device.ends - device.starts, 1 if steps is None else len(steps)
+    work = device.work
+    lengths, number = work.ends - work.starts, 1 if steps is None else len(steps)
     sums = np.zeros(size * number, np.int64)
     if steps is None:
         np.add.at(sums, codes, lengths)
@@ -130,9 +132,10 @@ def _times(device: TraceDevice, steps: Ints | None, codes: Ints, size: int) -> I
 
 def _step_of_event(device: TraceDevice) -> Ints:
     """Return the step of each event; -1 outside of all steps."""
-    if device.rows.known("step").any():
-        launched_by: Ints = device.rows["step"]
+    work = device.work
+    if work.rows.known("step").any():
+        launched_by: Ints = work.rows["step"]
         return launched_by
-    last_begun = np.searchsorted(device.steps.starts, device.starts, "right") - 1
-    inside = (last_begun >= 0) & (device.starts < np.append(device.steps.ends, 0)[last_begun])
+    last_begun = np.searchsorted(device.steps.starts, work.starts, "right") - 1
+    inside = (last_begun >= 0) & (work.starts < np.append(device.steps.ends, 0)[last_begun])
     return np.where(inside, np.append(device.steps.numbers, -1)[last_begun], -1)

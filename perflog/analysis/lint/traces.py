@@ -107,10 +107,10 @@ def _lines_by_run(matched: MatchedCollectives) -> dict[str, Iterable[int]]:
 def kernels_differ(data: LintInput) -> Iterator[Finding]:
     """Numbers of kernels that are more than 1 % apart."""
     for job in jobs(data.tables):
-        counts = [int(member.rows.one_of("kind", ["kernel"]).sum()) for member in job.members]
+        counts = [int(member.work.rows.one_of("kind", ["kernel"]).sum()) for member in job.members]
         if max(counts) - min(counts) > _DIFFER * max(counts):
             listed = first_few((f"{n:,} on {job.name(k)}" for k, n in enumerate(counts)), 8)
-            lines = {member.run: member.rows["line"].tolist() for member in job.members}
+            lines = {member.run: member.work.rows["line"].tolist() for member in job.members}
             numbers = {job.name(k): n for k, n in enumerate(counts)}
             yield Finding(job.members[0].run, f"kernels: {listed}", lines, {"kernels": numbers})
 
@@ -228,7 +228,7 @@ def ranges_on_device(data: LintInput) -> Iterator[Finding]:
     not_work = not_work[has_valid_times(not_work)]
     busy: dict[str, int] = {}
     for device in trace_devices(data.tables):
-        busy[device.run] = busy.get(device.run, 0) + device.busy.length
+        busy[device.run] = busy.get(device.run, 0) + device.busy
     for run, rows in not_work.groupby("run"):
         if run not in busy:
             continue
@@ -254,17 +254,19 @@ def graphs_whole(data: LintInput) -> Iterator[Finding]:
     for device in trace_devices(data.tables):
         by_run.setdefault(device.run, []).append(device)
     for run, devices in by_run.items():
-        graphs = [device.rows.one_of("kind", ["graph"]) for device in devices]
+        graphs = [device.work.rows.one_of("kind", ["graph"]) for device in devices]
         number = sum(int(mask.sum()) for mask in graphs)
         masked = zip(devices, graphs, strict=True)
-        time = sum(union(device.starts[mask], device.ends[mask]).length for device, mask in masked if mask.any())
-        busy = sum(device.busy.length for device in devices)
+        time = sum(
+            union(device.work.starts[mask], device.work.ends[mask]).length for device, mask in masked if mask.any()
+        )
+        busy = sum(device.busy for device in devices)
         if number and time > _GRAPHS * busy:
             message = f"{count(number, 'graph')} took {percent(time / busy)} of the busy time: {seconds(time * _NS)}"
             lines = [
                 line
                 for device, mask in zip(devices, graphs, strict=True)
-                for line in device.rows["line"][mask].tolist()
+                for line in device.work.rows["line"][mask].tolist()
             ]
             yield Finding(run, message, {run: lines}, {"graphs": number, "time": time * _NS, "busy": busy * _NS})
 
@@ -309,7 +311,7 @@ def profiler_overhead(data: LintInput) -> Iterator[Finding]:
     for place, rows in overhead.groupby(["run", "part"]):
         if place not in device_of:
             continue
-        starts, busy, span = integers(rows["start_ns"]), device_of[place].busy, device_of[place].span
+        starts, busy, span = integers(rows["start_ns"]), device_of[place].work.busy, device_of[place].span
         time = int(union(starts, starts + integers(rows["duration_ns"])).inside(busy.starts[:1], busy.ends[-1:])[0])
         if time > _OVERHEAD * span:
             message = f"{percent(time / span)} of the time: {seconds(time * _NS)} of {seconds(span * _NS)}"

@@ -109,7 +109,7 @@ def _calls(job: Job) -> pd.DataFrame | None:
 
     parts = []
     for place, device in enumerate(job.members):
-        rows = device.communication
+        rows = device.work.communication
         if not len(rows):
             continue
         names = rows["collective"].where(rows["collective"].notna(), rows["name"])

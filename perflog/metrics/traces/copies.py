@@ -83,27 +83,28 @@ def way_of(name: str) -> tuple[str, str | None]:
 
 
 def _rows(device: TraceDevice) -> list[dict[str, Any]]:
-    is_copy = device.rows.one_of("kind", ["memcpy"])
+    work = device.work
+    is_copy = work.rows.one_of("kind", ["memcpy"])
     if not is_copy.any():
         return []
-    names, words = device.rows.codes("name")
+    names, words = work.rows.codes("name")
     ways: dict[tuple[str, str | None], list[int]] = {}
     for code in dict.fromkeys(names[is_copy].tolist()):
         ways.setdefault(way_of(words[code] if code >= 0 else "copy"), []).append(code)
-    other = device.states[COMPUTE] | device.states[COMMUNICATION]
-    sizes = np.where(device.rows.known("bytes"), device.rows["bytes"], np.nan)
-    lengths = device.ends - device.starts
+    other = work.states[COMPUTE] | work.states[COMMUNICATION]
+    sizes = np.where(work.rows.known("bytes"), work.rows["bytes"], np.nan)
+    lengths = work.ends - work.starts
     rows = []
     for (direction, memory), of_way in ways.items():
         chosen = is_copy & np.isin(names, of_way)
         known = chosen & (sizes > 0) & (lengths > 0)
-        exposed = union(device.starts[chosen], device.ends[chosen]) - other
+        exposed = union(work.starts[chosen], work.ends[chosen]) - other
         row = {
             "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
             "device_name": device.device_name, "direction": direction, "memory": memory,
             "calls": int(chosen.sum()), "time_s": float(seconds(lengths[chosen].sum())),
             "exposed_s": float(seconds(exposed.length)), "share": exposed.length / device.span if device.span else None,
-            "first_line": int(device.rows["line"][chosen.argmax()]),
+            "first_line": int(work.rows["line"][chosen.argmax()]),
         }  # fmt: skip
         if not np.isnan(sizes[chosen]).all():
             row |= {"bytes": int(np.nansum(sizes[chosen])), "median_bytes": float(np.nanmedian(sizes[chosen]))}

@@ -64,19 +64,23 @@ def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
     """Rows of one device by column `by` of its work."""
     import pandas as pd
 
-    keys, words = (device.does, [*device.categories]) if by == "does" else device.rows.codes("name")
+    work = device.work
+    keys, words = (work.does, [*work.categories]) if by == "does" else work.rows.codes("name")
     inside = union(device.steps.starts, device.steps.ends)
-    lengths = {"ns": device.ends - device.starts, "in_steps": inside.inside(device.starts, device.ends)}
-    calls = pd.DataFrame({"key": keys, "does": device.does, "line": device.rows["line"]} | lengths, copy=False)
+    lengths = {
+        "ns": work.ends - work.starts,
+        "in_steps": inside.inside(work.starts, work.ends),
+    }
+    calls = pd.DataFrame({"key": keys, "does": work.does, "line": work.rows["line"]} | lengths, copy=False)
     sums = calls.groupby("key", sort=False).agg(
         calls=("ns", "size"), ns=("ns", "sum"), in_steps=("in_steps", "sum"), median=("ns", "median"),
         min=("ns", "min"), max=("ns", "max"), does=("does", "first"), first_line=("line", "first"),
     ).reset_index(names="name")  # fmt: skip
     sums = sums.sort_values("ns", ascending=False, kind="stable")
     names = np.array([*words, pd.NA], object)[sums["name"]]
-    category, state = (np.array(of, object)[sums["does"]] for of in (device.categories, device.state_of))
+    category, state = (np.array(of, object)[sums["does"]] for of in (work.categories, work.state_of))
     sums = sums.drop(columns="does").assign(name=names, category=category, state=state)
-    totals = {"kernel": int(sums["ns"].sum()), "busy": device.busy.length, "step": inside.length}
+    totals = {"kernel": int(sums["ns"].sum()), "busy": work.busy.length, "step": inside.length}
     times = {"kernel": sums["ns"], "busy": sums["ns"], "step": sums["in_steps"]}
     shares = {f"share_{name}": of / (totals[name] or float("nan")) for name, of in times.items()}
     in_s = {f"{name}_s": seconds(sums[name]) for name in ("median", "min", "max")}

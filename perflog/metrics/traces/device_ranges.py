@@ -232,7 +232,7 @@ def _rows(tree: RangeTree) -> list[dict[str, Any]]:
     """Rows of the metric, depth first, the longest first. All other work comes last."""
     own, number = np.zeros(len(tree.names), np.int64), np.zeros(len(tree.names), np.int64)
     for device, nodes in tree.work:
-        np.add.at(own, nodes, device.ends - device.starts)
+        np.add.at(own, nodes, device.work.ends - device.work.starts)
         np.add.at(number, nodes, 1)
     inclusive, launched, total = tree.with_nested(own), tree.with_nested(number), int(own.sum())
     paths, has_work = tree.paths(), bool(tree.work)

@@ -95,7 +95,8 @@ def _trace(device: TraceDevice) -> pd.DataFrame:
     """Row of the whole trace."""
     import pandas as pd
 
-    columns = device_time_columns(device, device.busy.starts[:1], device.busy.ends[-1:])
+    busy = device.work.busy
+    columns = device_time_columns(device, busy.starts[:1], busy.ends[-1:])
     return pd.DataFrame(columns | {"part": "trace", "step": pd.NA, "outside_s": np.nan})
 
 
@@ -112,13 +113,14 @@ def _steps(device: TraceDevice) -> pd.DataFrame:
 
 def device_time_columns(device: TraceDevice, starts: Ints, ends: Ints) -> dict[str, Any]:
     """Return the columns of the metric for windows [start, end) of a device, in ns."""
+    work = device.work
     spans = ends - starts
-    busy = device.busy.inside(starts, ends)
-    times = {state: exposed.inside(starts, ends) for state, exposed in device.exposed.items()}
-    moving, computing = (device.states[state] for state in (COMMUNICATION, COMPUTE))
+    busy = work.busy.inside(starts, ends)
+    times = {state: exposed.inside(starts, ends) for state, exposed in work.exposed.items()}
+    moving, computing = (work.states[state] for state in (COMMUNICATION, COMPUTE))
     moved, both = moving.inside(starts, ends), (moving & computing).inside(starts, ends)
-    first, last = (np.searchsorted(device.starts, edge) for edge in (starts, ends))
-    lines = np.append(device.rows["line"], 0)
+    first, last = (np.searchsorted(work.starts, edge) for edge in (starts, ends))
+    lines = np.append(work.rows["line"], 0)
     columns = {"compute": times[COMPUTE], "communication": times[COMMUNICATION], "memory": times[MEMORY]}
     columns |= {"idle": spans - busy}
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -136,18 +138,19 @@ def _outside(device: TraceDevice) -> Any:
 
     The work of each step is shifted to a separate stretch of time, so that one union serves all steps.
     """
-    steps, launched = device.steps, device.rows["step"]
-    if not device.rows.known("step").any():
+    steps, work = device.steps, device.work
+    launched = work.rows["step"]
+    if not work.rows.known("step").any():
         return np.nan
     order = np.argsort(steps.numbers)
     place = np.minimum(np.searchsorted(steps.numbers[order], launched), len(order) - 1)
     has_step = steps.numbers[order][place] == launched
-    first = device.starts.min()
-    stretch = int(device.ends.max() - first) + 1
+    first = work.starts.min()
+    stretch = int(work.ends.max() - first) + 1
     if stretch > _LARGEST // len(order):  # the timestamps make no sense
         return np.nan
     shift = order[place[has_step]] * stretch - first
-    work = union(device.starts[has_step] + shift, device.ends[has_step] + shift)
+    ran = union(work.starts[has_step] + shift, work.ends[has_step] + shift)
     begin = np.arange(len(order)) * stretch
     low, high = (np.clip(times - first, 0, stretch) + begin for times in (steps.starts, steps.ends))
-    return seconds(work.inside(begin, begin + stretch) - work.inside(low, high))
+    return seconds(ran.inside(begin, begin + stretch) - ran.inside(low, high))

@@ -45,10 +45,14 @@ STEP_NAME = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGN
 """Name of a range that is a numbered step."""
 
 _STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
-_WHO = ["rank", "device", "device_name", "context", "process"]
-_WHAT = ["line", "step", "start_ns", "duration_ns", "kind", "name", "stream", "correlation", "external", "bytes"]
+_WHO = ["rank", "device", "device_name", "context"]
+_WHAT = ["line", "step", "start_ns", "duration_ns", "kind", "name", "process", "stream", "correlation", "external",
+         "bytes"]  # fmt: skip
 _MESSAGE = ["line", "start_ns", "duration_ns", "name", "stream", "bytes", "collective", "group", "seq", "ranks",
             "src_rank", "dst_rank"]  # fmt: skip
+_COLUMNS = list(dict.fromkeys([*_WHO, *_WHAT, *_MESSAGE]))
+_Key = tuple[int | None, int | None, str | None]  # rank, device, name of the device
+_MOST_HELD = 1 << 22  # pieces of work
 
 DEVICE_COLUMNS = (
     MetricColumn("rank", meaning="rank of the trace"),
@@ -77,30 +81,18 @@ NO_STEPS = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
 
 
 @dataclass(frozen=True, eq=False)
-class TraceDevice:
-    """The work of one device in one file of a run, in order of time. `part`: number of the file; each rank has its own.
+class DeviceWork:
+    """The work of a device, in order of time.
 
     `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
-    start_ns, duration_ns, correlation, external, bytes. `does`: for each row what it does, as an index into
+    start_ns, duration_ns, process, correlation, external, bytes. `does`: for each row what it does, as an index into
     `categories`.
-    Rank, device and its name are None if the trace does not name them. `steps` are those of the process that launched
-    the work.
     """
 
-    run: str
-    label: str | None
-    part: int
-    rank: int | None
-    device: int | None
-    device_name: str | None
     rows: Rows
     does: Codes
     categories: Sequence[str]
-    steps: StepWindows
     _messages: pa.Table
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     @cached_property
     def starts(self) -> Ints:
@@ -151,6 +143,32 @@ class TraceDevice:
         return {COMPUTE: compute, COMMUNICATION: moving - compute, MEMORY: memory - (compute | moving)}
 
 
+@dataclass(frozen=True, eq=False)
+class TraceDevice:
+    """A device in one file of a run. `part`: number of the file; each rank has its own.
+
+    Rank, device and its name are None if the trace does not name them. `span`: time in ns from the start of its first
+    event to the end of the last, 0 if no event has a length. `busy`: time of these in which anything runs. `steps` are
+    those of the process that launched the work.
+    """
+
+    run: str
+    label: str | None
+    part: int
+    rank: int | None
+    device: int | None
+    device_name: str | None
+    span: int
+    busy: int
+    steps: StepWindows
+    _store: _WorkStore
+
+    @property
+    def work(self) -> DeviceWork:
+        """What the device did. Work that nobody holds is read again if that of many devices was asked for meanwhile."""
+        return self._store.of(self.run, self.part, (self.rank, self.device, self.device_name))
+
+
 def trace_devices(tables: Tables) -> list[TraceDevice]:
     """Return the devices of all runs with device work in table `events`."""
     return cached(tables, "devices of traces", lambda: list(_devices(tables)))
@@ -158,22 +176,53 @@ def trace_devices(tables: Tables) -> list[TraceDevice]:
 
 def _devices(tables: Tables) -> Iterator[TraceDevice]:
     labels = dict(tables.rows("runs").records("run", "label"))
-    windows = step_windows(tables)
-    columns = dict.fromkeys([*_WHO, *_WHAT, *_MESSAGE])
-    for (run, part), events in tables.arrow_by_file("events", IS_WORK, *columns):
-        rows = of_arrow(events)
-        does, categories = _what_it_does(rows)
-        chosen = has_times(rows) & (does != categories.index("synchronisation"))
-        for (rank, device, name), index in _by_device(rows, np.flatnonzero(chosen)):
-            ordered = index[np.argsort(rows["start_ns"][index], kind="stable")]
-            moving = ordered[does[ordered] == categories.index("communication")]
+    windows, store = step_windows(tables), _WorkStore(tables)
+    for (run, part), events in tables.arrow_by_file("events", IS_WORK, *_COLUMNS):
+        found = _work_by_device(events)
+        store.hold(run, {(part, key): work for key, work in found.items()})
+        for (rank, device, name), work in found.items():
+            steps = _steps_of(work, (run, part), windows.get((run, part), {}), tables)
             yield TraceDevice(
-                run, labels[run], part, rank, device, name,
-                of_arrow(without_chunks(events.select(_WHAT).take(index_array(ordered)))),
-                does[ordered], categories,
-                _steps_of(rows.where(ordered), (run, part), windows.get((run, part), {}), tables),
-                events.select(_MESSAGE).take(index_array(moving)),
+                run, labels[run], part, rank, device, name, work.span, work.busy.length, steps, store
             )  # fmt: skip
+
+
+class _WorkStore:
+    """Holds the work of the devices that were asked for last, and reads the others again."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._runs: dict[str, dict[tuple[int, _Key], DeviceWork]] = {}  # the one that was asked for last is the last
+
+    def of(self, run: str, part: int, key: _Key) -> DeviceWork:
+        """Return the work of a device."""
+        if run not in self._runs:
+            where: Where = {**IS_WORK, "run": one_of(run)}
+            for (_, number), events in self._tables.arrow_by_file("events", where, *_COLUMNS):
+                self.hold(run, {(number, each): work for each, work in _work_by_device(events).items()})
+        self._runs[run] = self._runs.pop(run)
+        return self._runs[run][part, key]
+
+    def hold(self, run: str, work: Mapping[tuple[int, _Key], DeviceWork]) -> None:
+        """Hold the work of devices of a run. That of other runs goes where it would be too much."""
+        self._runs[run] = {**self._runs.pop(run, {}), **work}
+        rows = {run: sum(len(each.rows) for each in of_run.values()) for run, of_run in self._runs.items()}
+        for other in list(rows)[:-1]:
+            if sum(rows.values()) > _MOST_HELD:
+                del self._runs[other], rows[other]
+
+
+def _work_by_device(events: pa.Table) -> dict[_Key, DeviceWork]:
+    """The work of each device among the events of a file."""
+    rows, devices = of_arrow(events), {}
+    does, categories = _what_it_does(rows)
+    chosen = has_times(rows) & (does != categories.index("synchronisation"))
+    for key, index in _by_device(rows, np.flatnonzero(chosen)):
+        ordered = index[np.argsort(rows["start_ns"][index], kind="stable")]
+        moving = ordered[does[ordered] == categories.index("communication")]
+        kept = of_arrow(without_chunks(events.select(_WHAT).take(index_array(ordered))))
+        devices[key] = DeviceWork(kept, does[ordered], categories, events.select(_MESSAGE).take(index_array(moving)))
+    return devices
 
 
 def _what_it_does(rows: Rows) -> tuple[Codes, list[str]]:
@@ -189,7 +238,7 @@ def _what_it_does(rows: Rows) -> tuple[Codes, list[str]]:
     return codes[kind, name], list(code_of)
 
 
-def _by_device(rows: Rows, index: Ints) -> Iterator[tuple[tuple[int | None, int | None, str | None], Ints]]:
+def _by_device(rows: Rows, index: Ints) -> Iterator[tuple[_Key, Ints]]:
     """The rows of each device, by rank, number and name; a device that lacks one of these comes last."""
     rank, device, (name, names) = rows["rank"][index], rows["device"][index], _device_names(rows, index)
     parts = [_counted(values) for values in (rank, device, name)]
@@ -218,7 +267,7 @@ def _counted(values: Ints) -> tuple[list[int | None], Ints]:
 
 
 def _steps_of(
-    work: Rows, place: tuple[str, int], windows: Mapping[str | None, StepWindows], tables: Tables
+    work: DeviceWork, place: tuple[str, int], windows: Mapping[str | None, StepWindows], tables: Tables
 ) -> StepWindows:
     """Return the steps of the process that launched most of the work of a device, among those of its file.
 
@@ -228,12 +277,12 @@ def _steps_of(
     """
     if len(windows) < 2:
         return next(iter(windows.values()), NO_STEPS)
-    owners = _most_first(*work.codes("process"))
+    owners = _most_first(*work.rows.codes("process"))
     if not set(owners) & set(windows):
         labels = {process_label(owner) for owner in owners if owner} - {""}
         owners = [process for process in windows if process and process_label(process) in labels]
         if not labels:
-            owners = _launching_processes(work, place, tables)
+            owners = _launching_processes(work.rows, place, tables)
     return next((windows[owner] for owner in owners if owner in windows), NO_STEPS)
 
 

@@ -91,8 +91,9 @@ def _word(words: Sequence[str], code: int) -> str | None:
 
 
 def _launches(device: TraceDevice, calls: _Calls | None, tables: Tables) -> Launches:
-    starts, ends, threads = (np.full(len(device), NULL, np.int64) for _ in range(3))
-    is_operator = np.zeros(len(device), np.bool_)
+    rows = device.work.rows
+    starts, ends, threads = (np.full(len(rows), NULL, np.int64) for _ in range(3))
+    is_operator = np.zeros(len(rows), np.bool_)
     names: list[Thread] = []
 
     def fill(index: Ints, of: _Calls, places: Ints) -> None:
@@ -102,11 +103,11 @@ def _launches(device: TraceDevice, calls: _Calls | None, tables: Tables) -> Laun
         names.extend(of.names)
 
     if calls is not None:
-        fill(np.arange(len(device)), calls, calls.places(device.rows["correlation"]))
-    open_ = np.flatnonzero((starts == NULL) & device.rows.known("external"))
+        fill(np.arange(len(rows)), calls, calls.places(rows["correlation"]))
+    open_ = np.flatnonzero((starts == NULL) & rows.known("external"))
     if len(open_):
         operators = _operators(device, tables)
-        fill(open_, operators, operators.places(device.rows["external"][open_]))
+        fill(open_, operators, operators.places(rows["external"][open_]))
         is_operator[open_] = starts[open_] != NULL
     return Launches(starts, ends, threads, names, is_operator)
 
@@ -117,4 +118,4 @@ def _operators(device: TraceDevice, tables: Tables) -> _Calls:
     for place, events in tables.arrow_by_file("events", where, "external", *_TIMES):
         if place == (device.run, device.part):
             return _Calls(of_arrow(events), "external")
-    return _Calls(device.rows.where(np.zeros(0, np.int64)), "external")
+    return _Calls(device.work.rows.where(np.zeros(0, np.int64)), "external")

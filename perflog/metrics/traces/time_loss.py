@@ -74,7 +74,8 @@ def _losses(
     device: TraceDevice, launches: Launches, in_job: tuple[MatchedCollectives, int] | None, loading: Intervals
 ) -> DeviceLosses:
     doubts: dict[str, tuple[str, ...]] = {}
-    moving = device.exposed[COMMUNICATION]
+    exposed = device.work.exposed
+    moving = exposed[COMMUNICATION]
     transfer = waiting = _NEVER
     if in_job is None:
         doubts["communication"] = ("waiting is not known: there is no trace of another rank",)
@@ -87,8 +88,8 @@ def _losses(
     empty, queued, unknown = _idle(device, launches)
     loading = empty & loading
     sets = {
-        "compute": device.exposed[COMPUTE], "transfer": transfer, "waiting for the last": waiting,
-        "communication": moving - (transfer | waiting), "copies": device.exposed[MEMORY],
+        "compute": exposed[COMPUTE], "transfer": transfer, "waiting for the last": waiting,
+        "communication": moving - (transfer | waiting), "copies": exposed[MEMORY],
         "data": loading, "host-bound idle": empty - loading, "idle with work queued": queued, "idle": unknown,
     }  # fmt: skip
     return DeviceLosses(device, {name: times.length for name, times in sets.items()}, doubts)
@@ -121,8 +122,9 @@ def _why_not_divided(matched: MatchedCollectives) -> tuple[str, ...]:
 
 def _idle(device: TraceDevice, launches: Launches) -> tuple[Intervals, Intervals, Intervals]:
     """Idle time until the work that ends it was launched, idle time after its launch, and that of unknown launches."""
-    begins, ends = device.busy.ends[:-1], device.busy.starts[1:]
-    first = np.searchsorted(device.starts, ends)
+    work = device.work
+    begins, ends = work.busy.ends[:-1], work.busy.starts[1:]
+    first = np.searchsorted(work.starts, ends)
     known = (launches.starts[first] != NULL) & ~launches.is_operator[first]  # an operator begins before it launches
     until = np.clip(launches.starts[first], begins, ends)
     return (

@@ -126,7 +126,7 @@ def test_exclusive_times_add_up_to_all_work(tmp_path: Path) -> None:
     log = traced(tmp_path / "a.json", *step_of_training(0, 1, 10), kernel(900, 7, 55))
     tables = Tables(log)
     (tree,) = range_trees(tables)
-    total = sum(int((device.ends - device.starts).sum()) for device in trace_devices(tables))
+    total = sum(int((device.work.ends - device.work.starts).sum()) for device in trace_devices(tables))
     assert round(device_ranges(log)["exclusive_s"].sum() * 1e9) == total
     assert sum(len(nodes) for _, nodes in tree.work) == 7
 
