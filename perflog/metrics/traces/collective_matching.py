@@ -48,12 +48,13 @@ class MatchedCollectives:
     `calls`: a row per matched kernel: key (of its collective), member (its place in the job), start, wait (until the
     last member arrives) and length in ns, line.
 
-    `collectives`: a row per collective, by key: op, group, stream, place (seq, or k-th of its lane from 1), by (seq or
-    order), ranks, size (ranks of the group, as printed), bytes, line, start, transfer, skew, end_skew (ns), last (the
-    member that arrived last; -1: several together), reason (why waiting is not known, else null).
+    `collectives`: a row per collective, by key: op, group, group_ranks, stream, dtype, place (seq, or k-th of its lane
+    from 1), by (seq or order), ranks, size (ranks of the group, as printed), bytes, line, start, transfer, skew,
+    end_skew (ns), last (the member that arrived last; -1: several together), reason (why waiting is not known, else
+    null).
 
-    `unmatched`: a row per lane that is not matched: op, group, stream, calls, member and line of the first call,
-    reason. `clock_ok`: whether the clocks of the ranks agree; None if there are too few collectives to judge.
+    `unmatched`: a row per lane that is not matched: op, group, group_ranks, stream, calls, member and line of the first
+    call, reason. `clock_ok`: whether the clocks of the ranks agree; None if there are too few collectives to judge.
     """
 
     job: Job
@@ -73,6 +74,18 @@ def matched_collectives(tables: Tables) -> list[MatchedCollectives]:
 def collective_op(name: str) -> str | None:
     """Return the collective that the name of a kernel or operation contains, or None."""
     return next((known for known, pattern in _OPS if re.search(pattern, name, re.IGNORECASE)), None)
+
+
+def ranks_of_group(printed: object) -> tuple[int, ...] | None:
+    """Return the ranks of a process group from the text of the trace; None if it has none, or if the list is cut.
+
+    Example:
+        >>> ranks_of_group("[4, 5, 6, 7]"), ranks_of_group("[0, 1, 2, ..., 127]")
+        ((4, 5, 6, 7), None)
+    """
+    if not isinstance(printed, str) or not re.fullmatch(r"\s*\[\s*\d+(\s*,\s*\d+)*\s*\]\s*", printed):
+        return None
+    return tuple(map(int, re.findall(r"\d+", printed)))
 
 
 def _match(job: Job) -> MatchedCollectives | None:
@@ -101,9 +114,9 @@ def _match(job: Job) -> MatchedCollectives | None:
 def _calls(job: Job) -> pd.DataFrame | None:
     """The communication kernels of all members, of each member in order of time; None if there are none.
 
-    A lane is a process group. If the trace names none, it is the k-th communicating stream of the member. Sends and
-    receives, if the trace says so, have lanes of their own: one for each pair of ranks where the trace names it, else
-    one for all (`paired`).
+    A lane is a process group: its name and its ranks, because groups of other ranks may have the same name. If the
+    trace names none, it is the k-th communicating stream of the member. Sends and receives, if the trace says so, have
+    lanes of their own: one for each pair of ranks where the trace names it, else one for all (`paired`).
     """
     import pandas as pd
 
@@ -115,36 +128,44 @@ def _calls(job: Job) -> pd.DataFrame | None:
         names = rows["collective"].where(rows["collective"].notna(), rows["name"])
         ops = {name: collective_op(name) for name in names.unique()}
         streams = np.unique(rows["stream"].to_numpy(np.float64, na_value=-1), return_inverse=True)[1]
-        pairs = zip(rows["group"], streams, strict=True)
-        lanes = [f"group {name}" if isinstance(name, str) else f"stream {k}" for name, k in pairs]
-        paired = (names.map(ops) == "send_recv") & rows["collective"].notna()
-        calls = rows[["group", "stream", "seq", "bytes", "ranks", "line"]].assign(
-            member=place,
-            lane=lanes,
-            paired=paired,
-            op=names.map(ops),
-            start=rows["start_ns"],
+        kept = ["group", "group_ranks", "stream", "seq", "bytes", "dtype", "ranks", "src_rank", "dst_rank", "line"]
+        calls = rows[kept].assign(
+            member=place, rank=device.rank, of_stream=streams, op=names.map(ops), start=rows["start_ns"],
             end=rows["start_ns"] + rows["duration_ns"],
-        )
-        calls["lane"] = calls["lane"].where(~paired, "pairs of " + calls["lane"])
-        calls = _with_peers(calls, rows, device.rank)
+            paired=(names.map(ops) == "send_recv") & rows["collective"].notna(),
+        )  # fmt: skip
         parts.append(calls.astype(dict.fromkeys(("start", "end", "line"), np.int64)))
-    return _with_places(pd.concat(parts, ignore_index=True)) if parts else None
+    return _with_places(_with_lanes(pd.concat(parts, ignore_index=True))) if parts else None
 
 
-def _with_peers(calls: pd.DataFrame, rows: pd.DataFrame, rank: int | None) -> pd.DataFrame:
+def _with_lanes(calls: pd.DataFrame) -> pd.DataFrame:
+    """Calls with their lanes, and with the ranks of their group and its size where other calls of it have them."""
+    calls = calls.astype({"group": object, "group_ranks": object, "ranks": "Int64"})
+    known = calls.dropna(subset=["group", "group_ranks"]).groupby("group")["group_ranks"]
+    only = known.first()[known.nunique() == 1].to_dict()
+    calls["group_ranks"] = calls["group_ranks"].fillna(calls["group"].map(only))
+    sizes = {text: len(ranks) for text in calls["group_ranks"].dropna().unique() if (ranks := ranks_of_group(text))}
+    calls["ranks"] = calls["ranks"].fillna(calls["group_ranks"].map(sizes).astype("Int64"))
+    lanes = [
+        f"group {name} {ranks}" if isinstance(name, str) else f"stream {stream}"
+        for name, ranks, stream in zip(calls["group"], calls["group_ranks"], calls["of_stream"], strict=True)
+    ]
+    calls["lane"] = np.where(calls["paired"], [f"pairs of {lane}" for lane in lanes], lanes)
+    return _with_peers(calls)
+
+
+def _with_peers(calls: pd.DataFrame) -> pd.DataFrame:
     """Calls with a lane for each pair of sender and receiver, of which the trace prints the other rank.
 
     Each rank numbers its sends and receives by itself, so those of a pair are matched by order.
     """
-    known = calls["paired"] & (rows["src_rank"].notna() | rows["dst_rank"].notna())
-    if rank is None or not known.any():
-        return calls
-    sender, receiver = (rows[name].astype("Int64").fillna(rank).astype(str) for name in ("src_rank", "dst_rank"))
-    pair = calls["lane"] + ": " + sender + " to " + receiver
+    own = calls["rank"].astype("Int64")
+    known = calls["paired"] & own.notna() & (calls["src_rank"].notna() | calls["dst_rank"].notna())
+    ends = {name: calls[name].astype("Int64").fillna(own).where(known) for name in ("src_rank", "dst_rank")}
+    pair = calls["lane"] + ": " + ends["src_rank"].astype(str) + " to " + ends["dst_rank"].astype(str)
     return calls.assign(
         lane=calls["lane"].where(~known, pair), paired=calls["paired"] & ~known,
-        seq=calls["seq"].astype("Int64").mask(known), ranks=calls["ranks"].astype("Int64").mask(known, 2),
+        seq=calls["seq"].astype("Int64").mask(known), ranks=calls["ranks"].mask(known, 2), **ends,
     )  # fmt: skip
 
 
@@ -187,7 +208,8 @@ def _collectives(calls: pd.DataFrame) -> pd.DataFrame:
     alone = calls[first].groupby(keys, sort=False).agg(last=("member", "first"), came=("member", "size"))
     collectives = groups.agg(
         op=("op", "first"), least=("code", "min"), most=("code", "max"), group=("group", "first"),
-        stream=("stream", "first"), by=("by", "first"), ranks=("member", "size"), size=("ranks", "first"),
+        group_ranks=("group_ranks", "first"), stream=("stream", "first"), dtype=("dtype", "first"),
+        by=("by", "first"), ranks=("member", "size"), size=("ranks", "first"),
         bytes=("bytes", "max"), line=("line", "first"),
         start=("start", "min"), began=("start", "max"), ended=("end", "min"), end=("end", "max"),
         transfer=("length", "min"), longest=("length", "max"),
@@ -227,6 +249,6 @@ def _clock_ok(job: Job, collectives: pd.DataFrame) -> bool | None:
 def _unmatched(calls: pd.DataFrame, doubts: Mapping[str, str]) -> pd.DataFrame:
     """A row for each lane that is not matched, with the reason."""
     rows = calls[calls["lane"].isin(list(doubts))]
-    first = {name: (name, "first") for name in ("op", "group", "stream", "member", "line")}
+    first = {name: (name, "first") for name in ("op", "group", "group_ranks", "stream", "member", "line")}
     lanes = rows.groupby("lane", sort=False).agg(**first, calls=("member", "size"))
     return lanes.assign(reason=[doubts[lane] for lane in lanes.index]).reset_index(drop=True)

@@ -23,6 +23,7 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("op", meaning="collective, named by the trace, else by the kernel's name"),
     MetricColumn("group", meaning="process group, as the trace names it"),
+    MetricColumn("group_ranks", meaning="ranks of the group, as printed; groups of one name are told apart by them"),
     MetricColumn("stream", meaning="stream on the first of its ranks", brief=False),
     MetricColumn("place", meaning="printed number in the group, or k-th in its stream; null: not matched"),
     MetricColumn("matched_by", meaning="seq: group and number are printed; order: k-th of the same stream or group"),
@@ -87,7 +88,7 @@ def _matched_rows(matched: MatchedCollectives) -> pd.DataFrame:
     }
     times |= {"end_skew": collectives["end_skew"]}
     columns: dict[str, Any] = {f"{name}_s": np.where(known, seconds(ns), np.nan) for name, ns in times.items()}
-    return collectives[["op", "group", "stream", "place", "ranks", "bytes", "reason"]].assign(
+    return collectives[["op", "group", "group_ranks", "stream", "place", "ranks", "bytes", "reason"]].assign(
         **_run_columns(matched), matched_by=collectives["by"], collectives=1, of_ranks=collectives["size"],
         busbw_gbps=_bus_bandwidth(collectives), transfer_s=seconds(collectives["transfer"]), **columns,
         last=collectives["last"].where(known, -1).map(names), clock_ok=matched.clock_ok, first_line=collectives["line"],
@@ -111,7 +112,7 @@ def _bus_bandwidth(collectives: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype
 def _unmatched_rows(matched: MatchedCollectives) -> pd.DataFrame:
     """Rows of the lanes that are not matched."""
     lanes = matched.unmatched
-    return lanes[["op", "group", "stream", "reason"]].assign(
+    return lanes[["op", "group", "group_ranks", "stream", "reason"]].assign(
         **_run_columns(matched), collectives=lanes["calls"], clock_ok=matched.clock_ok, first_line=lanes["line"]
     )
 

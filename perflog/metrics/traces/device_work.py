@@ -48,8 +48,8 @@ _STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
 _WHO = ["rank", "device", "device_name", "context"]
 _WHAT = ["line", "step", "start_ns", "duration_ns", "kind", "name", "process", "stream", "correlation", "external",
          "bytes"]  # fmt: skip
-_MESSAGE = ["line", "start_ns", "duration_ns", "name", "stream", "bytes", "collective", "group", "seq", "ranks",
-            "src_rank", "dst_rank"]  # fmt: skip
+_MESSAGE = ["line", "start_ns", "duration_ns", "name", "stream", "bytes", "collective", "group", "group_ranks",
+            "seq", "ranks", "src_rank", "dst_rank", "dtype", "in_split", "out_split"]  # fmt: skip
 _COLUMNS = list(dict.fromkeys([*_WHO, *_WHAT, *_MESSAGE]))
 _Key = tuple[int | None, int | None, str | None]  # rank, device, name of the device
 _MOST_HELD = 1 << 22  # pieces of work
@@ -112,7 +112,8 @@ class DeviceWork:
     def communication(self) -> pd.DataFrame:
         """The work that communicates, with what the trace says of the message.
 
-        Columns: line, start_ns, duration_ns, name, stream, bytes, collective, group, seq, ranks, src_rank, dst_rank.
+        Columns: line, start_ns, duration_ns, name, stream, bytes, collective, group, group_ranks, seq, ranks, src_rank,
+        dst_rank, dtype, in_split, out_split.
         """
         return frame_for_metrics(self._messages)
 
