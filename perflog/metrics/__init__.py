@@ -35,14 +35,15 @@ from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_ranges import device_ranges
 from perflog.metrics.traces.device_time import device_time
+from perflog.metrics.traces.launch_delays import launch_queue, launches
 from perflog.metrics.wait import wait, wait_steps
 from perflog.metrics.waterfall import waterfall
 
 _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, collective_wait,
-    stuck_ranks, device_kernels, device_ranges, copies, counters, telemetry, kernels, stages, layers, pipeline,
-    matmul_efficiency, ranges, sweep, configurations, factors, history,
+    stuck_ranks, device_kernels, device_ranges, launches, launch_queue, copies, counters, telemetry, kernels, stages,
+    layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -91,6 +92,8 @@ __all__ = [
     "imbalance",
     "imbalance_steps",
     "kernels",
+    "launch_queue",
+    "launches",
     "layers",
     "matmul_efficiency",
     "node_pairs",

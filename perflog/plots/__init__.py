@@ -12,6 +12,7 @@ from perflog.plots.experts import hot_experts
 from perflog.plots.files import render, save, suffix
 from perflog.plots.history import history
 from perflog.plots.kernels import kernels
+from perflog.plots.launches import launch_queue, launches
 from perflog.plots.node_pairs import node_pairs
 from perflog.plots.phases import phases
 from perflog.plots.pipeline import layers, timeline
@@ -36,6 +37,8 @@ __all__ = [
     "imbalance",
     "kernels",
     "kind",
+    "launch_queue",
+    "launches",
     "layers",
     "loads",
     "node_pairs",

@@ -76,7 +76,7 @@ def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> list[Any]:
         axes.annotate(
             show(row["span_s"], "s", 3), (100, place), (3, 0), textcoords="offset points", va="center", fontsize=7
         )
-    axes.set_yticks(places, [_bar_name(row) for row in rows])
+    axes.set_yticks(places, [bar_name(row) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, 112)
     axes.set_xticks(range(0, 101, 20))
@@ -85,7 +85,8 @@ def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> list[Any]:
     return handles
 
 
-def _bar_name(row: dict[str, Any]) -> str:
+def bar_name(row: dict[str, Any]) -> str:
+    """Return the device and the period of a row: `rank 3, step 7`."""
     import pandas as pd
 
     device = [f"{name} {row[name]}" for name in ("rank", "device") if not pd.isna(row[name])]

@@ -44,6 +44,19 @@ def explain_parts(screen: Screen, trace: RawTrace) -> None:
         if times[state] >= 0.005 * span:
             check_bar(screen, name, times[state] * NS, span * NS)
     explain_bottleneck(screen, trace)
+    explain_graphs(screen, trace)
+
+
+def explain_graphs(screen: Screen, trace: RawTrace, mark: str = "") -> None:
+    """What CUDA graphs would win, and how long launches and what they launch take."""
+    gain = trace.graphs()
+    if gain <= TELLING * trace.span:
+        assert "CUDA graphs" not in screen.text
+        return
+    known = [work for work in trace.work if work.call is not None]
+    medians = median(work.call or 0 for work in known) * NS, median(work.end - work.start for work in known) * NS
+    words = "CUDA graphs would win at most <> of the time: the median launch takes <>, what it launches <>."
+    screen.explain(mark + words, gain / trace.span, *medians)
 
 
 def explain_bottleneck(screen: Screen, trace: RawTrace, mark: str = "") -> None:
@@ -56,9 +69,12 @@ def explain_bottleneck(screen: Screen, trace: RawTrace, mark: str = "") -> None:
         explain_largest(screen, trace, first, "of the time;")
         return
     causes = trace.idle_by_cause()
-    for cause, words in (("host-bound idle", "waiting for the host to launch"), ("data", "while data is loaded")):
-        if causes[cause] > TELLING * span:
-            screen.explain(f"(<> {words})", causes[cause] / span)
+    words_of = {
+        "host-bound idle": "host-bound", "data": "while data is loaded", "idle with work queued": "queued",
+    }  # fmt: skip
+    told = {words: causes[cause] / span for cause, words in words_of.items() if causes[cause] > TELLING * span}
+    if told:
+        screen.explain(f"({', '.join(f'<> {words}' for words in told)})", *told.values())
     if times["communication"] > TELLING * span:
         explain_largest(screen, trace, "communication", "then")
         return

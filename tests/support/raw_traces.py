@@ -13,8 +13,10 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from support.raw_logs import seconds
 
@@ -31,7 +33,7 @@ AUTOGRAD = "autograd::engine::evaluate_function: "
 class Work:
     """A kernel, copy or memset on the device. `launch`: start of the call that launched it; None if it is not known.
 
-    `copied`: bytes of a copy.
+    `copied`: bytes of a copy; `call`: length of that call.
     """
 
     start: int
@@ -40,6 +42,7 @@ class Work:
     name: str
     launch: int | None = None
     copied: int | None = None
+    call: int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,23 @@ class RawTrace:
             reach = max(reach, each.end)
         return times
 
+    def graphs(self) -> int:
+        """What CUDA graphs would win at most.
+
+        A launch may take three times the median of those that found the device idle. No call waits for the device here.
+        """
+        gaps, work = [], sorted(self.work, key=lambda each: each.start)
+        reach = work[0].end
+        for each in work[1:]:
+            if each.start > reach and each.launch is not None:
+                gaps.append((reach, each.start, each.launch))
+            reach = max(reach, each.end)
+        late = [end - launch for begin, end, launch in gaps if launch >= begin]
+        usual = round(3 * median(late)) if late else 0
+        started = [min(max(launch + usual, begin, launch), end) for begin, end, launch in gaps]
+        within = sum(at - min(max(launch, begin), at) for at, (begin, _, launch) in zip(started, gaps, strict=True))
+        return self.idle_by_cause()["host-bound idle"] + within
+
     def largest(self, state: str) -> tuple[int, int, float | None]:
         """Calls and time of the name that takes most of a state; of copies of known sizes the bytes per ns too."""
         by_name: dict[str, list[Work]] = {}
@@ -124,18 +144,21 @@ def chrome_trace(path: Path) -> RawTrace:
     events = [event for event in chrome_json(path)["traceEvents"] if event.get("ph") == "X"]  # type: ignore[attr-defined]
     states = {"kernel": "compute", "memcpy": "copies", "memset": "copies"}
     calls: dict[object, list[int]] = {}
+    by_number: dict[object, dict[str, object]] = {}
     work, steps, loading = [], {}, []
     for event in events:
         if category(event) in ("runtime", "driver"):
-            calls.setdefault(_number(event), []).append(_span(event)[0])
+            calls.setdefault(_number(event), []).append(span_of(event)[0])
+            by_number[_number(event)] = event
     for event in events:
-        start, end = _span(event)
+        start, end = span_of(event)
         if state := states.get(category(event)):
             state = "communication" if "nccl" in event["name"].lower() else state
             launches = calls.get(_number(event), [])
             launch = launches[0] if len(launches) == 1 else None
             copied = event["args"].get("bytes") if category(event) == "memcpy" else None
-            work.append(Work(start, end, state, event["name"], launch, copied))
+            call = span_of(by_number[_number(event)]) if launch is not None else (0, 0)
+            work.append(Work(start, end, state, event["name"], launch, copied, call[1] - call[0]))
         elif match := re.fullmatch(r"ProfilerStep#(\d+)", event["name"]):
             if event["cat"] != "gpu_user_annotation":
                 steps[int(match[1])] = (start, end)
@@ -153,17 +176,17 @@ def time_by_range(path: Path) -> Counter[str]:
         if category(event) in ("runtime", "driver") and _number(event) is not None:
             launches.setdefault(_number(event), []).append(event)
         if name := _range_name(event):
-            threads.setdefault((event["pid"], event["tid"]), []).append((*_span(event), name))
+            threads.setdefault((event["pid"], event["tid"]), []).append((*span_of(event), name))
     times: Counter[str] = Counter()
     for event in events:
         if category(event) not in ("kernel", "memcpy", "memset"):
             continue
         calls, where = launches.get(_number(event), []), "(launch not known)"
         if len(calls) == 1:
-            at = _span(calls[0])[0]
+            at = span_of(calls[0])[0]
             around = [each for each in threads.get((calls[0]["pid"], calls[0]["tid"]), ()) if each[0] <= at < each[1]]
             where = " > ".join(name for _, _, name in sorted(around, key=lambda each: (each[0], -each[1])))
-        start, end = _span(event)
+        start, end = span_of(event)
         times[where or "(outside of ranges)"] += end - start
     return times
 
@@ -182,8 +205,9 @@ def category(event: dict[str, object]) -> str:
     return re.sub("^(gpu|cuda)_", "", str(event.get("cat")).lower())
 
 
-def _span(event: dict[str, object]) -> tuple[int, int]:
-    start, length = (round(float(str(event[key])) * 1000) for key in ("ts", "dur"))
+def span_of(event: dict[str, object]) -> tuple[int, int]:
+    """Start and end of an event in ns."""
+    start, length = (round(Decimal(str(event[key])) * 1000) for key in ("ts", "dur"))
     return start, start + length
 
 
@@ -195,13 +219,19 @@ def _number(event: dict[str, object]) -> object:
 def nsys_database(path: Path) -> RawTrace:
     """A database of Nsight Systems: kernels of vector addition compute, CUPTI's tables tell the rest."""
     with closing(sqlite3.connect(path)) as database:
-        launches = dict(database.execute("select correlationId, start from CUPTI_ACTIVITY_KIND_RUNTIME"))
+        rows = database.execute("select correlationId, start, end from CUPTI_ACTIVITY_KIND_RUNTIME")
+        launches = {number: (start, end - start) for number, start, end in rows}
         kernels = database.execute(
             "select start, end, correlationId, value from CUPTI_ACTIVITY_KIND_KERNEL join StringIds on id = shortName"
         )
-        work = [Work(start, end, "compute", name, launches[i]) for start, end, i, name in kernels]
+        work = [
+            Work(start, end, "compute", name, launches[i][0], None, launches[i][1]) for start, end, i, name in kernels
+        ]
         copies = database.execute("select start, end, correlationId, copyKind, bytes from CUPTI_ACTIVITY_KIND_MEMCPY")
-        work += [Work(start, end, "copies", f"copy {kind}", launches[i], size) for start, end, i, kind, size in copies]
+        work += [
+            Work(start, end, "copies", f"copy {kind}", launches[i][0], size, launches[i][1])
+            for start, end, i, kind, size in copies
+        ]
     return RawTrace(work, {})
 
 

@@ -34,7 +34,10 @@ LEAST_SHARE = 0.02
 """Share of the difference, or of a whole that does not surely differ, that a part needs to be told."""
 
 _WHOLES = {"step": "step_time", "layer": ALL, "range": ALL, "kernel": ALL, "call": ALL}
-_KINDS = {"step": ("step", "device", "phase"), **{kind: (kind,) for kind in ("layer", "range", "kernel", "call")}}
+_KINDS = {
+    "step": ("step", "device", "idle", "phase"),
+    **{kind: (kind,) for kind in ("layer", "range", "kernel", "call")},
+}
 
 MedianPairs = Mapping[Measure, tuple[float, float]]
 """The medians of base and side, by measure."""

@@ -20,6 +20,7 @@ from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.traces.device_ranges import RangeTree
 from perflog.metrics.traces.device_work import TraceDevice
+from perflog.metrics.traces.idle_causes import DeviceIdle
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
 from perflog.statistics.warmup import Warmup
@@ -39,6 +40,7 @@ class Measure:
         "step",
         "run",
         "device",
+        "idle",
         "phase",
         "layer",
         "range",
@@ -125,7 +127,7 @@ def side_values(
     world_sizes = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
     elapsed = {run: np.array([s]) for run, s in runs.where(runs.known("elapsed_s")).records("run", "elapsed_s")}
     means, devices = semantics_by_run(runs), trace_measures.devices_by_run(tables)
-    ranges = trace_measures.ranges_by_run(tables)
+    ranges, idle = trace_measures.ranges_by_run(tables), trace_measures.idle_by_run(tables)
     for run in (run for run in runs["run"].tolist() if run in cuts):
         rows = {name: tables.rows_of(name, run) for name in _TABLES}
         of_run = {measure: of_runs[run] for measure, of_runs in printed.items() if run in of_runs}
@@ -136,7 +138,7 @@ def side_values(
             values.add(Measure("phase", name, of=whole), run, times)
         for name, times in _layers(_steady(rows["layers"], first, cuts[run])):
             values.add(Measure("layer", name, of=None if name == ALL else ALL), run, times)
-        for measure, times in _devices(devices.get(run, []), ranges.get(run, []), first, cuts[run]):
+        for measure, times in _devices(devices.get(run, []), ranges.get(run, []), idle.get(run, []), first, cuts[run]):
             values.add(measure, run, times)
         for measure, times in _profiled(rows["kernels"]):
             values.add(measure, run, times)
@@ -188,9 +190,9 @@ def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tu
 
 
 def _devices(
-    members: list[TraceDevice], ranges: list[RangeTree], first: int | None, cut: int
+    members: list[TraceDevice], ranges: list[RangeTree], idle: list[DeviceIdle], first: int | None, cut: int
 ) -> Iterator[tuple[Measure, Floats]]:
-    """Times of devices in the steady steps of a trace: by state, of all kernels, of each kernel, of each range."""
+    """Times of devices in the steady steps of a trace: by state and cause, by kernel, by range."""
     if not members:
         return
     steps = trace_measures.steady_steps(members, first, cut)
@@ -199,6 +201,8 @@ def _devices(
             yield Measure("device", name, "1", "higher", derived=name == "busy"), values
         else:
             yield Measure("device", name, of=None if steps is None else "step_time"), values
+    for name, values in trace_measures.idle_times(idle, steps):
+        yield Measure("idle", name, of=None if steps is None else "idle"), values
     times = trace_measures.kernel_times(members, steps)
     total = np.sum(list(times.values()), axis=0)
     yield Measure("kernel", ALL), total

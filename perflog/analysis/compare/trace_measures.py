@@ -10,6 +10,7 @@ from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_ranges import RangeTree, range_trees
 from perflog.metrics.traces.device_time import device_time_columns
 from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds, trace_devices
+from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
 from perflog.statistics.samples import Floats
 
 STATES = {"compute": "compute", "exposed_communication": "communication", "exposed_memory": "memory", "idle": "idle"}
@@ -20,6 +21,10 @@ SHARES = ("busy", "overlap")
 
 
 _UNNAMED = "<NA>"
+_IDLE = {
+    "host": "host-bound idle", "sync": "idle after a synchronisation", "data": "idle while data is loaded",
+    "launch": "idle while a launch arrives", "waiting": "idle with work queued",
+}  # fmt: skip
 
 
 def devices_by_run(tables: Tables) -> dict[str, list[TraceDevice]]:
@@ -37,6 +42,14 @@ def ranges_by_run(tables: Tables) -> dict[str, list[RangeTree]]:
     for tree in range_trees(tables) if tables.count("events") else ():
         if tree.work and any(kind not in (None, "step") for kind in tree.kinds):
             by_run.setdefault(tree.run, []).append(tree)
+    return by_run
+
+
+def idle_by_run(tables: Tables) -> dict[str, list[DeviceIdle]]:
+    """Return the idle time of the devices of each run by cause."""
+    by_run: dict[str, list[DeviceIdle]] = {}
+    for idle in idle_causes(tables) if tables.count("events") else ():
+        by_run.setdefault(idle.device.run, []).append(idle)
     return by_run
 
 
@@ -58,15 +71,7 @@ def state_values(members: list[TraceDevice], steps: Ints | None) -> Iterator[tup
 
     Without steps, the values are those of the whole trace.
     """
-    divided_times = []
-    for device in members:
-        busy = device.work.busy
-        starts, ends = busy.starts[:1], busy.ends[-1:]
-        if steps is not None:
-            order = np.argsort(device.steps.numbers)
-            places = order[np.searchsorted(device.steps.numbers[order], steps)]
-            starts, ends = device.steps.starts[places], device.steps.ends[places]
-        divided_times.append(device_time_columns(device, starts, ends))
+    divided_times = [device_time_columns(device, *_windows(device, steps)) for device in members]
     columns = STATES | {"span": "span", "busy": "busy"}
     means = {
         name: np.mean([times[f"{column}_s"] for times in divided_times], axis=0) for name, column in columns.items()
@@ -79,6 +84,15 @@ def state_values(members: list[TraceDevice], steps: Ints | None) -> Iterator[tup
     total = np.sum(communicating, axis=0)
     if total.any():  # overlap is not defined for steps without communication
         yield "overlap", np.sum(hidden, axis=0)[total > 0] / total[total > 0]
+
+
+def idle_times(idle: list[DeviceIdle], steps: Ints | None) -> Iterator[tuple[str, Floats]]:
+    """Yield the idle time of each cause in each of these steps, the mean over devices; without steps, in the trace."""
+    times = [_windows(each.device, steps) for each in idle]
+    for cause, name in _IDLE.items():
+        sums = [getattr(each, cause).inside(*window) for each, window in zip(idle, times, strict=True)]
+        if np.any(sums):
+            yield name, seconds(np.mean(sums, axis=0))
 
 
 def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str, Floats]:
@@ -113,6 +127,16 @@ def range_times(
             around[path] = paths[parent] if parent >= 0 else None
             sums[path] = sums[path] + times if path in sums else times
     yield from ((path, around[path], seconds(times) / len(members)) for path, times in sums.items() if times.any())
+
+
+def _windows(device: TraceDevice, steps: Ints | None) -> tuple[Ints, Ints]:
+    """Starts and ends of these steps of a device; without steps, of the whole trace."""
+    if steps is None:
+        busy = device.work.busy
+        return busy.starts[:1], busy.ends[-1:]
+    order = np.argsort(device.steps.numbers)
+    places = order[np.searchsorted(device.steps.numbers[order], steps)]
+    return device.steps.starts[places], device.steps.ends[places]
 
 
 def _times(device: TraceDevice, steps: Ints | None, codes: Ints, size: int) -> Ints:

@@ -24,11 +24,11 @@ from perflog.metrics import (
     device_time,
     imbalance,
     kernels,
+    launches,
     pauses,
     pipeline,
     stages,
     throughput,
-    waterfall,
 )
 from perflog.metrics.breakdown import NOT_LISTED, UNTIMED
 from perflog.metrics.kernel_categories import OTHER
@@ -36,6 +36,7 @@ from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.step_series import step_series
 from perflog.metrics.traces.copies import way_of
 from perflog.metrics.traces.device_ranges import PATH_MARK
+from perflog.metrics.traces.idle_causes import CAUSES
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
     kinds = (
         stuck,
         _trace,
+        _launching,
         _ranges,
         _profile,
         _step,
@@ -116,12 +118,36 @@ def _trace(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 
 def _why_idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """How much of the idle time the host caused: it had not launched what comes next, or loaded data."""
-    rows = _of_run(waterfall.table(tables, options), run).set_index("bar")["share"]
-    if rows.get("host-bound idle", 0.0) > _TELLING:
-        yield f" ({percent(rows['host-bound idle'])} waiting for the host to launch)"
-    if rows.get("data", 0.0) > _TELLING:
-        yield f" ({percent(rows['data'])} while data is loaded)"
+    """How much of the time the device idled for which cause."""
+    idle = _idle_shares(tables, run, options)
+    causes = (
+        (idle["host"] + idle["sync"], "host-bound"),
+        (idle["sync"], "of that after a synchronisation"),
+        (idle["data"], "while data is loaded"),
+        (idle["launch"] + idle["waiting"], "queued"),
+    )
+    if told := [f"{percent(share)} {words}" for share, words in causes if share > _TELLING]:
+        yield f" ({', '.join(told)})"
+
+
+def _idle_shares(tables: Tables, run: str, options: Options) -> dict[str, float]:
+    """The share of each cause of idle time, and of what CUDA graphs would win, in the time of all devices of a run."""
+    rows = _of_run(launches.table(tables, options), run)
+    rows = rows[rows["part"] == "trace"]
+    whole = float(rows["span_s"].sum())
+    return {cause: float(rows[f"{cause}_s"].sum()) / whole if whole else 0.0 for cause in (*CAUSES, "graphs")}
+
+
+def _launching(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """What CUDA graphs would win where kernels are too short for the host to keep up."""
+    rows = _of_run(launches.table(tables, options), run)
+    rows = rows[(rows["part"] == "trace") & rows["graphs_s"].notna()]
+    if len(rows) and (share := _idle_shares(tables, run, options)["graphs"]) > _TELLING:
+        call, work = (show(float(rows[column].median()), "s", 3) for column in ("call_s", "work_s"))
+        yield (
+            f"CUDA graphs would win at most {percent(share)} of the time: the median launch takes {call}, what it "
+            f"launches {work}."
+        )
 
 
 def _largest_kernel(tables: Tables, run: str, state: str, options: Options) -> str:

@@ -5,7 +5,6 @@ All times are sets of nanoseconds, so those of a device add up to its span exact
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,18 +17,13 @@ from perflog.metrics.traces.device_work import (
     COMPUTE,
     MEMORY,
     TraceDevice,
-    has_times,
     integers,
     trace_devices,
 )
+from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
 from perflog.metrics.traces.intervals import Intervals, union
-from perflog.metrics.traces.launches import Launches, launches_by_file
-from perflog.tables.arrow import Where, one_of
-from perflog.tables.columns import NULL, of_arrow
 
 _NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
-_DATA = re.compile(r"data_?load|load_?data|(get|next|fetch)_?batch", re.IGNORECASE)
-"""Names of host ranges in which a program loads data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,24 +49,15 @@ def device_losses(tables: Tables) -> list[DeviceLosses]:
         for matched in matched_collectives(tables)
         for place, member in enumerate(matched.job.members)
     }
-    loading = _loading(tables)
-    losses = {
-        device: _losses(
-            device,
-            launches,
-            places.get((device.run, device.part, device.rank, device.device, device.device_name)),
-            loading.get(place, _NEVER),
-        )
-        for place, devices in launches_by_file(tables)
-        for device, launches in devices
-        if device.span
-    }
+    losses = {}
+    for idle in idle_causes(tables):
+        device = idle.device
+        in_job = places.get((device.run, device.part, device.rank, device.device, device.device_name))
+        losses[device] = _losses(device, idle, in_job)
     return [losses[device] for device in trace_devices(tables) if device in losses]
 
 
-def _losses(
-    device: TraceDevice, launches: Launches, in_job: tuple[MatchedCollectives, int] | None, loading: Intervals
-) -> DeviceLosses:
+def _losses(device: TraceDevice, idle: DeviceIdle, in_job: tuple[MatchedCollectives, int] | None) -> DeviceLosses:
     doubts: dict[str, tuple[str, ...]] = {}
     exposed = device.work.exposed
     moving = exposed[COMMUNICATION]
@@ -85,12 +70,11 @@ def _losses(
         if missing:
             doubts["waiting for the last"] = ("ranks without a trace may have arrived later",)
     transfer, waiting = moving & transfer, (moving & waiting) - transfer
-    empty, queued, unknown = _idle(device, launches)
-    loading = empty & loading
     sets = {
         "compute": exposed[COMPUTE], "transfer": transfer, "waiting for the last": waiting,
         "communication": moving - (transfer | waiting), "copies": exposed[MEMORY],
-        "data": loading, "host-bound idle": empty - loading, "idle with work queued": queued, "idle": unknown,
+        "data": idle.data, "host-bound idle": idle.sync | idle.host,
+        "idle with work queued": idle.launch | idle.waiting, "idle": idle.unknown,
     }  # fmt: skip
     return DeviceLosses(device, {name: times.length for name, times in sets.items()}, doubts)
 
@@ -115,31 +99,3 @@ def _why_not_divided(matched: MatchedCollectives) -> tuple[str, ...]:
     """Why waiting is not known for some collectives of a job."""
     reasons = [*matched.unmatched["reason"], *matched.collectives["reason"].dropna()]
     return tuple(f"waiting is not known: {reason}" for reason in dict.fromkeys(reasons))
-
-
-# --- idle time ----------------------------------------------------------------------------------------------------
-
-
-def _idle(device: TraceDevice, launches: Launches) -> tuple[Intervals, Intervals, Intervals]:
-    """Idle time until the work that ends it was launched, idle time after its launch, and that of unknown launches."""
-    work = device.work
-    begins, ends = work.busy.ends[:-1], work.busy.starts[1:]
-    first = np.searchsorted(work.starts, ends)
-    known = (launches.starts[first] != NULL) & ~launches.is_operator[first]  # an operator begins before it launches
-    until = np.clip(launches.starts[first], begins, ends)
-    return (
-        union(begins[known], until[known]),
-        union(until[known], ends[known]),
-        union(begins[~known], ends[~known]),
-    )
-
-
-def _loading(tables: Tables) -> dict[tuple[str, int], Intervals]:
-    """Time in which the host is in a range that loads data, by run and file."""
-    where: Where = {"kind": one_of("range", "cpu"), "name": lambda name: name and _DATA.search(name)}
-    found = {}
-    for place, events in tables.arrow_by_file("events", where, "start_ns", "duration_ns"):
-        rows = of_arrow(events)
-        rows = rows.where(has_times(rows))
-        found[place] = union(rows["start_ns"], rows["start_ns"] + rows["duration_ns"])
-    return found

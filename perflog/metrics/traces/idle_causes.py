@@ -1,0 +1,138 @@
+"""Idle time of devices by its cause: what the host did, and how late the device began what was launched.
+
+The causes are sets of time. They do not overlap, and together they are the idle time of a device.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.kernel_categories import category
+from perflog.metrics.registry import Tables
+from perflog.metrics.traces.device_work import TraceDevice, has_times
+from perflog.metrics.traces.intervals import Intervals, union
+from perflog.metrics.traces.launches import Launches, launches_by_file, threads_of
+from perflog.tables.arrow import Where, one_of
+from perflog.tables.columns import NULL, of_arrow
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+CAUSES = {
+    "data": "the next work is not launched, and the host is in a range that loads data",
+    "sync": "the next work is not launched, and the thread that launches it has waited for the device meanwhile",
+    "host": "the next work is not launched, for other reasons",
+    "launch": "the next work is launched, at most three times latency_s before",
+    "waiting": "the next work is launched, longer before: it waits for an event, another stream or another rank",
+    "unknown": "the trace does not tell when the next work was launched",
+}
+"""The causes of idle time, and when each holds."""
+
+_DATA = re.compile(r"data_?load|load_?data|(get|next|fetch)_?batch", re.IGNORECASE)
+"""Names of host ranges in which a program loads data."""
+_USUAL = 3  # medians: a launch that takes longer waits for something else
+_NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceIdle:
+    """Idle time of a device by cause, as sets of time.
+
+    `latency_ns`: the usual time from a launch to its work: the median of the launches that found the device idle; None
+    if there are none.
+    """
+
+    device: TraceDevice
+    launches: Launches
+    data: Intervals
+    sync: Intervals
+    host: Intervals
+    launch: Intervals
+    waiting: Intervals
+    unknown: Intervals
+    latency_ns: float | None
+
+
+def idle_causes(tables: Tables) -> Iterator[DeviceIdle]:
+    """Yield the idle time of each device with work, file by file."""
+    loading, waits = _loading(tables), _waits(tables)
+    for place, devices in launches_by_file(tables):
+        for device, launches in devices:
+            if device.span:
+                yield _idle(device, launches, loading.get(place, _NEVER), waits.get(place, {}))
+
+
+def _idle(device: TraceDevice, launches: Launches, loading: Intervals, waits: dict[object, Ints]) -> DeviceIdle:
+    """Divide each gap in the work of a device at the launch of the work that ends it."""
+    work = device.work
+    begins, ends = work.busy.ends[:-1], work.busy.starts[1:]
+    first = np.searchsorted(work.starts, ends)
+    launched = launches.starts[first]
+    known = (launched != NULL) & ~launches.is_operator[first]  # an operator begins before it launches
+    begins, ends, launched, first = begins[known], ends[known], launched[known], first[known]
+    until = np.clip(launched, begins, ends)
+    late = launched >= begins
+    latency = float(np.median((ends - launched)[late])) if late.any() else None
+    started = np.clip(launched + round(_USUAL * (latency or 0)), until, ends)
+    after_wait = _waited(launches, first, begins, launched, waits)
+    empty = union(begins, until)
+    synced = union(begins[after_wait], until[after_wait])
+    data = empty & loading
+    gaps = union(work.busy.ends[:-1][~known], work.busy.starts[1:][~known])
+    return DeviceIdle(
+        device, launches,
+        data=data, sync=synced - data, host=empty - (synced | data),
+        launch=union(until, started), waiting=union(started, ends), unknown=gaps, latency_ns=latency,
+    )  # fmt: skip
+
+
+def _waited(launches: Launches, first: Ints, begins: Ints, launched: Ints, waits: dict[object, Ints]) -> Flags:
+    """Flag the gaps in which the launching thread returned from a call that waits for the device, before the launch."""
+    flags = np.zeros(len(first), np.bool_)
+    threads = launches.threads[first]
+    for code, thread in enumerate(launches.names):
+        if (returns := waits.get(thread)) is not None:
+            index = np.flatnonzero(threads == code)
+            last = np.searchsorted(returns, launched[index], "right") - 1
+            flags[index] = (last >= 0) & (returns[last] >= begins[index])
+    return flags
+
+
+def _loading(tables: Tables) -> dict[tuple[str, int], Intervals]:
+    """Time in which the host is in a range that loads data, by run and file."""
+    where: Where = {"kind": one_of("range", "cpu"), "name": lambda name: name and _DATA.search(name)}
+    found = {}
+    for place, events in tables.arrow_by_file("events", where, "start_ns", "duration_ns"):
+        rows = of_arrow(events)
+        rows = rows.where(has_times(rows))
+        found[place] = union(rows["start_ns"], rows["start_ns"] + rows["duration_ns"])
+    return found
+
+
+def _waits(tables: Tables) -> dict[tuple[str, int], dict[object, Ints]]:
+    """Times at which the calls of each thread return that wait for the device, by run and file."""
+    where: Where = {"kind": one_of("runtime"), "name": lambda name: name and is_wait(name)}
+    found: dict[tuple[str, int], dict[object, Ints]] = {}
+    for place, events in tables.arrow_by_file("events", where, "process", "thread", "start_ns", "duration_ns"):
+        rows = of_arrow(events)
+        rows = rows.where(has_times(rows))
+        codes, threads = threads_of(rows)
+        ends = rows["start_ns"] + rows["duration_ns"]
+        found[place] = {thread: np.sort(ends[codes == code]) for code, thread in enumerate(threads)}
+    return found
+
+
+def is_wait(name: str) -> bool:
+    """Return whether a call of the runtime holds the host until the device has done something.
+
+    Example:
+        >>> is_wait("cudaStreamSynchronize"), is_wait("cudaStreamWaitEvent"), is_wait("cudaMemcpyAsync")
+        (True, False, False)
+    """
+    lower = name.lower()
+    return "synchronize" in lower or (category(name, api=True) == "memcpy" and "async" not in lower)

@@ -1,0 +1,212 @@
+"""Launches of traces: idle time by cause, how late work begins, how many pieces wait, what CUDA graphs would win."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
+from perflog.metrics.traces.idle_causes import CAUSES, DeviceIdle, idle_causes
+from perflog.tables.columns import NULL
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_BINS = 200
+"""Periods of the queue's course."""
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    *DEVICE_COLUMNS,
+    MetricColumn("part", meaning="trace: from the device's first event to its last; step: an annotated step"),
+    MetricColumn("step", meaning="number of the step; null for the whole trace"),
+    MetricColumn("span_s", "s", "lower", "time of the part; of a step on the host's clock"),
+    MetricColumn("idle_s", "s", "lower", "time between the first and last event in which nothing runs"),
+    *(MetricColumn(f"{cause}_s", "s", "lower", f"idle: {meaning}") for cause, meaning in CAUSES.items()),
+    MetricColumn("graphs_s", "s", None, "host_s + launch_s: what CUDA graphs would win at most"),
+    MetricColumn(
+        "launches", meaning="number of kernels, copies and memsets that begin in it and whose launch is known"
+    ),
+    MetricColumn("latency_s", "s", "lower", "median time from a launch to its work, where it found the device idle"),
+    MetricColumn("delay_s", "s", None, "median time from a launch to its work, of all"),
+    MetricColumn("call_s", "s", "lower", "median time of the call that launches", brief=False),
+    MetricColumn("work_s", "s", None, "median time of the launched work", brief=False),
+    MetricColumn("short_share", "1", "lower", "share of the launches whose work is shorter than their call"),
+    MetricColumn("queue", "", None, "mean number of pieces of work that are launched and have not begun"),
+    MetricColumn("queue_max", "", None, "largest number of them", brief=False),
+    MetricColumn("first_line", meaning="line of the first of this work", brief=False),
+)
+
+
+@metric(
+    title="launches: idle time by cause, delays and queue",
+    needs=("events",),
+    columns=_COLUMNS,
+    main="host_s",
+    formula="a gap in the device's work is divided at the launch of the work that ends it: before it data, sync or "
+    "host; behind it launch and waiting; they add up to idle_s. queue = sum of the times from launch to begin / span",
+    source="launches by correlation numbers; causes: HolisticTraceAnalysis' idle time breakdown, of a device in place "
+    "of a stream; queue: Little's law",
+)
+def launches(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """Why each device idles, in the trace and in each step; how late launched work begins, and how much of it waits.
+
+    CUDA graphs launch many kernels at once, and cannot hold what the program waits for or loads: `graphs_s` is a bound.
+    A launch is known if exactly one call of the runtime has the correlation number of the work.
+
+    Example:
+        >>> table = perflog.metrics.launches(perflog.read("trace.json"))
+        >>> table[["part", "idle_s", "host_s", "launch_s", "queue"]].head(1).round(6)
+            part    idle_s    host_s  launch_s     queue
+        ...
+    """
+    import pandas as pd
+
+    rows = [row for idle in idle_causes(tables) for row in (*_trace(idle), *_steps(idle))]
+    rows.sort(key=lambda row: (row["run"], row["part"] == "step"))
+    whole = dict.fromkeys(("rank", "device", "step", "launches", "queue_max", "first_line"), "Int64")
+    names = [column.name for column in _COLUMNS]
+    figures = dict.fromkeys((name for name in names if name.endswith(("_s", "_share"))), "float64")
+    return pd.DataFrame(rows, columns=names).astype(whole | figures | {"queue": "float64"})
+
+
+def _trace(idle: DeviceIdle) -> Iterator[dict[str, Any]]:
+    busy = idle.device.work.busy
+    yield from _rows(idle, busy.starts[:1], busy.ends[-1:], [{"part": "trace"}])
+
+
+def _steps(idle: DeviceIdle) -> Iterator[dict[str, Any]]:
+    steps = idle.device.steps
+    named = [{"part": "step", "step": number} for number in steps.numbers.tolist()]
+    yield from _rows(idle, steps.starts, steps.ends, named)
+
+
+def _rows(idle: DeviceIdle, starts: Ints, ends: Ints, named: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows of the windows [start, end) of a device, in ns."""
+    device, work = idle.device, idle.device.work
+    spans = ends - starts
+    times = {f"{cause}_s": getattr(idle, cause).inside(starts, ends) for cause in CAUSES}
+    times |= {"span_s": spans, "idle_s": sum(times.values()), "graphs_s": times["host_s"] + times["launch_s"]}
+    known = np.flatnonzero((idle.launches.starts != NULL) & ~idle.launches.is_operator)
+    launched, begun = idle.launches.starts[known], work.starts[known]
+    queue = _Queue(launched, begun)
+    waiting = queue.waiting(starts, ends)
+    for i, name in enumerate(named):
+        row: dict[str, Any] = {
+            "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+            "device_name": device.device_name, **name,
+            **{column: float(seconds(ns[i])) for column, ns in times.items()},
+        }  # fmt: skip
+        first, last = np.searchsorted(begun, (starts[i], ends[i]))
+        if not len(known):
+            row |= dict.fromkeys(("graphs_s", *(f"{cause}_s" for cause in CAUSES if cause != "unknown")))
+        elif spans[i]:
+            row |= {"launches": int(last - first), "queue": float(waiting[i] / spans[i])}
+            row |= {"queue_max": queue.longest(int(starts[i]), int(ends[i]))}
+        if last > first:
+            inside = known[first:last]
+            calls = idle.launches.ends[inside] - launched[first:last]
+            lengths = work.ends[inside] - begun[first:last]
+            row |= {
+                "delay_s": float(seconds(np.median(begun[first:last] - launched[first:last]))),
+                "call_s": float(seconds(np.median(calls))), "work_s": float(seconds(np.median(lengths))),
+                "short_share": float((lengths < calls).mean()), "first_line": int(work.rows["line"][inside[0]]),
+            }  # fmt: skip
+            if idle.latency_ns is not None:
+                row["latency_s"] = float(seconds(idle.latency_ns))
+        yield row
+
+
+class _Queue:
+    """Pieces of work from launch to begin. Times in ns."""
+
+    def __init__(self, launched: Ints, begun: Ints) -> None:
+        self._launched, self._begun = np.sort(launched), np.sort(np.maximum(launched, begun))
+
+    def waiting(self, starts: Ints, ends: Ints) -> Floats:
+        """Sum, over the pieces of work, of their time in the queue inside each window."""
+        return _time_behind(self._launched, starts, ends) - _time_behind(self._begun, starts, ends)
+
+    def longest(self, start: int, end: int) -> int:
+        """The largest number of pieces of work that wait at any time of a window."""
+        first, last = np.searchsorted(self._launched, (start, end))
+        moments = np.append(self._launched[first:last], start)
+        waiting = np.searchsorted(self._launched, moments, "right") - np.searchsorted(self._begun, moments, "right")
+        return int(waiting.max())
+
+
+def _time_behind(times: Ints, starts: Ints, ends: Ints) -> Floats:
+    """Sum, over sorted times, of the part of each window that lies behind them."""
+    first, last = np.searchsorted(times, starts), np.searchsorted(times, ends)
+    origin = int(times[0]) if len(times) else 0
+    before = np.concatenate([[0], np.cumsum((times - origin).astype(np.longdouble))])  # its 64 bits hold all sums
+    inside = (last - first) * (ends - origin).astype(np.longdouble) - (before[last] - before[first])
+    sums: Floats = (inside + first * (ends - starts).astype(np.longdouble)).astype(np.float64)
+    return sums
+
+
+_QUEUE_COLUMNS = (
+    *RUN_COLUMNS,
+    *DEVICE_COLUMNS,
+    MetricColumn("period", meaning=f"number of the period, from 1: the trace is divided into {_BINS} of one length"),
+    MetricColumn("at_s", "s", None, "begin of the period since the device's first event"),
+    MetricColumn("queue", "", None, "mean number of pieces of work that are launched and have not begun"),
+    MetricColumn("busy_share", "1", "higher", "share of the period in which anything runs"),
+    MetricColumn("host_share", "1", "lower", "share of it in which the device idles and the next work is not launched"),
+)
+
+
+@metric(
+    title="launch queue over time",
+    needs=("events",),
+    columns=_QUEUE_COLUMNS,
+    main="queue",
+    formula="queue = time from launch to begin of all work, inside the period / length of the period",
+    source="as in metric launches",
+)
+def launch_queue(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """How many launched pieces of work wait for each device, over the time of the trace.
+
+    A queue near zero says that the device takes work as soon as the host launches it: the host is the bottleneck.
+
+    Example:
+        >>> table = perflog.metrics.launch_queue(perflog.read("trace.json"))
+        >>> table[["period", "queue", "busy_share"]].head(1).round(3)
+           period  queue  busy_share
+        ...
+    """
+    import pandas as pd
+
+    parts = [part for idle in idle_causes(tables) if (part := _course(idle.device, idle)) is not None]
+    names = [column.name for column in _QUEUE_COLUMNS]
+    table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
+    return table.astype(dict.fromkeys(("rank", "device", "period"), "Int64") | {"device_name": object})
+
+
+def _course(device: TraceDevice, idle: DeviceIdle) -> pd.DataFrame | None:
+    """The periods of a device; None if no launch is known."""
+    import pandas as pd
+
+    known = (idle.launches.starts != NULL) & ~idle.launches.is_operator
+    if not known.any():
+        return None
+    work = device.work
+    begin = int(work.busy.starts[0])
+    edges = begin + np.arange(_BINS + 1) * device.span // _BINS
+    starts, ends = edges[:-1], edges[1:]
+    lengths = np.where(ends > starts, ends - starts, 1)
+    waiting = _Queue(idle.launches.starts[known], work.starts[known]).waiting(starts, ends)
+    late = idle.data.inside(starts, ends) + idle.sync.inside(starts, ends) + idle.host.inside(starts, ends)
+    return pd.DataFrame({
+        "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+        "device_name": device.device_name, "period": np.arange(1, _BINS + 1), "at_s": seconds(starts - begin),
+        "queue": waiting / lengths, "busy_share": work.busy.inside(starts, ends) / lengths,
+        "host_share": late / lengths,
+    })[ends > starts]  # fmt: skip

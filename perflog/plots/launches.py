@@ -1,0 +1,118 @@
+"""Plots of launches: idle time of devices by cause, and how much launched work waits over the time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perflog.plots.canvas import BLACK, FILLS, LINES, MAX_PANELS, Canvas, axis_label, legend, shown_note, unit_of
+from perflog.plots.devices import bar_name
+from perflog.plots.registry import plot
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MAX_BARS, _MAX_LINES = 40, 8
+_CAUSES = {
+    "host": (FILLS[0], "host-bound"),
+    "sync": (FILLS[1], "after a synchronisation"),
+    "data": (FILLS[2], "while data is loaded"),
+    "launch": (FILLS[3], "while a launch arrives"),
+    "waiting": (FILLS[4], "launched work waits"),
+    "unknown": (("white", ""), "launch not known"),
+}
+
+
+@plot(
+    title="Idle time by cause",
+    caption="idle time of each device by cause, as a share of the trace and of each step",
+    metric="launches",
+    select=lambda rows: rows[rows["span_s"] > 0],
+)
+def launches(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw why each device idles, a panel for each run with a bar for each device's trace and steps.
+
+    Example:
+        >>> figure = perflog.plots.launches(perflog.read("trace.json"))
+        >>> figure.axes[0].get_xlabel()
+        'share of the time (%)'
+    """
+    runs = list(dict.fromkeys(rows["run"]))
+    bars = {run: rows[rows["run"] == run].head(_MAX_BARS) for run in runs[:MAX_PANELS]}
+    notes = [
+        "A gap in a device's work is divided at the launch of the work that ends it: host-bound before, queued behind.",
+        shown_note(len(bars), len(runs), "runs"),
+        shown_note(sum(map(len, bars.values())), int(rows["run"].isin(bars).sum()), "bars"),
+    ]
+    heights = [len(of_run) + 2.5 for of_run in bars.values()]
+    figure = canvas.figure(9.5, 1.3 + 0.27 * sum(heights), notes)
+    panels = figure.subplots(len(bars), squeeze=False, height_ratios=heights).ravel()
+    handles: list[Any] = []
+    for (run, of_run), axes in zip(bars.items(), panels, strict=True):
+        handles = _draw_bars(axes, of_run.fillna({f"{cause}_s": 0.0 for cause in _CAUSES}).to_dict("records"))
+        axes.set_title(canvas.run_name(run))
+    legend(figure, handles, title="idle")
+    return figure
+
+
+def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> list[Any]:
+    places, left = range(len(rows)), [0.0] * len(rows)
+    handles = []
+    for cause, ((color, hatch), label) in _CAUSES.items():
+        widths = [row[f"{cause}_s"] / row["span_s"] * 100 for row in rows]
+        style: dict[str, Any] = {"color": color, "hatch": hatch, "edgecolor": BLACK, "linewidth": 0.6}
+        handles.append(axes.barh(places, widths, 0.74, left=left, label=label, gid=cause, **style))
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    for place, (row, end) in enumerate(zip(rows, left, strict=True)):
+        text = f"{show(row['idle_s'], 's', 3)} of {show(row['span_s'], 's', 3)}"
+        axes.annotate(text, (end, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
+    axes.set_yticks(places, [bar_name(row) for row in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(0, max(*left, 1.0) * 1.3)
+    axes.set_xlabel("share of the time (%)")
+    axes.grid(axis="x")
+    return handles
+
+
+@plot(
+    title="Launch queue",
+    caption="launched pieces of work that wait for each device, over the time of the trace",
+    metric="launch_queue",
+)
+def launch_queue(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the mean number of pieces of work between launch and begin, a panel for each run, a line for each device.
+
+    Where it is near zero, the device waits for the host.
+
+    Example:
+        >>> figure = perflog.plots.launch_queue(perflog.read("trace.json"))
+        >>> figure.axes[0].get_ylabel()
+        'launched and not begun'
+    """
+    runs = list(dict.fromkeys(rows["run"]))
+    lines = {
+        run: list(rows[rows["run"] == run].groupby(["rank", "device", "device_name"], sort=False, dropna=False))
+        for run in runs
+    }
+    most = max(map(len, lines.values()))
+    note = "Near zero the device takes work as soon as it is launched: the host is the bottleneck there."
+    figure, panels = canvas.panels(runs, [note, shown_note(min(most, _MAX_LINES), most, "devices of a run")])
+    unit, factor = unit_of(rows["at_s"], "s")
+    handles: dict[str, Any] = {}
+    for run, axes in panels:
+        for (_, of_device), (colour, style, _) in zip(lines[run][:_MAX_LINES], LINES, strict=False):
+            label = bar_name(of_device.iloc[0].to_dict() | {"part": "trace"}).removesuffix(", trace") or "device"
+            (line,) = axes.step(
+                of_device["at_s"] / factor, of_device["queue"], where="post", color=colour, linestyle=style, label=label
+            )
+            handles.setdefault(label, line)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(axis_label("time", unit))
+        axes.set_ylabel("launched and not begun")
+        axes.set_title(canvas.run_name(run))
+        axes.grid(axis="y")
+    if len(handles) > 1:
+        legend(figure, handles.values())
+    return figure
