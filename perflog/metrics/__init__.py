@@ -29,6 +29,7 @@ from perflog.metrics.telemetry import telemetry
 from perflog.metrics.throughput import throughput
 from perflog.metrics.time_to_target import time_to_target
 from perflog.metrics.time_to_train import time_to_train
+from perflog.metrics.traces.collective_bandwidth import collective_bandwidth
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
 from perflog.metrics.traces.copies import copies
 from perflog.metrics.traces.counters import counters
@@ -36,12 +37,15 @@ from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_ranges import device_ranges
 from perflog.metrics.traces.device_time import device_time
 from perflog.metrics.traces.launch_delays import launch_queue, launches
+from perflog.metrics.traces.rank_clocks import rank_clocks
+from perflog.metrics.traces.rank_pairs import rank_pairs
 from perflog.metrics.wait import wait, wait_steps
 from perflog.metrics.waterfall import waterfall
 
 _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, collective_wait,
+    collective_bandwidth, rank_pairs, rank_clocks,
     stuck_ranks, device_kernels, device_ranges, launches, launch_queue, copies, counters, telemetry, kernels, stages,
     layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
 )  # fmt: skip
@@ -74,6 +78,7 @@ __all__ = [
     "Options",
     "Tables",
     "breakdown",
+    "collective_bandwidth",
     "collective_wait",
     "collectives",
     "communication",
@@ -102,6 +107,8 @@ __all__ = [
     "pipeline",
     "products",
     "ranges",
+    "rank_clocks",
+    "rank_pairs",
     "stages",
     "steps",
     "stragglers",

@@ -17,6 +17,7 @@ from perflog.plots.node_pairs import node_pairs
 from perflog.plots.phases import phases
 from perflog.plots.pipeline import layers, timeline
 from perflog.plots.ranges import device_ranges, ranges
+from perflog.plots.rank_pairs import rank_pairs
 from perflog.plots.ranks import imbalance, loads, wait
 from perflog.plots.registry import PLOTS, Plot, kind, possible
 from perflog.plots.step_times import distribution, steps
@@ -45,6 +46,7 @@ __all__ = [
     "phases",
     "possible",
     "ranges",
+    "rank_pairs",
     "render",
     "save",
     "steps",

@@ -56,7 +56,7 @@ metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work launches call_tree counters device_time device_kernels copies device_ranges
 metrics.traces: idle_causes launch_delays jobs
-metrics.traces: collective_matching collective_wait time_loss
+metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
@@ -68,7 +68,7 @@ analysis.overview: run_groups run_figures doubts parts outliers stuck since fold
 analysis.overview: next_commands targets __init__
 analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices launches experts kernels ranges
-plots: phases pipeline ranks step_times sweep collectives node_pairs waterfall history __init__
+plots: phases pipeline ranks step_times sweep collectives node_pairs rank_pairs waterfall history __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__
 output.presenters: live run_marks compare compare_screen findings formats metrics overview runs

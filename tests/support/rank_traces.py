@@ -155,3 +155,17 @@ def collectives_of(folder: Path) -> dict[tuple[str, str, int], dict[int, Event]]
                 assert rank not in found.setdefault(key, {})
                 found[key][rank] = event
     return found
+
+
+def sends_of(folder: Path) -> dict[tuple[int, int], list[tuple[Event, Event]]]:
+    """The sends from each rank to each other, each with its receive: the k-th of one pair belong together."""
+    ends: dict[str, dict[tuple[int, int], list[Event]]] = {"send": {}, "recv": {}}
+    for path in sorted(folder.iterdir()):
+        trace = json.loads(path.read_text())
+        rank = trace["distributedInfo"]["rank"]
+        for event in sorted(trace["traceEvents"], key=lambda event: event["ts"]):
+            op = event["args"].get("Collective name")
+            if op in ends:
+                pair = (rank, event["args"]["Dst Rank"]) if op == "send" else (event["args"]["Src Rank"], rank)
+                ends[op].setdefault(pair, []).append(event)
+    return {pair: list(zip(sends, ends["recv"][pair], strict=True)) for pair, sends in ends["send"].items()}

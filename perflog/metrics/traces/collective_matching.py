@@ -7,13 +7,15 @@ two can be separated if it is known which kernels are one collective, and if the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.metrics.registry import Tables, cached
+from perflog.metrics.traces.device_work import trace_devices
 from perflog.metrics.traces.jobs import Job, jobs
 
 if TYPE_CHECKING:
@@ -37,8 +39,11 @@ _OPS = (  # collective, pattern in a name as libraries spell it; the first match
     ("combine", r"combine"),
     ("barrier", r"barrier"),
 )
-_TOGETHER = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier")
+TOGETHER = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier")
 """Collectives that no rank leaves before the last rank has arrived: they end together."""
+_OF_CALLS = ["op", "group", "group_ranks", "dtype", "size", "bytes"]
+_DIVIDED = ("all_gather", "reduce_scatter", "all_to_all")
+"""Collectives of which each rank keeps its own part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +53,14 @@ class MatchedCollectives:
     `calls`: a row per matched kernel: key (of its collective), member (its place in the job), start, wait (until the
     last member arrives) and length in ns, line.
 
-    `collectives`: a row per collective, by key: op, group, group_ranks, stream, dtype, place (seq, or k-th of its lane
-    from 1), by (seq or order), ranks, size (ranks of the group, as printed), bytes, line, start, transfer, skew,
-    end_skew (ns), last (the member that arrived last; -1: several together), reason (why waiting is not known, else
-    null).
+    `collectives`: a row per collective, by key: op, group, group_ranks, stream, dtype, src_rank and dst_rank (of sends
+    and receives), place (seq, or k-th of its lane from 1), by (seq or order), ranks, size (ranks of the group, as
+    printed), bytes, line, start, transfer, skew, end_skew (ns), last (the member that arrived last; -1: several
+    together), reason (why waiting is not known, else null).
+
+    `loose`: a row per kernel of no matched collective: member, op, group, group_ranks, dtype, size, bytes, length (ns),
+    src_rank, dst_rank, line. `splits`: a row per all-to-all of a member: rank, group_ranks, size, bytes, in_split and
+    out_split as printed, line.
 
     `unmatched`: a row per lane that is not matched: op, group, group_ranks, stream, calls, member and line of the first
     call, reason. `clock_ok`: whether the clocks of the ranks agree; None if there are too few collectives to judge.
@@ -60,15 +69,45 @@ class MatchedCollectives:
     job: Job
     calls: pd.DataFrame
     collectives: pd.DataFrame
+    loose: pd.DataFrame
+    splits: pd.DataFrame
     unmatched: pd.DataFrame
     clock_ok: bool | None
 
 
 def matched_collectives(tables: Tables) -> list[MatchedCollectives]:
-    """Return the collectives of each job that has any."""
-    return cached(
-        tables, "collectives of traces", lambda: [matched for job in jobs(tables) if (matched := _match(job))]
-    )
+    """Return the collectives of each job of at least two devices that has any."""
+    return [matched for matched in all_collectives(tables) if len(matched.job.members) > 1]
+
+
+def all_collectives(tables: Tables) -> list[MatchedCollectives]:
+    """Return the collectives of each job that has any; then of each device of no job, of which none is matched."""
+    return cached(tables, "collectives of traces", lambda: list(_all_collectives(tables)))
+
+
+def _all_collectives(tables: Tables) -> Iterator[MatchedCollectives]:
+    of_several = jobs(tables)
+    members = {id(device) for job in of_several for device in job.members}
+    alone = [Job((device,), True, None) for device in trace_devices(tables) if id(device) not in members]
+    yield from (matched for job in [*of_several, *alone] if (matched := _match(job)))
+
+
+def bus_factor(ops: npt.ArrayLike, ranks: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return bus bandwidth / algorithm bandwidth of operations among these numbers of ranks; NaN where unknown.
+
+    Source: nccl-tests, doc/PERFORMANCE.md. Algorithm bandwidth is the size of the larger buffer / time.
+
+    Example:
+        >>> bus_factor(["all_reduce", "all_gather", "broadcast"], [4, 4, 4]).tolist()
+        [1.5, 0.75, 1.0]
+    """
+    names, n = np.asarray(ops, object), np.asarray(ranks, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (n - 1) / n
+    factors = np.where(n > 0, 1.0, np.nan)
+    factors = np.where(names == "all_reduce", 2 * share, factors)
+    factors = np.where(np.isin(names.astype(str), _DIVIDED), share, factors)
+    return np.where(np.array([isinstance(name, str) for name in names], np.bool_), factors, np.nan)
 
 
 def collective_op(name: str) -> str | None:
@@ -76,11 +115,11 @@ def collective_op(name: str) -> str | None:
     return next((known for known, pattern in _OPS if re.search(pattern, name, re.IGNORECASE)), None)
 
 
-def ranks_of_group(printed: object) -> tuple[int, ...] | None:
-    """Return the ranks of a process group from the text of the trace; None if it has none, or if the list is cut.
+def listed_numbers(printed: object) -> tuple[int, ...] | None:
+    """Return the numbers of a list as the trace prints it; None if it is empty or cut.
 
     Example:
-        >>> ranks_of_group("[4, 5, 6, 7]"), ranks_of_group("[0, 1, 2, ..., 127]")
+        >>> listed_numbers("[4, 5, 6, 7]"), listed_numbers("[0, 1, 2, ..., 127]")
         ((4, 5, 6, 7), None)
     """
     if not isinstance(printed, str) or not re.fullmatch(r"\s*\[\s*\d+(\s*,\s*\d+)*\s*\]\s*", printed):
@@ -104,10 +143,20 @@ def _match(job: Job) -> MatchedCollectives | None:
     collectives = collectives.assign(reason=reasons)
     unmatched = _unmatched(calls, {lane: doubt for lane, doubt in doubts.items() if doubt})
     keys = collectives[["lane", "place", "again", "began"]].assign(key=collectives.index)
-    calls = calls.merge(keys, on=["lane", "place", "again"])
-    calls = calls.assign(wait=calls["began"] - calls["start"], length=calls["end"] - calls["start"])
+    calls = calls.rename(columns={"ranks": "size"}).assign(length=calls["end"] - calls["start"])
+    calls = calls.merge(keys, on=["lane", "place", "again"], how="left")
+    alone, exchanged = calls["key"].isna(), calls["op"] == "all_to_all"
+    calls = calls.assign(wait=calls["began"] - calls["start"])
     return MatchedCollectives(
-        job, calls[["key", "member", "start", "wait", "length", "line"]], collectives, unmatched, clock_ok
+        job=job,
+        calls=calls.loc[~alone, ["key", "member", "start", "wait", "length", "line"]].astype(
+            dict.fromkeys(("key", "wait"), np.int64)
+        ),
+        collectives=collectives,
+        loose=calls.loc[alone, ["member", *_OF_CALLS, "length", "src_rank", "dst_rank", "line"]],
+        splits=calls.loc[exchanged, ["rank", "group_ranks", "size", "bytes", "in_split", "out_split", "line"]],
+        unmatched=unmatched,
+        clock_ok=clock_ok,
     )
 
 
@@ -128,7 +177,8 @@ def _calls(job: Job) -> pd.DataFrame | None:
         names = rows["collective"].where(rows["collective"].notna(), rows["name"])
         ops = {name: collective_op(name) for name in names.unique()}
         streams = np.unique(rows["stream"].to_numpy(np.float64, na_value=-1), return_inverse=True)[1]
-        kept = ["group", "group_ranks", "stream", "seq", "bytes", "dtype", "ranks", "src_rank", "dst_rank", "line"]
+        kept = ["group", "group_ranks", "stream", "seq", "bytes", "dtype", "ranks", "src_rank", "dst_rank", "in_split",
+                "out_split", "line"]  # fmt: skip
         calls = rows[kept].assign(
             member=place, rank=device.rank, of_stream=streams, op=names.map(ops), start=rows["start_ns"],
             end=rows["start_ns"] + rows["duration_ns"],
@@ -144,7 +194,7 @@ def _with_lanes(calls: pd.DataFrame) -> pd.DataFrame:
     known = calls.dropna(subset=["group", "group_ranks"]).groupby("group")["group_ranks"]
     only = known.first()[known.nunique() == 1].to_dict()
     calls["group_ranks"] = calls["group_ranks"].fillna(calls["group"].map(only))
-    sizes = {text: len(ranks) for text in calls["group_ranks"].dropna().unique() if (ranks := ranks_of_group(text))}
+    sizes = {text: len(ranks) for text in calls["group_ranks"].dropna().unique() if (ranks := listed_numbers(text))}
     calls["ranks"] = calls["ranks"].fillna(calls["group_ranks"].map(sizes).astype("Int64"))
     lanes = [
         f"group {name} {ranks}" if isinstance(name, str) else f"stream {stream}"
@@ -209,6 +259,7 @@ def _collectives(calls: pd.DataFrame) -> pd.DataFrame:
     collectives = groups.agg(
         op=("op", "first"), least=("code", "min"), most=("code", "max"), group=("group", "first"),
         group_ranks=("group_ranks", "first"), stream=("stream", "first"), dtype=("dtype", "first"),
+        src_rank=("src_rank", "first"), dst_rank=("dst_rank", "first"),
         by=("by", "first"), ranks=("member", "size"), size=("ranks", "first"),
         bytes=("bytes", "max"), line=("line", "first"),
         start=("start", "min"), began=("start", "max"), ended=("end", "min"), end=("end", "max"),
@@ -239,7 +290,7 @@ def _clock_ok(job: Job, collectives: pd.DataFrame) -> bool | None:
     """Return whether collectives overlap on all ranks and end together, as on one clock; None if there are too few."""
     if job.one_clock is not None:
         return job.one_clock
-    together = collectives[collectives["op"].isin(_TOGETHER)]
+    together = collectives[collectives["op"].isin(TOGETHER)]
     judged = together if len(together) else collectives
     if len(judged) < _FEWEST:
         return None

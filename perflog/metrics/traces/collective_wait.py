@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
+from perflog.metrics.traces.collective_matching import MatchedCollectives, bus_factor, matched_collectives
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.statistics.samples import OUTLIER, modified_z_scores
 
@@ -101,12 +101,7 @@ def _bus_bandwidth(collectives: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype
         collectives[name].to_numpy(np.float64, na_value=np.nan) for name in ("size", "bytes", "transfer")
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = (size - 1) / size
-        factors = {"all_reduce": 2 * share} | dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all"), share)
-        bandwidth = moved / ns  # B/ns are GB/s
-        for op, factor in factors.items():
-            bandwidth = np.where(collectives["op"] == op, moved / ns * factor, bandwidth)
-    return np.where((ns > 0) & collectives["op"].notna(), bandwidth, np.nan)
+        return np.where(ns > 0, moved / ns * bus_factor(collectives["op"], size), np.nan)  # B/ns are GB/s
 
 
 def _unmatched_rows(matched: MatchedCollectives) -> pd.DataFrame:

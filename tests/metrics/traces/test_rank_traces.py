@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from support.metrics_logs import rows
-from support.rank_traces import collectives_of, ns, trace_job, write_job
+from support.rank_traces import ITEM, Event, collectives_of, ns, sends_of, trace_job, write_job
 
 import perflog
-from perflog.metrics import collective_wait
-from perflog.metrics.traces.collective_matching import ranks_of_group
+from perflog.metrics import collective_bandwidth, collective_wait, rank_clocks, rank_pairs
+from perflog.metrics.traces.collective_matching import listed_numbers
 
 
 @pytest.mark.parametrize(("seed", "world"), [(1, 4), (2, 6), (3, 2)])
@@ -52,5 +54,165 @@ def test_ranks_that_one_rank_does_not_print_are_those_of_the_only_group_of_this_
     ("printed", "ranks"),
     [("[4, 5]", (4, 5)), ("[3]", (3,)), ("[0, 1, ..., 127]", None), ("[]", None), ("", None), (None, None)],
 )
-def test_ranks_of_groups_are_read_where_the_list_is_whole(printed: str | None, ranks: tuple[int, ...] | None) -> None:
-    assert ranks_of_group(printed) == ranks
+def test_listed_numberss_are_read_where_the_list_is_whole(printed: str | None, ranks: tuple[int, ...] | None) -> None:
+    assert listed_numbers(printed) == ranks
+
+
+# --- bytes and bandwidth ----------------------------------------------------------------------------------------------
+
+OPS = {"allreduce": "all_reduce", "all_to_allv": "all_to_all", "_allgather_base": "all_gather"}
+
+
+def buffer(event: Event) -> int:
+    args = event["args"]
+    return max(int(args["In msg nelems"]), int(args["Out msg nelems"])) * ITEM[args["dtype"]]
+
+
+@pytest.mark.parametrize(("seed", "world"), [(6, 4), (7, 6)])
+def test_bandwidths_are_those_of_the_matched_kernels(tmp_path: Path, seed: int, world: int) -> None:
+    folder = write_job(tmp_path, trace_job(seed, world))
+    sizes, times = defaultdict(list), defaultdict(list)
+    for (group, ranks, _), events in collectives_of(folder).items():
+        op = OPS[events[min(events)]["args"]["Collective name"]]
+        sizes[op, group, ranks].append(max(map(buffer, events.values())))
+        times[op, group, ranks].append(min(event["dur"] for event in events.values()) * 1e-6)
+    found = [r for r in rows(collective_bandwidth(perflog.read(folder))) if r["op"] != "send_recv"]
+    assert len(found) == len(sizes) and {r["timed"] for r in found} == {"transfer"}
+    for row in found:
+        key = (row["op"], row["group"], row["group_ranks"])
+        algbw = sum(sizes[key]) / sum(times[key]) / 1e9
+        n = len(json.loads(row["group_ranks"]))
+        factor = (2 if row["op"] == "all_reduce" else 1) * (n - 1) / n
+        assert (row["calls"], row["bytes"], row["largest"]) == (len(sizes[key]), sum(sizes[key]), max(sizes[key]))
+        assert (row["algbw"], row["busbw"]) == pytest.approx((algbw, algbw * factor))
+        fastest = max(size / time for size, time in zip(sizes[key], times[key], strict=True))
+        assert row["peak_busbw"] == pytest.approx(fastest * factor / 1e9)
+
+
+def test_of_one_rank_the_kernels_are_timed_with_their_waiting(tmp_path: Path) -> None:
+    events = trace_job(8)[2]
+    (row,) = rows(collective_bandwidth(perflog.read(write_job(tmp_path, {2: events}))), group="dp")
+    kernels = [e for e in events if e["args"].get("Process Group Name") == "dp"]
+    algbw = sum(map(buffer, kernels)) / sum(e["dur"] for e in kernels) / 1e3
+    assert (row["timed"], row["rank"], row["calls"]) == ("kernel", 2, len(kernels))
+    assert (row["algbw"], row["busbw"]) == pytest.approx((algbw, algbw * 0.75))
+
+
+def test_no_bandwidth_is_guessed_where_sizes_or_groups_are_not_printed(tmp_path: Path) -> None:
+    job = trace_job(9)
+    for event in (event for events in job.values() for event in events):
+        group = event["args"].get("Process Group Name")
+        for key in ("Group size", "Process Group Ranks") if group == "dp" else ("dtype",) if group == "ep" else ():
+            event["args"].pop(key)
+    found = {r["group"]: r for r in rows(collective_bandwidth(perflog.read(write_job(tmp_path, job))))}
+    assert found["dp"]["busbw"] is None and found["dp"]["algbw"] > 0
+    assert (found["ep"]["bytes"], found["ep"]["algbw"], found["ep"]["calls"]) == (None, None, 4)
+
+
+# --- pairs of ranks ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seed", "world"), [(10, 4), (11, 6)])
+def test_sends_by_their_ranks(tmp_path: Path, seed: int, world: int) -> None:
+    folder = write_job(tmp_path, trace_job(seed, world))
+    wanted = sends_of(folder)
+    found = {(r["sender"], r["receiver"]): r for r in rows(rank_pairs(perflog.read(folder)), op="send_recv")}
+    assert set(found) == set(wanted) == {(rank, rank + 1) for rank in range(world - 1)}
+    for pair, transfers in wanted.items():
+        size, time = (sum(map(buffer, (s for s, _ in transfers))), sum(min(s["dur"], r["dur"]) for s, r in transfers))
+        starts = [(ns(s["ts"]), ns(r["ts"])) for s, r in transfers]
+        row = found[pair]
+        assert (row["calls"], row["bytes"], row["timed"]) == (len(transfers), size, "transfer")
+        assert (row["time_s"], row["bandwidth"]) == pytest.approx((time * 1e-6, size / time / 1e3))
+        assert row["wait_s"] == pytest.approx(sum(abs(s - r) for s, r in starts) * 1e-9)
+        assert row["later"] == pytest.approx(sum(s > r for s, r in starts) / len(starts))
+
+
+def test_sends_of_one_trace(tmp_path: Path) -> None:
+    """Rank 1 receives from rank 0 and sends to rank 2, which have no traces."""
+    folder = write_job(tmp_path, {1: trace_job(12)[1]})
+    found = rows(rank_pairs(perflog.read(folder)), op="send_recv")
+    assert [(r["sender"], r["receiver"], r["calls"], r["timed"], r["wait_s"]) for r in found] == [
+        (0, 1, 2, "kernel", None), (1, 2, 2, "kernel", None)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seed", "traced"), [(13, [0, 1, 2, 3]), (14, [0, 2]), (15, [3])])
+def test_all_to_alls_by_their_splits(tmp_path: Path, seed: int, traced: list[int]) -> None:
+    """What ranks without a trace send is printed by those that receive it."""
+    job = trace_job(seed)
+    matrix: dict[tuple[int, int], float] = defaultdict(float)
+    for rank, events in job.items():
+        for args in (event["args"] for event in events):
+            if args.get("Collective name") == "all_to_allv":
+                for other, elements in enumerate(json.loads(args["In split size"])):
+                    if {rank, other} & set(traced):
+                        width = args["In msg nelems"] / sum(json.loads(args["In split size"]))
+                        matrix[rank, other] += elements * width * 2
+    found = rows(rank_pairs(perflog.read(write_job(tmp_path, {r: job[r] for r in traced}))), op="all_to_all")
+    assert {(r["sender"], r["receiver"]): r["bytes"] for r in found} == pytest.approx(matrix)
+    assert {r["calls"] for r in found} == {4} and sum(r["share"] for r in found) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("printed", ["[]", "[1, 2, ..., 4]", "[1, 2]"])
+def test_without_whole_splits_no_matrix_is_guessed(tmp_path: Path, printed: str) -> None:
+    job = trace_job(16)
+    for event in (event for events in job.values() for event in events):
+        if event["args"].get("Process Group Name") == "ep":
+            event["args"]["In split size"] = printed
+    assert rows(rank_pairs(perflog.read(write_job(tmp_path, job))), op="all_to_all") == []
+
+
+# --- clocks -----------------------------------------------------------------------------------------------------------
+
+OFFSETS = {0: 0, 1: 250_000, 2: -1_700_000, 3: 33, 4: 9_000_000_000, 5: -12}
+
+
+@pytest.mark.parametrize(("seed", "world"), [(17, 4), (18, 6)])
+def test_clocks_are_estimated_and_bounded(tmp_path: Path, seed: int, world: int) -> None:
+    folder = write_job(tmp_path, trace_job(seed, world, offsets=OFFSETS))
+    found = rows(rank_clocks(perflog.read(folder)))
+    both = list(collectives_of(folder).values())
+    assert [r["rank"] for r in found] == list(range(world)) and {r["reference"] for r in found} == {"rank 0"}
+    for rank, row in enumerate(found):
+        pairs = [(events[rank], events[0]) for events in both if rank in events and 0 in events]
+        assert row["offset_s"] == pytest.approx(OFFSETS[rank] * 1e-9, abs=2e-9)
+        assert row["spread_s"] == pytest.approx(0, abs=2e-9)
+        assert row["collectives"] == sum(rank in events for events in both)
+        if rank:
+            least = max(ns(own["ts"]) - ns(other["ts"] + other["dur"]) for own, other in pairs)
+            most = min(ns(own["ts"] + own["dur"]) - ns(other["ts"]) for own, other in pairs)
+            assert (row["least_s"], row["most_s"]) == pytest.approx((least * 1e-9, most * 1e-9), abs=3e-9)
+            assert row["least_s"] < row["offset_s"] < row["most_s"] and row["possible"] and not row["clock_ok"]
+
+
+def test_a_rank_that_leaves_some_collectives_late_does_not_move_the_estimate(tmp_path: Path) -> None:
+    job = trace_job(19, steps=12, offsets={1: 5_000_000})
+    kernels = [e for e in job[1] if e["cat"] == "kernel" and "Seq" in e["args"]]
+    for event in kernels[::4]:
+        event["dur"] += 300
+    found = rows(rank_clocks(perflog.read(write_job(tmp_path, job))))
+    assert [r["offset_s"] for r in found] == pytest.approx([0, 5e-3, 0, 0], abs=2e-7)
+
+
+def test_ranks_that_no_collectives_join_have_no_offset(tmp_path: Path) -> None:
+    """Groups of two ranks only: ranks 2 and 3 know nothing of rank 0."""
+    job = {r: [e for e in of if e["args"].get("Process Group Name") == "tp"] for r, of in trace_job(20).items()}
+    found = rows(rank_clocks(perflog.read(write_job(tmp_path, job))))
+    assert [r["offset_s"] is None for r in found] == [False, False, True, True]
+    assert found[2]["reason"] == "no collectives join it with rank 0, directly or over other ranks"
+
+
+def test_a_clock_that_drifts_fits_no_offset(tmp_path: Path) -> None:
+    job = trace_job(21, steps=8)
+    for event in job[2]:
+        event["ts"] += (event["ts"] - job[0][0]["ts"]) * 0.5
+    found = rows(rank_clocks(perflog.read(write_job(tmp_path, job))))
+    assert [r["possible"] for r in found] == [True, True, False, True]
+
+
+def test_of_few_collectives_no_clock_is_estimated(tmp_path: Path) -> None:
+    found = rows(rank_clocks(perflog.read(write_job(tmp_path, {r: e[-2:] for r, e in trace_job(22).items()}))))
+    assert {(r["offset_s"], r["reason"]) for r in found} == {
+        (None, "1 matched collectives that end together: at least 3 are needed")
+    }
