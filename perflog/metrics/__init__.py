@@ -36,6 +36,7 @@ from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_ranges import device_ranges
 from perflog.metrics.traces.device_time import device_time
+from perflog.metrics.traces.lateness import lateness
 from perflog.metrics.traces.launch_delays import launch_queue, launches
 from perflog.metrics.traces.rank_clocks import rank_clocks
 from perflog.metrics.traces.rank_pairs import rank_pairs
@@ -44,8 +45,8 @@ from perflog.metrics.waterfall import waterfall
 
 _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
-    imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, collective_wait,
-    collective_bandwidth, rank_pairs, rank_clocks,
+    imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
+    collective_wait, collective_bandwidth, rank_pairs, rank_clocks,
     stuck_ranks, device_kernels, device_ranges, launches, launch_queue, copies, counters, telemetry, kernels, stages,
     layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
 )  # fmt: skip
@@ -97,6 +98,7 @@ __all__ = [
     "imbalance",
     "imbalance_steps",
     "kernels",
+    "lateness",
     "launch_queue",
     "launches",
     "layers",

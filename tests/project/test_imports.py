@@ -56,7 +56,7 @@ metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work launches call_tree counters device_time device_kernels copies device_ranges
 metrics.traces: idle_causes launch_delays jobs
-metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks time_loss
+metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles

@@ -24,10 +24,12 @@ from perflog.metrics import (
     device_time,
     imbalance,
     kernels,
+    lateness,
     launches,
     pauses,
     pipeline,
     stages,
+    stragglers,
     throughput,
 )
 from perflog.metrics.breakdown import NOT_LISTED, UNTIMED
@@ -35,8 +37,10 @@ from perflog.metrics.kernel_categories import OTHER
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.step_series import step_series
 from perflog.metrics.traces.copies import way_of
-from perflog.metrics.traces.device_ranges import PATH_MARK
+from perflog.metrics.traces.device_ranges import OUTSIDE, PATH_MARK, UNKNOWN
+from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.idle_causes import CAUSES
+from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -49,6 +53,12 @@ _MOSTLY = 0.5  # of the communication: less is hidden badly; of the step: more i
 _WHOLE = 0.9  # of the GPU time: a range around nearly all of it is divided
 _RANGES = 5  # that a sentence names
 _SLOW = 2.0  # times the median step
+_MEANWHILE = {
+    "compute": "it computes",
+    "communication": "it communicates",
+    "memory": "it copies",
+    "idle": "its GPU idles",
+}  # what a rank does that comes last
 _TENSOR_CORES = re.compile(
     r"tensorop|hmma|884|1688|16816|xmma|gmma|tf32|bf16|mma\.|_h\d|fp8|hgemm|igemm", re.IGNORECASE
 )
@@ -69,6 +79,7 @@ def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
     kinds = (
         stuck,
         _trace,
+        _late_rank,
         _launching,
         _ranges,
         _profile,
@@ -115,6 +126,36 @@ def _trace(tables: Tables, run: str, options: Options) -> Iterator[str]:
     elif largest := _largest_kernel(tables, run, first, options):
         text += f"; {largest}"
     yield f"{text}."
+
+
+def _late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """The rank that others wait for longest in collectives, and what it does meanwhile."""
+    rows = _of_run(stragglers.table(tables, options), run)
+    rows = rows[rows["imposed_share"].astype(float) > _TELLING]
+    if not len(rows):
+        return
+    worst = rows.loc[rows["imposed_s"].astype(float).idxmax()]
+    is_rank, did = none_if_null(worst["rank"]) is not None, _of_run(lateness.table(tables, options), run)
+    for column in ("rank", "device"):
+        is_null = none_if_null(worst[column]) is None
+        did = did[did[column].isna() if is_null else (did[column] == worst[column]).fillna(False)]
+    shares: dict[tuple[str, str | None], float] = {}
+    for doing, path, share in did[["doing", "path", "share"]].itertuples(index=False):
+        shares[doing, _outermost(path)] = shares.get((doing, _outermost(path)), 0.0) + float(share)
+    (doing, name), share = max(shares.items(), key=lambda item: item[1])
+    where = f" in {name}" if name else ""
+    yield (
+        f"{'Rank' if is_rank else 'Device'} {worst['rank' if is_rank else 'device']} comes last in "
+        f"{percent(float(worst['last_share']))} of its {count(int(worst['collectives']), 'collective')}; others wait "
+        f"for it in {percent(float(worst['imposed_share']))} of the time, {percent(share)} of that while "
+        f"{_MEANWHILE[doing]}{where}."
+    )
+
+
+def _outermost(path: object) -> str | None:
+    """The outermost range of a path that is no step; None if it has none."""
+    names = [] if not isinstance(path, str) or path in (OUTSIDE, UNKNOWN) else path.split(PATH_MARK)
+    return next((name for name in names if not (name.endswith("N") and STEP_NAME.fullmatch(f"{name[:-1]}0"))), None)
 
 
 def _why_idle(tables: Tables, run: str, options: Options) -> Iterator[str]:

@@ -120,7 +120,9 @@ def estimated_offsets(
     first = np.full(number, np.iinfo(np.int64).max)
     np.minimum.at(first, keys, ends)
     times = (ends - first[keys]).astype(np.float64)  # exact: clocks differ by less than months
-    weights, solved, each = np.ones(len(keys)), np.zeros(size), max(_CELLS // size, 1)
+    weights: Floats = np.ones(len(keys))
+    solved: Floats = np.zeros(size)
+    each = max(_CELLS // size, 1)
     for _ in range(_ROUNDS):
         total = np.bincount(keys, weights, number)
         laplacian: Floats = np.diag(np.bincount(members, weights, size))
@@ -131,9 +133,9 @@ def estimated_offsets(
             laplacian = laplacian - (table / total[low : low + each, None]).T @ table
         mean = np.bincount(keys, weights * times, number) / total
         right = np.bincount(members, weights * (times - mean[keys]), size)
-        solved = np.linalg.lstsq(laplacian, right, rcond=None)[0]
+        solved = np.asarray(np.linalg.lstsq(laplacian, right, rcond=None)[0], np.float64)
         free = times - solved[members]
-        left = free - (np.bincount(keys, weights * free, number) / total)[keys]
+        left = np.asarray(free - (np.bincount(keys, weights * free, number) / total)[keys], np.float64)
         weights = 1 / np.maximum(np.abs(left), 1.0)
     joined = _joined_with_first(keys, members, size)
     offsets[joined] = solved[joined] - solved[0]
