@@ -29,6 +29,7 @@ _DUMP_THEN = (b'"version"', b'"entries"', b'"pg_', b'"nccl_', b'"comm_lib_versio
 
 _BUILTIN = (
     ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",), then=(b'"',)),
+    ReaderEntry("perflog.readers.execution_trace:ExecutionTraceReader", (b"{",), then=(b'"schema"',)),
     ReaderEntry("perflog.readers.chrome.reader:ChromeTraceReader", (b"{", b"["), then=(b'"', b"{")),
     ReaderEntry("perflog.readers.rocprof.rocpd:RocpdReader", (SQLITE_MAGIC,)),
     ReaderEntry("perflog.readers.tensorboard:TensorBoardReader", _SHORT_RECORDS),

@@ -36,6 +36,7 @@ readers: tensorboard wandb flight_recorder
 readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
 readers.chrome: begin_end_pairs worker_pool
 readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader
+readers: execution_trace
 readers: sqlite_pages sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers.nsys: session tables counters payloads collectives reader

@@ -18,6 +18,7 @@ from perflog.errors import ReaderError
 from perflog.parsing.input.source import open_source
 from perflog.readers import registry
 from perflog.readers.chrome.reader import ChromeTraceReader
+from perflog.readers.execution_trace import ExecutionTraceReader
 from perflog.readers.flight_recorder import FlightRecorderReader
 from perflog.readers.interface import Reader
 from perflog.readers.nsys.reader import NsysReader
@@ -149,8 +150,8 @@ def test_built_in_readers_are_registered_in_the_same_group() -> None:
 
 def test_built_in_readers_have_the_interface() -> None:
     readers: list[Reader] = [  # mypy looks
-        RocprofJsonReader(), ChromeTraceReader(), RocpdReader(), TensorBoardReader(), WandbReader(),
-        FlightRecorderReader(), NsysReader(),
+        RocprofJsonReader(), ExecutionTraceReader(), ChromeTraceReader(), RocpdReader(), TensorBoardReader(),
+        WandbReader(), FlightRecorderReader(), NsysReader(),
     ]  # fmt: skip
     assert [resolve_name(entry.reader) for entry in registry.builtin()] == list(map(type, readers))
 

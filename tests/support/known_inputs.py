@@ -34,6 +34,7 @@ _FILLED = {
 TRACES = sorted((DATA.parent / "traces").glob("*.json"))
 HISTORIES = sorted((DATA.parent / "traces" / "history").iterdir())
 DUMPS = DATA.parent / "traces" / "flight_recorder"
+EXECUTION_TRACES = sorted((DATA.parent / "traces" / "execution_trace").iterdir())
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,9 @@ def readers() -> tuple[KnownReader, ...]:
         here = Path(folder)
         report, results = write_export(here / "report.sqlite"), write_output(here / "results.json")
         database = write_database(here / "results.db")
-        logs = [perflog.read(path) for path in (*TRACES, *HISTORIES, DUMPS, report, results, database)]
+        logs = [
+            perflog.read(path) for path in (*TRACES, *HISTORIES, *EXECUTION_TRACES, DUMPS, report, results, database)
+        ]
     loaded = [resolve_name(entry.reader)() for entry in builtin_readers()]
     known_readers = [KnownReader(r.name, r.title, r.source, dict(_columns(r.name, logs))) for r in loaded]
     return tuple(sorted(known_readers, key=lambda r: r.name))

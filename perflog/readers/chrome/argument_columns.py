@@ -20,14 +20,14 @@ from perflog.readers.event_columns import KIND_CODE, KINDS, MISSING, EventColumn
 from perflog.readers.string_interning import Codes, WorkerInterner
 from perflog.readers.timestamps import parse_integers
 
-# Bytes of an element, by the names of torch's types.
-_DTYPE_BYTES = {
+DTYPE_BYTES = {
     **dict.fromkeys(("byte", "char", "bool", "uint8", "int8"), 1),
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), 1),
     **dict.fromkeys(("half", "bfloat16", "short", "float16", "int16"), 2),
     **dict.fromkeys(("float", "int", "float32", "int32"), 4),
     **dict.fromkeys(("double", "long", "float64", "int64", "complexfloat"), 8),
 }
+"""Bytes of an element, by the names of torch's types in lower case."""
 
 _NO_JSON = msgspec.Raw(b"")
 
@@ -229,7 +229,7 @@ class ArgumentColumns:
 
     def _message_bytes(self, collectives: Sequence[EventArgs]) -> Int64s:
         """Return bytes of the larger buffer, from which nccl-tests computes bandwidth; MISSING where none is stated."""
-        element_bytes = [_DTYPE_BYTES.get(str(a.dtype).lower().rpartition("::")[2], 0) for a in collectives]
+        element_bytes = [DTYPE_BYTES.get(str(a.dtype).lower().rpartition("::")[2], 0) for a in collectives]
         size = np.array(element_bytes, np.int64)
         elements = [parse_integers(list(map(_GET[key], collectives))) for key in _ELEMENTS]
         for key, numbers in zip(_ELEMENTS, elements, strict=True):

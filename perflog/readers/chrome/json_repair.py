@@ -15,7 +15,7 @@ TIMESTAMP = re.compile(rb'"ts"\s*:\s*("[^"]*"|[^\s,}]+)')
 """The timestamp of an event, as it is printed."""
 
 _STRING_OR_BARE_NAN = re.compile(b"%s|%s" % (_STRING, _NO_NUMBER), re.IGNORECASE)
-_NAME = re.compile(rb'("name"\s*:\s*")(.*?)("\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|s|bp)"\s*:)', re.DOTALL)
+_NAME = re.compile(rb'("name"\s*:\s*")(.*?)("\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|s|bp|ctrl_deps)"\s*:)', re.DOTALL)
 
 
 def repaired_variants(text: bytes) -> Iterator[bytes]:

@@ -1,0 +1,160 @@
+"""Execution traces of PyTorch: both generations of their schema, the tree, collectives, and damaged files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.paths import ROOT
+
+import perflog
+from perflog.errors import InputError
+
+REAL = ROOT / "tests" / "traces" / "execution_trace" / "torch_2_13.json"
+EMPTY: dict[str, Any] = {"values": [], "shapes": [], "types": [], "strides": []}
+GROUPS = [
+    {"pg_name": "0", "pg_desc": "default_pg", "ranks": [], "group_size": 8},
+    {"pg_name": "3", "pg_desc": "TP", "ranks": [4, 5], "group_size": 2},
+]
+
+
+def node(number: int, name: str, parent: int, scope: int = 0, shapes: Sequence[Any] = (), **attrs: Any) -> Any:
+    """A node as schema 1.1 writes it."""
+    common = {"rf_id": number, "fw_parent": 0, "seq_id": -1, "scope": scope, "tid": 1, "fw_tid": 0, "op_schema": ""}
+    written = [{"name": key, "type": "string", "value": value} for key, value in (common | attrs).items()]
+    inputs = EMPTY | {"shapes": list(shapes)}
+    return {"id": number, "name": name, "ctrl_deps": parent, "inputs": inputs, "outputs": EMPTY, "attrs": written}
+
+
+def document(nodes: Sequence[Any], schema: str = "1.1.1-chakra.0.0.4") -> str:
+    return json.dumps({"schema": schema, "pid": 77, "time": "2026", "start_ts": 1, "nodes": nodes, "finish_ts": 2})
+
+
+def read(tmp_path: Path, text: str) -> perflog.Log:
+    path = tmp_path / "et.json"
+    path.write_text(text)
+    return perflog.read(path)
+
+
+TREE = [
+    node(2, "[pytorch|profiler|execution_trace|thread]", 1, 7),
+    node(6, "aten::mm", 5, shapes=[[8, 16], [16, 4]]),
+    node(5, "forward", 4, 7),
+    node(7, "aten::relu", 4),
+    node(4, "ProfilerStep#12", 2, 7),
+    node(9, "AddmmBackward0", 8, 1, fw_parent=5, fw_tid=1, tid=2),
+    node(8, "[pytorch|profiler|execution_trace|thread]", 1, 7, tid=2),
+    node(1, "[pytorch|profiler|execution_trace|process]", 1, 7),
+]
+
+
+def test_operators_lie_in_the_steps_and_ranges_of_the_tree(tmp_path: Path) -> None:
+    rows = read(tmp_path, document(TREE)).arrow("events").to_pylist()
+    found = [(r["line"], r["name"], r["kind"], r["step"], r["range"], r["thread"], r["shapes"]) for r in rows]
+    assert found == [
+        (2, "aten::mm", "cpu", 12, "forward", "1", "[[8, 16], [16, 4]]"),
+        (3, "forward", "range", 12, None, "1", None),
+        (4, "aten::relu", "cpu", 12, None, "1", None),
+        (5, "ProfilerStep#12", "range", None, None, "1", None),
+        (6, "AddmmBackward0", "cpu", 12, None, "2", None),  # its thread is in no step, but its forward thread is
+    ]
+    assert {(r["start_ns"], r["duration_ns"], r["process"]) for r in rows} == {(None, None, "77")}
+    assert rows[4]["category"] == "backward_function"
+
+
+def test_collectives_have_their_group_and_bytes(tmp_path: Path) -> None:
+    made = node(3, "## process_group:init ##", 2, 7)
+    made["inputs"] = EMPTY | {"values": [json.dumps(GROUPS)]}
+    reduce: dict[str, Any] = {
+        "collective_name": "allreduce", "dtype": "BFloat16", "in_msg_nelems": 100, "out_msg_nelems": 100,
+        "in_split_size": "[]", "out_split_size": "[]", "global_rank_start": 0, "global_rank_stride": 1,
+        "pg_desc": "default_pg", "pg_size": 8,
+    }  # fmt: skip
+    tensor = reduce | {"pg_desc": "TP", "pg_size": 2, "out_msg_nelems": 200}
+    nodes = [
+        node(4, "record_param_comms", 2, **reduce, pg_name="0"),
+        made,
+        node(5, "record_param_comms", 2, **tensor, pg_name="3"),
+        node(6, "record_param_comms", 2, **reduce | {"dtype": "QInt", "global_rank_stride": 0}, pg_name="9"),
+    ]
+    log = read(tmp_path, document(nodes))
+    rows = log.arrow("events").to_pylist()
+    names = ("collective", "group", "group_description", "group_ranks", "ranks", "dtype", "bytes")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("allreduce", "0", "default_pg", "[0, 1, 2, 3, 4, 5, 6, 7]", 8, "BFloat16", 200),
+        ("allreduce", "3", "TP", "[4, 5]", 2, "BFloat16", 400),  # the ranks that were listed, not start and stride
+        ("allreduce", "9", "default_pg", None, 8, "QInt", None),
+    ]
+    assert log.arrow("runs")["world_size"].to_pylist() == [8]
+    values = {row["key"]: json.loads(row["text"]) for row in log.arrow("values").to_pylist()}
+    assert values["process_group.3"] == {"purpose": "TP", "ranks": [4, 5]}
+
+
+def test_the_older_schema_has_the_same_rows(tmp_path: Path) -> None:
+    older = []
+    for new in TREE:
+        attrs = {attr["name"]: attr["value"] for attr in new["attrs"]}
+        lists = {"inputs": [], "input_shapes": new["inputs"]["shapes"], "input_types": [], "outputs": []}
+        name = new["name"].replace("execution_trace", "execution_graph")
+        older.append({"name": name, "id": new["id"], "parent": new["ctrl_deps"]} | attrs | lists)
+    tables = [read(tmp_path, document(TREE)), read(tmp_path, document(older, "1.0.1"))]
+    rows = [log.arrow("events").drop_columns("run").to_pylist() for log in tables]
+    assert rows[0] == rows[1]
+    assert tables[1].figure_account["unread"] == 0
+
+
+def test_an_attribute_that_nobody_declared_is_unread(tmp_path: Path) -> None:
+    log = read(tmp_path, document([node(4, "aten::mm", 2, new_figure=5), *TREE]))
+    unread = [row for row in log.arrow("lines").to_pylist() if row["figures_unread"]]
+    assert [(row["shape"], row["figures_unread"]) for row in unread] == [("new_figure", 1)]
+
+
+def test_a_file_that_was_cut_has_all_its_whole_nodes(tmp_path: Path) -> None:
+    text = document(TREE)
+    whole = read(tmp_path, text).arrow("events").num_rows
+    cut = text[: text.index('"aten::relu"') + 40]
+    log = read(tmp_path, cut)
+    assert [row["name"] for row in log.arrow("events").to_pylist()] == ["aten::mm", "forward"]
+    assert log.line_account == {"total": 4, "read": 2, "context": 1, "unread": 1}
+    assert any("its last node is cut" in warning for warning in log.warnings)
+    assert whole == 5
+
+
+def test_a_damaged_node_costs_only_itself(tmp_path: Path) -> None:
+    text = document(TREE).replace('"name": "aten::relu", ', '"name" "aten::relu", ')
+    log = read(tmp_path, text)
+    assert log.line_account == {"total": 8, "read": 4, "context": 3, "unread": 1}
+    quoted = document(TREE).replace('"aten::relu"', '"my "best" relu"')  # the observer escapes no names
+    assert 'my "best" relu' in read(tmp_path, quoted).table("events")["name"].tolist()
+
+
+def test_a_circle_in_the_tree_ends(tmp_path: Path) -> None:
+    log = read(tmp_path, document([node(4, "a", 5), node(5, "b", 4), node(6, "c", 5)]))
+    assert log.arrow("events")["step"].to_pylist() == [None] * 3
+
+
+def test_a_trace_without_nodes_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no nodes"):
+        read(tmp_path, document([]))
+
+
+def test_a_real_trace_is_read_in_full() -> None:
+    log = perflog.read(REAL)
+    assert log.line_account["unread"] == 0 and log.figure_account["unread"] == 0
+    content = json.loads(REAL.read_text())
+    nodes = [n for n in content["nodes"] if not n["name"].startswith(("[pytorch", "## process_group"))]
+    rows = log.arrow("events").to_pylist()
+    assert [row["name"] for row in rows] == [n["name"] for n in nodes]
+    (addmm,) = [row for row in rows if row["name"] == "aten::addmm"]
+    assert (addmm["shapes"], addmm["range"], addmm["step"]) == ("[[32], [8, 16], [16, 32], [], []]", "## fwd ##", 1)
+    assert log.arrow("runs")["world_size"].to_pylist() == [1]
+
+
+def test_ranks_are_files(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        (tmp_path / f"et_rank{rank}.json").write_text(document(TREE))
+    log = perflog.read(tmp_path / "et_rank{0..1}.json")
+    assert sorted(set(log.table("events")["rank"])) == [0, 1]
