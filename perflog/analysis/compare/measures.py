@@ -148,6 +148,7 @@ def side_values(
         for name, unit, better, figures in series:
             values.add(Measure("value", name, unit, better), run, figures)
     _add_figures(_pauses(tables), cuts, values)
+    _add_figures(_collectives(tables), cuts, values)
     for job in expert_jobs(tables):
         if job.first_run in cuts:
             name = f"{job.unit or 'load'}s of experts, max/mean"
@@ -174,6 +175,12 @@ def _pauses(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
     """The mean time of the validations, checkpoints and other pauses of each run."""
     for row in pause_rows(tables):
         yield Measure("run", f"{row['kind']} pause"), row["run"], row["mean_s"]
+
+
+def _collectives(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
+    """Bandwidths and waits of the collectives of traces."""
+    for run, name, unit, figure in trace_measures.collective_figures(tables):
+        yield Measure("collective", name, unit, "lower" if unit == "s" else "higher"), run, figure
 
 
 def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from perflog.metrics.registry import Tables
+from perflog.metrics.registry import Options, Tables
+from perflog.metrics.traces.collective_bandwidth import KERNEL, collective_bandwidth
+from perflog.metrics.traces.collective_wait import stragglers
 from perflog.metrics.traces.device_ranges import RangeTree, range_trees
 from perflog.metrics.traces.device_time import device_time_columns
 from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
 from perflog.statistics.samples import Floats
+from perflog.tables.nulls import none_if_null
 
 STATES = {"compute": "compute", "exposed_communication": "communication", "exposed_memory": "memory", "idle": "idle"}
 """The states that a device's time divides into, each with its name in metric `device_time`."""
@@ -93,6 +96,27 @@ def idle_times(idle: list[DeviceIdle], steps: Ints | None) -> Iterator[tuple[str
         sums = [getattr(each, cause).inside(*window) for each, window in zip(idle, times, strict=True)]
         if np.any(sums):
             yield name, seconds(np.mean(sums, axis=0))
+
+
+def collective_figures(tables: Tables) -> Iterator[tuple[str, str, str, float]]:
+    """Yield run, name, unit and value of the figures of collectives: bus bandwidths, then the mean wait of a rank.
+
+    Kernels of single ranks have their waiting in their time, so their bandwidth has a name of its own.
+    """
+    if not tables.count("events"):
+        return
+    rows = collective_bandwidth.table(tables, Options())
+    rows = rows[rows["run"].notna() & (rows["busbw"] > 0)]
+    keys = ["run", "op", "group", "group_ranks", "dtype", "timed"]
+    for values, alike in rows.groupby(keys, dropna=False, sort=False):
+        run, op, group, ranks, dtype, timed = map(none_if_null, values)
+        where = None if group is None else f"group {group}"
+        words = (f"{op} bus bandwidth", where, ranks, dtype, "with waiting" if timed == KERNEL else None)
+        times = alike["bytes"].astype(float) / alike["busbw"].astype(float)
+        yield run, ", ".join(word for word in words if word), "GB/s", float(alike["bytes"].sum() / times.sum())
+    rows = stragglers.table(tables, Options())
+    for run, of_run in rows[rows["collectives"] > 0].groupby("run", sort=False):
+        yield str(run), "wait of a rank, mean", "s", float(of_run["wait_s"].sum() / of_run["collectives"].sum())
 
 
 def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str, Floats]:

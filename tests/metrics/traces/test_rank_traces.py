@@ -9,8 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from support.field_logs import needs_corpus
 from support.metrics_logs import rows
 from support.rank_traces import BASE_US, ITEM, Event, collectives_of, ns, sends_of, trace_job, write_job
+from support.trace_tables import raw, real
 
 import perflog
 from perflog.analysis.overview.bottlenecks import bottleneck
@@ -329,3 +331,33 @@ def test_the_overview_names_the_late_rank_and_what_it_did(tmp_path: Path) -> Non
         f"Rank 2 comes last in {late['last_share']:.0%} of its {late['collectives']} collectives; others wait for it "
         f"in {late['imposed_share']:.0%} of the time, {did[0]['share']:.0%} of that while it computes in forward."
     ).replace("%", " %")
+
+
+# --- comparison, and a real trace --------------------------------------------------------------------------------
+
+
+def test_bandwidths_and_waits_are_compared(tmp_path: Path) -> None:
+    logs = [perflog.read(write_job(tmp_path / str(k), trace_job(29, late=late))) for k, late in enumerate((None, 2))]
+    compared = perflog.compare(*logs).rows
+    of_collectives = compared[compared["kind"] == "collective"].set_index("metric")
+    for side, log in zip(("base_value", "side_value"), logs, strict=True):
+        (tp,) = (r for r in rows(collective_bandwidth(log)) if r["group_ranks"] == "[0, 1]")
+        named = of_collectives.loc["all_reduce bus bandwidth, group tp, [0, 1], BFloat16"]
+        assert named[side] == pytest.approx(tp["busbw"])
+        waits = rows(stragglers(log))
+        mean = sum(r["wait_s"] for r in waits) / sum(r["collectives"] for r in waits)
+        assert of_collectives.loc["wait of a rank, mean"][side] == pytest.approx(mean)
+
+
+@needs_corpus
+def test_of_the_real_trace_all_kernels_of_collectives_are_timed_and_nothing_is_guessed() -> None:
+    for rank in (0, 1):
+        lengths = [event["dur"] for event in raw(rank) if event["cat"] == "kernel" and "nccl" in event["name"].lower()]
+        (row,) = rows(collective_bandwidth(real(rank)))
+        assert (row["timed"], row["rank"], row["calls"]) == ("kernel", rank, len(lengths))
+        assert row["time_s"] == pytest.approx(sum(lengths) * 1e-6)
+        assert row["bytes"] is row["algbw"] is row["busbw"] is None
+    both = rows(collective_bandwidth(real(0, 1)))
+    assert sum(r["calls"] * (2 if r["timed"] == "transfer" else 1) for r in both) == 20
+    assert rows(rank_pairs(real(0, 1))) == [] and rows(lateness(real(0, 1))) == []
+    assert [r["offset_s"] for r in rows(rank_clocks(real(0, 1)))] == [None, None]
