@@ -79,8 +79,9 @@ def text_log(folder: Path, seed: int, mutations: Sequence[Mutation]) -> str:
 @cache
 def documents(name: str) -> list[bytes]:
     """The inputs of a reader of JSON."""
-    if name == "chrome":
-        return [path.read_bytes() for path in sorted(TRACES.glob("*.json"))]
+    if name in ("chrome", "execution_trace"):
+        folder = TRACES if name == "chrome" else TRACES / name
+        return [path.read_bytes() for path in sorted(folder.glob("*.json"))]
     if name == "rocprof":
         path = Path(os.environ["FUZZ_FOLDER"]) / "rocprof.json"
         return [write_output(path).read_bytes()]
@@ -250,6 +251,7 @@ def ranks_of_dumps(folder: Path, seed: int, mutations: Sequence[Mutation]) -> st
 TARGETS: dict[str, tuple[str, Write]] = {
     "text": ("", text_log),
     "chrome": ("chrome_trace", document("chrome")),
+    "execution trace": ("execution_trace", document("execution_trace")),
     "rocprof": ("rocprofv3_json", document("rocprof")),
     "flight recorder, JSON": ("flight_recorder", document("flight_recorder")),
     "flight recorder, pickle": ("flight_recorder", pickled_dump),
