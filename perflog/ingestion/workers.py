@@ -147,9 +147,13 @@ class _Pool:
             self.start()
 
     def close(self) -> None:
-        """End all processes, whatever they are doing."""
+        """End all processes, whatever they are doing.
+
+        They have nothing to tidy up. A process that was only just forked could lose a SIGTERM: until it has handlers of
+        its own, it raises an exception as its parent does, perhaps where Python ignores it.
+        """
         for worker in self._workers.values():
-            worker.process.terminate()
+            worker.process.kill()
         for worker in self._workers.values():
             worker.process.join()
             worker.connection.close()
