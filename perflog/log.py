@@ -16,7 +16,7 @@ import pyarrow as pa
 from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UsageError, did_you_mean
 from perflog.parsing.input.log_names import LogName, expand, split_run
-from perflog.tables.arrow import Where, of_runs, rows_where, storable
+from perflog.tables.arrow import Where, of_runs, row_counts, rows_where, storable
 from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import GUESS, TABLES
@@ -54,6 +54,10 @@ class RunKey:
     index: int
 
 
+RowCounts = Mapping[str, Mapping[int, int]]
+"""Number of rows of a table by run id and part."""
+
+
 class Fetch(Protocol):
     """Returns rows of a table; see `Log`."""
 
@@ -87,6 +91,7 @@ class Log:
         whole: Whether these are all runs of their logs. Only whole logs can be saved.
         warnings: What went wrong while the logs were read, in words.
         dates: Returns when the logs of runs were read into their store, by run id.
+        count: Returns the number of rows of a table by run and part; by default they are read and counted.
 
     Attributes:
         name: The name by which `find_runs` found these runs, for commands that name them again; else None.
@@ -99,10 +104,12 @@ class Log:
         whole: bool = True,
         warnings: Sequence[str] = (),
         dates: Callable[[], Mapping[str, str]] = dict,
+        count: Callable[[str], RowCounts] | None = None,
     ) -> None:
         self._fetch = fetch
         self._whole = whole
         self._dates = dates
+        self._count = count
         self.run_keys: tuple[RunKey, ...] = tuple(_run_keys(fetch("runs", None, None)) if runs is None else runs)
         self.warnings = list(warnings)
         self.name: str | None = None
@@ -190,8 +197,15 @@ class Log:
     @property
     def row_counts(self) -> dict[str, int]:
         """Number of rows of each table that has any."""
-        counts = {name: self.some_columns(name).num_rows for name in TABLES}
+        counts = {name: sum(sum(parts.values()) for parts in self.part_counts(name).values()) for name in TABLES}
         return {name: rows for name, rows in counts.items() if rows}
+
+    def part_counts(self, name: str) -> RowCounts:
+        """Number of rows of a table by run and part, of those that have any. Of a store hardly anything is read."""
+        if self._count is None or name == "runs":
+            return row_counts(self._rows(name, ["run", "part"]).to_batches())
+        counts = self._count(name)
+        return {key.id: counts[key.id] for key in self.run_keys if key.id in counts}
 
     @property
     def line_account(self) -> dict[str, int]:
@@ -344,7 +358,7 @@ class Log:
         chosen = {run if isinstance(run, RunKey) else self._only(run) for run in runs}
         whole = self._whole and chosen >= set(self.run_keys)
         keys = [key for key in self.run_keys if key in chosen]
-        return Log(self._fetch, keys, whole, self.warnings, self._dates)
+        return Log(self._fetch, keys, whole, self.warnings, self._dates, self._count)
 
     def _only(self, name: str | int) -> RunKey:
         """The one run that a name means."""
@@ -422,7 +436,10 @@ def combined(logs: Sequence[Log]) -> Log:
     def dates() -> Mapping[str, str]:
         return {run: date for part in parts for run, date in part.ingested.items()}
 
-    return Log(fetch, keys, whole, warnings, dates)
+    def count(name: str) -> RowCounts:
+        return {run: counts for part in parts for run, counts in part.part_counts(name).items()}
+
+    return Log(fetch, keys, whole, warnings, dates, count)
 
 
 _STATUS = ("read", "context", "unread")
@@ -606,7 +623,10 @@ def _stored(*stores: Store) -> Log:
         of_logs = {log: date for store in stores for log, date in store.ingested().items()}
         return {key.id: of_logs[log] for key in keys if (log := key.sha256[:LOG_ID]) in of_logs}
 
-    return Log(fetch, keys, dates=dates)
+    def count(name: str) -> RowCounts:
+        return {run: counts for store in stores for run, counts in store.row_counts(name).items()}
+
+    return Log(fetch, keys, dates=dates, count=count)
 
 
 def reference() -> Log:

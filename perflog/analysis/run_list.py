@@ -161,15 +161,15 @@ def rows_by_run(log: Log, name: str, status: str | None = None) -> dict[str, int
 
     from perflog.tables.arrow import numbers_of
 
-    table = log.some_columns(name, *(() if status is None else ("status", "count")))
+    if status is None:
+        return {run: sum(parts.values()) for run, parts in log.part_counts(name).items()}
+    table = log.some_columns(name, "status", "count")
     if not table.num_rows:
         return {}
     table = table.combine_chunks()
     run_ids = table["run"].chunk(0)
-    weights = None
-    if status is not None:
-        chosen = [status in ("", s) for s in table["status"].to_pylist()]
-        weights = numbers_of(table["count"].chunk(0)) * np.array(chosen)
+    chosen = [status in ("", s) for s in table["status"].to_pylist()]
+    weights = numbers_of(table["count"].chunk(0)) * np.array(chosen)
     counts = np.bincount(numbers_of(run_ids.indices), weights, len(run_ids.dictionary))
     return dict(zip(run_ids.dictionary.to_pylist(), counts.astype(np.int64).tolist(), strict=True))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
@@ -17,7 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.errors import UsageError, did_you_mean
-from perflog.tables.arrow import index_array, numbers_of, of_runs, rows_where, valid_mask, without_chunks, word_counts
+from perflog.tables.arrow import (
+    index_array,
+    numbers_of,
+    of_runs,
+    one_of,
+    rows_where,
+    valid_mask,
+    without_chunks,
+)
 from perflog.tables.columns import Rows, arrow_of_frame, of_arrow, of_frame
 from perflog.tables.nulls import frame_of, none_if_null, nullable_frame
 from perflog.tables.row_order import in_order
@@ -29,14 +37,15 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from perflog.log import Log
+    from perflog.log import Log, RowCounts
     from perflog.tables.arrow import Where
 
 
 T = TypeVar("T")
+_Key = TypeVar("_Key", str, int)
 
 _AT_ONCE = 1 << 20
-"""Rows of some runs that are read together."""
+"""Rows of some runs, or of some parts of a run, that are read together."""
 
 _PART_BITS = 32
 
@@ -146,17 +155,18 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         return self.rows(name).where(np.zeros(0, np.int64)) if rows is None else rows
 
     def count(self, name: str) -> int:
-        """Number of rows of a table, of which only column `run` is read for it."""
+        """Number of rows of a table, of which a log reads next to nothing for it."""
         return sum(self._counts(name).values())
 
     def _counts(self, name: str) -> dict[str, int]:
         """Number of rows of a table by run."""
+        if isinstance(self._source, Mapping):
+            return cached(self, ("rows of runs", name), lambda: self.rows(name).counts("run"))
+        return {run: sum(parts.values()) for run, parts in self._part_counts(name).items()}
 
-        def count() -> dict[str, int]:
-            of_frame = name in self._rows or isinstance(self._source, Mapping)
-            return self.rows(name).counts("run") if of_frame else word_counts(self._log.some_columns(name)["run"])
-
-        return cached(self, ("rows of runs", name), count)
+    def _part_counts(self, name: str) -> RowCounts:
+        """Number of rows of a table of a log by run and part."""
+        return cached(self, ("rows of parts", name), lambda: self._log.part_counts(name))
 
     def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
         """Return `run`, `line`, `part` and these columns of the rows whose words pass, as `tables[name]` has them.
@@ -174,9 +184,9 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         return frame_for_metrics(table)[wanted]
 
     def arrow_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pa.Table]]:
-        """Yield `run`, `line`, `part` and these columns of the rows whose words pass, by line, for each run and part.
+        """Yield `run`, `line`, `part` and these columns of the rows that pass, by line, for each run and part.
 
-        Only the rows of some runs are in memory at once.
+        Only the rows of some runs, or of some parts of a large run, are in memory at once.
         """
         wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
         if isinstance(self._source, Mapping):
@@ -185,27 +195,26 @@ class Tables(Mapping[str, "pd.DataFrame"]):
             return
         import pyarrow as pa
 
-        for runs in self._few_at_once(name, where.get("run", bool)):
-            table = self._log.some_rows(name, where, *columns, runs=runs)
+        for runs, parts in self._few_at_once(name, where):
+            few = where if parts is None else {**where, "part": one_of(*parts)}
+            table = self._log.some_rows(name, few, *columns, runs=runs)
             pa.default_memory_pool().release_unused()  # what was read and left out
             yield from _by_file(table)
 
-    def _few_at_once(self, name: str, passes: Callable[[str], object]) -> Iterator[list[str] | None]:
-        """The runs that pass, some at a time, so that not too many rows of a table are in memory; None: all at once."""
-        runs: list[str] = []
-        number = 0
+    def _few_at_once(self, name: str, where: Where) -> Iterator[tuple[list[str] | None, list[int] | None]]:
+        """Runs that pass and their parts, so that not too many rows of a table are in memory; None: all of them."""
         counts = self._counts(name)
         if sum(counts.values()) <= _AT_ONCE:
-            yield None
+            yield None, None
             return
-        for run in sorted(filter(passes, counts)):
-            if runs and number + counts[run] > _AT_ONCE:
-                yield runs
-                runs, number = [], 0
-            runs.append(run)
-            number += counts[run]
-        if runs:
-            yield runs
+        passing = sorted(filter(where.get("run", bool), counts))
+        for runs in _few(passing, counts):
+            if len(runs) > 1 or counts[runs[0]] <= _AT_ONCE:
+                yield runs, None
+                continue
+            of_part = self._part_counts(name)[runs[0]]
+            for parts in _few(sorted(filter(where.get("part", _any), of_part)), of_part):
+                yield runs, parts
 
     @property
     def _log(self) -> Log:
@@ -273,6 +282,24 @@ def _frame_of_user(table: pd.DataFrame, name: str) -> pd.DataFrame:
     # Made in one step: each assignment of a column to a wide table costs as much as all of them here.
     columns = {column: _for_metrics(table[column], types.get(column)) for column in table.columns}
     return pd.DataFrame(columns, index=table.index, copy=False)
+
+
+def _few(keys: Sequence[_Key], counts: Mapping[_Key, int]) -> Iterator[list[_Key]]:
+    """Divide keys into groups of not too many rows; one of more rows is a group of its own."""
+    group: list[_Key] = []
+    rows = 0
+    for key in keys:
+        if group and rows + counts[key] > _AT_ONCE:
+            yield group
+            group, rows = [], 0
+        group.append(key)
+        rows += counts[key]
+    if group:
+        yield group
+
+
+def _any(value: object) -> bool:  # noqa: ARG001 (a test of `Where`)
+    return True
 
 
 def _by_file(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:

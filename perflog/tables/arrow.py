@@ -21,6 +21,7 @@ _TYPES = {
     np.dtype(np.float64): pa.float64(),
     np.dtype(np.int8): pa.int8(),
 }
+_PART_BITS = 32
 _CACHED = 48  # columns of one value in the cache: many tables of one stretch of a log use the same ones
 
 
@@ -119,13 +120,16 @@ def joined(columns: list[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(whole, schema=schema)
 
 
-Where = Mapping[str, Callable[[str | None], object]]
-"""Rows of a table by the words of some columns: a test for each column. A row counts if it passes all of them."""
+Where = Mapping[str, Callable[[Any], object]]
+"""Rows of a table by some columns of words or integers: a test for each column. A row counts if it passes all of them.
+
+A test gets a word, an integer, or None for null.
+"""
 
 
-def one_of(*words: str) -> Callable[[str | None], bool]:
-    """Return a test of `Where` that these words pass."""
-    return frozenset(words).__contains__
+def one_of(*values: str | int) -> Callable[[str | int | None], bool]:
+    """Return a test of `Where` that these words or integers pass."""
+    return frozenset(values).__contains__
 
 
 def of_runs(where: Where, runs: Iterable[str]) -> Where:
@@ -135,27 +139,34 @@ def of_runs(where: Where, runs: Iterable[str]) -> Where:
 
 
 def rows_where(table: pa.Table, where: Where) -> pa.Table:
-    """Return the rows whose words pass; a test is asked once for each word, and for null."""
+    """Return the rows that pass; a test is asked once for each word or integer, and for null."""
     if not table.num_rows:
         return table
     table = table.combine_chunks()
     passed = np.ones(table.num_rows, np.bool_)
     for name, test in where.items():
         column = table[name].chunk(0)
-        answers = np.array([*(bool(test(word)) for word in column.dictionary.to_pylist()), bool(test(None))], np.bool_)
-        codes = numbers_of(column.indices.fill_null(-1) if column.null_count else column.indices)
-        passed &= answers[codes]
+        if hasattr(column, "indices"):
+            distinct, codes = column.dictionary.to_pylist(), column.indices
+            codes = numbers_of(codes.fill_null(-1) if column.null_count else codes)
+        else:
+            values, codes = np.unique(numbers_of(column.fill_null(0)), return_inverse=True)
+            distinct, codes = values.tolist(), np.where(valid_mask(column), codes, -1)
+        passed &= np.array([*(bool(test(value)) for value in distinct), bool(test(None))], np.bool_)[codes]
     return table if passed.all() else table.take(index_array(passed))
 
 
-def word_counts(column: pa.ChunkedArray) -> dict[str, int]:
-    """Return how often each word stands in a dictionary column, without null."""
-    counts: Counter[str] = Counter()
-    for chunk in column.chunks:
-        codes = numbers_of(chunk.indices.drop_null())
-        words = chunk.dictionary.to_pylist()
-        counts.update(dict(zip(words, np.bincount(codes, minlength=len(words)).tolist(), strict=True)))
-    return {word: number for word, number in counts.items() if number}
+def row_counts(batches: Iterable[pa.RecordBatch]) -> dict[str, dict[int, int]]:
+    """Return the number of rows by run and part. Columns of the batches: run, as words, and part."""
+    counts: dict[str, Counter[int]] = {}
+    for batch in batches:
+        words, parts = batch.column(0), numbers_of(batch.column(1))
+        run = numbers_of(words.indices).astype(np.int64)
+        pairs, rows = np.unique(run << _PART_BITS | parts, return_counts=True)
+        names = words.dictionary.to_pylist()
+        for pair, number in zip(pairs.tolist(), rows.tolist(), strict=True):
+            counts.setdefault(names[pair >> _PART_BITS], Counter())[pair & (1 << _PART_BITS) - 1] += number
+    return {run: dict(parts) for run, parts in counts.items()}
 
 
 def index_array(rows: npt.NDArray[Any]) -> pa.Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _LARGE = 1 << 20  # bytes of a file whose columns several threads read faster than one
 _BATCH = 1 << 17  # rows
+_FILTERED = ("run", "line", "part", "step")
+"""Columns by which readers leave out row groups."""
+_MANY_PARTS = 1 << 16
 
 
 @cache
@@ -47,7 +50,7 @@ def writer_options(table: str) -> dict[str, Any]:
         "compression": {name: "zstd" if column_type == "text" else "lz4" for name, column_type in types.items()},
         "write_batch_size": 262144,
         "write_page_checksum": True,  # a flipped bit is damage, not another value
-        "write_statistics": [name for name in ("run", "line", "step") if name in types],  # what readers filter by
+        "write_statistics": [name for name in _FILTERED if name in types],
         "store_schema": False,  # else pandas reads words as categories, polars as enums
     }
 
@@ -85,29 +88,66 @@ def read_table(
         DamagedError: The file is damaged.
         OSError: The file cannot be opened.
     """
-    import pyarrow as pa
-
     with _damage_of(path), _opened(path) as source:
         file = _open(source, name)
-        version = int((file.metadata.metadata or {}).get(b"schema_version", 0))
-        if version > SCHEMA_VERSION:
-            raise StoreError("written by a newer perflog", str(path), "update perflog, or ingest into another store")
-        if version < 1:
-            raise pa.ArrowInvalid("not written by perflog")
-        stored = set(file.metadata.schema.names)
+        version = _version(file, path)
+        stored = set(_columns_of(file))
         if where is not None:
             return _where(file, version, name, runs, columns, where)
         wanted = [c for c in columns or arrow_schema(name).names if c in stored]
         threads = source.size() > _LARGE
         if runs is None:
             return _in_this_schema(version, name, file.read(wanted, use_threads=threads), columns)
-        groups = [i for i in range(file.num_row_groups) if _may_hold(file.metadata.row_group(i), runs)]
+        groups = _groups(file, runs)
         table = _in_this_schema(version, name, file.read_row_groups(groups, wanted, use_threads=threads), columns)
+        import pyarrow as pa
         import pyarrow.compute as pc  # takes longer than listing a store
 
         run_ids = pa.lib.StringBuilder()  # pa.array() imports pandas
         run_ids.append_values(list(runs))
         return table.filter(pc.is_in(table["run"], value_set=run_ids.finish()))
+
+
+def stored_row_counts(path: Path, name: str) -> dict[str, dict[int, int]]:
+    """Return the number of rows in a file by run and part. Only row groups of several parts are read for it.
+
+    Raises:
+        StoreError, DamagedError, OSError: As `read_table` does.
+    """
+    from perflog.tables.arrow import row_counts
+
+    counts: dict[str, dict[int, int]] = {}
+    mixed = []
+    with _damage_of(path), _opened(path) as source:
+        file = _open(source, name)
+        _version(file, path)
+        place = _columns_of(file).index("part")
+        for number in range(file.num_row_groups):
+            group = file.metadata.row_group(number)
+            run, part = (group.column(column).statistics for column in (0, place))
+            known = all(of is not None and of.has_min_max and of.min == of.max for of in (run, part))
+            if known:
+                parts = counts.setdefault(run.min, {})
+                parts[part.min] = parts.get(part.min, 0) + group.num_rows
+            else:
+                mixed.append(number)
+        of_mixed = row_counts(file.iter_batches(_BATCH, mixed, ["run", "part"])) if mixed else {}
+    for word, parts in of_mixed.items():
+        known_parts = counts.setdefault(word, {})
+        counts[word] = known_parts | {part: rows + known_parts.get(part, 0) for part, rows in parts.items()}
+    return counts
+
+
+def _version(file: pq.ParquetFile, path: Path) -> int:
+    """Return the schema version of a file that this perflog can read."""
+    import pyarrow as pa
+
+    version = int((file.metadata.metadata or {}).get(b"schema_version", 0))
+    if version > SCHEMA_VERSION:
+        raise StoreError("written by a newer perflog", str(path), "update perflog, or ingest into another store")
+    if version < 1:
+        raise pa.ArrowInvalid("not written by perflog")
+    return version
 
 
 def _where(
@@ -126,9 +166,8 @@ def _where(
     columns = columns or arrow_schema(name).names
     read = list(dict.fromkeys([*columns, *where, *(() if runs is None else ("run",))]))
     tests = where if runs is None else of_runs(where, runs)
-    stored, parts = set(file.metadata.schema.names), []
-    groups = [i for i in range(file.num_row_groups) if runs is None or _may_hold(file.metadata.row_group(i), runs)]
-    for batch in file.iter_batches(_BATCH, groups, [column for column in read if column in stored]):
+    stored, parts = set(_columns_of(file)), []
+    for batch in file.iter_batches(_BATCH, _groups(file, runs, where), [c for c in read if c in stored]):
         rows = _in_this_schema(version, name, pa.Table.from_batches([batch]), read)
         parts.append(rows_where(rows, tests).select(columns))
     if not parts:
@@ -204,7 +243,30 @@ def _in_this_schema(version: int, name: str, table: pa.Table, columns: Sequence[
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _may_hold(group: Any, runs: Sequence[str]) -> bool:
-    """Return whether a row group can hold rows of these runs, by its statistics."""
-    stats = group.column(0).statistics  # `run` is the first column of every table
-    return stats is None or not stats.has_min_max or any(stats.min <= run <= stats.max for run in runs)
+def _columns_of(file: pq.ParquetFile) -> list[str]:
+    """Return the names of the columns. `metadata.schema` has them too, but it and the footer would hold each other.
+
+    They would stay in memory until Python looks for cycles, megabytes for each opening of a large file.
+    """
+    names: list[str] = file.schema_arrow.names
+    return names
+
+
+def _groups(file: pq.ParquetFile, runs: Sequence[str] | None, where: Where | None = None) -> list[int]:
+    """Return the row groups that can hold rows of these runs and parts, by their statistics.
+
+    A file of an older perflog has no statistics of parts.
+    """
+    tests: dict[int, Callable[[Any, Any], bool]] = {}
+    if runs is not None:
+        tests[0] = lambda first, last: any(first <= run <= last for run in runs)  # `run` is the first column
+    if where and (passes := where.get("part")):
+        part = _columns_of(file).index("part")
+        tests[part] = lambda first, last: last - first > _MANY_PARTS or any(map(passes, range(first, last + 1)))
+
+    def may_hold(place: int) -> bool:
+        group = file.metadata.row_group(place)
+        found = ((group.column(column).statistics, test) for column, test in tests.items())
+        return all(of is None or not of.has_min_max or test(of.min, of.max) for of, test in found)
+
+    return list(filter(may_hold, range(file.num_row_groups)))

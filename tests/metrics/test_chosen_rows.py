@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pandas as pd
 import pytest
 from support.paths import ROOT
 
 import perflog
 from perflog.metrics import Tables
-from perflog.tables.arrow import one_of, word_counts
+from perflog.tables.arrow import one_of, row_counts
 from perflog.tables.schema import TABLES
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TRACES = [ROOT / "tests" / "traces" / name for name in ("2021.json", "2024_base_rank1.json", "2026_quotes.json")]
 COLUMNS = ("rank", "kind", "name", "start_ns", "duration_ns", "correlation", "group")
@@ -24,6 +21,8 @@ WHERE = {
     "two tests": {"kind": one_of("runtime", "cpu"), "name": lambda name: name and "cuda" in name},
     "none": {"kind": one_of("no such kind")},
     "all": {},
+    "a part": {"kind": one_of("kernel"), "part": one_of(0)},
+    "integers": {"correlation": lambda number: number is None or number % 2 == 0},
 }
 
 
@@ -49,7 +48,7 @@ def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
 def expected(tables: Tables, where: str) -> pd.DataFrame:
     rows = tables["events"]
     for column, test in WHERE[where].items():
-        rows = rows[[bool(test(word if isinstance(word, str) else None)) for word in rows[column]]]
+        rows = rows[[bool(test(None if pd.isna(value) else value)) for value in rows[column]]]
     return rows[["run", "line", "part", *COLUMNS]].reset_index(drop=True)
 
 
@@ -79,8 +78,24 @@ def test_the_count_of_rows_is_that_of_the_table(tables: Tables) -> None:
     assert counts["events"]
 
 
-def test_words_are_counted_over_all_chunks() -> None:
+def test_rows_are_counted_by_run_and_part(tmp_path: Path) -> None:
+    """In memory, of a store by its footers and by its rows, of some runs."""
+    log = perflog.read(*TRACES)
+    log.save(tmp_path / "store")
+    stored = perflog.load(tmp_path / "store")
+    first, second, third = log.run_keys
+    both = perflog.log.combined([stored.select(second), log])
+    for some in (log, stored, log.select(first, third), stored.select(first, third), both):
+        for name in TABLES:
+            wanted = some.table(name).groupby(["run", "part"]).size()
+            counts = some.part_counts(name)
+            assert {(run, part): rows for run, parts in counts.items() for part, rows in parts.items()} == dict(wanted)
+
+
+def test_rows_are_counted_over_all_batches() -> None:
     import pyarrow as pa
 
-    words = [pa.array(texts).dictionary_encode() for texts in (["a", None, "b"], ["b", "c", "b"])]
-    assert word_counts(pa.chunked_array(words)) == {"a": 1, "b": 3, "c": 1}
+    parts = [pa.array(numbers, pa.int32()) for numbers in ((0, 0, 1), (1, 1, 1))]
+    words = [pa.array(texts).dictionary_encode() for texts in (["a", "b", "b"], ["b", "c", "b"])]
+    batches = [pa.record_batch([word, part], ["run", "part"]) for word, part in zip(words, parts, strict=True)]
+    assert row_counts(batches) == {"a": {0: 1}, "b": {0: 1, 1: 3}, "c": {1: 1}}

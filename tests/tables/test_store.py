@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import random
 import shutil
@@ -26,6 +27,7 @@ from support.stores import check_whole, files, rows
 
 import perflog.tables.store
 from perflog.errors import StoreError, UsageError
+from perflog.tables.arrow import Where, one_of, rows_where
 from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
 from perflog.tables.store import DamageWarning, Store
 
@@ -404,11 +406,11 @@ def test_a_store_that_changes_while_it_is_read_is_read_again(
     fill(store, B, {"steps": 3})
     load, calls = perflog.tables.parquet.read_table, []
 
-    def slow(path: Path, *rest: Any) -> pa.Table:
+    def slow(path: Path, **rest: Any) -> pa.Table:
         calls.append(path)
         if len(calls) == 1:
             disturb(store)
-        return load(path, *rest)
+        return load(path, **rest)
 
     monkeypatch.setattr(perflog.tables.store, "read_table", slow)
     assert store.table("steps")["run"].to_pylist() == left
@@ -572,6 +574,48 @@ def test_a_newer_file_is_refused(store: Store) -> None:
     rewrite(store, store.table("steps"), SCHEMA_VERSION + 1)
     with pytest.raises(StoreError, match="newer perflog"):
         store.table("steps")
+
+
+@pytest.mark.parametrize("has_statistics", [True, False])
+def test_row_groups_of_other_parts_are_not_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch, has_statistics: bool
+) -> None:
+    """A file of an older perflog has no statistics of parts: the rows are the same, but all are looked at."""
+    run, parts, three = f"{A}-1", range(4), rows("steps", f"{A}-1", 3)
+    place = three.schema.get_field_index("part")
+    column = three.schema.field(place)
+    of_parts = [three.set_column(place, column, pa.array([part] * 3, column.type)) for part in parts]
+    if has_statistics:
+        put(store, A, ("runs", rows("runs", run, 1)), *(("steps", part) for part in of_parts))
+    else:
+        fill(store, A, {"steps": 1})
+        rewrite(store, pa.concat_tables(of_parts), SCHEMA_VERSION)
+    looked_at: list[int] = []
+
+    def counted(table: pa.Table, where: Where) -> pa.Table:
+        looked_at.append(table.num_rows)
+        return rows_where(table, where)
+
+    monkeypatch.setattr("perflog.tables.arrow.rows_where", counted)
+    assert store.table("steps", where={"part": one_of(2)})["part"].to_pylist() == [2, 2, 2]
+    assert looked_at == [3 if has_statistics else 12]
+    assert store.row_counts("steps") == {run: dict.fromkeys(parts, 3)}
+
+
+def test_a_file_that_was_read_leaves_nothing_for_the_collector(store: Store) -> None:
+    """The command line hardly ever looks for cycles: the footer of a large file is megabytes."""
+    fill(store, A, {"steps": 3})
+    store.table("steps")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            store.table("steps", where={"part": one_of(0)})
+            store.row_counts("steps")
+        held = [type(each).__name__ for each in gc.get_objects() if type(each).__module__ == "pyarrow._parquet"]
+    finally:
+        gc.enable()
+    assert not [name for name in held if "Schema" in name or "MetaData" in name]
 
 
 def test_some_columns_of_a_table(tmp_path: Path) -> None:

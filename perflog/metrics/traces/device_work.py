@@ -52,7 +52,7 @@ _MESSAGE = ["line", "start_ns", "duration_ns", "name", "stream", "bytes", "colle
             "seq", "ranks", "src_rank", "dst_rank", "dtype", "in_split", "out_split"]  # fmt: skip
 _COLUMNS = list(dict.fromkeys([*_WHO, *_WHAT, *_MESSAGE]))
 _Key = tuple[int | None, int | None, str | None]  # rank, device, name of the device
-_MOST_HELD = 1 << 22  # pieces of work
+_MOST_HELD = 1 << 20  # pieces of work
 
 DEVICE_COLUMNS = (
     MetricColumn("rank", meaning="rank of the trace"),
@@ -167,7 +167,7 @@ class TraceDevice:
     @property
     def work(self) -> DeviceWork:
         """What the device did. Work that nobody holds is read again if that of many devices was asked for meanwhile."""
-        return self._store.of(self.run, self.part, (self.rank, self.device, self.device_name))
+        return self._store.of((self.run, self.part), (self.rank, self.device, self.device_name))
 
 
 def trace_devices(tables: Tables) -> list[TraceDevice]:
@@ -180,7 +180,7 @@ def _devices(tables: Tables) -> Iterator[TraceDevice]:
     windows, store = step_windows(tables), _WorkStore(tables)
     for (run, part), events in tables.arrow_by_file("events", IS_WORK, *_COLUMNS):
         found = _work_by_device(events)
-        store.hold(run, {(part, key): work for key, work in found.items()})
+        store.hold((run, part), found)
         for (rank, device, name), work in found.items():
             steps = _steps_of(work, (run, part), windows.get((run, part), {}), tables)
             yield TraceDevice(
@@ -193,24 +193,25 @@ class _WorkStore:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._runs: dict[str, dict[tuple[int, _Key], DeviceWork]] = {}  # the one that was asked for last is the last
+        self._files: dict[tuple[str, int], dict[_Key, DeviceWork]] = {}  # the one that was asked for last is the last
 
-    def of(self, run: str, part: int, key: _Key) -> DeviceWork:
-        """Return the work of a device."""
-        if run not in self._runs:
-            where: Where = {**IS_WORK, "run": one_of(run)}
-            for (_, number), events in self._tables.arrow_by_file("events", where, *_COLUMNS):
-                self.hold(run, {(number, each): work for each, work in _work_by_device(events).items()})
-        self._runs[run] = self._runs.pop(run)
-        return self._runs[run][part, key]
+    def of(self, file: tuple[str, int], key: _Key) -> DeviceWork:
+        """Return the work of a device in a file of a run."""
+        if file not in self._files:
+            where: Where = {**IS_WORK, "run": one_of(file[0]), "part": one_of(file[1])}
+            for _, events in self._tables.arrow_by_file("events", where, *_COLUMNS):
+                self.hold(file, _work_by_device(events))
+        self._files[file] = self._files.pop(file)
+        return self._files[file][key]
 
-    def hold(self, run: str, work: Mapping[tuple[int, _Key], DeviceWork]) -> None:
-        """Hold the work of devices of a run. That of other runs goes where it would be too much."""
-        self._runs[run] = {**self._runs.pop(run, {}), **work}
-        rows = {run: sum(len(each.rows) for each in of_run.values()) for run, of_run in self._runs.items()}
+    def hold(self, file: tuple[str, int], work: Mapping[_Key, DeviceWork]) -> None:
+        """Hold the work of the devices in a file. That of other files goes where it would be too much."""
+        self._files.pop(file, None)
+        self._files[file] = dict(work)
+        rows = {file: sum(len(each.rows) for each in devices.values()) for file, devices in self._files.items()}
         for other in list(rows)[:-1]:
             if sum(rows.values()) > _MOST_HELD:
-                del self._runs[other], rows[other]
+                del self._files[other], rows[other]
 
 
 def _work_by_device(events: pa.Table) -> dict[_Key, DeviceWork]:

@@ -114,8 +114,7 @@ def _launches(device: TraceDevice, calls: _Calls | None, tables: Tables) -> Laun
 
 def _operators(device: TraceDevice, tables: Tables) -> _Calls:
     """The operators of the file of a device by their external numbers."""
-    where: Where = {"kind": one_of("cpu"), "run": one_of(device.run)}
-    for place, events in tables.arrow_by_file("events", where, "external", *_TIMES):
-        if place == (device.run, device.part):
-            return _Calls(of_arrow(events), "external")
+    where: Where = {"kind": one_of("cpu"), "run": one_of(device.run), "part": one_of(device.part)}
+    for _, events in tables.arrow_by_file("events", where, "external", *_TIMES):
+        return _Calls(of_arrow(events), "external")
     return _Calls(device.work.rows.where(np.zeros(0, np.int64)), "external")

@@ -16,12 +16,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from warnings import warn
 
 from perflog.errors import StoreError, UsageError
 from perflog.remote import is_in_storage
-from perflog.tables.parquet import DamagedError, read_table
+from perflog.tables.parquet import DamagedError, read_table, stored_row_counts
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.store.batch_files import of_logs
 from perflog.tables.store.commits import LocalStore
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from perflog.tables.arrow import Where
 
+_T = TypeVar("_T")
 _MANY_FILES = 64  # of a table
 _READERS = 2  # threads that read many files; more wait for the interpreter
 _FILES_AT_A_TIME = 16  # that a thread reads
@@ -138,19 +139,41 @@ class Store:
         """
         import pyarrow as pa
 
-        checked_table(name)
-        with store_errors(self.name):
-            with self._folder.steady():
-                stamps = self._stamps(logs, runs)
-            parts = self._read(name, stamps, runs, columns, where)
-            while parts is None:  # another process has replaced a batch meanwhile
-                with self._folder.steady():
-                    parts = self._read(name, self._stamps(logs, runs), runs, columns, where)
+        read = partial(read_table, name=name, runs=runs, columns=columns, where=where)
+        parts = self._of_batches(name, read, logs, runs)
         if not parts:
             empty = pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
             return empty if columns is None else empty.select(columns)
         rows = pa.concat_tables(parts).unify_dictionaries()
         return rows if logs is None else of_logs(rows, logs)
+
+    def row_counts(self, name: str) -> dict[str, dict[int, int]]:
+        """Return the number of rows of a table by run and part, as they are in the store at one moment.
+
+        Raises:
+            UsageError: There is no such table.
+            StoreError: A file is damaged, cannot be read, or was written by a newer perflog.
+        """
+        parts = self._of_batches(name, partial(stored_row_counts, name=name))
+        return {run: counts for part in parts for run, counts in part.items()}  # a run is in one batch
+
+    def _of_batches(
+        self,
+        name: str,
+        read: Callable[[Path], _T],
+        logs: Sequence[str] | None = None,
+        runs: Sequence[str] | None = None,
+    ) -> list[_T]:
+        """Return what `read` makes of the files of a table, of the batches with some logs or runs (None: all)."""
+        checked_table(name)
+        with store_errors(self.name):
+            with self._folder.steady():
+                stamps = self._stamps(logs, runs)
+            parts = self._read(name, stamps, read)
+            while parts is None:  # another process has replaced a batch meanwhile
+                with self._folder.steady():
+                    parts = self._read(name, self._stamps(logs, runs), read)
+        return parts
 
     def delete(self, logs: Sequence[str]) -> None:
         """Remove logs and their runs.
@@ -200,40 +223,26 @@ class Store:
             batches = [batch for batch in batches if any(log[:RUN_ID] in starts for log in self._logs_of(batch))]
         return {batch: self._folder.stamp(batch) for batch in batches}
 
-    def _read(
-        self,
-        name: str,
-        stamps: Mapping[str, Stamp | None],
-        runs: Sequence[str] | None,
-        columns: Sequence[str] | None,
-        where: Where | None,
-    ) -> list[pa.Table] | None:
-        """Return a table of some batches, in parts; None if another process has replaced one of them meanwhile."""
+    def _read(self, name: str, stamps: Mapping[str, Stamp | None], read: Callable[[Path], _T]) -> list[_T] | None:
+        """Return what is read of some batches; None if another process has replaced one of them meanwhile."""
         batches = list(stamps)
         if not self._folder.fetch(name, batches):
             return None
-        read = partial(self._read_batch, name, runs=runs, columns=columns, where=where)
+        of_batch = partial(self._read_batch, name, read)
         if len(batches) < _MANY_FILES:
-            parts = list(map(read, batches))
+            parts = list(map(of_batch, batches))
         else:  # Arrow reads files without holding the interpreter
             from concurrent.futures import ThreadPoolExecutor
 
             shares = [batches[i : i + _FILES_AT_A_TIME] for i in range(0, len(batches), _FILES_AT_A_TIME)]
             with ThreadPoolExecutor(_READERS) as pool:
-                parts = [part for share in pool.map(lambda share: list(map(read, share)), shares) for part in share]
+                parts = [part for share in pool.map(lambda share: list(map(of_batch, share)), shares) for part in share]
         unchanged = all(stamp == self._folder.stamp(batch) for batch, stamp in stamps.items())
         return [part for part in parts if part is not None] if unchanged else None
 
-    def _read_batch(
-        self,
-        name: str,
-        batch: str,
-        runs: Sequence[str] | None,
-        columns: Sequence[str] | None,
-        where: Where | None,
-    ) -> pa.Table | None:
+    def _read_batch(self, name: str, read: Callable[[Path], _T], batch: str) -> _T | None:
         try:
-            return read_table(self._folder.file(name, batch), name, runs, columns, where)
+            return read(self._folder.file(name, batch))
         except FileNotFoundError:  # the batch has no rows in this table, or is being replaced
             return None
         except StoreError as error:
