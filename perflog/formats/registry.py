@@ -1,4 +1,4 @@
-"""Finds all formats, built-in and of other packages, and checks the samples of format files.
+"""Finds all formats, built-in and of other packages.
 
 Built-in formats come through the same entry-point group as those of other packages: `perflog.formats`. Its entries are
 functions that return a folder of TOML files. The grammar of the files is in parsers/README.md.
@@ -6,132 +6,23 @@ functions that return a folder of TOML files. The grammar of the files is in par
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perflog.bundled import bundled
 from perflog.entry_points import registered
 from perflog.errors import FormatError, UsageError, did_you_mean
-from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.loader.cache import cached
-from perflog.formats.loader.format_file import load
-from perflog.formats.model import Family, Format, Line
-from perflog.formats.template import Value, caret
+
+if TYPE_CHECKING:
+    from perflog.formats.model import Format
+
+# What loads and checks format files is imported where that is done: mostly the formats come from the cache.
 
 COMMON = "common"
 """Name of the format file whose contexts and blocks apply together with every format."""
-
-
-def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
-    """Check that each sample matches its own line and no other, and renders back identically.
-
-    Args:
-        format: The format whose samples are checked.
-        others: Formats whose lines must not match the samples. Generic ones may match those of other formats.
-
-    Raises:
-        FormatError: A check fails. The error has a caret under the place where the match stopped.
-    """
-    every = [format, *(f for f in others if format.generic or not f.generic)]
-    all_lines = [(f, line) for f in every for line in (*f.lines, *sample_lines(f))]
-    for table in (family for family in format.families if isinstance(family, HeaderTable)):
-        _check_table(format, table)
-    for line in format.lines:
-        for sample in line.samples:
-            _check_sample(format, line, sample, all_lines)
-            _check_families(format, line.name, sample, every, None)
-    for family in format.families:
-        for sample in family.samples:
-            lines = family.lines(sample)
-            line_of_sample = next((line for line in lines if line.template.match(sample) is not None), None)
-            if line_of_sample is None:
-                where = f"{format.path}, line `{family.name}`"
-                raise FormatError(f"the sample does not match `{family.text}`\n{sample}", where, _miss(family, sample))
-            others_lines = [(f, line) for f, line in all_lines if f is not format or line.name != family.name]
-            _check_sample(format, line_of_sample, sample, others_lines)
-            _check_families(format, family.name, sample, every, family)
-
-
-def _check_table(format: Format, table: HeaderTable) -> None:
-    """Check that each line of a table's samples is part of the table, and that the lines named in `among` exist."""
-    where = f"{format.path}, table `{table.name}`"
-    names = [x.name for x in format.lines]
-    for name in table.among:
-        if name not in names:
-            raise FormatError(
-                f"`among` names `{name}`, which is not a line of the file", where, did_you_mean(name, names)
-            )
-    for block in table.blocks:
-        text = table.unread_line(block)
-        if text is not None:
-            raise FormatError(f"no part of the table reads `{text}`", where)
-
-
-@cache
-def sample_lines(format: Format) -> tuple[Line, ...]:
-    """Return the Lines that the samples of a format's families show."""
-    return tuple(line for family in format.families for sample in family.samples for line in family.lines(sample))
-
-
-def _miss(family: Family, sample: str) -> str:
-    """Return help for a sample that its family does not read."""
-    begins = re.match(f"(?s:{family.pattern})".encode(), sample.encode()) is not None
-    return "its beginning matches: look at what follows" if begins else "its beginning does not match"
-
-
-def _check_sample(format: Format, line: Line, sample: str, others: Iterable[tuple[Format, Line]]) -> None:
-    """Check that a line reads its sample and writes it back, and that none of the other lines reads it."""
-    where = f"{format.path}, line `{line.name}`"
-    values = line.template.match(sample)
-    if values is None:
-        miss = line.template.explain(sample)
-        assert miss is not None
-        raise FormatError(f"the sample does not match the text\n{caret(sample, miss)}", where)
-    lossy = any(f.is_dropped or f.type == "q" for f in line.template.fields)
-    rendered = sample if lossy else line.template.render(values)
-    if line.read and rendered != sample:
-        raise FormatError(
-            f"the sample is written back differently\n{sample}\n{rendered}",
-            where,
-            "give the field its printed form",
-        )
-    _check_identity(line, sample, values, where)
-    for owner, other in others:
-        by_text = other is not line and other.role != "body" and not other.under_header
-        by_text &= owner is format or other.is_telling or not other.read  # else it is read in logs of its format only
-        if by_text and other.template.match(sample) is not None:
-            raise _ambiguous(other.name, owner, sample, where)
-
-
-def _check_families(
-    format: Format, name: str, sample: str, every: Iterable[Format], family_of_sample: Family | None
-) -> None:
-    """Check that no other family reads the whole sample: in its own format no family before its own."""
-    for owner in every:
-        for family in owner.families:
-            if family is family_of_sample:
-                break
-            in_question = owner is format or family.proves_format
-            if in_question and any(not line.partial for line in family.lines(sample)):
-                raise _ambiguous(family.name, owner, sample, f"{format.path}, line `{name}`")
-
-
-def _ambiguous(name: str, owner: Format, sample: str, where: str) -> FormatError:
-    reason = f"the sample also matches line `{name}` of {owner.name}\n{sample}"
-    return FormatError(reason, where, "make one of the two texts more specific")
-
-
-def _check_identity(line: Line, sample: str, values: Mapping[str, Value], where: str) -> None:
-    """Check that a line's `check` holds for its sample at the printed precision, if the sample has all its fields."""
-    if line.check is None or not all(name in values for name in line.check[1].names):
-        return
-    left, expr = line.check
-    spec = next(f for f in line.template.fields if f.name == left)
-    expected = spec.render(expr(values))
-    if expected != spec.render(values[left]):
-        raise FormatError(f"`check` does not hold for the sample: {left} should be {expected.strip()}\n{sample}", where)
 
 
 def builtin() -> Path:
@@ -140,8 +31,10 @@ def builtin() -> Path:
 
 
 @cache
-def known() -> dict[str, Format]:
+def known() -> Mapping[str, Format]:
     """Return all formats by name: built-in ones and those of other installed packages, `common` among them.
+
+    A built-in format is made when it is first asked for, if the user's cache has it.
 
     Raises:
         FormatError: A format file is wrong, two have one name, or another package's formats cannot be loaded.
@@ -153,13 +46,21 @@ def known() -> dict[str, Format]:
         except Exception as error:
             raise FormatError(f"the formats of another package cannot be loaded: {error!r}", entry.value) from error
     own, *others = dict.fromkeys(f.resolve() for f in folders)
-    formats = cached(own, lambda: {path.stem: load(path, is_tested=True) for path in sorted(own.glob("*.toml"))})
+    formats = cached(own, lambda: _loaded(own, is_tested=True))
+    of_others: dict[str, Format] = {}
     for folder in others:
-        for path in sorted(folder.glob("*.toml")):
-            if path.stem in formats:
-                raise FormatError(f"two formats are named `{path.stem}`", str(path), str(formats[path.stem].path))
-            formats[path.stem] = load(path)
-    return formats
+        for name, format in _loaded(folder).items():
+            if (other := formats.get(name) or of_others.get(name)) is not None:
+                raise FormatError(f"two formats are named `{name}`", str(format.path), str(other.path))
+            of_others[name] = format
+    return {**formats, **of_others} if of_others else formats
+
+
+def _loaded(folder: Path, is_tested: bool = False) -> dict[str, Format]:
+    """Load the formats of a folder."""
+    from perflog.formats.loader.format_file import load
+
+    return {path.stem: load(path, is_tested) for path in sorted(folder.glob("*.toml"))}
 
 
 def named_formats(names: Iterable[str]) -> list[Format]:
@@ -186,6 +87,9 @@ def get(name: str) -> Format:
 @lru_cache(16)
 def _checked(_: Path, path: Path, stamp: tuple[int, ...] | None) -> Format:  # noqa: ARG001  # keys of the cache
     """Load a format file and check its samples, once for each `stamp` of the file: each log of many asks for it."""
+    from perflog.formats.loader.format_file import load
+    from perflog.formats.sample_checks import check_samples
+
     format = load(path)
     check_samples(format, [f for f in known().values() if f.name != format.name])
     return format

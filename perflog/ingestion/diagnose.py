@@ -10,7 +10,7 @@ import numpy as np
 
 from perflog.errors import InputError
 from perflog.formats.model import Format, Line
-from perflog.formats.registry import sample_lines
+from perflog.formats.sample_checks import sample_lines
 from perflog.formats.template import Miss, caret
 from perflog.ingestion.detect import Detection
 from perflog.parsing.input.chunks import Chunk

@@ -11,9 +11,9 @@ import pytest
 from support.paths import ROOT
 from support.reading import Reading, differences, read, write
 
-from perflog.formats import registry
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format, Line
+from perflog.formats.sample_checks import check_samples
 from perflog.formats.template import Template
 from perflog.ingestion import pipeline
 from perflog.ingestion.detect import detect
@@ -97,7 +97,7 @@ def test_the_examples_of_the_grammar_are_right(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text("\n".join(blocks), encoding="utf-8")
     form = load(path)
-    registry.check_samples(form)
+    check_samples(form)
     log = "".join(f"{sample}\n" for family in form.families for sample in family.samples).encode()
     rows = {r["line"]: (r["step"], r["step_time_s"], r["loss"]) for r in read(log, formats=[form]).rows("steps")}
     assert rows == {1: (1, 15802.3 * 1e-3, 10.82777), 2: (12, None, 2.5)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return formats
 
 
-def loads(folder: Path) -> tuple[dict[str, Format], int]:
+def loads(folder: Path) -> tuple[Mapping[str, Format], int]:
     """Return the formats of a folder, and how many files were loaded for that."""
     paths: list[Path] = []
 

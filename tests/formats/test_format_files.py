@@ -12,7 +12,8 @@ from perflog.errors import FormatError, PerflogError
 from perflog.formats import registry
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
-from perflog.formats.registry import COMMON, check_samples, get, known
+from perflog.formats.registry import COMMON, get, known
+from perflog.formats.sample_checks import check_samples
 from perflog.tables.schema import TABLES
 
 GOOD = """\

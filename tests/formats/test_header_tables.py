@@ -13,9 +13,9 @@ from support.examples import examples
 from support.paths import ROOT
 
 from perflog.errors import FormatError
-from perflog.formats import registry
 from perflog.formats.families.header_tables import Header, HeaderTable
 from perflog.formats.loader.format_file import load
+from perflog.formats.sample_checks import check_samples
 from perflog.units import UNITS
 
 OWN = """
@@ -54,7 +54,7 @@ def table(folder: Path, style: str = TEXT, sample: str = SAMPLE, **changes: str)
     path = folder / "own.toml"
     path.write_text(text, encoding="utf-8")
     form = load(path)
-    registry.check_samples(form)
+    check_samples(form)
     found = form.families[0]
     assert isinstance(found, HeaderTable)
     return found
@@ -215,7 +215,7 @@ def test_the_example_of_the_grammar_is_right(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(f'scopes = ["run", "section"]\n{device}{block}', encoding="utf-8")
     form = load(path)
-    registry.check_samples(form)
+    check_samples(form)
     found = form.families[0]
     assert isinstance(found, HeaderTable)
     header, rule, row = found.blocks[0].splitlines()

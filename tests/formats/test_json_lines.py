@@ -18,7 +18,7 @@ from perflog.errors import FormatError
 from perflog.formats import registry
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
-from perflog.formats.registry import check_samples
+from perflog.formats.sample_checks import check_samples
 
 QUICK = examples(25)
 

@@ -17,7 +17,8 @@ from perflog.formats import registry
 from perflog.formats.families.key_value import PairSyntax
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Family, Format
-from perflog.formats.registry import check_samples, get
+from perflog.formats.registry import get
+from perflog.formats.sample_checks import check_samples
 from perflog.formats.template import Value
 
 QUICK = examples(25)

@@ -12,7 +12,7 @@ from support.reading import Reading, read
 import perflog
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
-from perflog.formats.registry import check_samples
+from perflog.formats.sample_checks import check_samples
 from perflog.metrics.registry import Tables
 from perflog.metrics.step_series import step_series
 

@@ -12,7 +12,8 @@ from support.reading import Reading, read
 from perflog.errors import FormatError, InputError
 from perflog.formats.families.meters import MeterFamily
 from perflog.formats.loader.format_file import load
-from perflog.formats.registry import check_samples, get, known
+from perflog.formats.registry import get, known
+from perflog.formats.sample_checks import check_samples
 
 MIB = 2.0**20
 

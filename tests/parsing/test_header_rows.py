@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.reading import DATA, LABELS, Reading, differences, labelled, read
 
-from perflog.formats import registry
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.loader.format_file import load
 from perflog.formats.registry import known
+from perflog.formats.sample_checks import check_samples
 from perflog.ingestion import pipeline
 from perflog.parsing.match import header_rows
 
@@ -192,7 +192,7 @@ def own(folder: Path) -> Any:
     path = folder / "own.toml"
     path.write_text(OWN, encoding="utf-8")
     form = load(path)
-    registry.check_samples(form, known().values())
+    check_samples(form, known().values())
     return form
 
 

@@ -23,7 +23,7 @@ statistics: samples groups warmup students_t effects bootstrap rank_tests two_te
 formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
-formats: registry
+formats: sample_checks registry
 parsing.input: chunks json_documents limits log_names source growing_source followed_file spilled_input
 parsing.match: figure_counts numeric prefilter rank_labels records opening_block captures fixed_width interleaved
 parsing.match: scanner partial_lines discovery table_cells segments header_rows block_bodies
@@ -210,17 +210,26 @@ _DRAWING = ("matplotlib", "perflog.plots", "perflog.output.report", "duckdb", "s
 _READING = ("perflog.ingestion.bulk", "perflog.ingestion.pipeline", "perflog.parsing.match", "perflog.readers")
 _COMPUTING = ("perflog.metrics", "perflog.analysis.overview", "perflog.analysis.lint", "perflog.analysis.compare")
 _FRAMES = ("pandas", "numpy.random")
+_LOADING = ("perflog.formats.loader.format_file", "perflog.formats.loader.toml", "tomli")
 
 # What a command leaves out: it takes longer to load than the rest of the command to run.
 NOT_LOADED = {
     "runs --format csv": (*_DRAWING, *_READING, *_COMPUTING, *_FRAMES, "perflog.formats", "pyarrow.compute"),
-    "runs": (*_DRAWING, *_READING, *_COMPUTING, *_FRAMES, "pyarrow.compute"),
+    "runs": (*_DRAWING, *_READING, *_COMPUTING, *_FRAMES, *_LOADING, "pyarrow.compute"),
     "runs --where steps>3 --sort -ingested": (*_DRAWING, *_READING, *_COMPUTING, *_FRAMES, "pyarrow.compute"),
     "show LABEL": (*_DRAWING, *_READING, *_COMPUTING, *_FRAMES, "perflog.formats"),
     "show LABEL steps": (*_DRAWING, *_READING, *_COMPUTING, *_FRAMES, "perflog.formats"),
-    "show LOG#1": (*_DRAWING, *_COMPUTING, *_FRAMES, "pyarrow.parquet"),
-    "detect LOG": (*_DRAWING, *_COMPUTING, *_FRAMES, "pyarrow.parquet", "perflog.log", "perflog.ingestion.pipeline"),
-    "ingest LOG": (*_DRAWING, *_COMPUTING, *_FRAMES),
+    "show LOG#1": (*_DRAWING, *_COMPUTING, *_FRAMES, *_LOADING, "pyarrow.parquet"),
+    "detect LOG": (
+        *_DRAWING,
+        *_COMPUTING,
+        *_FRAMES,
+        *_LOADING,
+        "pyarrow.parquet",
+        "perflog.log",
+        "perflog.ingestion.pipeline",
+    ),
+    "ingest LOG": (*_DRAWING, *_COMPUTING, *_FRAMES, *_LOADING),
     "lint LOG": (*_DRAWING, *_FRAMES, "pyarrow.parquet", "perflog.analysis.overview", "perflog.analysis.compare"),
     "LOG": (*_DRAWING, "pyarrow.parquet"),
     "analyze LOG steps": (*_DRAWING, "pyarrow.parquet", "perflog.analysis.overview"),

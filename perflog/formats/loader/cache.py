@@ -1,7 +1,8 @@
 """Keeps loaded formats in a file of the user's cache: to load them from TOML takes five times as long as to read it.
 
 The file holds a stamp of all that it depends on: the format files, the code that loads them, and Python. If the stamp
-differs, the formats are loaded and the file is replaced. Without a folder to write to, they are loaded each time.
+differs, the formats are loaded and the file is replaced. Without a folder to write to, they are loaded each time. A
+format from the file is made when it is first asked for: most commands use one or two.
 """
 
 from __future__ import annotations
@@ -9,19 +10,40 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perflog.formats.model import Format
+if TYPE_CHECKING:
+    from perflog.formats.model import Format
 
 _CODE = Path(__file__).parents[1]
 _DIGEST = 32  # bytes of a SHA-256
-Formats = dict[str, Format]
+_PROTOCOL = pickle.HIGHEST_PROTOCOL
 
 
-def cached(folder: Path, load: Callable[[], Formats]) -> Formats:
+class _Pickled(Mapping[str, "Format"]):
+    """Formats by name, each made of its pickle when it is first asked for."""
+
+    def __init__(self, pickles: Mapping[str, bytes]) -> None:
+        self._pickles = pickles
+        self._formats: dict[str, Format] = {}
+
+    def __getitem__(self, name: str) -> Format:
+        if name not in self._formats:
+            self._formats[name] = pickle.loads(self._pickles[name])
+        return self._formats[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._pickles)
+
+    def __len__(self) -> int:
+        return len(self._pickles)
+
+
+def cached(folder: Path, load: Callable[[], Mapping[str, Format]]) -> Mapping[str, Format]:
     """Return the formats of a folder, from the user's cache if its files and perflog are as they were.
 
     Args:
@@ -32,10 +54,9 @@ def cached(folder: Path, load: Callable[[], Formats]) -> Formats:
     stamp = _stamp(folder)
     content = _read(file)
     if content[:_DIGEST] == stamp and sha256(content[2 * _DIGEST :]).digest() == content[_DIGEST : 2 * _DIGEST]:
-        formats: Formats = pickle.loads(content[2 * _DIGEST :])
-        return formats
+        return _Pickled(pickle.loads(content[2 * _DIGEST :]))
     formats = load()
-    data = pickle.dumps(formats, pickle.HIGHEST_PROTOCOL)
+    data = pickle.dumps({name: pickle.dumps(format, _PROTOCOL) for name, format in formats.items()}, _PROTOCOL)
     with suppress(OSError):
         _write(file, stamp + sha256(data).digest() + data)
     return formats

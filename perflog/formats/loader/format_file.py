@@ -151,7 +151,7 @@ def _file_names(top: Entry) -> tuple[Template, ...]:
 
 
 def load(path: Path, is_tested: bool = False) -> Format:
-    """Load a format file and check all of it except its samples (see `registry.check_samples`).
+    """Load a format file and check all of it except its samples (see `sample_checks.check_samples`).
 
     Args:
         path: The TOML file. Its name without the ending is the format's name.

@@ -13,7 +13,8 @@ from perflog.errors import InputError, PerflogError
 from perflog.formats.families.base import look_up
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.model import Format, Line
-from perflog.formats.registry import known, sample_lines
+from perflog.formats.registry import known
+from perflog.formats.sample_checks import sample_lines
 from perflog.formats.template import caret
 from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.diagnose import nearest, nothing_recognised
