@@ -313,6 +313,8 @@ def _column_for_metrics(column: pa.ChunkedArray) -> Any:
         codes = numbers_of(values.indices.fill_null(-1) if values.null_count else values.indices)
         return _objects(np.array([*values.dictionary.to_pylist(), pd.NA], object)[codes])
     if pa.types.is_string(values.type):
+        if values.null_count == len(values):
+            return _objects(np.full(len(values), pd.NA, object))
         return _objects(np.array([pd.NA if text is None else text for text in values.to_pylist()], object))
     known = valid_mask(values)
     if pa.types.is_floating(values.type):

@@ -103,13 +103,12 @@ class RecordReader:
         shapes, shape_of = self._shapes_of(data, heads)
         if (np.array([shape.size for shape in shapes], np.int64)[shape_of] != sizes).any():
             raise UnusualRowsError(rest=False)
-        types = np.array([shape.types for shape in shapes], np.int64)
+        types, places = (np.array([getattr(shape, of) for shape in shapes], np.int64) for of in ("types", "places"))
         counts = np.bincount(shape_of, minlength=len(shapes))
         odd = np.zeros(len(shapes), np.int64)
         columns: dict[str, pa.Array] = {}
         for name, (place, kind) in self._wanted.items():
-            places = np.array([shape.places[place] for shape in shapes], np.int64)
-            column = _Column(data, heads, places, types[:, place], shape_of)
+            column = _Column(data, heads, places[:, place], types[:, place], shape_of)
             odd += column.odd(kind)
             columns[name] = column.texts() if kind == TEXT else column.numbers(kind)
         return Cells(len(heads), columns, odd[shape_of] if odd.any() else None, counts @ (types != _NULL))

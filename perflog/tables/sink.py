@@ -80,7 +80,8 @@ class MemorySink:
         table = parts[0] if parts else pa.Table.from_batches([], arrow_schema(name))
         tests = where if runs is None else of_runs(where or {}, runs)
         if tests is not None:
-            table = rows_where(table.select(dict.fromkeys([*(columns or table.column_names), *tests])), tests)
+            rows = table.select(dict.fromkeys([*(columns or table.column_names), *tests]))
+            table = rows_where(rows, tests, share=True)
         return table if columns is None else table.select(columns)
 
 

@@ -109,6 +109,11 @@ class DeviceWork:
         return [_STATE_OF.get(category, COMPUTE) for category in self.categories]
 
     @property
+    def messages(self) -> Rows:
+        """The rows of `communication`."""
+        return of_arrow(without_chunks(self._messages))
+
+    @property
     def communication(self) -> pd.DataFrame:
         """The work that communicates, with what the trace says of the message.
 

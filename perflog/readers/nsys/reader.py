@@ -152,7 +152,6 @@ class _Export:
             self._count_taken(table, batch, places[table.name])
             self._count(table, rows)
             if table.kind == "runtime":
-                context.add_calls(rows)
                 self._launches.add_calls(rows)
             elif table.kind == "kernel":
                 self._launches.fill(rows)
@@ -160,7 +159,7 @@ class _Export:
                 values = self._payloads.read(batch, rows)
                 self.writer.write_rows("values", value_rows(self.origin, values))
                 rows = {name: column[rows["kind"] != _NO_EVENT] for name, column in rows.items()}
-            rows = context.fill(rows)
+            rows = context.fill(rows, calls=table.kind == "runtime")
             rows |= {"start": shift_starts(rows["start"], self._epoch), "correlation": _printed_correlation(rows)}
             self._write(rows, "events")
         for name, odd in self._odd.items():
