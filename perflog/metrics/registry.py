@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.errors import UsageError, did_you_mean
+from perflog.ingestion.memory import return_freed
 from perflog.tables.arrow import index_array, numbers_of, of_runs, rows_where, valid_mask, without_chunks, word_counts
 from perflog.tables.columns import Rows, arrow_of_frame, of_arrow, of_frame
 from perflog.tables.nulls import frame_of, none_if_null, nullable_frame
@@ -113,6 +114,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         self._frames: dict[str, pd.DataFrame] = {}
         self._rows: dict[str, Rows] = {}
         self._arrow: dict[str, pa.Table] = {}
+        self._asked_for: set[str] = set()  # columns of events, of which a log in memory has made one chunk each
         self.results: dict[Hashable, Any] = {}
 
     def rows(self, name: str) -> Rows:
@@ -188,6 +190,9 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         for runs in self._few_at_once(name, where.get("run", bool)):
             table = self._log.some_rows(name, where, *columns, runs=runs)
             pa.default_memory_pool().release_unused()  # what was read and left out
+            if table.num_rows > _AT_ONCE and not self._asked_for.issuperset(wanted):
+                return_freed()
+                self._asked_for.update(wanted)
             yield from _by_file(table)
 
     def _few_at_once(self, name: str, passes: Callable[[str], object]) -> Iterator[list[str] | None]:
@@ -284,11 +289,12 @@ def _by_file(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
     words = runs.dictionary.to_pylist()
     run, part = numbers_of(runs.indices), numbers_of(part)
     place = np.array([sorted(words).index(word) for word in words], np.int64)[run] << _PART_BITS | part
-    order = np.lexsort((numbers_of(line), place))
-    if (np.diff(order) == 1).all():  # as it mostly is: nothing is copied then
-        ends = np.flatnonzero(np.diff(place)) + 1
-        pieces = [table.slice(first, last - first) for first, last in pairwise([0, *ends.tolist(), len(order)])]
+    begins, lines = np.diff(place), numbers_of(line)
+    if ((begins > 0) | ((begins == 0) & (lines[1:] >= lines[:-1]))).all():  # as it mostly is: nothing is copied then
+        ends = np.flatnonzero(begins) + 1
+        pieces = [table.slice(first, last - first) for first, last in pairwise([0, *ends.tolist(), len(place)])]
     else:
+        order = np.lexsort((lines, place))
         ends = np.flatnonzero(np.diff(place[order])) + 1
         pieces = [table.take(index_array(index)) for index in np.split(order, ends)]
     for piece in pieces:

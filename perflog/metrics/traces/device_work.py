@@ -261,6 +261,8 @@ def _by_device(rows: Rows, index: Ints) -> Iterator[tuple[_Key, Ints]]:
 
 def _counted(values: Ints) -> tuple[list[int | None], Ints]:
     """The distinct values in their order, None for those below 0, and each value as an index into them."""
+    if len(values) and (values == values[0]).all():
+        return [int(values[0]) if values[0] >= 0 else None], np.zeros(len(values), np.int64)
     values = np.maximum(values, -1) + 1
     if len(values) and values.max() < len(values) + _FEW:  # faster than sorting millions of them
         distinct = np.flatnonzero(np.bincount(values))
