@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -37,8 +36,11 @@ class Pages:
 
     def __init__(self, file: Path) -> None:
         self._file = file.open("rb", buffering=0)
+        self._maps: list[mmap.mmap] = []  # of the file at different sizes; each has a handle of the file of its own
 
     def close(self) -> None:
+        for data in self._maps:
+            data.close()
         self._file.close()
 
     @property
@@ -55,43 +57,41 @@ class Pages:
 
         Pages that lie outside the file are passed over: SQLite tells of these.
         """
-        with self._bytes() as data:
-            size = self.size
-            if size < _SMALLEST:
-                return True  # SQLite reads no such file
-            count = len(data) // size
-            found = bytearray(count + 1)
-            waiting = sorted(set(roots))
-            while waiting:
-                page = waiting.pop()
-                if not 0 < page <= count:
-                    continue
-                if found[page]:
-                    return False
-                found[page] = 1
-                header = _FIRST_HEADER if page == 1 else 0
-                if data[(page - 1) * size + header] in _INNER:
-                    waiting += _children(np.frombuffer(data[(page - 1) * size : page * size], np.uint8), header)
+        data, size = self._bytes(), self.size
+        if size < _SMALLEST:
+            return True  # SQLite reads no such file
+        count = len(data) // size
+        found = bytearray(count + 1)
+        waiting = sorted(set(roots))
+        while waiting:
+            page = waiting.pop()
+            if not 0 < page <= count:
+                continue
+            if found[page]:
+                return False
+            found[page] = 1
+            header = _FIRST_HEADER if page == 1 else 0
+            if data[(page - 1) * size + header] in _INNER:
+                waiting += _children(np.frombuffer(data[(page - 1) * size : page * size], np.uint8), header)
         return True
 
     def leaves(self, root: int) -> list[int] | None:
         """Return the pages that hold the rows of a table, in the order of its rows; None if it is no tree of rows."""
         leaves: list[int] = []
-        with self._bytes() as data:
-            size = self.size
-            count, waiting, left = len(data) // size, [root], len(data) // size
-            while waiting:
-                page = waiting.pop()
-                left -= 1
-                if not 1 < page <= count or left < 0:
-                    return None
-                kind = data[(page - 1) * size]
-                if kind == LEAF_OF_TABLE:
-                    leaves.append(page)
-                elif kind == _INNER_OF_TABLE:
-                    waiting += _children(np.frombuffer(data[(page - 1) * size : page * size], np.uint8), 0)[::-1]
-                else:
-                    return None
+        data, size = self._bytes(), self.size
+        count, waiting, left = len(data) // size, [root], len(data) // size
+        while waiting:
+            page = waiting.pop()
+            left -= 1
+            if not 1 < page <= count or left < 0:
+                return None
+            kind = data[(page - 1) * size]
+            if kind == LEAF_OF_TABLE:
+                leaves.append(page)
+            elif kind == _INNER_OF_TABLE:
+                waiting += _children(np.frombuffer(data[(page - 1) * size : page * size], np.uint8), 0)[::-1]
+            else:
+                return None
         return leaves
 
     def read(self, pages: Sequence[int], more: int) -> npt.NDArray[np.uint8]:
@@ -105,10 +105,10 @@ class Pages:
             os.preadv(self._file.fileno(), [memoryview(data)[first * size : last * size]], place)
         return np.frombuffer(data, np.uint8)
 
-    @contextmanager
-    def _bytes(self) -> Iterator[mmap.mmap]:
-        with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            yield data
+    def _bytes(self) -> mmap.mmap:
+        if not self._maps or len(self._maps[-1]) != os.fstat(self._file.fileno()).st_size:
+            self._maps.append(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
+        return self._maps[-1]
 
 
 def _children(page: npt.NDArray[np.uint8], header: int) -> list[int]:
