@@ -106,7 +106,7 @@ class TablePages:
     def batches(self, batch_rows: int, read: Callable[[str], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         """Give the rows in batches of about so many rows. `read` gives the rows of SQL."""
         self.values = dict.fromkeys(self.columns, 0)
-        place, number = 0, 1
+        place, number, most = 0, 1, _MOST_BYTES // self.pages.size
         last: int | None = None
         while place < len(self.leaves):
             leaves = self.leaves[place : place + number]
@@ -114,6 +114,8 @@ class TablePages:
             place += len(leaves)
             try:
                 last = self.records.last_row(data)
+                if before is not None and last <= before:
+                    raise UnusualRowsError(rest=True)
                 cells = self.records.read(data)
             except UnusualRowsError as unusual:
                 limits = [] if before is None else [f"{_ROW_NUMBER} > {before}"]
@@ -121,11 +123,11 @@ class TablePages:
                 yield from self._by_sql(" AND ".join(limits), read)
                 if unusual.rest:
                     return
+                number = min(2 * number, most)
                 continue
             self._count(cells.values.tolist())
             yield _batch(cells)
-            rows_of_page = len(cells) / len(leaves)
-            number = max(1, min(int(batch_rows / rows_of_page), _MOST_BYTES // self.pages.size))
+            number = max(1, min(batch_rows * len(leaves) // len(cells), most))
 
     def _by_sql(self, where: str, read: Callable[[str], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         """Give the rows that SQLite reads."""

@@ -6,13 +6,14 @@ import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,6 +151,41 @@ def test_rows_on_several_pages_are_read_in_their_place(
     found, counts, from_pages = read(path)
     assert found == expected(path) and from_pages
     assert counts == values(path, "abcd")
+
+
+def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A list to which each question to SQLite for rows is added."""
+    asked: list[str] = []
+    by_sql = TablePages._by_sql
+
+    def noted(self: TablePages, where: str, run: Any) -> Iterator[pa.RecordBatch]:
+        asked.append(where)
+        return by_sql(self, where, run)
+
+    monkeypatch.setattr(TablePages, "_by_sql", noted)
+    return asked
+
+
+def test_sqlite_is_asked_seldom_where_all_rows_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.sqlite", [(i, i, "x" * 900, i) for i in range(2000)], page_size=512)
+    asked = questions(monkeypatch)
+    found, counts, _ = read(path)
+    assert found == expected(path) and counts == dict.fromkeys("abcd", 2000)
+    assert 0 < len(asked) < 20
+
+
+def test_rows_out_of_order_are_left_to_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a file could be made of which each page is asked for all rows."""
+    path = write(tmp_path / "a.sqlite", plain_rows(3000))
+    data = bytearray(path.read_bytes())
+    places = [page * 4096 for page in range(2, len(data) // 4096) if data[page * 4096] == 13]
+    first, second = places[3], places[6]
+    data[first : first + 4096], data[second : second + 4096] = data[second : second + 4096], data[first : first + 4096]
+    path.write_bytes(data)
+    monkeypatch.setattr("perflog.readers.sqlite._BATCH_ROWS", 1)
+    asked = questions(monkeypatch)
+    read(path)
+    assert len(asked) == 1 and "<=" not in asked[0]
 
 
 def test_rows_from_before_the_first_number(tmp_path: Path) -> None:
