@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +23,9 @@ from perflog.readers.event_columns import Int64s
 from perflog.readers.interval_index import _changes_of_nested, _changes_one_by_one
 from perflog.readers.sqlite import Database, columns_of, odd_rows
 from perflog.readers.sqlite_tables import ODD, TablePages, TableQuery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 QUERY = TableQuery("t", {"number": "a", "value": "b", "text": "c"})  # columns `value` are reals
 TEXTS = ("text",)
