@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Callable
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8  # of glibc's malloc.h
 
@@ -18,13 +19,8 @@ def keep_freed() -> None:
     `gc.freeze` spares the collector from looking at all imported modules hundreds of times.
     """
     gc.freeze()
-    if not sys.platform.startswith("linux"):
-        return
-    import ctypes
-
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # musl
+    mallopt = _of_glibc("mallopt")
+    if mallopt is None:
         return
     for option, value in (
         (_M_MMAP_THRESHOLD, 1 << 30),
@@ -33,3 +29,26 @@ def keep_freed() -> None:
         (_M_ARENA_MAX, 3),
     ):
         mallopt(option, value)
+
+
+def return_freed() -> None:
+    """Return freed memory to the system, once columns of a large table have become one chunk each.
+
+    The freed chunks are small blocks between others, which no large array fits into.
+    """
+    malloc_trim = _of_glibc("malloc_trim")
+    if malloc_trim is not None:
+        malloc_trim(0)
+
+
+def _of_glibc(name: str) -> Callable[..., int] | None:
+    """Return a function of glibc's malloc, or None where there is none."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    try:
+        function: Callable[..., int] = getattr(ctypes.CDLL(None), name)
+    except (OSError, AttributeError):  # musl
+        return None
+    return function

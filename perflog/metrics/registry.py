@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.errors import UsageError, did_you_mean
+from perflog.ingestion.memory import return_freed
 from perflog.tables.arrow import (
     index_array,
     numbers_of,
@@ -122,6 +123,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         self._frames: dict[str, pd.DataFrame] = {}
         self._rows: dict[str, Rows] = {}
         self._arrow: dict[str, pa.Table] = {}
+        self._asked_for: set[str] = set()  # columns of events, of which a log in memory has made one chunk each
         self.results: dict[Hashable, Any] = {}
 
     def rows(self, name: str) -> Rows:
@@ -199,6 +201,9 @@ class Tables(Mapping[str, "pd.DataFrame"]):
             few = where if parts is None else {**where, "part": one_of(*parts)}
             table = self._log.some_rows(name, few, *columns, runs=runs)
             pa.default_memory_pool().release_unused()  # what was read and left out
+            if table.num_rows > _AT_ONCE and not self._asked_for.issuperset(wanted):
+                return_freed()
+                self._asked_for.update(wanted)
             yield from _by_file(table)
 
     def _few_at_once(self, name: str, where: Where) -> Iterator[tuple[list[str] | None, list[int] | None]]:
@@ -311,11 +316,12 @@ def _by_file(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
     words = runs.dictionary.to_pylist()
     run, part = numbers_of(runs.indices), numbers_of(part)
     place = np.array([sorted(words).index(word) for word in words], np.int64)[run] << _PART_BITS | part
-    order = np.lexsort((numbers_of(line), place))
-    if (np.diff(order) == 1).all():  # as it mostly is: nothing is copied then
-        ends = np.flatnonzero(np.diff(place)) + 1
-        pieces = [table.slice(first, last - first) for first, last in pairwise([0, *ends.tolist(), len(order)])]
+    begins, lines = np.diff(place), numbers_of(line)
+    if ((begins > 0) | ((begins == 0) & (lines[1:] >= lines[:-1]))).all():  # as it mostly is: nothing is copied then
+        ends = np.flatnonzero(begins) + 1
+        pieces = [table.slice(first, last - first) for first, last in pairwise([0, *ends.tolist(), len(place)])]
     else:
+        order = np.lexsort((lines, place))
         ends = np.flatnonzero(np.diff(place[order])) + 1
         pieces = [table.take(index_array(index)) for index in np.split(order, ends)]
     for piece in pieces:
@@ -340,6 +346,8 @@ def _column_for_metrics(column: pa.ChunkedArray) -> Any:
         codes = numbers_of(values.indices.fill_null(-1) if values.null_count else values.indices)
         return _objects(np.array([*values.dictionary.to_pylist(), pd.NA], object)[codes])
     if pa.types.is_string(values.type):
+        if values.null_count == len(values):
+            return _objects(np.full(len(values), pd.NA, object))
         return _objects(np.array([pd.NA if text is None else text for text in values.to_pylist()], object))
     known = valid_mask(values)
     if pa.types.is_floating(values.type):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s, on_device
+from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s, distinct_rows, on_device
 from perflog.readers.interval_index import IntervalIndex
 from perflog.readers.string_interning import Interners, StringInterner
 
@@ -62,27 +62,43 @@ class EventContext:
 
     def add_calls(self, calls: EventColumns) -> None:
         """Remember the step and range of calls, for the work that they start on a device."""
-        lane = thread_lane(calls)
-        step = self._steps_of_process.find(lane >> 32, calls["start"])
-        range_code = self._ranges_of_thread.find(lane, calls["start"])
-        chosen = np.flatnonzero((step >= 0) | (range_code >= 0))  # the other calls add nothing
-        columns = calls["correlation"][chosen], step[chosen].astype(np.int32), range_code[chosen].astype(np.int32)
-        self._new_calls.append(dict(zip(_LAUNCH_COLUMNS, columns, strict=True)))
+        self._remember(calls, *self._on_host(calls))
 
-    def fill(self, rows: EventColumns) -> EventColumns:
-        """Return the events with columns `step` and `range`. The calls that started them must have been added."""
-        kind, time, lane = rows["kind"], rows["start"], thread_lane(rows)
+    def fill(self, rows: EventColumns, calls: bool = False) -> EventColumns:
+        """Return the events with columns `step` and `range`. The calls that started them must have been added.
+
+        `calls`: the events are calls, which are remembered as in `add_calls`.
+        """
+        kind = rows["kind"]
         device = on_device(kind)
-        step, range_code = self._steps_of_process.find(lane >> 32, time), self._ranges_of_thread.find(lane, time)
         # On a device the ranges of the host say nothing; the steps that are shown on the event's own stream do.
-        device_side = np.flatnonzero((kind == _DEVICE_RANGE) | device)
-        range_code[device_side], step[device_side] = (
-            -1,
-            self._steps_of_stream.find(lane[device_side], time[device_side]),
-        )
+        device_side = device | (kind == _DEVICE_RANGE)
+        if device_side.all():
+            step, range_code = self._on_stream(rows), np.full(len(kind), -1, np.int64)
+        else:
+            step, range_code = self._on_host(rows)
+            if calls:
+                self._remember(rows, step, range_code)
+            index = np.flatnonzero(device_side)
+            range_code[index] = -1
+            step[index] = self._on_stream({name: rows[name][index] for name in ("process", "thread", "start")})
         self._fill_from_calls(rows["correlation"], np.flatnonzero(device), step, range_code)
         self._replace_by_parents(rows, np.flatnonzero(kind == _RANGE), range_code)
         return rows | {"step": np.where(step < 0, MISSING, step), "range": range_code}
+
+    def _on_host(self, rows: EventColumns) -> tuple[Int64s, Int64s]:
+        """Return the step and the range of events of the host, or -1."""
+        lane, time = thread_lane(rows), rows["start"]
+        return self._steps_of_process.find(lane >> 32, time), self._ranges_of_thread.find(lane, time)
+
+    def _on_stream(self, rows: EventColumns) -> Int64s:
+        """Return the step that is shown on the stream of events, or -1."""
+        return self._steps_of_stream.find(thread_lane(rows), rows["start"])
+
+    def _remember(self, calls: EventColumns, step: Int64s, range_code: Int64s) -> None:
+        chosen = np.flatnonzero((step >= 0) | (range_code >= 0))  # the other calls add nothing
+        columns = calls["correlation"][chosen], step[chosen].astype(np.int32), range_code[chosen].astype(np.int32)
+        self._new_calls.append(dict(zip(_LAUNCH_COLUMNS, columns, strict=True)))
 
     def _index_steps(self, steps: EventColumns, names: Sequence[str]) -> None:
         """Index steps by process on the host, and by stream where they are shown on a device."""
@@ -99,8 +115,9 @@ class EventContext:
         self.host_step_processes: list[int] = steps["process"][order].tolist()
 
     def _index_ranges(self, ranges: EventColumns, names: Sequence[str], interner: StringInterner) -> None:
-        codes = {code: interner.code(names[code]) for code in np.unique(ranges["name"]).tolist() if code >= 0}
-        value = np.array([codes.get(code, -1) for code in ranges["name"].tolist()], np.int64)
+        first, index = distinct_rows(ranges["name"].astype(np.int64))
+        codes = [interner.code(names[code]) if code >= 0 else -1 for code in ranges["name"][first].tolist()]
+        value = np.array(codes, np.int64)[index]
         self._ranges_of_thread = IntervalIndex(thread_lane(ranges), ranges["start"], _end(ranges), value)
         order = np.argsort(ranges["place"])
         self._range_places, self._range_parents = ranges["place"][order], self._ranges_of_thread.parents[order]

@@ -17,7 +17,7 @@ from perflog.readers.event_columns import KINDS, MISSING, EventColumns, Int64s
 from perflog.readers.string_interning import Interners
 from perflog.tables.arrow import null_array, number_array, repeated_word, word_array, zero_array
 from perflog.tables.schema import arrow_schema
-from perflog.tables.sink import RUN_ID, IngestResult, RunLabels, Sink, table_from_columns
+from perflog.tables.sink import RUN_ID, IngestResult, MemorySink, RunLabels, Sink, table_from_columns
 
 _ROWS_PER_WRITE = 1 << 17
 _MAX_QUEUED_WRITES = 2
@@ -262,7 +262,9 @@ class RunWriter:
     def _flush(self) -> None:
         if not self._pending:
             return
-        rows, self._pending = _combined(self._pending), []
+        # In memory all chunks become one when the table is asked for.
+        rows = pa.concat_tables(self._pending) if isinstance(self._sink, MemorySink) else _combined(self._pending)
+        self._pending = []
         self._write("events", rows)
         while len(self._writes) > _MAX_QUEUED_WRITES:
             self._writes.popleft().result()

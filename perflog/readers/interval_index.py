@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from array import array
+from itertools import pairwise
 
 import numpy as np
 
 from perflog.readers.event_columns import MISSING, Int64s
 
 _BLOCK = 1 << 16  # intervals that are converted to Python integers at a time
+_MOST_BY_RADIX = 1 << 16  # numbers that fit into two bytes, which numpy sorts by radix
+_NEVER = (1 << 63) - 1
 
 
 class IntervalIndex:
@@ -22,39 +25,21 @@ class IntervalIndex:
         self._lanes, lane_index = np.unique(lane, return_inverse=True)
         # Times are replaced by their rank among all starts and ends, so that lane and time fit into one integer
         # at any distance between the times.
-        self._times = np.unique(np.concatenate([start, end]))
+        times = np.sort(np.concatenate([start, end]), kind="stable")  # merges sorted parts; np.unique would hash
+        self._times = times[np.append(True, times[1:] != times[:-1])[: len(times)]]
         self._width = len(self._times) + 1
-        start, end = np.searchsorted(self._times, start), np.searchsorted(self._times, end)
-        self.parents = np.full(len(lane), -1, np.int64)
-        # The innermost value changes at `keys` (lane and time as one integer) to `values`.
-        keys, values, parents = array("q"), array("q"), array("q")
-        open_intervals: list[tuple[int, int]] = []  # end, value
-        lane_key = 0
-
-        def close_until(time: int) -> None:
-            while open_intervals and open_intervals[-1][0] <= time:
-                end = open_intervals.pop()[0]
-                while open_intervals and open_intervals[-1][0] <= end:
-                    open_intervals.pop()
-                keys.append(lane_key + end)
-                values.append(open_intervals[-1][1] if open_intervals else -1)
-
-        order = np.lexsort((-end, start, lane_index))
-        for block in np.array_split(order, len(order) // _BLOCK + 1):  # Python integers take much memory
-            columns = lane_index[block] * self._width, start[block], end[block], value[block]
-            for key, begin, stop, inner in zip(*(c.tolist() for c in columns), strict=True):
-                if key != lane_key:
-                    close_until(self._width)
-                    lane_key = key
-                close_until(begin)
-                parents.append(open_intervals[-1][1] if open_intervals else -1)
-                if stop > begin:
-                    open_intervals.append((stop, inner))
-                    keys.append(lane_key + begin)
-                    values.append(inner)
-        close_until(self._width)
+        base = lane_index * self._width
+        begins, stops = base + np.searchsorted(self._times, start), base + np.searchsorted(self._times, end)
+        # The outer of two intervals that begin together comes first.
+        in_order = bool((np.diff(begins) >= 0).all() and (np.diff(stops)[np.diff(begins) == 0] <= 0).all())
+        order = np.arange(len(lane)) if in_order else np.lexsort((-stops, begins))
+        begins, stops, value = begins[order], stops[order], value[order]
+        changes = _changes_of_nested(begins, stops, value)
+        if changes is None:
+            changes = _changes_one_by_one(begins, stops, value)
+        self._keys, self._values, parents = changes
+        self.parents = np.empty(len(lane), np.int64)
         self.parents[order] = parents
-        self._keys, self._values = np.array(keys, np.int64), np.array(values, np.int64)
 
     def find(self, lane: Int64s, time: Int64s) -> Int64s:
         """Return the value of the innermost interval at each time of a lane, or -1.
@@ -69,3 +54,75 @@ class IntervalIndex:
         # Every lane ends with a -1, so a time before the first interval of a lane finds the -1 of the lane before it.
         place = np.searchsorted(self._keys, lane_index * self._width + time_rank, "right") - 1
         return np.where(inside & (place >= 0), self._values[place], -1)
+
+
+_Changes = tuple[Int64s, Int64s, Int64s]
+"""Times (with their lanes) at which the innermost interval changes, in order; its value from then on, of several at one
+time the last; and for each interval the value of the one around it. Where there is none, the value is -1.
+"""
+
+
+def nested_parents(begins: Int64s, ends: Int64s) -> Int64s | None:
+    """Return the index of the innermost interval that contains each interval, or -1; None if some overlap.
+
+    The intervals have a length, and are in order of their begins, the outer first. The depth of one is the number of
+    those that began before it and have not ended, and its parent is the last one before it of the depth above. If
+    intervals overlap, some parent does not contain its child.
+    """
+    depths = np.arange(len(begins)) - np.searchsorted(np.sort(ends, kind="stable"), begins, "right")
+    parents = np.full(len(begins), -1, np.int64)
+    if not depths.any():
+        return parents
+    order = np.argsort(depths.astype(np.uint16) if int(depths.max()) < _MOST_BY_RADIX else depths, kind="stable")
+    levels = np.split(order, np.flatnonzero(np.diff(depths[order])) + 1)
+    for above, level in pairwise(levels):
+        parents[level] = above[np.searchsorted(above, level) - 1]
+    inner = parents >= 0
+    return None if (ends[parents[inner]] < ends[inner]).any() else parents
+
+
+def _changes_of_nested(begins: Int64s, ends: Int64s, values: Int64s) -> _Changes | None:
+    """Return the changes of nested intervals, those of one begin the outer first; None if some overlap."""
+    long = ends > begins
+    opens, closes, own = (column if long.all() else column[long] for column in (begins, ends, values))
+    parents = nested_parents(opens, closes)
+    if parents is None:
+        return None
+    around = np.append(own, -1)[parents]
+    inner_first = np.argsort(closes[::-1], kind="stable")
+    keys = np.concatenate([closes[::-1][inner_first], opens])
+    order = np.argsort(keys, kind="stable")  # at one time some end before others begin
+    keys, changes = keys[order], np.concatenate([around[::-1][inner_first], own])[order]
+    if long.all():
+        return keys, changes, around
+    all_around = np.empty(len(begins), np.int64)
+    all_around[long] = around
+    short = begins[~long]
+    all_around[~long] = np.append(changes, -1)[np.searchsorted(keys, short, "right") - 1]
+    return keys, changes, all_around
+
+
+def _changes_one_by_one(begins: Int64s, ends: Int64s, values: Int64s) -> _Changes:
+    """Return the changes of any intervals: one that overlaps another one ends when that does."""
+    keys, changes, parents = array("q"), array("q"), array("q")
+    open_intervals: list[tuple[int, int]] = []  # end, value
+
+    def close_until(time: int) -> None:
+        while open_intervals and open_intervals[-1][0] <= time:
+            end = open_intervals.pop()[0]
+            while open_intervals and open_intervals[-1][0] <= end:
+                open_intervals.pop()
+            keys.append(end)
+            changes.append(open_intervals[-1][1] if open_intervals else -1)
+
+    for first in range(0, len(begins), _BLOCK):  # Python integers take much memory
+        block = (column[first : first + _BLOCK].tolist() for column in (begins, ends, values))
+        for begin, end, inner in zip(*block, strict=True):
+            close_until(begin)
+            parents.append(open_intervals[-1][1] if open_intervals else -1)
+            if end > begin:
+                open_intervals.append((end, inner))
+                keys.append(begin)
+                changes.append(inner)
+    close_until(_NEVER)
+    return np.array(keys, np.int64), np.array(changes, np.int64), np.array(parents, np.int64)

@@ -12,7 +12,8 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +27,8 @@ from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import MISSING, Int64s
 from perflog.readers.event_table import RunWriter
 from perflog.readers.registry import SQLITE_MAGIC
-from perflog.readers.sqlite_pages import are_trees
+from perflog.readers.sqlite_pages import Pages
+from perflog.readers.sqlite_tables import ODD, TablePages, TableQuery, pages_of, quote_name, type_of
 from perflog.readers.string_interning import StringInterner
 from perflog.tables.arrow import valid_mask
 from perflog.tables.sink import Sink
@@ -34,9 +36,6 @@ from perflog.tables.sink import Sink
 _BATCH_ROWS = 1 << 16
 _BATCHES_AHEAD = 4  # batches read before they are needed
 _WAL = 2  # bytes 18 and 19 of a file whose last changes may stand in a log beside it
-
-_REALS = ("value", "payload_real")
-"""Columns of long queries that are reals, by name. Others are integers, if the caller does not name them as texts."""
 
 _ARROW_TYPES = {"integer": (pa.int64(),), "real": (pa.int64(), pa.float64()), "text": (pa.int64(), pa.string())}
 _TESTED = {  # whether a cell is odd, and its value
@@ -48,8 +47,6 @@ _MEBIBYTE = 1 << 20
 _STEPS_A_CALL, _CALLS_A_MEBIBYTE = _MEBIBYTE, 100
 _NO_TREES = ValueError("a page of it belongs to several places")
 _SCHEMA_ROOT = 1  # page
-_ODD = "odd_cells"
-"""Column with the number of cells of another type in a row; only batches of queries with such cells have it."""
 _OTHER_TYPE = "Type mismatch"  # in the driver's error
 _COPY = "copy.sqlite"
 _LAST_CHANGES = {
@@ -95,25 +92,34 @@ class Database:
         self._copy = _copy_with_changes(Path(path).absolute(), source)
         file = Path(self._copy.name, _COPY) if self._copy else Path(path).absolute()
         self.uri = file.as_uri() + ("" if self._copy else "?immutable=1" if _is_wal(file) else "?mode=ro")
-        if not are_trees(file, [_SCHEMA_ROOT]):
-            raise _damaged(self.name, _NO_TREES)
+        self._pages = Pages(file)
         self._connection = sqlite3.connect(self.uri, uri=True)
+        self._rows_read: dict[str, TablePages] = {}  # the last ones of each table
+        try:
+            self._begin(file)
+            rows = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'")
+            self.tables = {table: self._columns(table) for (table,) in rows}
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, file: Path) -> None:
+        """Begin a transaction, which ends when the file is closed: no other program writes pages meanwhile."""
+        if not self._pages.are_trees([_SCHEMA_ROOT]):
+            raise _damaged(self.name, _NO_TREES)
         # SQLite calls the handler each time its machine has done so many steps, and ends the query if that returns 1.
         self._connection.set_progress_handler(self._has_done_too_much, _STEPS_A_CALL)
         self._calls_left = self._calls_a_query = _CALLS_A_MEBIBYTE * (1 + _size(file) // _MEBIBYTE)
         if self._copy:
             self.rows("PRAGMA wal_checkpoint(TRUNCATE)")  # all pages stand in the file itself then
-        self.rows("BEGIN")  # no other program writes pages meanwhile
+        self.rows("BEGIN")
         roots = [root for (root,) in self.rows("SELECT rootpage FROM sqlite_master WHERE typeof(rootpage) = 'integer'")]
-        if not are_trees(file, [_SCHEMA_ROOT, *roots]):
-            self.close()
+        if not self._pages.are_trees([_SCHEMA_ROOT, *roots]):
             raise _damaged(self.name, _NO_TREES)
-        self.rows("COMMIT")
-        rows = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'")
-        self.tables = {table: self._columns(table) for (table,) in rows}
 
     def close(self) -> None:
         self._connection.close()
+        self._pages.close()  # behind the connection, whose locks it would take
         if self._copy:
             self._copy.cleanup()
 
@@ -144,21 +150,24 @@ class Database:
         facts = self.rows(f"PRAGMA table_info({quote_name(table)})")
         certain = [name for _, name, _, not_null, *_ in facts if not_null]
         counted = [name for _, name, *_ in facts if name not in certain and name not in without]
+        if table in self._rows_read:
+            return {name: self._rows_read[table].values[name] for name in (*certain, *counted)}
         counts = ["count(*)", *(f"count({quote_name(name)})" for name in counted)]
         count, *values = self.rows(f"SELECT {', '.join(counts)} FROM {quote_name(table)}")[0]
         return dict.fromkeys(certain, count) | dict(zip(counted, values, strict=True))
 
     def batches(
-        self, queries: Sequence[tuple[Any, str]], texts: Container[str] = ()
+        self, queries: Sequence[tuple[Any, str | TableQuery]], texts: Container[str] = ()
     ) -> Iterator[tuple[Any, pa.RecordBatch]]:
-        """Give the rows of long queries in batches, each batch with the key of its query.
+        """Give the rows of long queries, SQL or columns of a table, in batches, each with the key of its query.
 
         A thread reads some batches ahead. `texts`: names of the columns that are texts. `odd_rows` tells which rows of
         a batch have a cell of another type.
         """
         ready: queue.Queue[Any] = queue.Queue(_BATCHES_AHEAD)
         stop = threading.Event()
-        thread = threading.Thread(target=self._read_ahead, args=(queries, texts, ready, stop), daemon=True)
+        sources = [(key, self._source_of(query, texts)) for key, query in queries]
+        thread = threading.Thread(target=self._read_ahead, args=(sources, texts, ready, stop), daemon=True)
         thread.start()
         try:
             while (item := ready.get()) is not None:
@@ -172,24 +181,32 @@ class Database:
                     ready.get()
                 thread.join(0.01)
 
+    def _source_of(self, query: str | TableQuery, texts: Container[str]) -> str | TablePages:
+        """Return the pages of the table of a query, or SQL where SQLite has to read it."""
+        if isinstance(query, str):
+            return query
+        rows = pages_of(self._pages, query, texts, self.rows)
+        if rows is None:
+            return query.sql(texts)
+        self._rows_read[query.table] = rows
+        return rows
+
     def _read_ahead(
         self,
-        queries: Sequence[tuple[Any, str]],
+        sources: Sequence[tuple[Any, str | TablePages]],
         texts: Container[str],
         ready: queue.Queue[Any],
         stop: threading.Event,
     ) -> None:
         try:
-            from adbc_driver_sqlite import dbapi
+            with ExitStack() as opened:
+                cursor = cache(lambda: opened.enter_context(self._cursor()))
 
-            # Five times as fast as rows of Python objects from the sqlite3 of the standard library.
-            with (
-                closing(dbapi.connect(self.uri, autocommit=True)) as connection,
-                closing(connection.cursor()) as cursor,
-            ):
-                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
-                for key, query in queries:
-                    for batch in self._typed_batches(cursor, query, texts):
+                def by_sql(query: str) -> Iterator[pa.RecordBatch]:
+                    return self._typed_batches(cursor(), query, texts)
+
+                for key, rows in sources:
+                    for batch in by_sql(rows) if isinstance(rows, str) else rows.batches(_BATCH_ROWS, by_sql):
                         if stop.is_set():
                             return
                         if batch.num_rows:
@@ -198,6 +215,15 @@ class Database:
             ready.put(err)
         finally:
             ready.put(None)
+
+    @contextmanager
+    def _cursor(self) -> Iterator[Any]:
+        """Open the file in another way, five times as fast as rows of Python objects from the standard library."""
+        from adbc_driver_sqlite import dbapi
+
+        with closing(dbapi.connect(self.uri, autocommit=True)) as connection, closing(connection.cursor()) as cursor:
+            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
+            yield cursor
 
     @staticmethod
     def _typed_batches(cursor: Any, query: str, texts: Container[str]) -> Iterator[pa.RecordBatch]:
@@ -208,7 +234,7 @@ class Database:
         """
         cursor.execute(query)
         reader, read = cursor.fetch_record_batch(), 0
-        types = {n: "text" if n in texts else "real" if n in _REALS else "integer" for n in reader.schema.names}
+        types = {name: type_of(name, texts) for name in reader.schema.names}
         if all(field.type in _ARROW_TYPES[types[field.name]] for field in reader.schema):
             try:
                 for batch in reader:
@@ -222,13 +248,8 @@ class Database:
         tests = {name: [text.format(quote_name(name)) for text in _TESTED[of]] for name, of in types.items()}
         cells = (f"{value} AS {quote_name(name)}" for name, (_, value) in tests.items())
         odd = " + ".join(f"({test})" for test, _ in tests.values())
-        cursor.execute(f"SELECT {', '.join(cells)}, {odd} AS {_ODD} FROM ({query}) LIMIT -1 OFFSET {read}")
+        cursor.execute(f"SELECT {', '.join(cells)}, {odd} AS {ODD} FROM ({query}) LIMIT -1 OFFSET {read}")
         yield from cursor.fetch_record_batch()
-
-
-def quote_name(name: str) -> str:
-    """Return the name of a table or column as SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _damaged(name: str, err: BaseException) -> InputError:
@@ -237,16 +258,16 @@ def _damaged(name: str, err: BaseException) -> InputError:
 
 def odd_rows(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     """Flag the rows of a batch with a cell of another type than the column has."""
-    if _ODD not in batch.schema.names:
+    if ODD not in batch.schema.names:
         return np.zeros(batch.num_rows, np.bool_)
-    return integers(batch.column(_ODD), batch.num_rows) > 0
+    return integers(batch.column(ODD), batch.num_rows) > 0
 
 
-def values_of_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.bool_]) -> list[int]:
-    """Return how many cells of these rows of a batch with odd rows hold a value."""
-    cells = integers(batch.column(_ODD), batch.num_rows).copy()
+def values_of_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.bool_], columns: Container[str]) -> list[int]:
+    """Return how many cells of these rows of a batch with odd rows hold a value, in some columns or of another type."""
+    cells = integers(batch.column(ODD), batch.num_rows).copy()
     for name, column in columns_of(batch).items():
-        cells += valid_mask(column) if name != _ODD else 0
+        cells += valid_mask(column) if name in columns else 0
     return [int(number) for number in cells[rows]]
 
 

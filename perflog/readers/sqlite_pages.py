@@ -1,4 +1,4 @@
-"""The pages of a SQLite file: whether each belongs to one place of one tree.
+"""The pages of a SQLite file: whether each belongs to one place of one tree, and which hold the rows of a table.
 
 A file can be made whose pages lead to the same pages again and again. SQLite would read 10^30 rows of some kilobytes,
 and does not notice. In a file that passes this test there are fewer rows than bytes.
@@ -9,25 +9,55 @@ Source: "Database File Format", https://www.sqlite.org/fileformat2.html, section
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
+
+LEAF_OF_TABLE = 13
+"""Kind of a page that holds rows of a table."""
 
 _FIRST_HEADER = 100  # bytes of the file's header, before the header of the first page
 _INNER_HEADER = 12  # bytes of the header of a page that leads to others
 _SMALLEST = 512  # bytes of a page
-_INNER = (2, 5)  # kinds of such pages: of an index, of a table
+_INNER = (2, _INNER_OF_TABLE := 5)  # kinds of such pages: of an index, of a table
+_RESERVED = 20  # the byte of the file that counts the bytes at the end of each page which SQLite leaves to others
 
 
-def are_trees(file: Path, roots: Iterable[int]) -> bool:
-    """Return whether no page is found twice on the ways down from the roots (page numbers, from 1).
+class Pages:
+    """The pages of a file, by their numbers from 1. `size` is that of a page, `usable` its part that SQLite uses.
 
-    Pages that lie outside the file are passed over: SQLite tells of these.
+    The file stays open: to close it gives up the locks that this process has on it, those of SQLite too. What the file
+    says of its pages is read when it is asked for, since SQLite may undo a transaction when it opens the file.
     """
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        size = int.from_bytes(data[16:18], "big")
-        size = 65536 if size == 1 else size
+
+    def __init__(self, file: Path) -> None:
+        self._file = file.open("rb", buffering=0)
+        self._maps: list[mmap.mmap] = []  # of the file at different sizes; each has a handle of the file of its own
+
+    def close(self) -> None:
+        for data in self._maps:
+            data.close()
+        self._file.close()
+
+    @property
+    def size(self) -> int:
+        size = int.from_bytes(os.pread(self._file.fileno(), 2, 16), "big")
+        return 65536 if size == 1 else size
+
+    @property
+    def usable(self) -> int:
+        return self.size - os.pread(self._file.fileno(), 1, _RESERVED)[0]
+
+    def are_trees(self, roots: Iterable[int]) -> bool:
+        """Return whether no page is found twice on the ways down from the roots.
+
+        Pages that lie outside the file are passed over: SQLite tells of these.
+        """
+        data, size = self._bytes(), self.size
         if size < _SMALLEST:
             return True  # SQLite reads no such file
         count = len(data) // size
@@ -43,10 +73,45 @@ def are_trees(file: Path, roots: Iterable[int]) -> bool:
             header = _FIRST_HEADER if page == 1 else 0
             if data[(page - 1) * size + header] in _INNER:
                 waiting += _children(np.frombuffer(data[(page - 1) * size : page * size], np.uint8), header)
-    return True
+        return True
+
+    def leaves(self, root: int) -> list[int] | None:
+        """Return the pages that hold the rows of a table, in the order of its rows; None if it is no tree of rows."""
+        leaves: list[int] = []
+        data, size = self._bytes(), self.size
+        count, waiting, left = len(data) // size, [root], len(data) // size
+        while waiting:
+            page = waiting.pop()
+            left -= 1
+            if not 1 < page <= count or left < 0:
+                return None
+            kind = data[(page - 1) * size]
+            if kind == LEAF_OF_TABLE:
+                leaves.append(page)
+            elif kind == _INNER_OF_TABLE:
+                waiting += _children(np.frombuffer(data[(page - 1) * size : page * size], np.uint8), 0)[::-1]
+            else:
+                return None
+        return leaves
+
+    def read(self, pages: Sequence[int], more: int) -> npt.NDArray[np.uint8]:
+        """Return the bytes of some pages, and `more` zeros behind them. Pages beyond the end of the file are zeros."""
+        size = self.size
+        data = bytearray(len(pages) * size + more)
+        numbers = np.array(pages, np.int64)
+        cuts = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(pages)]
+        for first, last in pairwise(cuts):
+            place = (pages[first] - 1) * size
+            os.preadv(self._file.fileno(), [memoryview(data)[first * size : last * size]], place)
+        return np.frombuffer(data, np.uint8)
+
+    def _bytes(self) -> mmap.mmap:
+        if not self._maps or len(self._maps[-1]) != os.fstat(self._file.fileno()).st_size:
+            self._maps.append(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
+        return self._maps[-1]
 
 
-def _children(page: np.ndarray[tuple[int], np.dtype[np.uint8]], header: int) -> list[int]:
+def _children(page: npt.NDArray[np.uint8], header: int) -> list[int]:
     """Return the numbers of the pages to which a page leads, whose own header begins at `header`."""
     cells = int(page[header + 3]) << 8 | int(page[header + 4])
     pointers = page[header + _INNER_HEADER :][: 2 * cells]

@@ -32,15 +32,23 @@ def number_array(values: npt.NDArray[Any], known: npt.NDArray[np.bool_] | None =
     return pa.Array.from_buffers(_TYPES[values.dtype], len(values), [mask, pa.py_buffer(values)])
 
 
-@lru_cache(_CACHED)
 def repeated_word(code: int, names: tuple[str, ...], count: int) -> pa.Array:
     """Return a dictionary column that repeats `names[code]`."""
+    return _repeated_word(code, names, _rounded(count)).slice(0, count)
+
+
+@lru_cache(_CACHED)
+def _repeated_word(code: int, names: tuple[str, ...], count: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(number_array(np.full(count, code, np.int32)), _dictionary(names))
 
 
-@lru_cache(_CACHED // 4)
 def zero_array(count: int) -> pa.Array:
     """Return a column of int32 zeros."""
+    return _zero_array(_rounded(count)).slice(0, count)
+
+
+@lru_cache(_CACHED // 4)
+def _zero_array(count: int) -> pa.Array:
     return number_array(np.zeros(count, np.int32))
 
 
@@ -91,10 +99,19 @@ def _dictionary(names: tuple[str, ...]) -> pa.Array:
     return text_array(names)
 
 
-@lru_cache(_CACHED)
 def null_array(dtype: pa.DataType, count: int) -> pa.Array:
     """Return a column of nulls."""
+    return _null_array(dtype, _rounded(count)).slice(0, count)
+
+
+@lru_cache(_CACHED)
+def _null_array(dtype: pa.DataType, count: int) -> pa.Array:
     return pa.nulls(count, dtype)
+
+
+def _rounded(count: int) -> int:
+    """Return a length that columns of one value are made in, so that tables of about that length share them."""
+    return 1 << max(count - 1, 0).bit_length()
 
 
 def without_chunks(table: pa.Table) -> pa.Table:
@@ -138,8 +155,14 @@ def of_runs(where: Where, runs: Iterable[str]) -> Where:
     return {**where, "run": lambda run: is_one(run) and passes(run)}
 
 
-def rows_where(table: pa.Table, where: Where) -> pa.Table:
-    """Return the rows that pass; a test is asked once for each word or integer, and for null."""
+def rows_where(table: pa.Table, where: Where, share: bool = False) -> pa.Table:
+    """Return the rows that pass; a test is asked once for each word or integer, and for null.
+
+    Args:
+        table: The rows.
+        where: The tests.
+        share: Whether rows that stand together are returned without a copy, which keeps all rows in memory.
+    """
     if not table.num_rows:
         return table
     table = table.combine_chunks()
@@ -152,8 +175,15 @@ def rows_where(table: pa.Table, where: Where) -> pa.Table:
         else:
             values, codes = np.unique(numbers_of(column.fill_null(0)), return_inverse=True)
             distinct, codes = values.tolist(), np.where(valid_mask(column), codes, -1)
-        passed &= np.array([*(bool(test(value)) for value in distinct), bool(test(None))], np.bool_)[codes]
-    return table if passed.all() else table.take(index_array(passed))
+        answers = np.array([*(bool(test(value)) for value in distinct), bool(test(None))], np.bool_)
+        passed &= answers.take(codes)  # -1 takes the last one
+    if passed.all():
+        return table
+    if share and passed.any():
+        first, last = int(passed.argmax()), len(passed) - int(passed[::-1].argmax())
+        if passed[first:last].all():
+            return table.slice(first, last - first)
+    return table.take(index_array(passed))
 
 
 def row_counts(batches: Iterable[pa.RecordBatch]) -> dict[str, dict[int, int]]:

@@ -54,7 +54,8 @@ class Columns:
             values = self._read(name) if values is None else values
             encoded = values if hasattr(values, "indices") else values.dictionary_encode()
             codes = _numbers(encoded.indices)
-            self._words[name] = np.where(codes == NULL, -1, codes), encoded.dictionary.to_pylist()
+            codes = np.where(codes == NULL, -1, codes) if encoded.null_count else codes
+            self._words[name] = codes, encoded.dictionary.to_pylist()
         return self._words[name]
 
     def _texts(self, name: str, values: pa.Array) -> Array:

@@ -6,7 +6,7 @@ In: rows, as Arrow tables in the columns of the schema. Out: a `Sink` that takes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -71,17 +71,38 @@ class MemorySink:
             if len(parts) > 1 or self.runs:
                 rows = pa.concat_tables(parts).unify_dictionaries()
                 parts.clear()
-                rows = pa.concat_tables(_run_by_run(rows, self.runs))
-                columns_left, schema = rows.columns, rows.schema
-                del rows  # or both tables would be in memory
-                parts.append(joined(columns_left, schema))
+                parts.append(pa.concat_tables(_run_by_run(rows, self.runs)))
+                del rows
             self._whole.add(name)
+        tests = where if runs is None else of_runs(where or {}, runs)
+        if parts:
+            _join(parts, None if columns is None else {*columns, *(tests or ())})
         # empty_table() imports pandas
         table = parts[0] if parts else pa.Table.from_batches([], arrow_schema(name))
-        tests = where if runs is None else of_runs(where or {}, runs)
         if tests is not None:
-            table = rows_where(table.select(dict.fromkeys([*(columns or table.column_names), *tests])), tests)
+            rows = table.select(dict.fromkeys([*(columns or table.column_names), *tests]))
+            table = rows_where(rows, tests, share=True)
         return table if columns is None else table.select(columns)
+
+
+def _join(parts: list[pa.Table], names: Collection[str] | None) -> None:
+    """Make one chunk of each of these columns of the only part of a table; those that nobody asks for are not copied.
+
+    Columns of nulls are made all at once, because they share their memory.
+    """
+    schema, columns = parts[0].schema, dict(zip(parts[0].column_names, parts[0].columns, strict=True))
+    left = {
+        name: column
+        for name, column in columns.items()
+        if column.num_chunks > 1 and (names is None or name in names or column.null_count == len(column))
+    }
+    if left:
+        columns |= dict.fromkeys(left)
+        parts.clear()  # or both forms of a column would be in memory
+        fields = pa.schema([schema.field(name) for name in left])
+        columns_left = [left.pop(name) for name in fields.names]
+        columns |= dict(zip(fields.names, joined(columns_left, fields).columns, strict=True))
+        parts.append(pa.Table.from_arrays(list(columns.values()), schema=schema))
 
 
 def _run_by_run(rows: pa.Table, runs: Sequence[str]) -> list[pa.Table]:

@@ -37,7 +37,7 @@ readers.chrome: event_boundaries metadata json_repair event_roles arguments argu
 readers.chrome: begin_end_pairs worker_pool
 readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader
 readers: execution_trace
-readers: sqlite_pages sqlite
+readers: sqlite_pages sqlite_records sqlite_tables sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers.nsys: session tables counters payloads collectives reader
 ingestion: joined_logs detect diagnose late_formats memory workers prefetch ended_runs pipeline together

@@ -16,7 +16,7 @@ import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
 from perflog.readers.sqlite import Database
-from perflog.readers.sqlite_pages import are_trees
+from perflog.readers.sqlite_pages import Pages
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 
@@ -262,8 +262,9 @@ def test_honest_pages_are_trees(tmp_path: Path, page_size: int, vacuum: str) -> 
         db.execute("DELETE FROM a WHERE b % 3 = 0")
         db.commit()
         roots = [root for (root,) in db.execute("SELECT rootpage FROM sqlite_master")]
-    assert are_trees(path, [1, *roots])
-    assert not are_trees(path, [1, *roots, inner_child(path, roots[0])])
+    with closing(Pages(path)) as pages:
+        assert pages.are_trees([1, *roots])
+        assert not pages.are_trees([1, *roots, inner_child(path, roots[0])])
 
 
 def inner_child(path: Path, root: int) -> int:

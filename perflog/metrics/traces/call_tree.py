@@ -13,6 +13,7 @@ import numpy.typing as npt
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import has_times
 from perflog.metrics.traces.launches import Launches, Thread, threads_of
+from perflog.readers.interval_index import nested_parents
 from perflog.tables.arrow import Where, index_array, one_of
 from perflog.tables.columns import Rows, of_arrow
 
@@ -126,30 +127,17 @@ def _named(rows: Rows, counts: Callable[[str, str], bool]) -> Flags:
 def _parents(threads: Ints, starts: Ints, ends: Ints) -> Ints:
     """Return the index of the innermost interval of the same thread that contains each interval, or NO_CALL.
 
-    The intervals are in order of thread and start, the outer first. Where those of a thread nest, the depth of one is
-    the number of those that began before it and have not ended, and its parent is the last one before it of the depth
-    above. A thread whose intervals do not nest shows it: then some parent does not contain its child.
+    The intervals are in order of thread and start, the outer first.
     """
     parents = np.full(len(starts), NO_CALL, np.int64)
     ends = np.maximum(ends, starts + 1)  # one without length would have ended before it began
     edges = np.flatnonzero(np.diff(threads, prepend=-1, append=-1))
     for first, last in pairwise(edges.tolist()):
         start, end = starts[first:last], ends[first:last]
-        found = _parents_by_depth(start, end)
-        inner = found != NO_CALL
-        if (end[found[inner]] < end[inner]).any():
+        found = nested_parents(start, end)
+        if found is None:
             found = _parents_one_by_one(start, end)
         parents[first:last] = np.where(found == NO_CALL, NO_CALL, found + first)
-    return parents
-
-
-def _parents_by_depth(starts: Ints, ends: Ints) -> Ints:
-    depths = np.arange(len(starts)) - np.searchsorted(np.sort(ends), starts, "right")
-    order = np.argsort(depths, kind="stable")
-    levels = np.split(order, np.flatnonzero(np.diff(depths[order])) + 1)
-    parents = np.full(len(starts), NO_CALL, np.int64)
-    for above, level in pairwise(levels):
-        parents[level] = above[np.searchsorted(above, level) - 1]
     return parents
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.metrics.traces.jobs import Job, jobs
+from perflog.statistics.groups import groups_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,10 +134,10 @@ def _match(job: Job) -> MatchedCollectives | None:
     if calls is None:
         return None
     doubts = {lane: job.doubt or _doubt(job, rows) for lane, rows in calls.groupby("lane", sort=False)}
-    collectives = _collectives(calls[calls["lane"].map(doubts).isna()])
+    collectives = _collectives(calls[_without(doubts, calls)])
     for lane, rows in collectives.groupby("lane", sort=False):
         doubts[lane] = _doubt_after_matching(rows)
-    collectives = collectives[collectives["lane"].map(doubts).isna()]
+    collectives = collectives[_without(doubts, collectives)]
     clock_ok = _clock_ok(job, collectives)
     reason = {True: None, False: "the ranks' clocks differ", None: "too few collectives show whether clocks agree"}
     reasons = [reason[clock_ok] if whole else "its kernels do not overlap" for whole in collectives["whole"]]
@@ -160,6 +161,13 @@ def _match(job: Job) -> MatchedCollectives | None:
     )
 
 
+def _without(doubts: Mapping[int, str | None], rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Flag the rows of lanes without a doubt."""
+    lanes = np.array([lane for lane, doubt in doubts.items() if doubt is None], np.int64)
+    flags: npt.NDArray[np.bool_] = np.isin(rows["lane"].to_numpy(np.int64), lanes)
+    return flags
+
+
 def _calls(job: Job) -> pd.DataFrame | None:
     """The communication kernels of all members, of each member in order of time; None if there are none.
 
@@ -174,33 +182,36 @@ def _calls(job: Job) -> pd.DataFrame | None:
         rows = device.work.communication
         if not len(rows):
             continue
-        names = rows["collective"].where(rows["collective"].notna(), rows["name"])
-        ops = {name: collective_op(name) for name in names.unique()}
+        (printed, collectives), (name, names) = (device.work.messages.codes(of) for of in ("collective", "name"))
+        words = groups_of(np.where(printed >= 0, printed, len(collectives) + name))
+        texts = [collectives[printed[i]] if printed[i] >= 0 else names[name[i]] for i in words.first.tolist()]
+        op = np.array([*map(collective_op, texts), None], object)[words.of_row]  # with None, it is an array of objects
         streams = np.unique(rows["stream"].to_numpy(np.float64, na_value=-1), return_inverse=True)[1]
         kept = ["group", "group_ranks", "stream", "seq", "bytes", "dtype", "ranks", "src_rank", "dst_rank", "in_split",
                 "out_split", "line"]  # fmt: skip
         calls = rows[kept].assign(
-            member=place, rank=device.rank, of_stream=streams, op=names.map(ops), start=rows["start_ns"],
-            end=rows["start_ns"] + rows["duration_ns"],
-            paired=(names.map(ops) == "send_recv") & rows["collective"].notna(),
+            member=place, rank=device.rank, of_stream=streams, op=pd.Series(op, rows.index, dtype=object),
+            start=rows["start_ns"], end=rows["start_ns"] + rows["duration_ns"],
+            paired=(op == "send_recv") & (printed >= 0),
         )  # fmt: skip
         parts.append(calls.astype(dict.fromkeys(("start", "end", "line"), np.int64)))
     return _with_places(_with_lanes(pd.concat(parts, ignore_index=True))) if parts else None
 
 
 def _with_lanes(calls: pd.DataFrame) -> pd.DataFrame:
-    """Calls with their lanes, and with the ranks of their group and its size where other calls of it have them."""
+    """Calls with their lanes as numbers, and with the ranks of their group and its size where other calls have them."""
+    import pandas as pd
+
     calls = calls.astype({"group": object, "group_ranks": object, "ranks": "Int64"})
     known = calls.dropna(subset=["group", "group_ranks"]).groupby("group")["group_ranks"]
     only = known.first()[known.nunique() == 1].to_dict()
     calls["group_ranks"] = calls["group_ranks"].fillna(calls["group"].map(only))
     sizes = {text: len(ranks) for text in calls["group_ranks"].dropna().unique() if (ranks := listed_numbers(text))}
     calls["ranks"] = calls["ranks"].fillna(calls["group_ranks"].map(sizes).astype("Int64"))
-    lanes = [
-        f"group {name} {ranks}" if isinstance(name, str) else f"stream {stream}"
-        for name, ranks, stream in zip(calls["group"], calls["group_ranks"], calls["of_stream"], strict=True)
-    ]
-    calls["lane"] = np.where(calls["paired"], [f"pairs of {lane}" for lane in lanes], lanes)
+    group, ranks = (pd.factorize(calls[name])[0] for name in ("group", "group_ranks"))
+    named = group >= 0
+    streams = np.where(named, -1, calls["of_stream"])
+    calls["lane"] = groups_of(group, np.where(named, ranks, -1), streams, calls["paired"].to_numpy(np.int64)).of_row
     return _with_peers(calls)
 
 
@@ -212,9 +223,10 @@ def _with_peers(calls: pd.DataFrame) -> pd.DataFrame:
     own = calls["rank"].astype("Int64")
     known = calls["paired"] & own.notna() & (calls["src_rank"].notna() | calls["dst_rank"].notna())
     ends = {name: calls[name].astype("Int64").fillna(own).where(known) for name in ("src_rank", "dst_rank")}
-    pair = calls["lane"] + ": " + ends["src_rank"].astype(str) + " to " + ends["dst_rank"].astype(str)
+    of_pair = [ends[name].fillna(-1).to_numpy(np.int64) for name in ends]
+    lanes = groups_of(calls["lane"].to_numpy(), known.to_numpy(np.int64), *of_pair)
     return calls.assign(
-        lane=calls["lane"].where(~known, pair), paired=calls["paired"] & ~known,
+        lane=lanes.of_row, paired=calls["paired"] & ~known,
         seq=calls["seq"].astype("Int64").mask(known), ranks=calls["ranks"].mask(known, 2), **ends,
     )  # fmt: skip
 
@@ -224,11 +236,14 @@ def _with_places(calls: pd.DataFrame) -> pd.DataFrame:
 
     `again` counts the calls of one number, which are parts of one collective, in their order.
     """
+    import pandas as pd
+
     numbered = calls.groupby("lane")["seq"].transform("count") == calls.groupby("lane")["member"].transform("size")
     numbered &= calls["group"].notna()
     order = calls.groupby(["lane", "member"]).cumcount() + 1
     place = calls["seq"].where(numbered, order).astype(np.int64)
-    placed = calls.assign(place=place, by=np.where(numbered, "seq", "order"))
+    by = pd.Series(np.array(["order", "seq"], object)[numbered.to_numpy(np.int8)], calls.index, dtype=object)
+    placed = calls.assign(place=place, by=by)
     return placed.assign(again=placed.groupby(["lane", "member", "place"]).cumcount())
 
 
@@ -297,7 +312,7 @@ def _clock_ok(job: Job, collectives: pd.DataFrame) -> bool | None:
     return bool(judged["whole"].mean() >= AGREE and judged["end_skew"].sum() <= _ENDS * judged["longest"].sum())
 
 
-def _unmatched(calls: pd.DataFrame, doubts: Mapping[str, str]) -> pd.DataFrame:
+def _unmatched(calls: pd.DataFrame, doubts: Mapping[int, str]) -> pd.DataFrame:
     """A row for each lane that is not matched, with the reason."""
     rows = calls[calls["lane"].isin(list(doubts))]
     first = {name: (name, "first") for name in ("op", "group", "group_ranks", "stream", "member", "line")}

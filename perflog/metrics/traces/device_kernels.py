@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds, trace_devices
+from perflog.metrics.traces.device_work import DEVICE_COLUMNS, Codes, Ints, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _COLUMNS = (
     MetricColumn("name", meaning="name as printed, or category"),
     MetricColumn("first_line", meaning="line of its first call in the trace's file", brief=False),
 )
+
+_MOST_BY_RADIX = (1 << 16) - 2  # codes that fit into two bytes, which numpy sorts by radix
 
 
 @metric(
@@ -67,19 +70,19 @@ def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
     work = device.work
     keys, words = (work.does, [*work.categories]) if by == "does" else work.rows.codes("name")
     inside = union(device.steps.starts, device.steps.ends)
-    lengths = {
-        "ns": work.ends - work.starts,
-        "in_steps": inside.inside(work.starts, work.ends),
-    }
-    calls = pd.DataFrame({"key": keys, "does": work.does, "line": work.rows["line"]} | lengths, copy=False)
-    sums = calls.groupby("key", sort=False).agg(
-        calls=("ns", "size"), ns=("ns", "sum"), in_steps=("in_steps", "sum"), median=("ns", "median"),
-        min=("ns", "min"), max=("ns", "max"), does=("does", "first"), first_line=("line", "first"),
-    ).reset_index(names="name")  # fmt: skip
+    lengths = work.ends - work.starts
+    in_steps = inside.inside(work.starts, work.ends) if len(inside.starts) else np.zeros(len(keys), np.int64)
+    rows = []
+    for code, index in _by_first_place(keys):
+        ns = lengths[index]
+        rows.append((code, len(ns), ns.sum(), in_steps[index].sum(), np.median(ns), ns.min(), ns.max(), index[0]))
+    columns = ("name", "calls", "ns", "in_steps", "median", "min", "max", "first")
+    sums = pd.DataFrame(rows, columns=columns)
+    sums = sums.assign(does=work.does[sums["first"]], first_line=work.rows["line"][sums["first"]])
     sums = sums.sort_values("ns", ascending=False, kind="stable")
     names = np.array([*words, pd.NA], object)[sums["name"]]
     category, state = (np.array(of, object)[sums["does"]] for of in (work.categories, work.state_of))
-    sums = sums.drop(columns="does").assign(name=names, category=category, state=state)
+    sums = sums.drop(columns=["does", "first"]).assign(name=names, category=category, state=state)
     totals = {"kernel": int(sums["ns"].sum()), "busy": work.busy.length, "step": inside.length}
     times = {"kernel": sums["ns"], "busy": sums["ns"], "step": sums["in_steps"]}
     shares = {f"share_{name}": of / (totals[name] or float("nan")) for name, of in times.items()}
@@ -90,3 +93,11 @@ def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
         by="category" if by == "does" else by, time_s=seconds(sums["ns"]),
         avg_s=seconds(sums["ns"]) / sums["calls"], **shares, **in_s,
     )  # fmt: skip
+
+
+def _by_first_place(codes: Ints | Codes) -> Iterator[tuple[int, Ints]]:
+    """Each code, in the order of its first place, with its places in order."""
+    few = len(codes) and int(codes.max()) < _MOST_BY_RADIX
+    order = np.argsort((codes + 1).astype(np.uint16) if few else codes, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    yield from sorted(((int(codes[index[0]]), index) for index in groups if len(index)), key=lambda group: group[1][0])

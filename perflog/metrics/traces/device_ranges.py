@@ -18,6 +18,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables,
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
 from perflog.metrics.traces.device_work import STEP_NAME, TraceDevice, seconds
 from perflog.metrics.traces.launches import Launches, launches_by_file
+from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
 if TYPE_CHECKING:
@@ -174,13 +175,12 @@ def range_of(kind: str, name: str) -> tuple[str, str] | None:
 def _range_tree(calls: CallTree, label: str | None, devices: Sequence[tuple[TraceDevice, Launches]]) -> RangeTree:
     """The tree of the ranges of a file: those of one name and one path are one."""
     (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
-    pairs, of_call = np.unique(np.stack([kind, name]), axis=1, return_inverse=True)
-    texts = [range_of(kinds[i], names[j]) or ("", "") for i, j in pairs.T.tolist()]
+    pairs = groups_of(kind, name)
+    texts = [range_of(kinds[kind[call]], names[name[call]]) or ("", "") for call in pairs.first.tolist()]
     words = list(dict.fromkeys(texts))
-    codes = np.array([words.index(text) for text in texts], np.int64)[of_call.ravel()]
-    node, parents, of_node = _joined(calls.parents, codes, len(words))
-    entered, host = np.zeros(len(parents), np.int64), np.zeros(len(parents), np.int64)
-    np.add.at(entered, node, 1)
+    codes = np.array([words.index(text) for text in texts], np.int64)[pairs.of_row]
+    node, parents, of_node = _joined(calls.parents, codes)
+    entered, host = np.bincount(node, minlength=len(parents)), np.zeros(len(parents), np.int64)
     np.add.at(host, node, calls.ends - calls.starts)
     lines = np.full(len(parents), np.iinfo(np.int64).max)
     np.minimum.at(lines, node, calls.rows["line"])
@@ -206,7 +206,7 @@ def _range_tree(calls: CallTree, label: str | None, devices: Sequence[tuple[Trac
     )
 
 
-def _joined(parents: Ints, codes: Ints, words: int) -> tuple[Ints, list[int], list[int]]:
+def _joined(parents: Ints, codes: Ints) -> tuple[Ints, list[int], list[int]]:
     """Join the calls of one code that lie in joined calls.
 
     Returns:
@@ -218,10 +218,10 @@ def _joined(parents: Ints, codes: Ints, words: int) -> tuple[Ints, list[int], li
     level = np.flatnonzero(parents == NO_CALL)
     while len(level):
         above = np.append(node, NO_CALL)[parents[level]]
-        keys, of_key = np.unique(above * words + codes[level], return_inverse=True)
-        node[level] = of_key + len(around)
-        around += (keys // words).tolist()
-        of_node += (keys % words).tolist()
+        joined = groups_of(above, codes[level])
+        node[level] = joined.of_row + len(around)
+        around += above[joined.first].tolist()
+        of_node += codes[level[joined.first]].tolist()
         is_above = np.zeros(len(parents) + 1, np.bool_)
         is_above[level] = True
         level = np.flatnonzero(is_above[parents])

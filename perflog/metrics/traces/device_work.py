@@ -109,6 +109,11 @@ class DeviceWork:
         return [_STATE_OF.get(category, COMPUTE) for category in self.categories]
 
     @property
+    def messages(self) -> Rows:
+        """The rows of `communication`."""
+        return of_arrow(without_chunks(self._messages))
+
+    @property
     def communication(self) -> pd.DataFrame:
         """The work that communicates, with what the trace says of the message.
 
@@ -257,6 +262,8 @@ def _by_device(rows: Rows, index: Ints) -> Iterator[tuple[_Key, Ints]]:
 
 def _counted(values: Ints) -> tuple[list[int | None], Ints]:
     """The distinct values in their order, None for those below 0, and each value as an index into them."""
+    if len(values) and (values == values[0]).all():
+        return [int(values[0]) if values[0] >= 0 else None], np.zeros(len(values), np.int64)
     values = np.maximum(values, -1) + 1
     if len(values) and values.max() < len(values) + _FEW:  # faster than sorting millions of them
         distinct = np.flatnonzero(np.bincount(values))

@@ -73,13 +73,24 @@ def union(starts: Ints, ends: Ints) -> Intervals:
 
 def _combined(a: Intervals, b: Intervals, keep: Callable[[Flags, Flags], Flags]) -> Intervals:
     """Set of the stretches between neighbouring edges of a and b for which `keep(in a, in b)` is true."""
-    points = np.sort(np.concatenate([a.starts, a.ends, b.starts, b.ends]), kind="stable")  # merges sorted parts
-    points = points[np.append(True, points[1:] != points[:-1])[: len(points)]]
-    inside = keep(_has(a, points[:-1]), _has(b, points[:-1]))
-    edge = np.diff(np.concatenate([[0], inside.astype(np.int8), [0]]))
-    return Intervals(points[np.flatnonzero(edge > 0)], points[np.flatnonzero(edge < 0)])
+    edges = np.concatenate([a.starts, a.ends, b.starts, b.ends])
+    order = np.argsort(edges, kind="stable")  # merges sorted parts
+    points = edges[order]
+    inside = keep(_has(a, order, 0), _has(b, order, 2 * len(a.starts)))
+    last = np.append(points[1:] != points[:-1], True)[: len(points)]  # of the edges at one time
+    points, inside = points[last], inside[last]
+    change = np.diff(inside.astype(np.int8), prepend=np.int8(0))
+    return Intervals(points[change > 0], points[change < 0])
 
 
-def _has(a: Intervals, times: Ints) -> Flags:
-    """Flag the times that are in the set."""
-    return np.searchsorted(a.starts, times, "right") > np.searchsorted(a.ends, times, "right")
+def _has(a: Intervals, order: Ints, first: int) -> Flags:
+    """Flag whether a time is in the set once all edges until then have been passed.
+
+    The edges are passed in this order. Those of the set are the starts, from index `first`, and then the ends.
+    """
+    count = len(a.starts)
+    step = np.zeros(len(order), np.int8)
+    step[first : first + count] = 1
+    step[first + count : first + 2 * count] = -1
+    flags: Flags = np.cumsum(step[order], dtype=np.int8) > 0
+    return flags

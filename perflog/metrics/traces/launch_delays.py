@@ -22,6 +22,8 @@ Floats = npt.NDArray[np.float64]
 _BINS = 200
 """Periods of the queue's course."""
 
+_LARGEST_SUM = 1 << 60  # of times in ns: a few of them are added up in int64
+
 _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
@@ -146,9 +148,13 @@ def _time_behind(times: Ints, starts: Ints, ends: Ints) -> Floats:
     """Sum, over sorted times, of the part of each window that lies behind them."""
     first, last = np.searchsorted(times, starts), np.searchsorted(times, ends)
     origin = int(times[0]) if len(times) else 0
-    before = np.concatenate([[0], np.cumsum((times - origin).astype(np.longdouble))])  # its 64 bits hold all sums
-    inside = (last - first) * (ends - origin).astype(np.longdouble) - (before[last] - before[first])
-    sums: Floats = (inside + first * (ends - starts).astype(np.longdouble)).astype(np.float64)
+    edges = np.concatenate([starts, ends, times[-1:], [origin]])
+    farthest = max(int(edges.max()) - origin, origin - int(edges.min()))
+    # All sums fit into the 64 bits of an integer, or of the mantissa of the largest floats, which take much longer.
+    dtype = np.int64 if farthest * (len(times) + 1) < _LARGEST_SUM else np.longdouble
+    before = np.concatenate([np.zeros(1, dtype), np.cumsum((times - origin).astype(dtype))])
+    inside = (last - first) * (ends - origin).astype(dtype) - (before[last] - before[first])
+    sums: Floats = (inside + first * (ends - starts).astype(dtype)).astype(np.float64)
     return sums
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import TraceDevice, has_times, trace_devices
+from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Rows, of_arrow
 
@@ -81,9 +82,9 @@ class _Calls:
 def threads_of(rows: Rows) -> tuple[Ints, list[Thread]]:
     """Return the threads of rows of table `events` as codes, and the threads that they stand for."""
     (process, processes), (thread, threads) = rows.codes("process"), rows.codes("thread")
-    distinct, codes = np.unique(process * (len(threads) + 1) + thread, return_inverse=True)
-    pairs = (divmod(int(pair) + 1, len(threads) + 1) for pair in distinct)
-    return codes, [(_word(processes, i), _word(threads, j - 1)) for i, j in pairs]
+    pairs = groups_of(process, thread)
+    names = zip(process[pairs.first].tolist(), thread[pairs.first].tolist(), strict=True)
+    return pairs.of_row, [(_word(processes, i), _word(threads, j)) for i, j in names]
 
 
 def _word(words: Sequence[str], code: int) -> str | None:

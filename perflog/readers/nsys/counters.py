@@ -12,7 +12,8 @@ import numpy.typing as npt
 from perflog.readers.event_columns import MISSING, EventColumns, Int64s, distinct_values, durations_between
 from perflog.readers.nsys.session import Session
 from perflog.readers.nsys.tables import COUNTER_TABLES
-from perflog.readers.sqlite import Database, columns_of, integers, odd_rows, quote_name, reals
+from perflog.readers.sqlite import Database, columns_of, integers, odd_rows, reals
+from perflog.readers.sqlite_tables import TableQuery
 from perflog.readers.string_interning import Interners
 
 if TYPE_CHECKING:
@@ -53,11 +54,10 @@ class CounterReader:
         for name, batch in self.db.batches(queries):
             yield name, self._columns(name, batch), odd_rows(batch)
 
-    def _query(self, name: str) -> str:
+    def _query(self, name: str) -> TableQuery:
         present = self.db.tables[name]
         columns = {number: next((c for c in ways if c in present), None) for number, ways in COUNTER_NUMBERS.items()}
-        chosen = [f"{quote_name(c)} AS {quote_name(n)}" for n, c in columns.items() if c] + ["value"]
-        return f"SELECT {', '.join(chosen)} FROM {quote_name(name)}"
+        return TableQuery(name, {n: column for n, column in columns.items() if column} | {"value": "value"})
 
     def _columns(self, name: str, batch: pa.RecordBatch) -> EventColumns:
         columns, count = columns_of(batch), batch.num_rows

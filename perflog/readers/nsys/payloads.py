@@ -54,19 +54,19 @@ class PayloadReader:
         )
         self._numbers = [c for c in (*_INTEGERS, *_REALS) if c in self._present(*_INTEGERS, *_REALS)]
 
-    def columns(self) -> list[str]:
-        """Return the columns of a query for events with what their payloads need."""
-        chosen = []
+    def columns(self) -> dict[str, str]:
+        """Return the columns that a query for events needs for their payloads, as SQL by name."""
+        chosen = {}
         text = [f'"{name}"' for name in self._texts if name == "jsonText"]
         if "jsonTextId" in self._texts and "value" in self.db.tables.get("StringIds", ()):
             text.append('(SELECT value FROM StringIds WHERE id = "jsonTextId")')
         if text:
-            chosen.append(f"coalesce({', '.join(text)}, '') AS payload_text")
+            chosen["payload_text"] = f"coalesce({', '.join(text)}, '')"
         if self._has_structs:
-            chosen.append("CASE WHEN typeof(binaryData) = 'blob' THEN hex(binaryData) ELSE '' END AS payload_struct")
+            chosen["payload_struct"] = "CASE WHEN typeof(binaryData) = 'blob' THEN hex(binaryData) ELSE '' END"
         for name, ways in (("payload_integer", _INTEGERS), ("payload_real", _REALS)):
             if present := [f'"{way}"' for way in ways if way in self._numbers]:
-                chosen.append(f"coalesce({', '.join(present)}, NULL) AS {name}")
+                chosen[name] = f"coalesce({', '.join(present)}, NULL)"
         return chosen
 
     def read(self, batch: pa.RecordBatch, rows: EventColumns) -> list[tuple[int, str, float | str]]:

@@ -6,7 +6,7 @@ An export has no empty tables, and columns came and went with its schema: missin
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
@@ -52,10 +52,10 @@ from perflog.readers.sqlite import (
     is_sqlite,
     odd_rows,
     open_with_writer,
-    quote_name,
     text_codes,
     values_of_rows,
 )
+from perflog.readers.sqlite_tables import TableQuery
 from perflog.readers.string_interning import Codes, new_interners
 from perflog.tables.arrow import index_array
 from perflog.tables.sink import IngestResult, Sink
@@ -114,6 +114,7 @@ def _open_export(source: Source) -> Iterator[Database]:
 
 
 _TEXTS = ("text", *PAYLOAD_TEXTS)  # columns of queries
+_LAUNCH_COLUMNS = (*(column for columns in LAUNCH_SIZES.values() for column in columns), REGISTERS, *SHARED_MEMORY)
 _MARK, _PUSH_POP, _START_END = 34, 59, 60  # eventType of NVTX_EVENTS: a point, ranges; other types name things
 _DOMAIN = 75  # eventType: the name of a domain
 _COPY_KINDS = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 9: "Host-to-Host", 10: "Peer-to-Peer"}
@@ -151,7 +152,6 @@ class _Export:
             self._count_taken(table, batch, places[table.name])
             self._count(table, rows)
             if table.kind == "runtime":
-                context.add_calls(rows)
                 self._launches.add_calls(rows)
             elif table.kind == "kernel":
                 self._launches.fill(rows)
@@ -159,7 +159,7 @@ class _Export:
                 values = self._payloads.read(batch, rows)
                 self.writer.write_rows("values", value_rows(self.origin, values))
                 rows = {name: column[rows["kind"] != _NO_EVENT] for name, column in rows.items()}
-            rows = context.fill(rows)
+            rows = context.fill(rows, calls=table.kind == "runtime")
             rows |= {"start": shift_starts(rows["start"], self._epoch), "correlation": _printed_correlation(rows)}
             self._write(rows, "events")
         for name, odd in self._odd.items():
@@ -255,16 +255,14 @@ class _Export:
             del columns["domain"]
         return {name: column for name, column in columns.items() if column in present}
 
-    def _query(self, table: ExportTable) -> str:
+    def _query(self, table: ExportTable) -> TableQuery:
         present = self.db.tables[table.name]
-        chosen = [f"{quote_name(column)} AS {quote_name(n)}" for n, column in self._taken(table).items()]
+        columns = self._taken(table)
         if table.kind == "kernel":
-            chosen += _launch_query(present)
+            columns |= {name: name for name in _LAUNCH_COLUMNS if name in present}
         if "text" in present:
-            chosen.append('ifnull("text", \'\') AS "text"')
-        if table.kind == "range":
-            chosen += self._payloads.columns()
-        return f"SELECT {', '.join(chosen)} FROM {quote_name(table.name)}"
+            columns["text"] = "text"
+        return TableQuery(table.name, columns, self._payloads.columns() if table.kind == "range" else {})
 
     def _even_rows(
         self, table: ExportTable, batch: pa.RecordBatch, rows: EventColumns
@@ -274,7 +272,7 @@ class _Export:
         if not odd.any():
             return batch, rows
         self._odd.setdefault(table.name, {}).update(
-            zip(rows["place"][odd].tolist(), values_of_rows(batch, odd), strict=True)
+            zip(rows["place"][odd].tolist(), values_of_rows(batch, odd, (*self._taken(table), *_TEXTS)), strict=True)
         )
         return batch.take(index_array(~odd)), {name: column[~odd] for name, column in rows.items()}
 
@@ -315,12 +313,17 @@ class _Export:
     def _launch(self, columns: dict[str, pa.Array], count: int) -> EventColumns:
         """Return grid, block, registers and shared memory of kernels."""
         rows: EventColumns = {}
-        for name in LAUNCH_SIZES:
-            first, index = distinct_rows(packed := integers(columns.get(name), count))
-            sizes = [f"[{n >> 32}, {n >> 16 & 0xFFFF}, {n & 0xFFFF}]" if n >= 0 else "" for n in packed[first].tolist()]
-            codes = [self.interners[name].code(text) if text else -1 for text in sizes]
+        for name, directions in LAUNCH_SIZES.items():
+            sizes = [integers(columns.get(column), count) for column in directions]
+            first, index = _distinct_triples(sizes)
+            triples = zip(*(size[first].tolist() for size in sizes), strict=True)
+            texts = [f"[{x}, {y}, {z}]" if min(x, y, z) >= 0 else "" for x, y, z in triples]
+            codes = [self.interners[name].code(text) if text else -1 for text in texts]
             rows[name] = np.array(codes, np.int32)[index]
-        return rows | {name: integers(columns.get(name), count) for name in ("registers", "shared_bytes")}
+        static, dynamic = (integers(columns.get(name), count) for name in SHARED_MEMORY)
+        both = (static != MISSING) & (dynamic != MISSING)
+        shared = np.where(both, static + dynamic, np.maximum(static, dynamic))  # MISSING is the least number
+        return rows | {"registers": integers(columns.get(REGISTERS), count), "shared_bytes": shared}
 
     def _devices(self, device: Int64s, owner: Int64s, process: Codes) -> EventColumns:
         """Return the GPU of each event and its name, by the device as its process numbers it."""
@@ -419,18 +422,13 @@ class _Export:
             self.place += count
 
 
-def _launch_query(present: Container[str]) -> list[str]:
-    """Return what a query for kernels selects for grid, block, registers and shared memory; y and z fit 16 bits."""
-    chosen = [
-        f"({x} << 32) + ({y} << 16) + {z} AS {name}"
-        for name, (x, y, z) in LAUNCH_SIZES.items()
-        if x in present and y in present and z in present
-    ]
-    if REGISTERS in present:
-        chosen.append(f"{REGISTERS} AS registers")
-    if shared := [name for name in SHARED_MEMORY if name in present]:
-        chosen.append(f"coalesce({' + '.join(shared)}, {', '.join(shared)}, NULL) AS shared_bytes")
-    return chosen
+def _distinct_triples(sizes: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
+    """Return the first row of each distinct triple of numbers, and for each row the index of its triple among them."""
+    key = np.zeros(len(sizes[0]), np.int64)
+    for size in sizes:
+        first, index = distinct_rows(size)
+        key = distinct_rows(key * len(first) + index)[1]
+    return distinct_rows(key)
 
 
 def _kinds(table: ExportTable, types: Int64s) -> npt.NDArray[np.int8]:

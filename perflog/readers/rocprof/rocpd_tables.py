@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from perflog.readers.rocprof.kinds import kind_of
-from perflog.readers.sqlite import Database, quote_name
+from perflog.readers.sqlite import Database
+from perflog.readers.sqlite_tables import quote_name
 
 EVENT_TABLES = {
     "region": None,
