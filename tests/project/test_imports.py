@@ -30,8 +30,8 @@ parsing.match: scanner partial_lines discovery table_cells segments header_rows 
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_windows step_repeats
 parsing.assemble: run_clocks setting_series phase_counts table_builder average_windows assembler
-readers: interface registry rank_files processes odd_numbers event_columns timestamps string_interning event_table
-readers: interval_index event_context spill_file key_counts protobuf scalar_series record_files
+readers: interface registry rank_files processes odd_numbers element_types event_columns timestamps string_interning
+readers: event_table interval_index event_context spill_file key_counts protobuf scalar_series record_files
 readers: tensorboard wandb flight_recorder
 readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
 readers.chrome: begin_end_pairs worker_pool
