@@ -79,7 +79,11 @@ class CallTree:
 
 
 def call_trees(
-    tables: Tables, *columns: str, kinds: tuple[str, ...] = CALL_KINDS, name: Callable[[str, str], bool] | None = None
+    tables: Tables,
+    *columns: str,
+    kinds: tuple[str, ...] = CALL_KINDS,
+    name: Callable[[str, str], bool] | None = None,
+    chosen: Callable[[tuple[str, int], Rows], Flags] | None = None,
 ) -> Iterator[CallTree]:
     """Yield the calls of the host in each file of traces that has any, one file after the other.
 
@@ -88,6 +92,7 @@ def call_trees(
         columns: Columns of table `events` that the rows shall have too.
         kinds: Kinds of events, of `CALL_KINDS`, that count. The others are left out, as if they were not in the trace.
         name: Returns whether events of a kind and name count. None: all do.
+        chosen: Flags the calls of a run and part that count, among those with these kinds, names and times. None: all.
     """
     where: Where = {"kind": one_of(*kinds)}
     for (run, part), events in tables.arrow_by_file("events", where, *dict.fromkeys([*_COLUMNS, *columns])):
@@ -96,6 +101,8 @@ def call_trees(
         if name is not None:
             counts &= _named(rows, name)
         index = np.flatnonzero(counts)
+        if chosen is not None and len(index):
+            index = index[chosen((run, part), rows.where(index))]
         if not len(index):
             continue
         threads, names = threads_of(rows)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import TraceDevice, has_times, trace_devices
+from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Rows, of_arrow
 
@@ -65,8 +66,10 @@ class _Calls:
 
     def __init__(self, rows: Rows, number: str) -> None:
         rows = rows.where(rows.known(number) & has_times(rows))
-        self.numbers, first, times = np.unique(rows[number], return_index=True, return_counts=True)
-        self.numbers, rows = self.numbers[times == 1], rows.where(first[times == 1])
+        self.numbers = rows[number]
+        if (np.diff(self.numbers) <= 0).any():  # as they mostly are not
+            self.numbers, first, times = np.unique(self.numbers, return_index=True, return_counts=True)
+            self.numbers, rows = self.numbers[times == 1], rows.where(first[times == 1])
         self.starts, self.lengths = rows["start_ns"], rows["duration_ns"]
         self.threads, self.names = threads_of(rows)
 
@@ -81,9 +84,9 @@ class _Calls:
 def threads_of(rows: Rows) -> tuple[Ints, list[Thread]]:
     """Return the threads of rows of table `events` as codes, and the threads that they stand for."""
     (process, processes), (thread, threads) = rows.codes("process"), rows.codes("thread")
-    distinct, codes = np.unique(process * (len(threads) + 1) + thread, return_inverse=True)
-    pairs = (divmod(int(pair) + 1, len(threads) + 1) for pair in distinct)
-    return codes, [(_word(processes, i), _word(threads, j - 1)) for i, j in pairs]
+    groups = groups_of(process, thread)
+    pairs = zip(process[groups.first].tolist(), thread[groups.first].tolist(), strict=True)
+    return groups.of_row, [(_word(processes, i), _word(threads, j)) for i, j in pairs]
 
 
 def _word(words: Sequence[str], code: int) -> str | None:
