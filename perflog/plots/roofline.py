@@ -49,7 +49,7 @@ def roofline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     arithmetic.
 
     Example:
-        >>> figure = perflog.plots.roofline(perflog.read("trace.json"))
+        >>> figure = perflog.plots.roofline(perflog.read("shapes.json"), gpu="H100 SXM")
         >>> figure.axes[0].get_xlabel()
         'arithmetic intensity (FLOP/B)'
     """

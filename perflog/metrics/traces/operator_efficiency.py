@@ -74,8 +74,9 @@ def operator_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
     a cache can be above the roof. The roof needs `gpu`, with the size of its memory if it has several: A100-SXM4-80GB.
 
     Example:
-        >>> table = perflog.metrics.operator_efficiency(perflog.read("trace.json"))
-        >>> table[["by", "operator", "time_s", "share"]].head(1).round(3)
+        >>> table = perflog.metrics.operator_efficiency(perflog.read("shapes.json"), gpu="H100 SXM")
+        >>> table.query("by == 'shape'")[["operator", "inputs", "tflops", "roof_share", "bound"]].round(2)
+              operator  ... tflops  roof_share    bound
         ...
     """
     import pandas as pd

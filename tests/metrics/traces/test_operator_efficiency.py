@@ -344,3 +344,49 @@ def test_several_ranks_are_apart_and_the_same_as_alone() -> None:
         rank = int(one["rank"].iloc[0])
         of_rank = table[table["rank"] == rank].reset_index(drop=True)
         pd.testing.assert_frame_equal(of_rank.drop(columns=["run", "label"]), one.drop(columns=["run", "label"]))
+
+
+def test_rates_of_the_same_operator_and_shapes_are_compared(tmp_path: Path) -> None:
+    logs = []
+    for side, (length, columns) in enumerate([(40, 512), (50, 256)]):
+        trace = Trace()
+        for at, dims in enumerate([[[512, 512], [512, 512]], [[512, 512], [512, columns]]]):
+            trace.operator("aten::mm", at * 200, 50, dims, BF16[:2])
+            trace.kernel(at * 200 + 5, length)
+        trace.operator("aten::add", 600, 50, [[512, 512], [512, 512]], BF16[:2])
+        trace.kernel(605, 10 + side)
+        trace.operator("mine::op", 800, 50, [[512, 512]], BF16[:1])
+        trace.kernel(805, 10)
+        logs.append(trace.read(tmp_path / f"{side}.json"))
+    compared = perflog.compare(*logs).rows
+    found = compared[compared["kind"] == "operator"].set_index("metric")
+    assert set(found.index) == {"aten::mm 512x512, 512x512 (bfloat16)", "aten::add 512x512, 512x512 (bfloat16)"}
+    product, add = (found.loc[f"aten::{name} 512x512, 512x512 (bfloat16)"] for name in ("mm", "add"))
+    assert (product["unit"], product["better"], product["derived"]) == ("TFLOP/s", "higher", True)
+    assert product["base_value"] == pytest.approx(2 * 512**3 / 40e-6 / 1e12)
+    assert product["side_value"] == pytest.approx(2 * 512**3 / 50e-6 / 1e12)
+    assert (add["unit"], add["base_value"]) == ("GB/s", pytest.approx(3 * 2 * 512**2 / 10e-6 / 1e9))
+
+
+def overview_of(log: perflog.Log, **options: Any) -> str:
+    return next((line for line in log.overview(**options).reasons if "of the GPU time and run at" in line), "")
+
+
+def test_the_overview_tells_how_far_below_the_roof(tmp_path: Path) -> None:
+    trace, square = Trace(), [[4096, 4096], [4096, 4096]]
+    calls: list[tuple[str, Any, int]] = [("aten::mm", square, 280), ("aten::add", square, 60), ("mine::op", [[8]], 60)]
+    for at, (name, dims, length) in enumerate(calls):
+        trace.operator(name, at * 400, 50, dims, BF16[:2])
+        trace.kernel(at * 400 + 5, length)
+    log = trace.read(tmp_path / "a.json")
+    product, add = 2 * 4096**3 / 989.4e12, 6 * 4096**2 / 3.35e12
+    assert overview_of(log, gpu="H100 SXM") == (
+        f"Operators of known work take 85 % of the GPU time and run at {(product + add) / 340e-6:.0%} of the roofline; "
+        f"most is lost in aten::mm of 4096x4096, 4096x4096 (bfloat16): {product / 280e-6:.0%} of it, compute-bound, "
+        "70 % of the GPU time."
+    ).replace("%", " %").replace("  ", " ")
+    rate = f"{2 * 4096**3 / 280e-6 / 1e12:.3g} TFLOP/s"
+    assert overview_of(log) == (
+        f"Products take 70 % of the GPU time and run at {rate}; the longest is aten::mm of 4096x4096, 4096x4096 "
+        f"(bfloat16): {rate}, 70 % of the GPU time."
+    )
