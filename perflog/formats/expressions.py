@@ -56,10 +56,18 @@ def _most(*values: Any) -> Any:
 FUNCTIONS: dict[str, Callable[..., Any]] = {"f32": _f32, "round": _round, "abs": abs, "min": _least, "max": _most}
 _HIGHEST_POWER = 16
 _ARGUMENTS = {"f32": (1, 1), "round": (2, 2), "abs": (1, 1), "min": (2, 99), "max": (2, 99)}
+_FUNCTIONS = {name: (function, *_ARGUMENTS[name]) for name, function in FUNCTIONS.items()}
+
+Function = tuple[Callable[..., Any], int, int]
+"""A function, with the least and the greatest number of its arguments."""
 
 
 class Expression:
     """A parsed expression. Call it with a mapping of names to numbers or arrays to get its value.
+
+    Args:
+        text: The expression.
+        more: Functions beside those in `FUNCTIONS`, by name.
 
     Attributes:
         text: The expression as it was written.
@@ -73,8 +81,9 @@ class Expression:
         17
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, more: Mapping[str, Function] | None = None) -> None:
         self.text = text
+        self._functions: Mapping[str, Function] = {**_FUNCTIONS, **(more or {})}
         try:
             self._tree = ast.parse(text.strip(), mode="eval").body
         except SyntaxError as error:
@@ -97,12 +106,14 @@ class Expression:
             case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
                 return self._collect(operand)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if (
-                name in FUNCTIONS and _ARGUMENTS[name][0] <= len(args) <= _ARGUMENTS[name][1]
+                name in self._functions and self._functions[name][1] <= len(args) <= self._functions[name][2]
             ):
                 return {n for a in args for n in self._collect(a)}
         column = " " * getattr(node, "col_offset", 0)
         raise FormatError(
-            "only arithmetic is allowed", f"{self.text}\n{column}^", f"functions are {', '.join(sorted(FUNCTIONS))}"
+            "only arithmetic is allowed",
+            f"{self.text}\n{column}^",
+            f"functions are {', '.join(sorted(self._functions))}",
         )
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
@@ -119,5 +130,5 @@ class Expression:
             case ast.UnaryOp(op=op, operand=operand):
                 return _OPERATORS[type(op)](self._value(operand, values))
             case ast.Call(func=ast.Name(id=name), args=args):
-                return FUNCTIONS[name](*(self._value(a, values) for a in args))
+                return self._functions[name][0](*(self._value(a, values) for a in args))
         raise AssertionError(node)

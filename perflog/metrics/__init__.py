@@ -38,6 +38,7 @@ from perflog.metrics.traces.device_ranges import device_ranges
 from perflog.metrics.traces.device_time import device_time
 from perflog.metrics.traces.lateness import lateness
 from perflog.metrics.traces.launch_delays import launch_queue, launches
+from perflog.metrics.traces.operator_efficiency import operator_efficiency
 from perflog.metrics.traces.rank_clocks import rank_clocks
 from perflog.metrics.traces.rank_pairs import rank_pairs
 from perflog.metrics.wait import wait, wait_steps
@@ -47,8 +48,8 @@ _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
     collective_wait, collective_bandwidth, rank_pairs, rank_clocks,
-    stuck_ranks, device_kernels, device_ranges, launches, launch_queue, copies, counters, telemetry, kernels, stages,
-    layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
+    stuck_ranks, device_kernels, device_ranges, operator_efficiency, launches, launch_queue, copies, counters,
+    telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -104,6 +105,7 @@ __all__ = [
     "layers",
     "matmul_efficiency",
     "node_pairs",
+    "operator_efficiency",
     "pauses",
     "phases",
     "pipeline",

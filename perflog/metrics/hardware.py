@@ -1,4 +1,4 @@
-"""Peak rates of accelerators: dense TFLOP/s by model and precision, each row with its source.
+"""Peak rates of accelerators: dense TFLOP/s by model and precision, TB/s of the memory, each row with its source.
 
 There is no default model: a wrong peak makes a wrong MFU.
 """
@@ -25,7 +25,7 @@ PRECISIONS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class GpuModel:
-    """A model of accelerator: its dense peaks in TFLOP/s by precision, and their source.
+    """A model of accelerator: its dense peaks in TFLOP/s by precision, the bandwidth of its memory in TB/s, the source.
 
     `pattern` is searched in a device name in lower case with blanks between words: "nvidia a100 sxm4 80gb".
     """
@@ -33,6 +33,7 @@ class GpuModel:
     name: str
     pattern: str
     peaks_tflops: Mapping[str, float]
+    bandwidth_tbs: float | None
     source: str
 
     def peak_tflops(self, dtype: str) -> float:
@@ -48,42 +49,51 @@ class GpuModel:
 _NV, _AMD = "NVIDIA data sheet", "AMD data sheet"
 _HALF = f"{_NV}, half of its figure with sparsity"  # for some models NVIDIA gives no other figure
 
-# Dense TFLOP/s, accumulated in fp32. None: the model has no such arithmetic, or no figure is certain.
-# name         pattern                         fp32   tf32    bf16    fp16    fp8    source
+# Dense TFLOP/s, accumulated in fp32, and TB/s of the memory. None: the model has no such arithmetic, or no figure is
+# certain: the bandwidth of an A100 depends on its memory.
+# name         pattern                    fp32   tf32    bf16    fp16    fp8   TB/s  source
 _TABLE: tuple[tuple[str | float | None, ...], ...] = (
-    ("V100 SXM",   r"\bv100 ?(sxm|dgxs)",          15.7,   None,   None,    125,   None, _NV),
-    ("V100 PCIe",  r"\bv100 ?pci",                   14,   None,   None,    112,   None, _NV),
-    ("V100S PCIe", r"\bv100s\b",                   16.4,   None,   None,    130,   None, _NV),
-    ("T4",         r"\bt4\b",                       8.1,   None,   None,     65,   None, _NV),
-    ("A100",       r"\ba100(sxm|pci|\b)",          19.5,    156,    312,    312,   None, _NV),
-    ("A40",        r"\ba40\b",                     37.4,   74.8,  149.7,  149.7,   None, _NV),
-    ("A30",        r"\ba30\b",                     10.3,     82,    165,    165,   None, _NV),
-    ("A10",        r"\ba10\b",                     31.2,   62.5,    125,    125,   None, _NV),
-    ("RTX A6000",  r"\ba6000\b",                   38.7,   77.4, 154.85, 154.85,   None, f"{_NV}; nsys-ai: 310"),
-    ("RTX 3090",   r"3090\b(?! ti)",               35.6,   35.6,     71,     71,   None, "NVIDIA GA102 whitepaper"),
-    ("RTX 4090",   r"4090\b(?! (d|laptop)\b)",     82.6,   82.6,  165.2,  165.2,  330.3, "NVIDIA Ada whitepaper"),
-    ("L4",         r"\bl4\b",                      30.3,     60,    121,    121,  242.5, _HALF),
-    ("L40",        r"\bl40\b",                     90.5,   90.5, 181.05, 181.05,    362, _NV),
-    ("L40S",       r"\bl40s\b",                    91.6,    183, 362.05, 362.05,    733, _NV),
-    ("H100 SXM",   r"\bh100 ?(sxm|80gb hbm3)",     66.9,  494.7,  989.4,  989.4, 1978.9, "NVIDIA H100 whitepaper"),
-    ("H100 PCIe",  r"\bh100 ?(80gb )?pci",         51.2,    378,    756,    756,   1513, "NVIDIA H100 whitepaper"),
-    ("H100 NVL",   r"\bh100 ?(94gb )?nvl",           60,  417.5,  835.5,  835.5, 1670.5, _HALF),
-    ("H200 SXM",   r"\bh200(sxm|\b(?! nvl))",      66.9,  494.7,  989.4,  989.4, 1978.9, _HALF),
-    ("H200 NVL",   r"\bh200 ?nvl",                   60,  417.5,  835.5,  835.5, 1670.5, _HALF),
-    ("H20",        r"\bh20\b",                     None,   None,    148,    148,    296, "press: no data sheet"),
-    ("B200",       r"\bb200\b",                    None,   1100,   2250,   2250,   4500, _HALF),
-    ("GB200",      r"\bgb200\b",                     80,   1250,   2500,   2500,   5000, f"{_HALF}; nsys-ai: 2250"),
-    ("MI250X GCD", r"\bmi250x\b",                  None,   None,  191.5,  191.5,   None, f"{_AMD}, of one die"),
-    ("MI300X",     r"\bmi300x\b",                 163.4,   None, 1307.4, 1307.4, 2614.9, f"{_AMD}; torchtitan: 1300"),
-    ("MI325X",     r"\bmi325x\b",                 163.4,   None, 1307.4, 1307.4, 2614.9, f"{_AMD}; torchtitan: 1300"),
-    ("MI355X",     r"\bmi355x\b",                  None,   None,   2500,   2500,   5000, "torchtitan, rounded"),
+    ("V100 SXM",   r"\bv100 ?(sxm|dgxs)",     15.7,   None,   None,    125,   None,   0.9, _NV),
+    ("V100 PCIe",  r"\bv100 ?pci",              14,   None,   None,    112,   None,   0.9, _NV),
+    ("V100S PCIe", r"\bv100s\b",              16.4,   None,   None,    130,   None, 1.134, _NV),
+    ("T4",         r"\bt4\b",                  8.1,   None,   None,     65,   None,  0.32, _NV),
+    ("A100",       r"\ba100(sxm|pci|\b)",     19.5,    156,    312,    312,   None,  None, _NV),
+    ("A40",        r"\ba40\b",                37.4,   74.8,  149.7,  149.7,   None, 0.696, _NV),
+    ("A30",        r"\ba30\b",                10.3,     82,    165,    165,   None, 0.933, _NV),
+    ("A10",        r"\ba10\b",                31.2,   62.5,    125,    125,   None,   0.6, _NV),
+    ("RTX A6000",  r"\ba6000\b",              38.7,   77.4, 154.85, 154.85,   None, 0.768, f"{_NV}; nsys-ai: 310"),
+    ("RTX 3090",   r"3090\b(?! ti)",          35.6,   35.6,     71,     71,   None, 0.936, "NVIDIA GA102 whitepaper"),
+    ("RTX 4090",   r"4090\b(?! (d|laptop)\b)",82.6,   82.6,  165.2,  165.2,  330.3, 1.008, "NVIDIA Ada whitepaper"),
+    ("L4",         r"\bl4\b",                 30.3,     60,    121,    121,  242.5,   0.3, _HALF),
+    ("L40",        r"\bl40\b",                90.5,   90.5, 181.05, 181.05,    362, 0.864, _NV),
+    ("L40S",       r"\bl40s\b",               91.6,    183, 362.05, 362.05,    733, 0.864, _NV),
+    ("H100 SXM",   r"\bh100 ?(sxm|80gb hbm3)",66.9,  494.7,  989.4,  989.4, 1978.9,  3.35, "NVIDIA H100 whitepaper"),
+    ("H100 PCIe",  r"\bh100 ?(80gb )?pci",    51.2,    378,    756,    756,   1513,     2, "NVIDIA H100 whitepaper"),
+    ("H100 NVL",   r"\bh100 ?(94gb )?nvl",      60,  417.5,  835.5,  835.5, 1670.5,   3.9, _HALF),
+    ("H200 SXM",   r"\bh200(sxm|\b(?! nvl))", 66.9,  494.7,  989.4,  989.4, 1978.9,   4.8, _HALF),
+    ("H200 NVL",   r"\bh200 ?nvl",              60,  417.5,  835.5,  835.5, 1670.5,   4.8, _HALF),
+    ("H20",        r"\bh20\b",                None,   None,    148,    148,    296,     4, "press: no data sheet"),
+    ("B200",       r"\bb200\b",               None,   1100,   2250,   2250,   4500,     8, _HALF),
+    ("GB200",      r"\bgb200\b",                80,   1250,   2500,   2500,   5000,     8, f"{_HALF}; nsys-ai: 2250"),
+    ("MI250X GCD", r"\bmi250x\b",             None,   None,  191.5,  191.5,   None,   1.6, f"{_AMD}, of one die"),
+    ("MI300X",     r"\bmi300x\b",            163.4,   None, 1307.4, 1307.4, 2614.9,   5.3, f"{_AMD}; torchtitan: 1300"),
+    ("MI325X",     r"\bmi325x\b",            163.4,   None, 1307.4, 1307.4, 2614.9,     6, f"{_AMD}; torchtitan: 1300"),
+    ("MI355X",     r"\bmi355x\b",             None,   None,   2500,   2500,   5000,     8, "torchtitan, rounded"),
 )  # fmt: skip
 
 
 def _gpu_model(name: Any, pattern: Any, *figures: Any) -> GpuModel:
-    *peaks, source = figures
+    *peaks, bandwidth, source = figures
     known = {key: tflops for key, tflops in zip(PRECISIONS, peaks, strict=True) if tflops is not None}
-    return GpuModel(name, pattern, known, source)
+    return GpuModel(name, pattern, known, bandwidth, source)
+
+
+_BY_MEMORY = (
+    (r"\ba100.*\b40gb", 1.555, _NV),
+    (r"\ba100 ?sxm.*\b80gb", 2.039, _NV),
+    (r"\ba100 80gb pci|\ba100 ?pci.*\b80gb", 1.935, _NV),
+)
+"""Bandwidths in TB/s that depend on the size of the memory: a pattern as in `GpuModel`, and the source."""
 
 
 GPU_MODELS: tuple[GpuModel, ...] = tuple(_gpu_model(*row) for row in _TABLE)
@@ -96,7 +106,7 @@ def gpu_model(name: str) -> GpuModel:
     Raises UsageError with the nearest names for an unknown name, and for a name of several models: `H100` alone does
     not separate SXM, PCIe and NVL.
     """
-    plain = " ".join(re.findall(r"[a-z0-9]+", name.lower()))
+    plain = _plain(name)
     matches = [model for model in GPU_MODELS if re.search(model.pattern, plain)]
     if len(matches) == 1:
         return matches[0]
@@ -107,6 +117,27 @@ def gpu_model(name: str) -> GpuModel:
     close = [names[key] for key in get_close_matches(plain, names, 3, 0.5)]
     help = f"did you mean {', '.join(f'`{n}`' for n in close)}?" if close else f"there are: {', '.join(names.values())}"
     raise UsageError(f"no peak of `{name}` is known", help=f"{help}\nor give the peak itself: `peak_tflops`")
+
+
+def bandwidth_tbs(*names: str | None) -> float | None:
+    """Return the bandwidth of a GPU's memory in TB/s, from a name that is known and others that tell more of it.
+
+    Example:
+        >>> bandwidth_tbs("H100 SXM"), bandwidth_tbs("A100"), bandwidth_tbs("A100", "NVIDIA A100-SXM4-80GB")
+        (3.35, None, 2.039)
+
+    Raises UsageError for a first name that is unknown. Other names count if they are of the same model.
+    """
+    model = gpu_model(names[0] or "")
+    for name in filter(None, names):
+        for pattern, tbs, _ in _BY_MEMORY:
+            if re.search(pattern, _plain(name)) and re.search(model.pattern, _plain(name)):
+                return tbs
+    return model.bandwidth_tbs
+
+
+def _plain(name: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9]+", name.lower()))
 
 
 def precision(dtype: str) -> str | None:

@@ -20,6 +20,7 @@ from perflog.plots.ranges import device_ranges, ranges
 from perflog.plots.rank_pairs import rank_pairs
 from perflog.plots.ranks import imbalance, loads, wait
 from perflog.plots.registry import PLOTS, Plot, kind, possible
+from perflog.plots.roofline import roofline
 from perflog.plots.step_times import distribution, steps
 from perflog.plots.sweep import sweep
 from perflog.plots.waterfall import waterfall
@@ -48,6 +49,7 @@ __all__ = [
     "ranges",
     "rank_pairs",
     "render",
+    "roofline",
     "save",
     "steps",
     "suffix",

@@ -17,7 +17,8 @@ MISSING = int(np.iinfo(np.int64).min)
 
 TEXT_COLUMNS = (
     "name", "category", "device_name", "process", "thread", "domain", "collective", "group", "dtype",
-    "group_description", "group_ranks", "in_split", "out_split", "shapes", "stack", "grid", "block", "key",
+    "group_description", "group_ranks", "in_split", "out_split", "shapes", "input_types",
+    "input_strides", "input_values", "stack", "grid", "block", "key",
 )  # fmt: skip
 """Columns of text: they hold codes (see `string_interning`), and -1 for no text."""
 

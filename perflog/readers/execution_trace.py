@@ -21,9 +21,9 @@ import numpy as np
 
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
-from perflog.readers.chrome.argument_columns import DTYPE_BYTES
 from perflog.readers.chrome.event_boundaries import scan_elements
 from perflog.readers.chrome.json_repair import repaired_variants
+from perflog.readers.element_types import element_bytes
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns
 from perflog.readers.event_context import STEP_NAME
 from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, event_rows
@@ -418,7 +418,7 @@ def _shapes(shapes: Any) -> str | None:
 def _bytes(fields: Mapping[str, Any]) -> int:
     """Return the bytes of the larger buffer of a collective; MISSING for a type that is not known."""
     counts = [whole(fields.get(key)) for key in ("in_msg_nelems", "out_msg_nelems")]
-    size = DTYPE_BYTES.get(str(fields.get("dtype")).lower())
+    size = element_bytes(str(fields.get("dtype")))
     known = [count for count in counts if count is not None and count >= 0]
     total = whole(max(known) * size) if known and size is not None else None
     return MISSING if total is None else total

@@ -16,8 +16,8 @@ SCHEMA_HISTORY = {
     3: "all tables of rows have `read_by`; "
     "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
     "new table `counters`; events and kernels have the printed name of their device, events also context, "
-    "domain, sender and receiver, ranks and splits of collectives, shapes and stacks of operators, "
-    "grid, block, registers and shared memory of kernels, "
+    "domain, sender and receiver, ranks and splits of collectives, "
+    "shapes, types, strides, values and stacks of operators, grid, block, registers and shared memory of kernels, "
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
     "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, and their "
     "`steps_averaged` may be null; runs have `elapsed_s`, "
@@ -237,6 +237,9 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("in_split", "elements that go to each rank of the group, as printed"),
         _word("out_split", "elements that come from each rank of the group, as printed"),
         _word("shapes", "shapes of the inputs of an operator, as printed"),
+        _word("input_types", "element types of the inputs of an operator, as printed"),
+        _word("input_strides", "strides of the inputs of an operator, as printed"),
+        _word("input_values", "values of the inputs of an operator that are no tensors, as printed"),
         _word("stack", "call stack of an operator, as printed"),
         _word("grid", "size of a kernel's grid in blocks, x y z, as printed; of rocprofv3 in threads"),
         _word("block", "size of a block in threads, x y z, as printed"),

@@ -251,6 +251,14 @@ def test_arithmetic_is_python_s(a: float, b: float) -> None:
     assert Expression("f32(a)")({"a": a}) == np.float32(a)
 
 
+def test_more_functions_belong_to_one_expression() -> None:
+    more = {"prod": (math.prod, 1, 1)}
+    assert Expression("2 * prod(a)", more)({"a": [3, 4]}) == 24
+    for text, functions in (("prod(a)", None), ("prod(a, a)", more), ("prod()", more)):
+        with pytest.raises(FormatError, match="only arithmetic is allowed"):
+            Expression(text, functions)
+
+
 @QUICK
 @given(st.lists(NUMBERS, min_size=1, max_size=5))
 def test_arithmetic_is_the_same_on_arrays(values: list[float]) -> None:

@@ -19,8 +19,11 @@ from support.field_logs import needs_corpus
 from support.known_inputs import TRACES
 from support.nsys_files import STRINGS, Row, call, kernel, write_tables
 from support.paths import SHARED
+from support.raw_operators import PRODUCTS, raw_operators
 from support.raw_traces import NS, RawTrace, chrome_json, chrome_trace, nsys_database, nvprof_gpu_trace, time_by_range
 from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen, waterfall_screen
+
+from perflog.metrics.traces.operator_work import operator_formulas
 
 CORPUS = SHARED / "corpus"
 KINETO = [
@@ -116,6 +119,22 @@ def explain_ranges(screen: Screen, path: Path, mark: str = "") -> None:
         screen.explain(f"{before}{text.rpartition(' > ')[2]} <>", told[text] / whole)
 
 
+def explain_operators(screen: Screen, path: Path, mark: str = "") -> None:
+    """Time and rate of the products, without a known GPU; matrix products alone have formulas here."""
+    operators, whole = raw_operators(path, operator_formulas())
+    products = [each for each in operators.values() if each.name in PRODUCTS and each.shapes]
+    time = sum(each.time for each in products)
+    if time <= TELLING * whole:
+        assert "Products take" not in screen.text
+        return
+    screen.explain(f"{mark}Products take <> of the GPU time", time / whole)
+    flop = sum(each.flop for each in products)
+    rate = re.search(r"run at ([\d.]+) TFLOP/s", screen.text)
+    assert rate and float(rate[1]) == float(f"{flop / time / 1e3:.3g}")
+    screen.named(rate[0])
+    assert max(each.time for each in products) < TELLING * whole  # so that none is named
+
+
 def explain_waterfall(path: Path, trace: RawTrace) -> None:
     """All bars, as shares of the span of the trace."""
     screen = waterfall_screen(path)
@@ -138,6 +157,7 @@ def test_every_number_of_a_trace_of_pytorch(path: Path) -> None:
     screen.explain("chrome_trace, <> run x <> steps (<>-<>), rank <> of <>; all lines read", *numbers)
     explain_parts(screen, trace)
     explain_ranges(screen, path)
+    explain_operators(screen, path)
     screen.explain("step: <> steps: neither warm-up nor scatter can be judged", len(trace.steps))
     assert kinds_of_findings(path) == 1
     screen.all_explained()
@@ -264,6 +284,7 @@ def test_every_number_of_a_small_trace(path: Path) -> None:
             screen.named(device["name"])
     explain_parts(screen, trace)
     explain_ranges(screen, path)
+    explain_operators(screen, path)
     screen.explain("step: <> step: neither warm-up nor scatter can be judged", 1)
     if (more := kinds_of_findings(path) - 1) > 0:
         screen.explain(f"and <> more kind{'s' * (more > 1)} of findings", more)

@@ -1,7 +1,7 @@
 """The examples run: those of docstrings (doctest), and the Python of the documents. Their commands have these options.
 
-An example finds in its folder `run.txt` and `new.txt`, two small logs of the same benchmark, and `trace.json`; and
-`perflog`.
+An example finds in its folder `run.txt` and `new.txt`, two small logs of the same benchmark, the traces `trace.json` and
+`shapes.json` (whose operators have shapes), and `perflog`.
 Blanks and line ends do not count in its output, and `...` stands for anything.
 """
 
@@ -23,7 +23,12 @@ from support.paths import ROOT
 import perflog
 from perflog.cli.main import main
 
-LOGS = {"run.txt": "data/moe_layer.txt", "new.txt": "data/moe_layer_early.txt", "trace.json": "traces/2024_epoch.json"}
+LOGS = {
+    "run.txt": "data/moe_layer.txt",
+    "new.txt": "data/moe_layer_early.txt",
+    "trace.json": "traces/2024_epoch.json",
+    "shapes.json": "traces/shapes/linear.json",
+}
 WITH_EXAMPLES = [path for path in sorted((ROOT / "perflog").rglob("*.py")) if ">>>" in path.read_text("utf-8")]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("*/*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL

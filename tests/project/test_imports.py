@@ -30,8 +30,8 @@ parsing.match: scanner partial_lines discovery table_cells segments header_rows 
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_windows step_repeats
 parsing.assemble: run_clocks setting_series phase_counts table_builder average_windows assembler
-readers: interface registry rank_files processes odd_numbers event_columns timestamps string_interning event_table
-readers: interval_index event_context spill_file key_counts protobuf scalar_series record_files
+readers: interface registry rank_files processes odd_numbers element_types event_columns timestamps string_interning
+readers: event_table interval_index event_context spill_file key_counts protobuf scalar_series record_files
 readers: tensorboard wandb flight_recorder
 readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
 readers.chrome: begin_end_pairs worker_pool
@@ -56,7 +56,7 @@ metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work launches call_tree counters device_time device_kernels copies device_ranges
-metrics.traces: idle_causes launch_delays jobs
+metrics.traces: operator_work operator_calls operator_efficiency idle_causes launch_delays jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names
@@ -65,11 +65,12 @@ analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures equal_steps trace_measures measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
-analysis.overview: run_groups run_figures doubts parts outliers stuck since folder_answers reasons bottlenecks subject
-analysis.overview: next_commands targets __init__
+analysis.overview: run_groups run_figures doubts parts outliers stuck operators since folder_answers reasons
+analysis.overview: bottlenecks subject next_commands targets __init__
 analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices launches experts kernels ranges
-plots: phases pipeline ranks step_times sweep collectives node_pairs rank_pairs waterfall history __init__
+plots: phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline waterfall history
+plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__
 output.presenters: live run_marks compare compare_screen findings formats metrics overview runs

@@ -81,6 +81,30 @@ def test_shapes_stack_and_context(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_inputs_of_operators(tmp_path: Path) -> None:
+    """Shapes, types, strides and values are texts as printed: also of lists of tensors, and where one is missing."""
+    first = {
+        "Input Dims": [[4, 8], [], [[2], [3]]],
+        "Input type": ["c10::BFloat16", "Scalar", "TensorList"],
+        "Input Strides": [[8, 1], [], [[1], [1]]],
+        "Concrete Inputs": ["", "1.5", ""],
+    }
+    events = [
+        x("aten::odd", 9, 9, 1, 2, "cpu_op", **first),
+        x("aten::odd", 9, 9, 2, 2, "cpu_op", **{"Input type": [], "Concrete Inputs": ["[1, 1]", "False"]}),
+        x("aten::empty", 9, 9, 3, 2, "cpu_op"),
+    ]
+    log = read(tmp_path / "t.json", events)
+    columns = ["shapes", "input_types", "input_strides", "input_values"]
+    assert [list(row.values()) for row in log.arrow("events").select(columns).to_pylist()] == [
+        [json.dumps(value) for value in first.values()],
+        [None, "[]", None, '["[1, 1]", "False"]'],
+        [None] * 4,
+    ]
+    stored = {row["shape"]: row["figures_stored"] for row in log.arrow("lines").to_pylist() if row["figures_stored"]}
+    assert stored == {"Input Dims": 1, "Input type": 2, "Input Strides": 1, "Concrete Inputs": 2}
+
+
 # --- counters -----------------------------------------------------------------------------------------------------
 
 

@@ -45,6 +45,7 @@ class Measure:
         "layer",
         "range",
         "kernel",
+        "operator",
         "call",
         "collective",
         "summary",
@@ -149,6 +150,7 @@ def side_values(
             values.add(Measure("value", name, unit, better), run, figures)
     _add_figures(_pauses(tables), cuts, values)
     _add_figures(_collectives(tables), cuts, values)
+    _add_figures(_operators(tables), cuts, values)
     for job in expert_jobs(tables):
         if job.first_run in cuts:
             name = f"{job.unit or 'load'}s of experts, max/mean"
@@ -181,6 +183,12 @@ def _collectives(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
     """Bandwidths and waits of the collectives of traces."""
     for run, name, unit, figure in trace_measures.collective_figures(tables):
         yield Measure("collective", name, unit, "lower" if unit == "s" else "higher"), run, figure
+
+
+def _operators(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
+    """Rates of the operators of traces by their shapes: computed from the same times as those of kernels."""
+    for run, name, unit, figure in trace_measures.operator_rates(tables):
+        yield Measure("operator", name, unit, "higher", derived=True), run, figure
 
 
 def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:

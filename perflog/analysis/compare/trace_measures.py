@@ -13,6 +13,8 @@ from perflog.metrics.traces.device_ranges import RangeTree, range_trees
 from perflog.metrics.traces.device_time import device_time_columns
 from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
+from perflog.metrics.traces.operator_efficiency import operator_efficiency
+from perflog.metrics.traces.operator_work import COMMUNICATION, PRODUCTS
 from perflog.statistics.samples import Floats
 from perflog.tables.nulls import none_if_null
 
@@ -24,6 +26,7 @@ SHARES = ("busy", "overlap")
 
 
 _UNNAMED = "<NA>"
+_LEAST_OPERATOR = 1e-3  # of the time of all work
 _IDLE = {
     "host": "host-bound idle", "sync": "idle after a synchronisation", "data": "idle while data is loaded",
     "launch": "idle while a launch arrives", "waiting": "idle with work queued",
@@ -117,6 +120,29 @@ def collective_figures(tables: Tables) -> Iterator[tuple[str, str, str, float]]:
     rows = stragglers.table(tables, Options())
     for run, of_run in rows[rows["collectives"] > 0].groupby("run", sort=False):
         yield str(run), "wait of a rank, mean", "s", float(of_run["wait_s"].sum() / of_run["collectives"].sum())
+
+
+def operator_rates(tables: Tables) -> Iterator[tuple[str, str, str, float]]:
+    """Yield run, name, unit and rate of operators with the same shapes and type, over the ranks of a run.
+
+    The rate is that of products, else that of the memory. Collectives, which have figures of their own, and operators
+    that take less than a thousandth of the time of all work are left out.
+    """
+    if not tables.count("events"):
+        return
+    rows = operator_efficiency.table(tables, Options())
+    whole = rows[rows["by"] == "trace"].groupby("run")["time_s"].sum()
+    rows = rows[(rows["by"] == "shape") & ~rows["class"].isin([COMMUNICATION, None])]
+    rows = rows[rows["inputs"].notna() & rows["dtype"].notna()]
+    for values, alike in rows.groupby(["run", "operator", "inputs", "dtype"], sort=False):
+        run, *words, dtype = map(str, values)
+        time = float(alike["time_s"].sum())
+        if time > _LEAST_OPERATOR * whole[run]:
+            is_product = alike["class"].isin(PRODUCTS).all()
+            amount = alike["flop" if is_product else "bytes"].sum(skipna=False)
+            unit, size = ("TFLOP/s", 1e12) if is_product else ("GB/s", 1e9)
+            if amount > 0:
+                yield run, f"{' '.join(words)} ({dtype})", unit, float(amount) / time / size
 
 
 def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str, Floats]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.analysis.lint.wording import count
+from perflog.analysis.overview.operators import operators
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.stuck import stuck
 from perflog.metrics import (
@@ -82,6 +83,7 @@ def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
         _late_rank,
         _launching,
         _ranges,
+        operators,
         _profile,
         _step,
         _slow_steps,

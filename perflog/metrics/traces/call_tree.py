@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,9 @@ from perflog.metrics.traces.launches import Launches, Thread, threads_of
 from perflog.readers.interval_index import nested_parents
 from perflog.tables.arrow import Where, index_array, one_of
 from perflog.tables.columns import Rows, of_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -80,7 +84,11 @@ class CallTree:
 
 
 def call_trees(
-    tables: Tables, *columns: str, kinds: tuple[str, ...] = CALL_KINDS, name: Callable[[str, str], bool] | None = None
+    tables: Tables,
+    *columns: str,
+    kinds: tuple[str, ...] = CALL_KINDS,
+    name: Callable[[str, str], bool] | None = None,
+    chosen: Callable[[tuple[str, int], Rows], Flags] | None = None,
 ) -> Iterator[CallTree]:
     """Yield the calls of the host in each file of traces that has any, one file after the other.
 
@@ -89,25 +97,40 @@ def call_trees(
         columns: Columns of table `events` that the rows shall have too.
         kinds: Kinds of events, of `CALL_KINDS`, that count. The others are left out, as if they were not in the trace.
         name: Returns whether events of a kind and name count. None: all do.
+        chosen: Flags the calls of a run and part that count, among those with these kinds, names and times. None: all.
     """
     where: Where = {"kind": one_of(*kinds)}
-    for (run, part), events in tables.arrow_by_file("events", where, *dict.fromkeys([*_COLUMNS, *columns])):
-        rows = of_arrow(events)
-        counts = has_times(rows)
-        if name is not None:
-            counts &= _named(rows, name)
-        index = np.flatnonzero(counts)
-        if not len(index):
-            continue
-        threads, names = threads_of(rows)
-        kind, words = rows.codes("kind")
-        level = np.array([CALL_KINDS.index(word) if word in kinds else 0 for word in words], np.int64)[kind]
-        keys = (rows["line"], level, -rows["duration_ns"], rows["start_ns"], threads)
-        index = index[np.lexsort([key[index] for key in keys])]
-        begins = np.searchsorted(threads[index], np.arange(len(names) + 1))
-        ordered = of_arrow(events.take(index_array(index)))
-        ends = ordered["start_ns"] + ordered["duration_ns"]
-        yield CallTree(run, part, ordered, _parents(threads[index], ordered["start_ns"], ends), names, begins)
+    for place, events in tables.arrow_by_file("events", where, *dict.fromkeys([*_COLUMNS, *columns])):
+        if (tree := _call_tree(place, events, kinds, name, chosen)) is not None:
+            yield tree
+
+
+def _call_tree(
+    place: tuple[str, int],
+    events: pa.Table,
+    kinds: tuple[str, ...],
+    name: Callable[[str, str], bool] | None,
+    chosen: Callable[[tuple[str, int], Rows], Flags] | None,
+) -> CallTree | None:
+    """The calls among the events of a file; None if there are none."""
+    rows = of_arrow(events)
+    counts = has_times(rows)
+    if name is not None:
+        counts &= _named(rows, name)
+    index = np.flatnonzero(counts)
+    if chosen is not None and len(index):
+        index = index[chosen(place, rows.where(index))]
+    if not len(index):
+        return None
+    threads, names = threads_of(rows)
+    kind, words = rows.codes("kind")
+    level = np.array([CALL_KINDS.index(word) if word in kinds else 0 for word in words], np.int64)[kind]
+    keys = (rows["line"], level, -rows["duration_ns"], rows["start_ns"], threads)
+    index = index[np.lexsort([key[index] for key in keys])]
+    begins = np.searchsorted(threads[index], np.arange(len(names) + 1))
+    ordered = of_arrow(events.take(index_array(index)))
+    ends = ordered["start_ns"] + ordered["duration_ns"]
+    return CallTree(*place, ordered, _parents(threads[index], ordered["start_ns"], ends), names, begins)
 
 
 _COLUMNS = ("kind", "name", "process", "thread", "start_ns", "duration_ns")

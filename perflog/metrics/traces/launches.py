@@ -66,8 +66,10 @@ class _Calls:
 
     def __init__(self, rows: Rows, number: str) -> None:
         rows = rows.where(rows.known(number) & has_times(rows))
-        self.numbers, first, times = np.unique(rows[number], return_index=True, return_counts=True)
-        self.numbers, rows = self.numbers[times == 1], rows.where(first[times == 1])
+        self.numbers = rows[number]
+        if (np.diff(self.numbers) <= 0).any():  # as they mostly are not
+            self.numbers, first, times = np.unique(self.numbers, return_index=True, return_counts=True)
+            self.numbers, rows = self.numbers[times == 1], rows.where(first[times == 1])
         self.starts, self.lengths = rows["start_ns"], rows["duration_ns"]
         self.threads, self.names = threads_of(rows)
 

@@ -16,18 +16,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from perflog.readers.element_types import element_bytes
 from perflog.readers.event_columns import KIND_CODE, KINDS, MISSING, EventColumns, Int64s
 from perflog.readers.string_interning import Codes, WorkerInterner
 from perflog.readers.timestamps import parse_integers
-
-DTYPE_BYTES = {
-    **dict.fromkeys(("byte", "char", "bool", "uint8", "int8"), 1),
-    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), 1),
-    **dict.fromkeys(("half", "bfloat16", "short", "float16", "int16"), 2),
-    **dict.fromkeys(("float", "int", "float32", "int32"), 4),
-    **dict.fromkeys(("double", "long", "float64", "int64", "complexfloat"), 8),
-}
-"""Bytes of an element, by the names of torch's types in lower case."""
 
 _NO_JSON = msgspec.Raw(b"")
 
@@ -66,6 +58,9 @@ class EventArgs(msgspec.Struct, gc=False):
     out_split: Any = _key("Out split size")
     shapes: msgspec.Raw = _raw("Input Dims")
     shapes_until_2021: msgspec.Raw = _raw("Input dims")
+    input_types: msgspec.Raw = _raw("Input type")
+    input_strides: msgspec.Raw = _raw("Input Strides")
+    input_values: msgspec.Raw = _raw("Concrete Inputs")
     stack: Any = _key("Call stack")
     seq: Any = _key("Seq")
     grid: msgspec.Raw = _raw("grid")
@@ -94,6 +89,10 @@ _CPU, _UNKNOWN = KIND_CODE["cpu"], -1
 _DEVICE_NUMBERS = {
     "device": "device", "stream": "stream", "context": "context", "bytes": "bytes",
     "registers": "registers per thread", "shared_bytes": "shared memory",
+}  # fmt: skip
+_OPERATOR_JSON = {
+    "Input dims": "shapes", "Input Dims": "shapes", "Input type": "input_types", "Input Strides": "input_strides",
+    "Concrete Inputs": "input_values",
 }  # fmt: skip
 _COLLECTIVE_NUMBERS = {"seq": "Seq", "ranks": "Group size", "src_rank": "Src Rank", "dst_rank": "Dst Rank"}
 _COLLECTIVE_TEXTS = {
@@ -146,9 +145,9 @@ class ArgumentColumns:
             if self._counts.get(column):
                 columns[column] = self._sparse_json(column, column, args, on_device)
         operators = _Expected(args, np.flatnonzero((kind == _CPU) | (kind == _UNKNOWN)))
-        for key in ("Input dims", "Input Dims"):
+        for key, name in _OPERATOR_JSON.items():
             if self._counts.get(key):
-                columns["shapes"] = self._sparse_json("shapes", key, args, operators)
+                columns[name] = self._sparse_json(name, key, args, operators)
         if self._counts.get("Call stack"):
             columns["stack"] = self._sparse_texts("stack", "Call stack", args, operators)
         if any(map(self._counts.get, _COLLECTIVE_KEYS)):
@@ -229,8 +228,8 @@ class ArgumentColumns:
 
     def _message_bytes(self, collectives: Sequence[EventArgs]) -> Int64s:
         """Return bytes of the larger buffer, from which nccl-tests computes bandwidth; MISSING where none is stated."""
-        element_bytes = [DTYPE_BYTES.get(str(a.dtype).lower().rpartition("::")[2], 0) for a in collectives]
-        size = np.array(element_bytes, np.int64)
+        sizes = [element_bytes(str(a.dtype)) or 0 for a in collectives]
+        size = np.array(sizes, np.int64)
         elements = [parse_integers(list(map(_GET[key], collectives))) for key in _ELEMENTS]
         for key, numbers in zip(_ELEMENTS, elements, strict=True):
             self.taken[key] += int(np.count_nonzero((numbers >= 0) & (size > 0)))

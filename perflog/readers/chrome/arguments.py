@@ -22,7 +22,6 @@ FIELDS = frozenset(("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args"
 
 _JOINS = "joins events of the profiler"
 _COMPUTED = "the profiler computes it from grid, block and device"
-_INPUTS = "type, stride or value of an operator's inputs: column `shapes` has their shapes"
 _ADDRESS = "address"
 _VIEWER = "how a viewer draws or links events"
 
@@ -36,7 +35,6 @@ DROPPED = {
         _JOINS,
     ),
     **dict.fromkeys(("blocks per SM", "warps per SM", "est. achieved occupancy %"), _COMPUTED),
-    **dict.fromkeys(("Input type", "Input Strides", "Concrete Inputs"), _INPUTS),
     **dict.fromkeys(("Addr", "Input Tensors start", "Output Tensors start"), _ADDRESS),
     **dict.fromkeys(
         ("s", "bp", "cname", "id2", "scope", "sf", "esf", "bind_id", "flow_in", "flow_out", "sort_index"), _VIEWER

@@ -1,0 +1,207 @@
+"""Calls of operators in traces: which operator each piece of a device's work belongs to, by the shapes of its inputs.
+
+Operators nest: aten::linear calls aten::addmm, whose call launches a kernel. The kernel belongs to the innermost
+operator around its launch that has a formula for its work; if none has one, to the innermost operator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.registry import Tables
+from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
+from perflog.metrics.traces.device_work import TraceDevice, trace_devices
+from perflog.metrics.traces.launches import Launches, launches_by_file, threads_of
+from perflog.metrics.traces.operator_work import CLASSES, PRODUCTS, class_of, takes_values
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import Rows
+
+Flags = npt.NDArray[np.bool_]
+
+_INPUTS = ("shapes", "input_types", "input_strides", "input_values")
+_KINDS = ("range", "cpu")
+_NODE = "autograd::engine::evaluate_function: "  # lies around the operator of its name
+# emit_nvtx(record_shapes=True) of PyTorch, nsys --pytorch=autograd-shapes-nvtx: torch/csrc/profiler/util.cpp
+_NVTX = re.compile(
+    r"(\w[\w:.]*)(?:, seq = \d+)?(?:, op_id = \d+)?, sizes = (\[.*?\])(?:, input_op_ids = .*)?", re.DOTALL
+)
+# Products of float32 on tensor cores: cuBLAS, CUTLASS and cuDNN name their kernels so.
+_TF32 = re.compile(r"tf32|s1688|s161616gemm|f32f32_f32f32.*tensorop", re.IGNORECASE)
+
+
+class OperatorInputs(NamedTuple):
+    """An operator with the texts of its inputs, as the trace prints them. `tf32`: kernels of it are named so."""
+
+    operator: str
+    shapes: str | None = None
+    types: str | None = None
+    strides: str | None = None
+    values: str | None = None
+    tf32: bool = False
+
+
+@dataclass(frozen=True)
+class OperatorCalls:
+    """All calls of an operator with the same inputs that launched work in a file.
+
+    `calls`: their number. `time_ns`: sum of the times of their work. `wrapper`: they only wrap operators whose work
+    counts, as aten::linear wraps aten::addmm: this is their other work. `first_line`: line of the first call.
+    """
+
+    inputs: OperatorInputs
+    calls: int
+    time_ns: int
+    wrapper: bool
+    first_line: int
+
+
+@dataclass(frozen=True)
+class FileOperators:
+    """The operators of a file of a run. `time_ns`: sum of the times of all work of its devices."""
+
+    run: str
+    part: int
+    rank: int | None
+    device_names: Sequence[str | None]
+    time_ns: int
+    operators: Sequence[OperatorCalls]
+
+    def __len__(self) -> int:
+        return len(self.operators)
+
+
+def operators_by_file(tables: Tables) -> Iterator[FileOperators]:
+    """Yield the operators of each file whose devices do work that operators launched, one file after the other."""
+    places = {(device.run, device.part) for device in trace_devices(tables)}
+    place: tuple[str, int] | None = None
+    devices: list[tuple[TraceDevice, Launches]] = []
+
+    def launching(of: tuple[str, int], rows: Rows) -> Flags:
+        return _launching(rows, devices) if of == place else np.ones(len(rows), np.bool_)
+
+    trees = call_trees(tables, "rank", *_INPUTS, kinds=_KINDS, name=_is_operator, chosen=launching)
+    earlier: dict[tuple[str, int], CallTree] = {}  # both come in the order of the files, but for those without calls
+    for place, devices in launches_by_file(tables):
+        while place not in earlier and (tree := next(trees, None)) is not None:
+            if (tree.run, tree.part) in places:
+                earlier[tree.run, tree.part] = tree
+            if (tree.run, tree.part) > place:
+                break
+        if (found := earlier.pop(place, None)) is not None and len(operators := _file_operators(found, devices)):
+            yield operators
+
+
+def _launching(rows: Rows, devices: Sequence[tuple[TraceDevice, Launches]]) -> Flags:
+    """Flag the calls in which a launch begins: the others own no work, and would make the tree large."""
+    codes, threads = threads_of(rows)
+    starts, flags = rows["start_ns"], np.zeros(len(rows), np.bool_)
+    for code, thread in enumerate(threads):
+        at = [
+            launches.starts[launches.threads == other]
+            for _, launches in devices
+            for other, name in enumerate(launches.names)
+            if name == thread
+        ]
+        if at and len(times := np.sort(np.concatenate(at))):
+            index = np.flatnonzero(codes == code)
+            moments = np.append(times, np.iinfo(np.int64).max)
+            first = moments[np.searchsorted(moments, starts[index])]
+            flags[index] = first - starts[index] < rows["duration_ns"][index]
+    return flags
+
+
+def _is_operator(kind: str, name: str) -> bool:
+    return not name.startswith(_NODE) if kind == "cpu" else _NVTX.fullmatch(name) is not None
+
+
+def operator_of(name: str) -> tuple[str, str | None]:
+    """Return operator and shapes of the name of a call: NVTX ranges have the shapes in their name.
+
+    Example:
+        >>> operator_of("aten::mm, op_id = 7, sizes = [[2, 3], [3, 4]]")
+        ('aten::mm', '[[2, 3], [3, 4]]')
+    """
+    match = _NVTX.fullmatch(name)
+    return (match[1], match[2]) if match else (name, None)
+
+
+def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launches]]) -> FileOperators:
+    names = [operator_of(name) for name in tree.rows.codes("name")[1]]
+    kinds = [class_of(name) for name, _ in names]
+    kind = np.array([CLASSES.index(kind) if kind else -1 for kind in (*kinds, None)], np.int64)[
+        tree.rows.codes("name")[0]
+    ]
+    times, tf32 = np.zeros(len(tree), np.int64), np.zeros(len(tree), np.bool_)
+    launched = np.zeros(len(tree), np.bool_)
+    for device, launches in devices:
+        owner = _owners(tree, kind, tree.around(launches))
+        owned = np.flatnonzero(owner != NO_CALL)
+        work = device.work
+        np.add.at(times, owner[owned], (work.ends - work.starts)[owned])
+        launched[owner[owned]] = True
+        code, words = work.rows.codes("name")
+        named = np.array([*(_TF32.search(word) is not None for word in words), False], np.bool_)[code[owned]]
+        tf32[owner[owned[named]]] = True
+    calls = np.flatnonzero(launched)
+    ranks = np.unique(tree.rows["rank"])
+    return FileOperators(
+        run=tree.run,
+        part=tree.part,
+        rank=int(ranks[0]) if len(ranks) == 1 and ranks[0] >= 0 else None,
+        device_names=list(dict.fromkeys(device.device_name for device, _ in devices)),
+        time_ns=sum(int((device.work.ends - device.work.starts).sum()) for device, _ in devices),
+        operators=list(_joined(tree, calls, times, tf32, _wrappers(tree, kind, calls), names)),
+    )
+
+
+def _owners(tree: CallTree, kind: Ints, around: Ints) -> Ints:
+    """Return the call that each launch belongs to: the innermost with a formula, else the innermost, else NO_CALL."""
+    found = around.copy()
+    while len(open_ := np.flatnonzero((found != NO_CALL) & (kind[found] < 0))):
+        found[open_] = tree.parents[found[open_]]
+    return np.where(found == NO_CALL, around, found)
+
+
+def _wrappers(tree: CallTree, kind: Ints, calls: Ints) -> Flags:
+    """Flag the calls that have one of products, or of their own class, inside: its work would count twice."""
+    is_call, wraps = np.zeros(len(tree), np.bool_), np.zeros(len(tree), np.bool_)
+    is_call[calls] = True
+    inner = calls[kind[calls] >= 0]
+    product = np.array([name in PRODUCTS for name in CLASSES], np.bool_)
+    outer = tree.parents[inner]
+    while len(left := np.flatnonzero(outer != NO_CALL)):
+        inner, outer = inner[left], outer[left]
+        alike = (kind[outer] == kind[inner]) | product[kind[inner]]
+        wraps[outer[is_call[outer] & (kind[outer] >= 0) & alike]] = True
+        outer = tree.parents[outer]
+    return wraps
+
+
+def _joined(
+    tree: CallTree, calls: Ints, times: Ints, tf32: Flags, wraps: Flags, names: Sequence[tuple[str, str | None]]
+) -> Iterator[OperatorCalls]:
+    """Yield the sums over the calls of one operator with the same inputs, in the order of their first calls."""
+    name = tree.rows.codes("name")[0]
+    needs_values = np.array([*(takes_values(operator) for operator, _ in names), False], np.bool_)
+    texts: Mapping[str, tuple[Ints, Sequence[str]]] = {column: tree.rows.codes(column) for column in _INPUTS}
+    values = np.where(needs_values[name], texts["input_values"][0], -1)
+    keys = [name, *(texts[column][0] for column in _INPUTS[:-1]), values, tf32.astype(np.int64), wraps.astype(np.int64)]
+    keys = [key[calls] for key in keys]
+    groups = groups_of(*keys)
+    sums, lines = np.zeros(len(groups.first), np.int64), np.full(len(groups.first), np.iinfo(np.int64).max)
+    np.add.at(sums, groups.of_row, times[calls])
+    np.minimum.at(lines, groups.of_row, tree.rows["line"][calls])
+    for place in np.argsort(lines).tolist():
+        code = [int(key[groups.first[place]]) for key in keys]
+        operator, shapes = names[code[0]]
+        own_shapes, types, strides, printed = (
+            texts[column][1][each] if each >= 0 else None for column, each in zip(_INPUTS, code[1:5], strict=True)
+        )
+        inputs = OperatorInputs(operator, shapes or own_shapes, types, strides, printed, bool(code[5]))
+        yield OperatorCalls(inputs, int(groups.sizes[place]), int(sums[place]), bool(code[6]), int(lines[place]))

@@ -1,0 +1,281 @@
+"""Operators of traces by the shapes of their inputs: time, work, rates, and how far below the roofline they run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perflog.errors import UsageError
+from perflog.metrics.hardware import bandwidth_tbs, gpu_model, precision
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.traces.device_work import seconds
+from perflog.metrics.traces.operator_calls import FileOperators, operators_by_file
+from perflog.metrics.traces.operator_work import COMMUNICATION, PRODUCTS, class_of, short_shapes, work_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COMPUTE_BOUND, MEMORY_BOUND = "compute", "memory"
+"""The sides of the roofline: what bounds an operator."""
+
+_TERA = 1e12
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("rank", meaning="rank of the trace"),
+    MetricColumn("by", meaning="trace: all work of its devices; class: of its operators; shape: operator and shapes"),
+    MetricColumn("class", meaning="what the operator does; null: no formula for its work, or it wraps one that counts"),
+    MetricColumn("operator", meaning="innermost operator with a formula around the launch, else the innermost"),
+    MetricColumn("inputs", meaning="shapes of its tensors: 8x16, 16x4"),
+    MetricColumn("shapes", meaning="shapes of its inputs, as printed", brief=False),
+    MetricColumn("dtype", meaning="element type of its first input that counts"),
+    MetricColumn("calls", meaning="number of calls that launched work"),
+    MetricColumn("time_s", "s", "lower", "sum of the times of the launched work"),
+    MetricColumn("share", "1", None, "time_s / sum of the times of all work of the file's devices"),
+    MetricColumn("known_share", "1", "higher", "share of time_s whose FLOP or bytes are known"),
+    MetricColumn("flop", "FLOP", None, "floating-point operations of all calls whose number is known", brief=False),
+    MetricColumn("bytes", "B", None, "least memory traffic: each input is read once, each output written once",
+                 brief=False),
+    MetricColumn("tflops", "TFLOP/s", "higher", "flop / time of these calls"),
+    MetricColumn("tbs", "TB/s", "higher", "bytes / time of these calls"),
+    MetricColumn("intensity", "FLOP/B", None, "arithmetic intensity: flop / bytes"),
+    MetricColumn("precision", meaning="arithmetic whose peak is the roof: of dtype, or TF32 where kernels say it",
+                 brief=False),
+    MetricColumn("peak_tflops", "TFLOP/s", None, "dense peak of one GPU at this precision", brief=False),
+    MetricColumn("peak_tbs", "TB/s", None, "bandwidth of its memory", brief=False),
+    MetricColumn("roof_s", "s", None, "least time on the GPU: the larger of flop / peak and bytes / bandwidth",
+                 brief=False),
+    MetricColumn("roof_share", "1", "higher", "share of the attainable rate: roof_s / time of these calls"),
+    MetricColumn("bound", meaning="the larger of these two: compute or memory"),
+    MetricColumn("impossible", meaning="whether the arithmetic is faster than the peak: the trace lacks part of its "
+                 "work, or the peak is that of other arithmetic; then it has no roof", brief=False),
+    MetricColumn("first_line", meaning="line of the first call in the trace's file", brief=False),
+)  # fmt: skip
+
+
+@metric(
+    title="operators: work and efficiency by shape",
+    needs=("events",),
+    columns=_COLUMNS,
+    main="roof_share",
+    formula="roof_share = rate / attainable rate = least time / time; attainable = min(peak, intensity x bandwidth); "
+    "FLOP and bytes by the formulas of perflog/metrics/traces/operators.toml",
+    source="roofline: Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785; formulas: each with its own, "
+    "products as torch.utils.flop_counter; peaks: data sheets",
+)
+def operator_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
+    """Time, work and rates of the operators of each trace, by operator, shapes and type of its inputs.
+
+    The work of a device belongs to the innermost operator around its launch that has a formula, and counts once.
+    FLOP and bytes are unknown where the trace lacks shapes, types or values of inputs that a formula needs. Arithmetic
+    bounds products only: other operators have the roof of the memory, collectives none. An operator whose inputs are in
+    a cache can be above the roof. The roof needs `gpu`, with the size of its memory if it has several: A100-SXM4-80GB.
+
+    Example:
+        >>> table = perflog.metrics.operator_efficiency(perflog.read("shapes.json"), gpu="H100 SXM")
+        >>> table.query("by == 'shape'")[["operator", "inputs", "tflops", "roof_share", "bound"]].round(2)
+              operator  ... tflops  roof_share    bound
+        ...
+    """
+    import pandas as pd
+
+    runs = {run: (label, device) for run, label, device in tables.rows("runs").records("run", "label", "device")}
+    rows: list[dict[str, Any]] = []
+    for file, operators in known_operators(tables):
+        label, device = runs[file.run]
+        roof = _Roof.of(options, [device, *file.device_names])
+        of_file = {"run": file.run, "label": label, "rank": file.rank}
+        rows += [of_file | row for row in _rows(file, operators, roof)]
+    whole = dict.fromkeys(("rank", "calls", "first_line"), "Int64")
+    figures = {column.name: "float64" for column in _COLUMNS if column.unit}
+    return pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]).astype(whole | figures)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Calls of an operator with the same shapes and type in a file. `flop`, `bytes`: of all calls; None: unknown."""
+
+    name: str
+    kind: str | None
+    shapes: str | None
+    dtype: str | None
+    tf32: bool
+    calls: int
+    time_ns: int
+    flop: float | None
+    bytes: float | None
+    first_line: int
+
+    @property
+    def inputs(self) -> str | None:
+        """The shapes of its tensors, short."""
+        return short_shapes(self.shapes)
+
+    @property
+    def known(self) -> bool:
+        """Whether any of its work is known."""
+        return self.flop is not None or self.bytes is not None
+
+    @property
+    def precision(self) -> str | None:
+        """The arithmetic of its products."""
+        if self.kind not in PRODUCTS or self.dtype is None:
+            return None
+        of_dtype = precision(self.dtype)
+        return "tf32" if self.tf32 and of_dtype == "fp32" else of_dtype
+
+
+def known_operators(tables: Tables) -> list[tuple[FileOperators, list[Operator]]]:
+    """Return the operators of each file of traces, with their work, those that take longest first."""
+    return cached(tables, "operators of traces", lambda: [(f, _operators(f)) for f in operators_by_file(tables)])
+
+
+def _operators(file: FileOperators) -> list[Operator]:
+    """Join the calls of one operator, shapes and type: their strides and values may differ."""
+    joined: dict[tuple[Any, ...], Operator] = {}
+    for calls in file.operators:
+        name, *texts, tf32 = calls.inputs
+        work = work_of(name, *texts)
+        flop, size = (None, None) if calls.wrapper else (work.flop, work.bytes)
+        kind = None if calls.wrapper else class_of(name)
+        new = Operator(
+            name, kind, calls.inputs.shapes, work.type, tf32, calls.calls, calls.time_ns,
+            _product(flop, calls.calls), _product(size, calls.calls), calls.first_line,
+        )  # fmt: skip
+        key = (new.name, new.kind, new.shapes, new.dtype, new.tf32)
+        joined[key] = _sum(joined[key], new) if key in joined else new
+    return sorted(joined.values(), key=lambda each: -each.time_ns)
+
+
+def _sum(one: Operator, other: Operator) -> Operator:
+    return Operator(
+        one.name, one.kind, one.shapes, one.dtype, one.tf32, one.calls + other.calls, one.time_ns + other.time_ns,
+        None if one.flop is None or other.flop is None else one.flop + other.flop,
+        None if one.bytes is None or other.bytes is None else one.bytes + other.bytes,
+        min(one.first_line, other.first_line),
+    )  # fmt: skip
+
+
+def _product(number: float | None, times: int) -> float | None:
+    return None if number is None else number * times
+
+
+@dataclass(frozen=True)
+class _Roof:
+    """The roof of a GPU. `peaks`: TFLOP/s by precision, or one number that the user gives; `tbs`: TB/s or None."""
+
+    peaks: Mapping[str, float] | float
+    tbs: float | None
+
+    @classmethod
+    def of(cls, options: Options, device_names: Sequence[str | None]) -> _Roof | None:
+        """Return the roof of the options, or None. Raises UsageError for a GPU or a peak that cannot be."""
+        if options.peak_tflops is not None and not 0 < options.peak_tflops < math.inf:
+            help = "give the dense peak of one device, in TFLOP/s"
+            raise UsageError(f"`peak_tflops` must be positive and finite, not {options.peak_tflops}", help=help)
+        if not options.gpu:
+            return None if options.peak_tflops is None else cls(options.peak_tflops, None)
+        peaks = gpu_model(options.gpu).peaks_tflops if options.peak_tflops is None else options.peak_tflops
+        return cls(peaks, bandwidth_tbs(options.gpu, *device_names))
+
+    def peak(self, name: str | None) -> float | None:
+        """Return the peak at a precision in TFLOP/s."""
+        if name is None or not isinstance(self.peaks, Mapping):
+            return None if name is None else float(self.peaks)  # type: ignore[arg-type]
+        return self.peaks.get(name)
+
+    def compute_s(self, operator: Operator) -> float | None:
+        """Return the least time of the arithmetic of a product in s; None if it is not known."""
+        peak = self.peak(operator.precision)
+        return None if peak is None or operator.flop is None else operator.flop / peak / _TERA
+
+    def impossible(self, operator: Operator) -> bool | None:
+        """Return whether a product is faster than the peak; None if that is not known."""
+        least = self.compute_s(operator)
+        return None if least is None else least > float(seconds(operator.time_ns))
+
+    def bounds(self, operator: Operator) -> dict[str, float]:
+        """Return the least time of each side in s; nothing if one of them is not known, or cannot be."""
+        if operator.kind in (None, COMMUNICATION) or operator.bytes is None or not self.tbs:
+            return {}
+        bounds = {MEMORY_BOUND: operator.bytes / self.tbs / _TERA}
+        if operator.kind in PRODUCTS:
+            compute = self.compute_s(operator)
+            if compute is None or self.impossible(operator):
+                return {}
+            bounds[COMPUTE_BOUND] = compute
+        return bounds
+
+
+def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) -> Iterator[dict[str, Any]]:
+    """Rows of a file: all its work, each class, each operator."""
+    least = {id(each): max(bounds.values(), default=None) for each in operators if (bounds := _bounds(each, roof))}
+    yield {"by": "trace", **_figures(operators, file.time_ns, file.time_ns, least)}
+    classes: dict[str, list[Operator]] = {}
+    for each in operators:
+        if each.kind is not None:
+            classes.setdefault(each.kind, []).append(each)
+    for kind, members in sorted(classes.items(), key=lambda item: -sum(each.time_ns for each in item[1])):
+        time_ns = sum(each.time_ns for each in members)
+        yield {"by": "class", "class": kind, **_figures(members, time_ns, file.time_ns, least)}
+    for each in operators:
+        row = {
+            "by": "shape", "class": each.kind, "operator": each.name, "inputs": each.inputs, "shapes": each.shapes,
+            "dtype": each.dtype,
+            **_figures([each], each.time_ns, file.time_ns, least), "precision": each.precision,
+        }  # fmt: skip
+        if roof is not None:
+            row |= {"peak_tflops": roof.peak(each.precision), "peak_tbs": roof.tbs}
+            row["impossible"] = roof.impossible(each)
+        if bounds := _bounds(each, roof):
+            row["bound"] = max(bounds, key=lambda side: bounds[side])
+        yield row
+
+
+def _bounds(operator: Operator, roof: _Roof | None) -> dict[str, float]:
+    return {} if roof is None else roof.bounds(operator)
+
+
+def _figures(
+    operators: Sequence[Operator], time_ns: int, whole_ns: int, least: Mapping[int, float | None]
+) -> dict[str, Any]:
+    """Sums and rates of operators. Each rate is that of those whose amount is known."""
+    counted = [each for each in operators if each.flop is not None]
+    moved = [each for each in operators if each.bytes is not None]
+    both = [each for each in counted if each.bytes is not None]
+    under = [each for each in operators if id(each) in least]
+    flop, size = _total(each.flop for each in counted), _total(each.bytes for each in moved)
+    roof = _total(least[id(each)] for each in under)
+    return {
+        "calls": sum(each.calls for each in operators),
+        "time_s": float(seconds(time_ns)),
+        "share": time_ns / whole_ns if whole_ns else None,
+        "known_share": sum(each.time_ns for each in operators if each.known) / time_ns if time_ns else None,
+        "flop": flop,
+        "bytes": size,
+        "tflops": _rate(flop, counted),
+        "tbs": _rate(size, moved),
+        "intensity": _ratio(_total(each.flop for each in both), _total(each.bytes for each in both)),
+        "roof_s": roof,
+        "roof_share": _ratio(roof, _time(under)),
+        "first_line": min((each.first_line for each in operators), default=None),
+    }
+
+
+def _total(numbers: Iterable[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return math.fsum(known) if known else None
+
+
+def _time(operators: Sequence[Operator]) -> float:
+    return float(seconds(sum(each.time_ns for each in operators)))
+
+
+def _rate(amount: float | None, operators: Sequence[Operator]) -> float | None:
+    return _ratio(None if amount is None else amount / _TERA, _time(operators))
+
+
+def _ratio(number: float | None, of: float | None) -> float | None:
+    return number / of if number is not None and of else None

@@ -1,0 +1,367 @@
+"""Formulas of operators: FLOPs against torch.utils.flop_counter on shapes that the profiler recorded, bytes by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perflog.metrics.traces.operator_work import (
+    CLASSES,
+    Work,
+    class_of,
+    operator_formulas,
+    short_shapes,
+    takes_values,
+    work_of,
+)
+
+torch = pytest.importorskip("torch")
+aten = torch.ops.aten
+BF16, FP8 = torch.bfloat16, torch.float8_e4m3fn
+
+Run = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call of an operator. `factor`: our FLOPs / those of flop_counter, where it counts by another convention."""
+
+    operator: str
+    run: Run
+    factor: Fraction = Fraction(1)
+
+
+def on_meta(*shape: int, dtype: Any = torch.float32) -> Any:
+    return torch.empty(shape, device="meta", dtype=dtype)
+
+
+def product(name: str, *shapes: tuple[int, ...], dtype: Any = BF16) -> Case:
+    return Case(f"aten::{name}", lambda: getattr(aten, name)(*(on_meta(*shape, dtype=dtype) for shape in shapes)))
+
+
+def convolution(  # noqa: PLR0913 (those of the operator)
+    x: tuple[int, ...], w: tuple[int, ...], stride: int = 1, padding: int = 0, dilation: int = 1,
+    transposed: bool = False, more: int = 0, groups: int = 1, bias: bool = False,
+) -> Case:  # fmt: skip
+    n = len(x) - 2
+    numbers: tuple[Any, ...] = ([stride] * n, [padding] * n, [dilation] * n, transposed, [more] * n, groups)
+    outputs = w[1] * groups if transposed else w[0]
+    return Case(
+        "aten::convolution",
+        lambda: aten.convolution(on_meta(*x), on_meta(*w), on_meta(outputs) if bias else None, *numbers),
+    )
+
+
+def convolution_backward(
+    x: tuple[int, ...], w: tuple[int, ...], stride: int = 1, padding: int = 0, transposed: bool = False,
+    groups: int = 1, mask: tuple[bool, bool, bool] = (True, True, False),
+) -> Case:  # fmt: skip
+    n = len(x) - 2
+    numbers: tuple[Any, ...] = ([stride] * n, [padding] * n, [1] * n, transposed, [0] * n, groups)
+
+    def run() -> Any:
+        y = aten.convolution(on_meta(*x), on_meta(*w), None, *numbers)
+        return aten.convolution_backward(
+            on_meta(*y.shape), on_meta(*x), on_meta(*w), [y.shape[1]], *numbers, list(mask)
+        )
+
+    # flop_counter counts the gradient of the weights as if there were one group.
+    counted = mask[0] + groups * mask[1]
+    return Case("aten::convolution_backward", run, Fraction(mask[0] + mask[1], counted))
+
+
+def attention(
+    kind: str, q: tuple[int, ...], k: tuple[int, ...], causal: bool = False, value: int | None = None
+) -> Case:
+    shapes = (q, k, (*k[:3], value or k[3]))
+    extra: tuple[Any, ...] = (0.0, causal) if kind == "flash" else (None, True, 0.0, causal)
+    name = f"_scaled_dot_product_{kind}_attention"
+    return Case(
+        f"aten::{name}",
+        lambda: getattr(aten, name)(*(on_meta(*shape, dtype=BF16) for shape in shapes), *extra),
+        Fraction(1, 2) if causal else Fraction(1),
+    )
+
+
+def attention_backward(kind: str, q: tuple[int, ...], k: tuple[int, ...], causal: bool = False) -> Case:
+    b, h, n, _ = q
+    name = f"_scaled_dot_product_{kind}_attention_backward"
+
+    def run() -> Any:
+        grad, query, out = (on_meta(*q, dtype=BF16) for _ in range(3))
+        key, value = (on_meta(*k, dtype=BF16) for _ in range(2))
+        sums, seed = on_meta(b, h, n), on_meta(1, dtype=torch.int64)
+        if kind == "flash":
+            more: tuple[Any, ...] = (None, None, n, k[2], 0.0, causal, seed, seed)
+            return getattr(aten, name)(grad, query, key, value, out, sums, *more)
+        if kind == "cudnn":
+            more = (seed, seed, None, None, None, n, k[2], 0.0, causal)
+            return getattr(aten, name)(grad, query, key, value, out, sums, *more)
+        more = (seed, seed, 0.0, [True, True, True, False], causal)
+        return getattr(aten, name)(grad, query, key, value, None, out, sums, *more)
+
+    return Case(f"aten::{name}", run, Fraction(1, 2) if causal else Fraction(1))
+
+
+def in_positions_first(name: str, b: int, h: int, n: int, d: int, causal: bool) -> Case:
+    """The operators inside: their second axis is that of the positions, which flop_counter takes for the heads."""
+
+    def run() -> Any:
+        tensors = [on_meta(b, n, h, d, dtype=BF16) for _ in range(3)]
+        if name == "_flash_attention_forward":
+            return aten._flash_attention_forward(*tensors, None, None, n, n, 0.0, causal, False)
+        return aten._efficient_attention_forward(*tensors, None, None, None, None, None, 0.0, int(causal), True)
+
+    return Case(f"aten::{name}", run, Fraction(n, h) / (2 if causal else 1))
+
+
+GROUPED = (2, 12, 64, 32), (2, 4, 64, 32)
+CASES = [
+    product("mm", (3, 5), (5, 7)), product("mm", (4096, 1), (1, 4096)), product("mm", (8, 0), (0, 4)),
+    product("mm", (3, 5), (5, 7), dtype=torch.float64),
+    product("addmm", (7,), (3, 5), (5, 7)), product("addmm", (3, 7), (3, 5), (5, 7)),
+    product("bmm", (2, 3, 5), (2, 5, 7)), product("bmm", (16, 128, 64), (16, 64, 128)),
+    product("baddbmm", (2, 3, 7), (2, 3, 5), (2, 5, 7)), product("baddbmm", (1, 1, 7), (2, 3, 5), (2, 5, 7)),
+    Case("aten::addmm", lambda: torch.nn.functional.linear(on_meta(4, 6, 8), on_meta(5, 8), on_meta(5))),
+    Case("aten::mm", lambda: torch.nn.functional.linear(on_meta(4, 8), on_meta(5, 8))),
+    Case("aten::mm", lambda: on_meta(9, 6, 8) @ on_meta(8, 5)),
+    Case("aten::bmm", lambda: on_meta(2, 3, 6, 8) @ on_meta(2, 3, 8, 5)),
+    Case("aten::_scaled_mm", lambda: aten._scaled_mm(
+        on_meta(32, 64, dtype=FP8), on_meta(48, 64, dtype=FP8).t(), on_meta(), on_meta(), None, None, BF16)),
+    convolution((2, 6, 20), (9, 6, 3)), convolution((2, 6, 20), (9, 6, 3), 2, 1, bias=True),
+    convolution((2, 6, 10, 12), (9, 6, 3, 3)), convolution((2, 6, 10, 12), (9, 6, 3, 5), 2, 1),
+    convolution((2, 6, 10, 12), (9, 2, 3, 3), padding=1, groups=3),
+    convolution((2, 6, 10, 12), (6, 1, 3, 3), padding=1, groups=6),
+    convolution((2, 6, 10, 12), (9, 6, 3, 3), 1, 2, 2),
+    convolution((2, 3, 8, 10, 12), (4, 3, 3, 3, 3), 2, 1), convolution((1, 3, 224, 224), (64, 3, 7, 7), 2, 3),
+    convolution((2, 6, 20), (6, 9, 3), 2, 1, transposed=True),
+    convolution((2, 6, 10, 12), (6, 9, 3, 3), 2, 1, transposed=True, more=1),
+    convolution((2, 6, 10, 12), (6, 3, 4, 4), 2, 1, transposed=True, groups=3),
+    convolution((2, 6, 4, 5, 6), (6, 4, 3, 3, 3), 2, transposed=True),
+    convolution_backward((2, 6, 20), (9, 6, 3)), convolution_backward((2, 6, 10, 12), (9, 6, 3, 3), 2, 1),
+    convolution_backward((2, 6, 10, 12), (9, 6, 3, 3), mask=(True, False, True)),
+    convolution_backward((2, 6, 10, 12), (9, 6, 3, 3), mask=(False, True, True)),
+    convolution_backward((2, 6, 10, 12), (9, 2, 3, 3), 1, 1, groups=3),
+    convolution_backward((2, 6, 10, 12), (6, 9, 3, 3), 2, 1, transposed=True),
+    convolution_backward((2, 6, 10, 12), (6, 3, 3, 3), 2, 1, transposed=True, groups=3),
+    convolution_backward((2, 3, 8, 10, 12), (4, 3, 3, 3, 3), 2, 1),
+    *(attention(kind, (2, 8, 64, 32), (2, 8, 64, 32)) for kind in ("flash", "efficient", "cudnn")),
+    *(attention(kind, (2, 8, 64, 32), (2, 8, 96, 32)) for kind in ("flash", "efficient", "cudnn")),
+    *(attention(kind, (2, 8, 64, 32), (2, 8, 64, 32), True) for kind in ("flash", "efficient", "cudnn")),
+    *(attention(kind, *GROUPED) for kind in ("flash", "efficient", "cudnn")),
+    attention("efficient", (2, 8, 64, 32), (2, 8, 64, 32), value=48),
+    *(attention_backward(kind, (2, 8, 64, 32), (2, 8, 64, 32)) for kind in ("flash", "efficient", "cudnn")),
+    *(attention_backward(kind, (2, 8, 64, 32), (2, 8, 64, 32), True) for kind in ("flash", "efficient", "cudnn")),
+    *(attention_backward(kind, *GROUPED) for kind in ("flash", "efficient", "cudnn")),
+    in_positions_first("_flash_attention_forward", 2, 8, 64, 32, False),
+    in_positions_first("_flash_attention_forward", 2, 8, 64, 32, True),
+    in_positions_first("_efficient_attention_forward", 2, 8, 64, 32, False),
+]  # fmt: skip
+
+
+def counted(case: Case) -> int:
+    """FLOPs of the operator by PyTorch."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        case.run()
+    of_operators = counter.get_flop_counts()["Global"]
+    return next(int(n) for packet, n in of_operators.items() if str(packet) == case.operator.replace("::", "."))
+
+
+@cache
+def recorded() -> dict[int, dict[str, list[Any]]]:
+    """The inputs of each operator of each case, as PyTorch's profiler prints them."""
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
+        for place, case in enumerate(CASES):
+            with record_function(f"case {place}"):
+                case.run()
+    path = Path(__file__).with_suffix(".json.tmp")
+    try:
+        profiled.export_chrome_trace(str(path))
+        events = json.loads(path.read_text())["traceEvents"]
+    finally:
+        path.unlink(missing_ok=True)
+    found: dict[int, dict[str, list[Any]]] = {}
+    ranges = [(e["name"], e["ts"], e["ts"] + e["dur"]) for e in events if e.get("cat") == "user_annotation"]
+    for name, start, end in ranges:
+        inside = [e for e in events if e.get("cat") == "cpu_op" and start <= e["ts"] < end]
+        found[int(name.split()[1])] = {
+            event["name"]: [
+                json.dumps(event["args"].get(key))
+                for key in ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+            ]
+            for event in inside
+        }
+    return found
+
+
+def test_there_are_enough_cases() -> None:
+    assert len(CASES) >= 50
+    assert len({case.operator for case in CASES}) >= 14
+
+
+@pytest.mark.parametrize("place", range(len(CASES)), ids=[f"{c.operator}-{i}" for i, c in enumerate(CASES)])
+def test_flops_are_those_of_pytorch(place: int) -> None:
+    case = CASES[place]
+    work = work_of(case.operator, *recorded()[place][case.operator])
+    assert work.flop == counted(case) * case.factor
+    assert work.bytes is not None
+
+
+def grouped(a: list[int], b: list[int]) -> Work:
+    values = '["", "", "", "", ""]'
+    return work_of("aten::_grouped_mm", json.dumps([a, b, [3], [], []]),
+                   '["c10::BFloat16", "c10::BFloat16", "int", "", ""]', None, values)  # fmt: skip
+
+
+def test_grouped_products_are_the_sum_of_their_products() -> None:
+    """flop_counter has no formula: the products of the groups one by one, for groups of 4, 0 and 8 rows."""
+    rows = [4, 0, 8]
+    of_rows = sum(2 * n * 16 * 8 for n in rows)
+    assert grouped([12, 16], [3, 16, 8])[:2] == (of_rows, 2 * (12 * 16 + 3 * 16 * 8 + 12 * 8) + 3 * 4)
+    assert grouped([16, 12], [12, 8])[:2] == (of_rows, 2 * (16 * 12 + 12 * 8 + 3 * 16 * 8) + 3 * 4)
+    assert grouped([3, 5, 16], [16, 12])[:2] == (2 * 5 * 16 * 12, 2 * (3 * 5 * 16 + 16 * 12 + 5 * 12) + 3 * 4)
+    assert grouped([3, 5, 16], [3, 16, 8])[:2] == (2 * 3 * 5 * 16 * 8, 2 * (3 * 5 * 16 + 3 * 16 * 8 + 3 * 5 * 8))
+
+
+FLOATS = '["float", "float", "float", "", ""]'
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "flop", "size"),
+    [
+        ("aten::mm", ("[[2, 3], [3, 4]]", FLOATS, None, None), 48, 4 * (6 + 12 + 8)),
+        ("aten::mm", ("[[2, 3], [3, 4]]", '["c10::BFloat16", "c10::BFloat16"]', None, None), 48, 2 * (6 + 12 + 8)),
+        ("aten::mm", ("[[2, 3], [3, 4]]", None, None, None), 48, None),  # types of 2021 are not recorded
+        ("aten::mm", ("[[2, 3], [3, 4]]", FLOATS, "[[0, 1], [4, 1]]", None), 48, 4 * (3 + 12 + 8)),  # expanded
+        ("aten::mm", ("[[2, 3], [3, 4], [2, 4]]", FLOATS, None, None), 48, 4 * (6 + 12 + 8)),  # out=
+        ("aten::mm", ("[[2, 3], [4, 4]]", FLOATS, None, None), None, None),  # no product
+        ("aten::mm", ("[[2, 3]]", FLOATS, None, None), None, None),
+        ("aten::mm", (None, FLOATS, None, None), None, None),
+        ("aten::linear", ("[[2, 5, 3], [4, 3], []]", '["float", "float", ""]', None, None), 240, 4 * (30 + 12 + 40)),
+        ("aten::unheard_of", ("[[2, 3], [3, 4]]", FLOATS, None, None), None, None),
+        ("aten::add", ("[[4, 1], [3], []]", '["float", "float", "Scalar"]', None, None), 12, 4 * (4 + 3 + 12)),
+        ("aten::add", ("[[4, 1], [3], []]", '["float", "c10::Half", "Scalar"]', None, None), 12, None),
+        ("aten::add", ("[[4], []]", '["long int", "Scalar"]', None, None), None, None),
+        ("aten::mul", ("[[], [4, 4]]", '["double", "float"]', None, None), 16, 8 + 4 * 32),
+        ("aten::copy_", ("[[3, 5], [3, 5], []]", '["c10::Half", "float", "Scalar"]', "[[5, 1], [0, 1], []]", None),
+         0, 4 * 5 + 2 * 15),
+        ("aten::native_layer_norm", ("[[4, 8], [], [8], [8], []]",
+         '["float", "ScalarList", "float", "float", "Scalar"]', None, None), 160, 4 * (32 + 8 + 8 + 32 + 4 + 4)),
+        ("aten::native_layer_norm", ("[[4, 8], [], [], [], []]", '["float", "ScalarList", "", "", "Scalar"]', None,
+         '["", "[8]", "", "", "1e-05"]'), 128, 4 * (32 + 32 + 4 + 4)),
+        ("aten::native_layer_norm_backward", ("[[4, 8], [4, 8], [], [4, 1], [4, 1], [8], [8], []]",
+         '["float", "float", "", "float", "float", "float", "float", ""]', None,
+         '["", "", "[8]", "", "", "", "", "[True, False, True]"]'), None, 4 * (32 + 32 + 4 + 4 + 8 + 32 + 8)),
+        ("aten::_softmax", ("[[3, 4], [], []]", '["c10::Half", "Scalar", "Scalar"]', None, '["", "-1", "True"]'),
+         None, 2 * 12 + 4 * 12),
+        ("aten::native_dropout", ("[[8], [], []]", '["c10::BFloat16", "Scalar", "Scalar"]', None, None), None, 40),
+        ("c10d::alltoall_base_", ("[[6], [4], [], []]", '["long", "long", "", ""]', None, None), None, 80),
+        ("_c10d_functional::all_gather_into_tensor", ("[[6], [], []]", '["c10::BFloat16", "Scalar", ""]', None,
+         '["", "4", "0"]'), None, 12 + 48),
+        ("aten::_scaled_dot_product_flash_attention", ("[[1, 2, 8, 4], [1, 2, 9, 4], [1, 2, 9, 4], [], []]",
+         '["c10::Half", "c10::Half", "c10::Half", "Scalar", "Scalar"]', None, '["", "", "", "0.", "True"]'),
+         None, None),
+        ("aten::_scaled_dot_product_flash_attention", ("[[1, 2, 8, 4], [1, 2, 8, 4], [1, 2, 8, 4], [], []]",
+         '["c10::Half", "c10::Half", "c10::Half", "Scalar", "Scalar"]', None, None), None, None),
+        ("aten::_flash_attention_forward", ("[[16, 2, 4], [16, 2, 4], [16, 2, 4], [3], [3]]",
+         '["c10::Half", "c10::Half", "c10::Half", "int", "int"]', None,
+         '["", "", "", "", "", "8", "8", "0.", "False"]'), None, None),  # several sequences in one tensor
+        ("aten::convolution", ("[[2, 6, 2, 2], [9, 6, 5, 5], [], [], [], [], [], [], []]", '["float", "float"]', None,
+         '["", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1"]'), None, None),  # smaller than the filter
+        ("aten::convolution", ("[[2, 6, 8, 8], [9, 6, 3, 3], []]", '["float", "float", ""]', None, None), None, None),
+    ],
+)  # fmt: skip
+def test_work_by_hand(operator: str, inputs: tuple[Any, ...], flop: float | None, size: float | None) -> None:
+    work = work_of(operator, *inputs)
+    assert (work.flop, work.bytes) == (flop, size)
+
+
+ODD: Any = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.just("float")),
+    lambda inner: st.lists(inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.sampled_from(sorted(operator_formulas())), st.lists(ODD, min_size=4, max_size=4))
+def test_odd_inputs_are_unknown_and_no_error(operator: str, inputs: list[Any]) -> None:
+    work = work_of(operator, *(json.dumps(value) for value in inputs))
+    for number in work[:2]:
+        assert number is None or (math.isfinite(number) and number >= 0)
+    short_shapes(json.dumps(inputs[0]))
+
+
+@given(st.lists(st.text(max_size=20), min_size=4, max_size=4))
+def test_texts_that_are_no_json(texts: list[str]) -> None:
+    assert work_of("aten::mm", *texts).flop in (None, 0)
+
+
+def test_each_formula_says_where_it_is_from() -> None:
+    for name, formulas in operator_formulas().items():
+        assert "::" in name
+        assert class_of(name) in CLASSES
+        for formula in formulas:
+            assert formula.source
+            assert formula.flop or formula.bytes
+
+
+def test_each_name_of_a_formula_is_known() -> None:
+    """A misspelt name would make the work unknown for ever."""
+    for name, formulas in operator_formulas().items():
+        for formula in formulas:
+            known = {"read", "out", "item", *formula.types}
+            known |= {f"{size}{place}" for size in ("n", "size", "item") for place in range(len(formula.inputs))}
+            known |= {word.strip("*?") for pattern in formula.inputs for word in pattern.split()}
+            known |= {value.strip("*") + digit for value in formula.values for digit in ("", "0", "1", "2")}
+            expressions = [formula.flop, formula.bytes, *(each for pair in formula.equal for each in pair)]
+            for expression in filter(None, expressions):
+                assert set(expression.names) <= known, (name, expression.text)
+
+
+def test_only_some_operators_need_values() -> None:
+    assert takes_values("aten::convolution")
+    assert not takes_values("aten::mm")
+    assert not takes_values("aten::unheard_of")
+
+
+def names_of_schema() -> Iterator[tuple[str, list[str]]]:
+    """Each operator of the table that this PyTorch has, with the names of its arguments."""
+    for name in operator_formulas():
+        space, _, operator = name.partition("::")
+        packet = getattr(getattr(torch.ops, space), operator, None) if space == "aten" else None
+        if packet is not None and "default" in packet.overloads():
+            yield name, [argument.name for argument in packet.default._schema.arguments]
+
+
+def test_values_are_taken_from_their_arguments() -> None:
+    """The places of the table against the schemas of PyTorch."""
+    meant = {
+        "stride": {"stride"}, "padding": {"padding"}, "dilation": {"dilation"}, "transposed": {"transposed"},
+        "more": {"output_padding"}, "groups": {"groups", "group"}, "mask": {"output_mask", "custom_mask_type"},
+        "causal": {"is_causal"}, "sums": {"compute_log_sumexp", "compute_logsumexp"}, "trains": {"training"},
+        "w": {"normalized_shape"}, "widened": {"half_to_float"}, "made": {"out_dtype", "input_dtype"},
+    }  # fmt: skip
+    checked = 0
+    for name, arguments in names_of_schema():
+        right = [
+            all(arguments[place] in meant[value.strip("*")] for value, place in {**f.values, **f.types}.items())
+            for f in operator_formulas()[name]
+            if max({**f.values, **f.types}.values(), default=-1) < len(arguments)
+        ]
+        assert any(right), (name, arguments)
+        checked += 1
+    assert checked > 50
