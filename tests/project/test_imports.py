@@ -56,7 +56,7 @@ metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work launches call_tree counters device_time device_kernels copies device_ranges
-metrics.traces: idle_causes launch_delays jobs
+metrics.traces: idle_causes launch_delays dependencies path_walk what_if critical_path jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names
