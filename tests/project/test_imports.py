@@ -68,8 +68,9 @@ analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers stuck since folder_answers reasons bottlenecks subject
 analysis.overview: next_commands targets __init__
 analysis: live_steps run_filter run_list
-plots: style files notebook_figure canvas heatmaps registry breakdown curves devices launches experts kernels ranges
-plots: phases pipeline ranks step_times sweep collectives node_pairs rank_pairs waterfall history __init__
+plots: style files notebook_figure canvas heatmaps registry breakdown curves devices launches critical_path experts
+plots: kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs waterfall history
+plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__
 output.presenters: live run_marks compare compare_screen findings formats metrics overview runs

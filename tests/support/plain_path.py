@@ -1,4 +1,7 @@
-"""The critical path of a trace by its definition, one event after the other: an oracle for tests, without perflog."""
+"""The critical path of a trace by its definition, one event after the other: an oracle for tests.
+
+Of perflog it takes the categories of kernels, and which calls wait by their name.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
+from statistics import median
 from typing import Any
+
+from support.raw_traces import category, span_of
+
+from perflog.metrics.kernel_categories import category as kernel_category
+from perflog.metrics.traces.idle_causes import is_wait
 
 NEVER = -(10**30)
 
@@ -57,11 +66,25 @@ class Change:
 
 @dataclass
 class PlainPath:
-    """`work` in the order of begin; `usual`: the longest time that a launch usually takes, in ns."""
+    """The dependencies of the work of a device, in order of begin, and of all calls of the host. Times are in ns."""
 
     work: Sequence[Work]
     calls: Sequence[Call]
-    usual: int
+
+    @cached_property
+    def usual(self) -> int:
+        """Three medians of the launches that find the device idle; else of the gaps on its streams."""
+        reach, late = self.work[0].end, []
+        for each in self.work[1:]:
+            if each.start > reach and each.call is not None and each.call.start >= reach:
+                late.append(each.start - each.call.start)
+            reach = max(reach, each.end)
+        gaps = []
+        for each, before, at in zip(self.work, self.before, self.launched, strict=True):
+            ended = NEVER if before is None else self.work[before].end
+            if before is not None and each.start > ended and (at is None or at <= ended):
+                gaps.append(each.start - ended)
+        return round(3 * (median(late) if late and median(late) else median(gaps) if gaps else 0))
 
     @cached_property
     def before(self) -> list[int | None]:
@@ -348,3 +371,30 @@ class PlainPath:
     def fastest(self) -> int:
         bound = zip(self.work, self.bound, strict=True)
         return min((each.start - since for each, (by, since, _) in bound if by == "launch"), default=0)
+
+
+def plain_path(events: Sequence[dict[str, Any]]) -> PlainPath:
+    """The dependencies of the complete events of a Chrome trace of one device."""
+    kinds = {"cuda_runtime": "runtime", "cpu_op": "cpu", "python_function": "python", "user_annotation": "range"}
+    calls: list[Call] = []
+    by_number: dict[Any, Call] = {}
+    work: list[Work] = []
+    for each in events:
+        if kind := kinds.get(each["cat"].lower()):
+            found = Call(
+                (each["pid"], each["tid"]),
+                *span_of(each),
+                kind,
+                each["name"],
+                kind == "runtime" and is_wait(each["name"]),
+            )
+            calls.append(found)
+            if kind == "runtime" and "correlation" in each["args"]:
+                by_number[each["args"]["correlation"]] = found
+    for each in events:
+        kind = category(each)
+        if kind in ("kernel", "memcpy", "memset"):
+            does = kernel_category(each["name"]) if kind == "kernel" else kind
+            of = by_number.get(each["args"].get("correlation"))
+            work.append(Work(each["args"]["stream"], *span_of(each), does, each["name"], of, kind == "memcpy"))
+    return PlainPath(sorted(work, key=lambda each: each.start), calls)

@@ -8,20 +8,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.field_logs import CORPUS, needs_corpus
-from support.plain_path import Call, PlainPath, Work
+from support.plain_path import plain_path
 from support.raw_traces import NS, category, chrome_json, span_of
 
 import perflog
-from perflog.metrics import Tables, critical_path, launches
-from perflog.metrics.kernel_categories import category as kernel_category
+from perflog.metrics import Tables, critical_path
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.critical_path import critical_paths
-from perflog.metrics.traces.idle_causes import is_wait
 from perflog.metrics.traces.path_walk import CriticalPath, kinds_of
 from perflog.metrics.traces.what_if import ALL, WhatIf
 
@@ -247,45 +244,14 @@ def made(threads: list[list[tuple[int, int, str, int, int]]]) -> list[dict[str, 
     return events
 
 
-def plain(events: list[dict[str, Any]], usual: int) -> PlainPath:
-    """The same events for the oracle."""
-    kinds = {"cuda_runtime": "runtime", "cpu_op": "cpu", "python_function": "python", "user_annotation": "range"}
-    calls, by_number, work = [], {}, []
-    for each in events:
-        if kind := kinds.get(each["cat"].lower()):
-            found = Call(
-                (each["pid"], each["tid"]),
-                *span_of(each),
-                kind,
-                each["name"],
-                kind == "runtime" and is_wait(each["name"]),
-            )
-            calls.append(found)
-            if kind == "runtime" and "correlation" in each["args"]:
-                by_number[each["args"]["correlation"]] = found
-    for each in events:
-        kind = category(each)
-        if kind in ("kernel", "memcpy", "memset"):
-            does = kernel_category(each["name"]) if kind == "kernel" else kind
-            of = by_number.get(each["args"].get("correlation"))
-            work.append(Work(each["args"]["stream"], *span_of(each), does, each["name"], of, kind == "memcpy"))
-    return PlainPath(sorted(work, key=lambda each: each.start), calls, usual)
-
-
-def usual_of(log: perflog.Log) -> int | None:
-    """Three times the usual latency of a launch, where one found the device idle."""
-    latency = launches(log)["latency_s"].iloc[0]
-    return None if pd.isna(latency) or not latency else round(3 * round(latency * 1e9, 1))
-
-
 def check(log: perflog.Log, events: list[dict[str, Any]], steps: dict[int, tuple[int, int, Any]]) -> None:
     """Compare pieces and gains of the trace and of its steps with the oracle."""
     for paths in critical_paths(Tables(log)):
-        oracle, of = plain(events, paths.trace.dependencies.usual_ns), paths.trace.dependencies
+        oracle, of = plain_path(events), paths.trace.dependencies
         what_if, words = WhatIf(of, paths.walk), kinds_of(of)
         first, last = min(each.start for each in oracle.work), max(each.end for each in oracle.work)
         windows = [(first, last, None), *((start, end, main) for start, end, main in steps.values() if end > start)]
-        assert of.usual_ns == (usual_of(log) or of.usual_ns)
+        assert of.usual_ns == oracle.usual
         for start, end, main in windows:
             thread = (
                 NO_CALL if main is None else paths.walk.step_threads[list(steps.values()).index((start, end, main))]
