@@ -33,6 +33,7 @@ from perflog.metrics.traces.collective_bandwidth import collective_bandwidth
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
 from perflog.metrics.traces.copies import copies
 from perflog.metrics.traces.counters import counters
+from perflog.metrics.traces.critical_path import critical_path
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_ranges import device_ranges
 from perflog.metrics.traces.device_time import device_time
@@ -48,8 +49,9 @@ _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
     collective_wait, collective_bandwidth, rank_pairs, rank_clocks,
-    stuck_ranks, device_kernels, device_ranges, operator_efficiency, launches, launch_queue, copies, counters,
-    telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
+    stuck_ranks, device_kernels, device_ranges, operator_efficiency, launches, launch_queue, critical_path, copies,
+    counters, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors,
+    history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -87,6 +89,7 @@ __all__ = [
     "configurations",
     "copies",
     "counters",
+    "critical_path",
     "curves",
     "device_kernels",
     "device_ranges",

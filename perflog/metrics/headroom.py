@@ -16,6 +16,7 @@ from perflog.metrics.rank_spread import rank_spread
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.steps import steps
 from perflog.metrics.throughput import throughput
+from perflog.metrics.traces.critical_path import critical_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,9 @@ Gain = tuple[str, str, str, float, float, str]
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn(
-        "of", meaning="what would be shorter: step, trace (mean over its devices), or pipeline (layers alone)"
+        "of",
+        meaning="what would be shorter: step, trace or the critical path of one (mean over its devices), or pipeline "
+        "(layers alone)",
     ),
     MetricColumn("ideal", meaning="what would be ideal"),
     MetricColumn("time_s", "s", "lower", "mean time of the whole as measured"),
@@ -53,7 +56,7 @@ _HELD_UP = {
     formula="ideal_s = time_s - gain_s. Gain of waits, communication, copies, idle time: their part of breakdown. "
     "Equal ranks: sum over the innermost phases of the mean over steps of (slowest rank - mean of the ranks). Equal "
     "stages: makespan of 1F1B with the mean stage instead of the stages as timed. At the peak: FLOPs of a step / peak. "
-    "Like plain products: time of the declared work x (1 - ratio)",
+    "Like plain products: time of the declared work x (1 - ratio). Takes no time: critical_path",
     source="bounds by Amdahl's law, AFIPS 1967; breakdown, pipeline, throughput, matmul_efficiency: these metrics",
 )
 def headroom(tables: Tables, options: Options) -> pd.DataFrame:
@@ -141,4 +144,16 @@ def _at_plain_products(tables: Tables, options: Options) -> Iterator[Gain]:
         )
 
 
-_KINDS = (_held_up, _equal_ranks, _equal_stages, _at_the_peak, _at_plain_products)
+def _off_the_path(tables: Tables, options: Options) -> Iterator[Gain]:
+    """What is on the critical path of a trace would take no time, by kind."""
+    rows = critical_path.table(tables, options)
+    rows = rows[(rows["part"] == "trace") & (rows["by"] == "kind")]
+    model = "longest path of the same dependencies, with these pieces at 0"
+    for run, of_run in rows.groupby("run", sort=False):
+        devices = of_run[["rank", "device", "device_name", "span_s"]].drop_duplicates()
+        whole = float(devices["span_s"].mean())
+        for kind, gain in (of_run.groupby("kind", sort=False)["gain_s"].sum() / len(devices)).items():
+            yield str(run), "critical path", f"{kind} takes no time", whole, float(gain), model
+
+
+_KINDS = (_held_up, _equal_ranks, _equal_stages, _at_the_peak, _at_plain_products, _off_the_path)

@@ -12,6 +12,7 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 from support.commands import DATA
@@ -19,10 +20,13 @@ from support.field_logs import needs_corpus
 from support.known_inputs import TRACES
 from support.nsys_files import STRINGS, Row, call, kernel, write_tables
 from support.paths import SHARED
+from support.plain_path import Call, PlainPath, Work, plain_path
 from support.raw_operators import PRODUCTS, raw_operators
 from support.raw_traces import NS, RawTrace, chrome_json, chrome_trace, nsys_database, nvprof_gpu_trace, time_by_range
 from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen, waterfall_screen
 
+from perflog.metrics.kernel_categories import category
+from perflog.metrics.traces.idle_causes import is_wait
 from perflog.metrics.traces.operator_work import operator_formulas
 
 CORPUS = SHARED / "corpus"
@@ -60,6 +64,61 @@ def explain_graphs(screen: Screen, trace: RawTrace, mark: str = "") -> None:
     medians = median(work.call or 0 for work in known) * NS, median(work.end - work.start for work in known) * NS
     words = "CUDA graphs would win at most <> of the time: the median launch takes <>, what it launches <>."
     screen.explain(mark + words, gain / trace.span, *medians)
+
+
+def explain_path(screen: Screen, dependencies: PlainPath) -> None:
+    """What the critical path consists of: groups of its kinds, of kernels and of the host the largest kind too."""
+    groups = {"communication": "communication", "memcpy": "copies", "memset": "copies", "launch": "launch"}
+    groups |= dict.fromkeys(("gap", "waiting", "unknown"), "waiting")
+    groups |= dict.fromkeys(("synchronisation", "runtime", "operator", "python", "idle host"), "host")
+    start, end = dependencies.work[0].start, max(each.end for each in dependencies.work)
+    times: dict[str, Counter[str]] = {}
+    for begin, until, kind, _ in dependencies.path(start, end):
+        times.setdefault(groups.get(kind, "kernels"), Counter())[kind] += until - begin
+    if sum(map(len, times.values())) < 2:
+        assert "On the critical path" not in screen.text
+        return
+    told = {group: kinds for group, kinds in times.items() if kinds.total() > TELLING * (end - start)}
+    words, shares = [], []
+    for group in sorted(told, key=lambda group: -told[group].total()):
+        largest, time = told[group].most_common(1)[0]
+        has_kind = group in ("kernels", "host")
+        words.append(f"{group} <>{f' ({largest} <>)' * has_kind}")
+        shares += [told[group].total() / (end - start), *[time / (end - start)] * has_kind]
+    screen.explain(f"On the critical path: {', '.join(words)}.", *shares)
+
+
+def complete_events(path: Path) -> list[dict[str, Any]]:
+    events = chrome_json(path)["traceEvents"]
+    assert isinstance(events, list)
+    return [event for event in events if event.get("ph") == "X"]
+
+
+def database_path(path: Path) -> PlainPath:
+    """The dependencies in a database of Nsight Systems without ranges."""
+    with closing(sqlite3.connect(path)) as database:
+        rows = database.execute(
+            "select r.start, r.end, r.globalTid, r.correlationId, s.value from CUPTI_ACTIVITY_KIND_RUNTIME r "
+            "left join StringIds s on s.id = r.nameId"
+        ).fetchall()
+        calls = {
+            i: Call(thread, start, end, "runtime", str(name), is_wait(str(name)))
+            for start, end, thread, i, name in rows
+        }
+        work = [
+            Work(stream, start, end, category(name), name, calls.get(i))
+            for stream, start, end, i, name in database.execute(
+                "select streamId, start, end, correlationId, s.value from CUPTI_ACTIVITY_KIND_KERNEL k "
+                "join StringIds s on s.id = k.demangledName"
+            )
+        ]
+        work += [
+            Work(stream, start, end, "memcpy", "", calls.get(i), copies=True)
+            for stream, start, end, i in database.execute(
+                "select streamId, start, end, correlationId from CUPTI_ACTIVITY_KIND_MEMCPY"
+            )
+        ]
+    return PlainPath(sorted(work, key=lambda each: each.start), list(calls.values()))
 
 
 def explain_bottleneck(screen: Screen, trace: RawTrace, mark: str = "") -> None:
@@ -158,6 +217,7 @@ def test_every_number_of_a_trace_of_pytorch(path: Path) -> None:
     explain_parts(screen, trace)
     explain_ranges(screen, path)
     explain_operators(screen, path)
+    explain_path(screen, plain_path(complete_events(path)))
     screen.explain("step: <> steps: neither warm-up nor scatter can be judged", len(trace.steps))
     assert kinds_of_findings(path) == 1
     screen.all_explained()
@@ -203,6 +263,7 @@ def test_every_number_of_a_database_of_nsight_systems() -> None:
     work = sum(each.end - each.start for each in trace.work)
     screen.explain("<> of waits on device tracks, besides <> of work", waiting * NS, work * NS)
     screen.explain("<> figures of <> shape of line not read; the shape with most (<> figures)", unread, 1, unread)
+    explain_path(screen, database_path(NSYS))
     assert kinds_of_findings(NSYS) == 2
     screen.all_explained()
     explain_waterfall(NSYS, trace)
@@ -232,6 +293,7 @@ def test_every_number_of_a_small_database(tmp_path: Path) -> None:
     assert trace.idle_by_cause() == {"data": 0, "host-bound idle": 20_000, "idle with work queued": 10_000, "idle": 0}
     screen.explain("nsys_sqlite, <> run, A100;", 1)
     explain_parts(screen, trace)
+    explain_path(screen, database_path(path))
     assert kinds_of_findings(path) == 0
     screen.all_explained()
     explain_waterfall(path, trace)
@@ -285,6 +347,7 @@ def test_every_number_of_a_small_trace(path: Path) -> None:
     explain_parts(screen, trace)
     explain_ranges(screen, path)
     explain_operators(screen, path)
+    explain_path(screen, plain_path(complete_events(path)))
     screen.explain("step: <> step: neither warm-up nor scatter can be judged", 1)
     if (more := kinds_of_findings(path) - 1) > 0:
         screen.explain(f"and <> more kind{'s' * (more > 1)} of findings", more)

@@ -56,7 +56,8 @@ metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work launches call_tree counters device_time device_kernels copies device_ranges
-metrics.traces: operator_work operator_calls operator_efficiency idle_causes launch_delays jobs
+metrics.traces: operator_work operator_calls operator_efficiency idle_causes launch_delays dependencies path_walk
+metrics.traces: what_if critical_path jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names
@@ -68,8 +69,9 @@ analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers stuck operators since folder_answers reasons
 analysis.overview: bottlenecks subject next_commands targets __init__
 analysis: live_steps run_filter run_list
-plots: style files notebook_figure canvas heatmaps registry breakdown curves devices launches experts kernels ranges
-plots: phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline waterfall history
+plots: style files notebook_figure canvas heatmaps registry breakdown curves devices launches critical_path experts
+plots: kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline waterfall
+plots: history
 plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__

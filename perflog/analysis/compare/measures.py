@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Literal
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from perflog.statistics.samples import Floats
 from perflog.statistics.warmup import Warmup
 from perflog.tables.columns import Ints, Rows
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -41,6 +44,7 @@ class Measure:
         "run",
         "device",
         "idle",
+        "path",
         "phase",
         "layer",
         "range",
@@ -129,6 +133,7 @@ def side_values(
     elapsed = {run: np.array([s]) for run, s in runs.where(runs.known("elapsed_s")).records("run", "elapsed_s")}
     means, devices = semantics_by_run(runs), trace_measures.devices_by_run(tables)
     ranges, idle = trace_measures.ranges_by_run(tables), trace_measures.idle_by_run(tables)
+    paths = trace_measures.paths_by_run(tables)
     for run in (run for run in runs["run"].tolist() if run in cuts):
         rows = {name: tables.rows_of(name, run) for name in _TABLES}
         of_run = {measure: of_runs[run] for measure, of_runs in printed.items() if run in of_runs}
@@ -139,7 +144,9 @@ def side_values(
             values.add(Measure("phase", name, of=whole), run, times)
         for name, times in _layers(_steady(rows["layers"], first, cuts[run])):
             values.add(Measure("layer", name, of=None if name == ALL else ALL), run, times)
-        for measure, times in _devices(devices.get(run, []), ranges.get(run, []), idle.get(run, []), first, cuts[run]):
+        members = devices.get(run, [])
+        of_devices = _devices(members, ranges.get(run, []), idle.get(run, []), first, cuts[run])
+        for measure, times in chain(of_devices, _paths(members, paths.get(run), first, cuts[run])):
             values.add(measure, run, times)
         for measure, times in _profiled(rows["kernels"]):
             values.add(measure, run, times)
@@ -227,6 +234,15 @@ def _devices(
         yield Measure("range", ALL), total
         for path, around, values in trace_measures.range_times(ranges, members, steps):
             yield Measure("range", path, of=around or ALL), values
+
+
+def _paths(
+    members: list[TraceDevice], rows: pd.DataFrame | None, first: int | None, cut: int
+) -> Iterator[tuple[Measure, Floats]]:
+    """Times on the critical path in the steady steps of a trace, by kind."""
+    if members and rows is not None:
+        for name, times in trace_measures.path_times(rows, trace_measures.steady_steps(members, first, cut)):
+            yield Measure("path", f"{name} on the critical path"), times
 
 
 def _column(measure: Measure) -> str:

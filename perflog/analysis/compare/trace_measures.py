@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perflog.metrics.registry import Options, Tables
 from perflog.metrics.traces.collective_bandwidth import KERNEL, collective_bandwidth
 from perflog.metrics.traces.collective_wait import stragglers
+from perflog.metrics.traces.critical_path import critical_path
 from perflog.metrics.traces.device_ranges import RangeTree, range_trees
 from perflog.metrics.traces.device_time import device_time_columns
 from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds, trace_devices
@@ -17,6 +19,9 @@ from perflog.metrics.traces.operator_efficiency import operator_efficiency
 from perflog.metrics.traces.operator_work import COMMUNICATION, PRODUCTS
 from perflog.statistics.samples import Floats
 from perflog.tables.nulls import none_if_null
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STATES = {"compute": "compute", "exposed_communication": "communication", "exposed_memory": "memory", "idle": "idle"}
 """The states that a device's time divides into, each with its name in metric `device_time`."""
@@ -143,6 +148,27 @@ def operator_rates(tables: Tables) -> Iterator[tuple[str, str, str, float]]:
             unit, size = ("TFLOP/s", 1e12) if is_product else ("GB/s", 1e9)
             if amount > 0:
                 yield run, f"{' '.join(words)} ({dtype})", unit, float(amount) / time / size
+
+
+def paths_by_run(tables: Tables) -> dict[str, pd.DataFrame]:
+    """Return the rows of metric `critical_path` by kind, of each run that has a trace."""
+    if not tables.count("events"):
+        return {}
+    rows = critical_path.table(tables, Options())
+    return {str(run): of_run for run, of_run in rows[rows["by"] == "kind"].groupby("run", sort=False)}
+
+
+def path_times(rows: pd.DataFrame, steps: Ints | None) -> Iterator[tuple[str, Floats]]:
+    """Yield the time of each kind on the critical path in each of these steps, the mean over devices.
+
+    `rows`: those of a run by kind. Without steps, the times are those of the whole trace.
+    """
+    devices = len(rows[["rank", "device", "device_name"]].drop_duplicates())
+    rows = rows[rows["part"] == ("trace" if steps is None else "step")]
+    times = rows.assign(step=0 if steps is None else rows["step"].astype("int64"))
+    times = times.pivot_table("time_s", "step", "kind", aggfunc="sum", fill_value=0.0, sort=False)
+    times = times.reindex([0] if steps is None else steps.tolist(), fill_value=0.0)
+    yield from ((str(kind), times[kind].to_numpy(np.float64) / devices) for kind in times if times[kind].any())
 
 
 def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str, Floats]:

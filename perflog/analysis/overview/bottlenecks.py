@@ -20,6 +20,7 @@ from perflog.metrics import (
     breakdown,
     collectives,
     copies,
+    critical_path,
     device_kernels,
     device_ranges,
     device_time,
@@ -60,6 +61,15 @@ _MEANWHILE = {
     "memory": "it copies",
     "idle": "its GPU idles",
 }  # what a rank does that comes last
+_ON_PATH = {
+    "communication": "communication",
+    "memcpy": "copies",
+    "memset": "copies",
+    "launch": "launch",
+    "gap": "waiting",
+    "waiting": "waiting",
+    "unknown": "waiting",
+}  # in a sentence on the critical path; other kinds are kernels, or of the host
 _TENSOR_CORES = re.compile(
     r"tensorop|hmma|884|1688|16816|xmma|gmma|tf32|bf16|mma\.|_h\d|fp8|hgemm|igemm", re.IGNORECASE
 )
@@ -81,6 +91,7 @@ def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
         stuck,
         _trace,
         _late_rank,
+        _critical,
         _launching,
         _ranges,
         operators,
@@ -179,6 +190,27 @@ def _idle_shares(tables: Tables, run: str, options: Options) -> dict[str, float]
     rows = rows[rows["part"] == "trace"]
     whole = float(rows["span_s"].sum())
     return {cause: float(rows[f"{cause}_s"].sum()) / whole if whole else 0.0 for cause in (*CAUSES, "graphs")}
+
+
+def _critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """What the critical path consists of, where the trace tells what launched the work."""
+    if not _of_run(launches.table(tables, options), run)["host_s"].notna().any():
+        return
+    rows = _of_run(critical_path.table(tables, options), run)
+    rows = rows[(rows["part"] == "trace") & (rows["by"] == "kind")]
+    whole = float(rows["time_s"].sum())
+    times: dict[str, dict[str, float]] = {}
+    for where, kind, time in rows[["where", "kind", "time_s"]].itertuples(index=False):
+        of_group = times.setdefault(_ON_PATH.get(kind, "kernels" if where == "device" else "host"), {})
+        of_group[kind] = of_group.get(kind, 0.0) + float(time) / whole
+    told = []
+    for group, kinds in sorted(times.items(), key=lambda item: -sum(item[1].values())):
+        if (share := sum(kinds.values())) > _TELLING:
+            largest = max(kinds, key=lambda kind: kinds[kind])
+            part = f" ({largest} {percent(kinds[largest])})" if group in ("kernels", "host") else ""
+            told.append(f"{group} {percent(share)}{part}")
+    if len(times) > 1 or len(rows) > 1:  # else the states of the device say it
+        yield f"On the critical path: {', '.join(told)}."
 
 
 def _launching(tables: Tables, run: str, options: Options) -> Iterator[str]:

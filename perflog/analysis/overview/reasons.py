@@ -43,9 +43,8 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
 def time_saved(tables: Tables, run: str, options: Options, mark: str | None = None) -> Iterator[str]:
     """Yield how much time a run could save at most, one ideal at a time. `mark`: its mark, if there are other runs."""
     rows = headroom.table(tables, options)
-    rows = rows[(rows["run"] == run) & (rows["gain"] >= _TELLING) & (rows["of"] != "trace")].head(
-        _MOST_GAINS
-    )  # the parts of a trace say it
+    rows = rows[(rows["run"] == run) & (rows["gain"] >= _TELLING)]
+    rows = rows[~rows["of"].isin(["trace", "critical path"])].head(_MOST_GAINS)  # the parts of a trace say it
     if not len(rows):
         return
     first, *others = rows.to_dict("records")

@@ -68,14 +68,15 @@ class CallTree:
         for code, thread in enumerate(launches.names):
             if (i := place.get(thread)) is not None:
                 index = np.flatnonzero(launches.threads == code)
-                found[index] = self._innermost(int(self.begins[i]), int(self.begins[i + 1]), launches.starts[index])
+                found[index] = self.innermost(i, launches.starts[index])
         return found
 
-    def _innermost(self, first: int, last: int, times: Ints) -> Ints:
-        """The innermost of some calls of one thread at each time.
+    def innermost(self, thread: int, times: Ints) -> Ints:
+        """Return the innermost call of a thread at each time, or NO_CALL.
 
         What began last before it either lasts until then, or lies in all that do.
         """
+        first, last = int(self.begins[thread]), int(self.begins[thread + 1])
         found = np.searchsorted(self.starts[first:last], times, "right") + first - 1
         found[found < first] = NO_CALL
         while len(over := np.flatnonzero((found != NO_CALL) & (self.ends[found] <= times))):

@@ -33,9 +33,11 @@ CAUSES = {
 }
 """The causes of idle time, and when each holds."""
 
+USUAL = 3
+"""A launch that takes longer than this many medians waits for something else."""
+
 _DATA = re.compile(r"data_?load|load_?data|(get|next|fetch)_?batch", re.IGNORECASE)
 """Names of host ranges in which a program loads data."""
-_USUAL = 3  # medians: a launch that takes longer waits for something else
 _NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -78,7 +80,7 @@ def _idle(device: TraceDevice, launches: Launches, loading: Intervals, waits: di
     until = np.clip(launched, begins, ends)
     late = launched >= begins
     latency = float(np.median((ends - launched)[late])) if late.any() else None
-    started = np.clip(launched + round(_USUAL * (latency or 0)), until, ends)
+    started = np.clip(launched + round(USUAL * (latency or 0)), until, ends)
     after_wait = _waited(launches, first, begins, launched, waits)
     empty = union(begins, until)
     synced = union(begins[after_wait], until[after_wait])

@@ -1,0 +1,169 @@
+"""Metric of the critical path: what the time of a trace and of its steps consists of, and what would shorten it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.dependencies import dependencies
+from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
+from perflog.metrics.traces.path_walk import DEVICE_KINDS, HOST_KINDS, CriticalPath, PathWalk, is_host, kinds_of
+from perflog.metrics.traces.what_if import ALL, WhatIf
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = npt.NDArray[np.int64]
+
+_Sums = tuple[Ints, Ints]  # times in ns, numbers of pieces
+_DictRows = Iterator[dict[str, Any]]
+
+_NAMES = 10  # whose gain is computed: the longest on the path of the trace
+_MEANINGS = "; ".join(f"{kind}: {meaning}" for kind, meaning in (HOST_KINDS | DEVICE_KINDS).items())
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    *DEVICE_COLUMNS,
+    MetricColumn("part", meaning="trace: from the device's first event to its last; step: an annotated step"),
+    MetricColumn("step", meaning="number of the step; null for the whole trace"),
+    MetricColumn("by", meaning="what a row sums up: all pieces of a kind, of a name, or of a range"),
+    MetricColumn("where", meaning="host or device; null for ranges, which have both"),
+    MetricColumn("kind", meaning=f"a category of the device's work, or {_MEANINGS}; null for ranges"),
+    MetricColumn("name", meaning="of the work, or of the innermost call of the host"),
+    MetricColumn("range", meaning="innermost range or module around the call, or around what launched the work"),
+    MetricColumn("time_s", "s", "lower", "time of the pieces on the critical path; those of a kind, of a name and of a "
+    "range each add up to span_s"),
+    MetricColumn("share", "1", None, "time_s / span_s"),
+    MetricColumn("pieces", meaning="number of pieces"),
+    MetricColumn("gain_s", "s", None, "upper bound of the time that would be saved if all of this took no time: the "
+    f"longest path without it is that much shorter; of all kinds, and of the {_NAMES} longest names of the trace"),
+    MetricColumn("gain", "1", None, "gain_s / span_s; the gains of several rows overlap and do not add up"),
+    MetricColumn("span_s", "s", "lower", "time of the part; of a step on the host's clock", brief=False),
+)  # fmt: skip
+
+
+@metric(
+    title="critical path over host and device",
+    needs=("events",),
+    columns=_COLUMNS,
+    main="time_s",
+    formula="back from the last work: each piece of work was bound by the work before it on its stream, or by its "
+    "launch, whichever was later, or by work of another stream; a thread by the work that a call waited for, by the "
+    "thread that it took over from, or by its calls before. The pieces cover the part without gap or overlap. gain_s = "
+    "longest path of the same dependencies - longest path in which these pieces have length 0",
+    source="critical path method: Kelley, Walker 1959; of a program: Yang, Miller, ICDCS 1988; over host and device: "
+    "Critical Path Analysis of HolisticTraceAnalysis, which has the same dependencies of launches, streams and "
+    "synchronisations",
+)  # fmt: skip
+def critical_path(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """What each device and the host worked at or waited for on the longest chain of dependencies, in trace and steps.
+
+    Time beside this path costs nothing: only what is on it makes the step longer. Time that becomes shorter saves at
+    most `gain_s`, because another chain is then the longest.
+
+    Example:
+        >>> table = perflog.metrics.critical_path(perflog.read("trace.json"))
+        >>> table[["by", "kind", "time_s", "gain_s"]].head(1).round(6)
+             by           kind    time_s    gain_s
+        ...
+    """
+    import pandas as pd
+
+    rows = [row for paths in critical_paths(tables) for row in _rows(paths)]
+    rows.sort(key=lambda row: (row["run"], row["part"] == "step"))
+    whole = dict.fromkeys(("rank", "device", "step", "pieces"), "Int64")
+    figures = dict.fromkeys(("time_s", "share", "gain_s", "gain", "span_s"), "float64")
+    return pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]).astype(whole | figures)
+
+
+@dataclass(frozen=True, eq=False)
+class DevicePaths:
+    """The critical path of the trace of a device, and how to get those of its steps."""
+
+    device: TraceDevice
+    trace: CriticalPath
+    walk: PathWalk
+
+
+def critical_paths(tables: Tables) -> Iterator[DevicePaths]:
+    """Yield the critical path of each device with work, file by file: those of one file are in memory at a time."""
+    for of_device in dependencies(tables):
+        walk, busy = PathWalk(of_device), of_device.device.work.busy
+        yield DevicePaths(of_device.device, walk.path(int(busy.starts[0]), int(busy.ends[-1])), walk)
+
+
+def _rows(paths: DevicePaths) -> Iterator[dict[str, Any]]:
+    what_if = WhatIf(paths.trace.dependencies, paths.walk)
+    yield from _of_window(paths.device, paths.trace, {"part": "trace"}, _Things(what_if, _longest_names(paths.trace)))
+    steps = paths.device.steps
+    columns = (steps.numbers, steps.starts, steps.ends, paths.walk.step_threads)
+    for number, start, end, thread in zip(*(column.tolist() for column in columns), strict=True):
+        if end > start:
+            path, things = paths.walk.path(start, end, thread), _Things(what_if, [], thread)
+            yield from _of_window(paths.device, path, {"part": "step", "step": number}, things)
+
+
+def _longest_names(path: CriticalPath) -> list[tuple[int, int]]:
+    """Kind and name of the longest pieces of a path that have a name."""
+    names, words = path.names
+    pairs, (times, _) = _sums(path, path.kinds, names)
+    longest = [pairs[i] for i in np.argsort(-times, kind="stable").tolist()]
+    return [(kind, name) for kind, name in longest if words[name] is not None][:_NAMES]
+
+
+@dataclass(frozen=True)
+class _Things:
+    """What may take no time in a window beside all kinds: names with their kind. `thread`: that of the step."""
+
+    what_if: WhatIf
+    longest: Sequence[tuple[int, int]]
+    thread: int = NO_CALL
+
+
+def _of_window(
+    device: TraceDevice, path: CriticalPath, part: dict[str, Any], may_go: _Things
+) -> Iterator[dict[str, Any]]:
+    """Rows of the path of a window."""
+    words = kinds_of(path.dependencies)
+    start, end = int(path.starts[0]), int(path.ends[-1])
+    base = {
+        "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+        "device_name": device.device_name, **part, "span_s": float(seconds(end - start)),
+    }  # fmt: skip
+    kinds, of_kinds = _sums(path, path.kinds)
+    names, of_names = _sums(path, path.kinds, path.names[0])
+    ranges, of_ranges = _sums(path, path.ranges[0])
+    things = [*((kind, ALL) for (kind,) in kinds), *may_go.longest]
+    gained = may_go.what_if.gains(start, end, things, may_go.thread).tolist()
+    gains: dict[tuple[int, ...], int] = dict(zip(things, gained, strict=True))
+    gains |= {(kind, name): gains[kind, ALL] for kind, name in names if path.names[1][name] is None}
+
+    def rows(by: str, sums: _Sums, columns: Sequence[dict[str, Any]], things: Sequence[tuple[int, ...]]) -> _DictRows:
+        for i in np.argsort(-sums[0], kind="stable").tolist():
+            time, pieces, gain = int(sums[0][i]), int(sums[1][i]), gains.get(things[i])
+            known = {} if gain is None else {"gain_s": float(seconds(gain)), "gain": gain / (end - start)}
+            figures = {"time_s": float(seconds(time)), "share": time / (end - start), "pieces": pieces}
+            yield base | {"by": by} | columns[i] | figures | known
+
+    def kind_of(code: int) -> dict[str, Any]:
+        return {"where": "host" if is_host(words[code]) else "device", "kind": words[code]}
+
+    yield from rows("kind", of_kinds, [kind_of(kind) for (kind,) in kinds], [(kind, ALL) for (kind,) in kinds])
+    yield from rows("name", of_names, [kind_of(kind) | {"name": path.names[1][name]} for kind, name in names], names)
+    in_ranges = [{"range": path.ranges[1][code]} for (code,) in ranges]
+    yield from rows("range", of_ranges, in_ranges, [()] * len(ranges))
+
+
+def _sums(path: CriticalPath, *codes: npt.NDArray[Any]) -> tuple[list[tuple[int, ...]], _Sums]:
+    """The distinct combinations of codes of the pieces, with their time in ns and their number."""
+    distinct, of_piece = np.unique(np.stack([code.astype(np.int64) for code in codes]), axis=1, return_inverse=True)
+    times, pieces = np.zeros(distinct.shape[1], np.int64), np.zeros(distinct.shape[1], np.int64)
+    np.add.at(times, of_piece.ravel(), path.ends - path.starts)
+    np.add.at(pieces, of_piece.ravel(), 1)
+    return [tuple(column) for column in distinct.T.tolist()], (times, pieces)

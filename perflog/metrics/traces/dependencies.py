@@ -1,0 +1,325 @@
+"""What the work of a device and the threads that launch it waited for: the dependencies of a trace as columns.
+
+Work of a device waits for the work before it on its stream and for its launch; the later one is what bound it. A thread
+runs on by itself. It waits for the device in synchronisations, and in copies that end while their call runs. It takes
+over from another thread of its process where it had nothing to do until the last call of that one had ended, as
+autograd's thread does from the one that called it, and that one from autograd's.
+
+Traces rarely tell which streams wait for each other. One rule fills the gap: work that begins long after its launch and
+after the work before it has waited for the last work of the other streams that ended before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.registry import Tables
+from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
+from perflog.metrics.traces.device_ranges import range_of
+from perflog.metrics.traces.device_work import TraceDevice
+from perflog.metrics.traces.idle_causes import USUAL, DeviceIdle, idle_causes, is_wait
+from perflog.metrics.traces.intervals import union
+from perflog.metrics.traces.launches import Launches
+from perflog.tables.columns import NULL
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int8]
+Flags = npt.NDArray[np.bool_]
+
+NO_WORK = -1
+"""In place of the index of work: there is none."""
+
+FREE, STREAM, LAUNCH, OTHER_STREAM = range(4)
+"""What bound the begin of work: nothing that the trace tells, the work before it on its stream, its launch, the work of
+another stream.
+"""
+
+_FULL = 1000  # launches that have not begun: a queue of CUDA holds 1024, and then the call that launches waits too
+_SOLID = ("cpu", "runtime")  # kinds of calls that are work of a thread; ranges and frames of Python only surround it
+
+
+@dataclass(frozen=True, eq=False)
+class Waits:
+    """Calls that waited for work of the device, in order of their return.
+
+    Each has its thread, its begin and return in ns, its index in the tree of calls, and the work.
+    """
+
+    threads: Ints
+    begins: Ints
+    returns: Ints
+    calls: Ints
+    works: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class HandOvers:
+    """Moments at which a thread takes over from another one, in order of time.
+
+    `threads[i]` goes on at `times[i]`, after its last call had ended at `idle_since[i]`. The last call of
+    `sources[i]` before had ended at `ends[i]`.
+    """
+
+    threads: Ints
+    times: Ints
+    idle_since: Ints
+    sources: Ints
+    ends: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """A thread over the time: from `begins[i]` to `begins[i + 1]` its innermost call is `calls[i]`, or NO_CALL.
+
+    `blocked_until`: ends of the launches that found the queue full. `blocked`: by how much those so far took longer
+    than a usual launch; one entry more, the first is 0.
+    """
+
+    begins: Ints
+    calls: Ints
+    blocked_until: Ints
+    blocked: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Dependencies:
+    """The dependencies of the work of a device. Arrays have one entry for each piece of work, in order of its begin.
+
+    Times are in ns. `order`: the work of one stream after the other; `places`: the place of each in it. `before`: the
+    work before on its stream, or NO_WORK. `launched`: begin of the call that launched it, or NULL; `threads`: the
+    thread of that call, an index into the tree of calls; `launching`: the call. `turns`: the order of the launches;
+    nothing depends on what has a later turn. `bound_by`: FREE, STREAM, LAUNCH or OTHER_STREAM, and `since`: when that
+    had ended. `sources`: the work of another stream that bound it, or NO_WORK. `usual_ns`: work that begins later after
+    its launch, or after the work before it, waits for something else. `timelines`: the threads that launch.
+    """
+
+    device: TraceDevice
+    calls: CallTree | None
+    starts: Ints
+    ends: Ints
+    order: Ints
+    places: Ints
+    before: Ints
+    launched: Ints
+    threads: Ints
+    launching: Ints
+    turns: Ints
+    bound_by: Codes
+    since: Ints
+    sources: Ints
+    usual_ns: int
+    timelines: Mapping[int, Timeline]
+    waits: Waits
+    hand_overs: HandOvers
+
+
+def dependencies(tables: Tables) -> Iterator[Dependencies]:
+    """Yield the dependencies of each device with work, file by file. Those of one file are in memory at a time."""
+    trees = call_trees(tables, "rank")
+    tree: CallTree | None = None
+    for idle in idle_causes(tables):
+        place = idle.device.run, idle.device.part
+        launching = bool(((idle.launches.starts != NULL) & ~idle.launches.is_operator).any())
+        while launching and (tree is None or (tree.run, tree.part) != place):
+            tree = next(trees)  # both go through the files in one order
+        yield _dependencies(idle, tree if launching else None)
+
+
+def turn(time: int) -> int:
+    """Return the last turn of a launch before a time at which a thread goes on: its launches at that time come later.
+
+    Example:
+        >>> turn(5)
+        11
+    """
+    return 2 * time + 1
+
+
+def _dependencies(idle: DeviceIdle, calls: CallTree | None) -> Dependencies:
+    work, launches = idle.device.work, idle.launches
+    starts, ends = work.starts, work.ends
+    order, before = _by_stream(idle.device)
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    launched = np.full(len(starts), NULL, np.int64)
+    threads, launching = (np.full(len(starts), NO_CALL, np.int64) for _ in range(2))
+    if calls is not None:
+        known = np.flatnonzero((launches.starts != NULL) & ~launches.is_operator)  # an operator begins before it does
+        launched[known] = np.minimum(launches.starts, starts)[known]
+        in_tree = {thread: i for i, thread in enumerate(calls.threads)}
+        of_name = np.array([in_tree.get(thread, NO_CALL) for thread in launches.names], np.int64)
+        threads[known] = of_name[launches.threads[known]]
+        launching[known] = calls.around(launches)[known]
+    queues = _blocked(launched, threads, starts, launches)
+    turns, overtaken = _turns(starts, launched, order, before)
+    launched[overtaken] = NULL  # an earlier launch on its stream was later: this one held nothing up
+    bound_by, since = _bound(starts, ends, before, launched)
+    usual = round(USUAL * (idle.latency_ns or _median_gap(starts - since, bound_by)))
+    sources = _other_streams(starts, ends, launched, since, turns, usual)
+    other = sources != NO_WORK
+    bound_by[other], since[other] = OTHER_STREAM, ends[sources[other]]
+    timelines: dict[int, Timeline] = {}
+    waits, hand_overs = _NO_WAITS, _NO_HAND_OVERS
+    if calls is not None:
+        timelines = {thread: _timeline(calls, thread, *queue) for thread, queue in queues.items()}
+        waits = _waits(idle, calls, threads, launching, turns)
+        hand_overs = _hand_overs(calls, timelines)
+    return Dependencies(
+        idle.device, calls, starts, ends, order, places, before, launched, threads, launching, turns, bound_by,
+        since, sources, usual, timelines, waits, hand_overs,
+    )  # fmt: skip
+
+
+def _by_stream(device: TraceDevice) -> tuple[Ints, Ints]:
+    """The work of one stream after the other, each in order of its begin, and for each the work before it."""
+    streams = device.work.rows["stream"]
+    order = np.argsort(streams, kind="stable")
+    before = np.full(len(order), NO_WORK, np.int64)
+    alike = np.flatnonzero(streams[order[1:]] == streams[order[:-1]])
+    before[order[alike + 1]] = order[alike]
+    return order, before
+
+
+def _blocked(launched: Ints, threads: Ints, starts: Ints, launches: Launches) -> dict[int, tuple[Ints, Ints]]:
+    """For each thread that launches: ends of its calls that found the queue full, and what they took too long so far.
+
+    Such a call waits until the device has begun something. Its excess over the median of the others is no work of the
+    host.
+    """
+    known = np.flatnonzero(threads != NO_CALL)
+    begins, ends = launched[known], launches.ends[known]
+    queue = np.searchsorted(np.sort(begins), begins) - np.searchsorted(starts[known], begins, "right")
+    lengths, full = ends - launches.starts[known], queue >= _FULL
+    usual = round(float(np.median(lengths[~full]))) if not full.all() else 0
+    excess = np.maximum(lengths - usual, 0)
+    found = {}
+    for thread in np.unique(threads[known]).tolist():
+        index = np.flatnonzero((threads[known] == thread) & full & (excess > 0))
+        index = index[np.argsort(ends[index], kind="stable")]
+        found[thread] = ends[index], np.append(0, np.cumsum(excess[index]))
+    return found
+
+
+def _turns(starts: Ints, launched: Ints, order: Ints, before: Ints) -> tuple[Ints, Flags]:
+    """The turn of each piece of work, and flags of the work that was launched before the one before it on its stream.
+
+    Work whose launch is not known has its turn when it begins.
+    """
+    turns = np.where(launched == NULL, 2 * starts - 1, 2 * launched + 2)
+    of_stream = turns[order]
+    for part in np.split(np.arange(len(order)), np.flatnonzero(before[order] == NO_WORK)[1:]):
+        of_stream[part] = np.maximum.accumulate(of_stream[part])
+    latest = np.empty(len(order), np.int64)
+    latest[order] = of_stream
+    return latest, latest > turns
+
+
+def _bound(starts: Ints, ends: Ints, before: Ints, launched: Ints) -> tuple[Codes, Ints]:
+    """What bound the begin of each piece of work, its launch or the work before it, and when that had ended."""
+    has_before = before != NO_WORK
+    ended = np.where(has_before, np.minimum(ends[before], starts), NULL)
+    late = launched > ended
+    bound_by = np.where(late, LAUNCH, np.where(has_before, STREAM, FREE)).astype(np.int8)
+    return bound_by, np.maximum(ended, launched)
+
+
+def _median_gap(delays: Ints, bound_by: Codes) -> float:
+    """The median time between works of a stream that follow each other, where no launch found the device idle."""
+    gaps = delays[(bound_by == STREAM) & (delays > 0)]
+    return float(np.median(gaps)) if len(gaps) else 0.0
+
+
+def _other_streams(starts: Ints, ends: Ints, launched: Ints, since: Ints, turns: Ints, usual: int) -> Ints:
+    """The work of another stream that each piece of work waited for, or NO_WORK.
+
+    It is the last that ended before, if that was after the launch and the work before on its stream, and if these were
+    longer ago than a launch takes. Where the launch is not known, the work before on its stream is all that counts.
+    """
+    by_end = np.argsort(ends, kind="stable")
+    last = np.searchsorted(ends[by_end], starts, "right") - 1
+    sources = np.where(last >= 0, by_end[last], NO_WORK)
+    late = starts - since > np.where(launched == NULL, 0, usual)
+    holds = (sources != NO_WORK) & ((since == NULL) | late & (ends[sources] > since)) & (turns[sources] < turns)
+    return np.where(holds, sources, NO_WORK)
+
+
+def _timeline(calls: CallTree, thread: int, blocked_until: Ints, blocked: Ints) -> Timeline:
+    part = slice(int(calls.begins[thread]), int(calls.begins[thread + 1]))
+    begins = np.unique(np.concatenate([calls.starts[part], calls.ends[part]]))
+    return Timeline(begins, calls.innermost(thread, begins), blocked_until, blocked)
+
+
+def _waits(idle: DeviceIdle, calls: CallTree, threads: Ints, launching: Ints, turns: Ints) -> Waits:
+    """The calls of the launching threads that waited for the device: copies for themselves, others for the last work
+    that ended before they returned.
+    """
+    work, launches = idle.device.work, idle.launches
+    (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
+    waiting = np.array([*(is_wait(word) for word in names), False], np.bool_)[name]
+    waiting &= np.array([*(word == "runtime" for word in kinds), False], np.bool_)[kind]
+    of_call = np.repeat(np.arange(len(calls.threads)), np.diff(calls.begins))
+    found = np.flatnonzero(waiting & np.isin(of_call, np.unique(threads)))
+    by_end = np.argsort(work.ends, kind="stable")
+    last = np.searchsorted(work.ends[by_end], calls.ends[found], "right") - 1
+    found, works = found[last >= 0], by_end[last[last >= 0]]
+    copies = np.flatnonzero(work.rows.one_of("kind", ["memcpy"]) & (launching != NO_CALL))
+    copies = copies[work.ends[copies] <= launches.ends[copies]]
+    found, works = np.append(launching[copies], found), np.append(copies, works)
+    found, first = np.unique(found, return_index=True)  # a call that copies waits for its copy
+    works = works[first]
+    holds = (work.ends[works] > calls.starts[found]) & (turns[works] <= 2 * calls.ends[found])
+    holds &= (threads[works] == NO_CALL) | (launches.starts[works] < calls.ends[found])
+    holds &= ~np.isin(found, calls.parents[found])  # a call around another one that waits
+    found, works = found[holds], works[holds]
+    index = np.argsort(calls.ends[found], kind="stable")
+    found, works = found[index], works[index]
+    return Waits(of_call[found], calls.starts[found], calls.ends[found], found, works)
+
+
+def _hand_overs(calls: CallTree, timelines: Mapping[int, Timeline]) -> HandOvers:
+    """The moments at which these threads take over from another one of their process."""
+    if len(timelines) < 2:
+        return _NO_HAND_OVERS
+    solid = np.append(_is_work(calls), False)
+    at_work = {thread: _at_work(line, solid) for thread, line in timelines.items()}
+    columns = []
+    for thread, pieces in at_work.items():
+        busy = union(*pieces)
+        begins, idle_since = busy.starts, np.append(NULL, busy.ends[:-1])[: len(busy.starts)]
+        sources, ended = np.full(len(begins), NO_CALL, np.int64), idle_since.copy()
+        for other, (starts, ends) in at_work.items():
+            if other == thread or not len(ends) or calls.threads[other][0] != calls.threads[thread][0]:
+                continue
+            last = np.maximum(np.searchsorted(ends, begins, "right") - 1, 0)
+            later = (ends[last] <= begins) & (starts[last] >= idle_since) & (ends[last] > ended)
+            sources[later], ended[later] = other, ends[last][later]
+        index = np.flatnonzero(sources != NO_CALL)
+        here = np.full(len(index), thread, np.int64)
+        columns.append((here, begins[index], idle_since[index], sources[index], ended[index]))
+    joined = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    index = np.argsort(joined[1], kind="stable")
+    return HandOvers(*(column[index] for column in joined))
+
+
+def _is_work(calls: CallTree) -> Flags:
+    """Flag the calls in which a thread works: frames of Python, ranges and steps only surround such calls."""
+    (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
+    steps = [(found := range_of("cpu", word)) is not None and found[1] == "step" for word in names]
+    is_step = np.array([*steps, False], np.bool_)
+    return np.array([*(word in _SOLID for word in kinds), False], np.bool_)[kind] & ~is_step[name]
+
+
+def _at_work(line: Timeline, solid: Flags) -> tuple[Ints, Ints]:
+    """Begins and ends of the pieces of a thread's time in which it works, in order of time."""
+    ends = np.append(line.begins[1:], line.begins[-1:])
+    index = np.flatnonzero(solid[line.calls])
+    return line.begins[index], ends[index]
+
+
+_NOTHING = np.zeros(0, np.int64)
+_NO_WAITS = Waits(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING)
+_NO_HAND_OVERS = HandOvers(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING)

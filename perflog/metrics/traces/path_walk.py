@@ -1,0 +1,319 @@
+"""The critical path of a device and the threads that launch its work, inside a window of time.
+
+It is walked back from the end of the window: from work to what bound its begin, the work before it on its stream, work
+of another stream, or its launch; on a thread through its calls, back to the work that a call waited for, or to the
+thread that it took over from. So the pieces of the path cover the window without gap or overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.dependencies import FREE, LAUNCH, NO_WORK, OTHER_STREAM, STREAM, Dependencies, turn
+from perflog.metrics.traces.device_ranges import range_of
+from perflog.tables.columns import NULL
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int16]
+
+HOST_KINDS = {
+    "launch": "from the begin of the call that launches work to its begin, where the launch bound it",
+    "synchronisation": "from the end of the work that a call waited for to its return",
+    "runtime": "calls of the runtime or driver",
+    "operator": "operators, outside of calls inside them",
+    "python": "frames of Python, outside of calls inside them",
+    "idle host": "no call is traced in the thread, or only ranges",
+}
+DEVICE_KINDS = {
+    "gap": "between work and the work that it bound, no longer than a launch takes",
+    "waiting": "the same, if longer: an event, another rank, or what the trace does not tell",
+    "unknown": "the trace does not tell what the next work waited for",
+}
+"""Kinds of pieces of a path on the host, and on the device beside the categories of work; what each is."""
+
+LAUNCHING, SYNCHRONISATION, _RUNTIME, _OPERATOR, _PYTHON, _IDLE, _GAP, _WAITING, _UNKNOWN = range(9)
+_OWN = (*HOST_KINDS, *DEVICE_KINDS)
+_OF_CALL = {"runtime": _RUNTIME, "cpu": _OPERATOR, "python": _PYTHON}
+
+
+def kinds_of(dependencies: Dependencies) -> list[str]:
+    """Return the kinds of pieces: those above, then the categories of the work of the device."""
+    return [*_OWN, *dependencies.device.work.categories]
+
+
+def is_host(kind: str) -> bool:
+    """Return whether a piece of this kind is on the host."""
+    return kind in HOST_KINDS
+
+
+def kinds_of_work(dependencies: Dependencies) -> Codes:
+    """Return the kind of each piece of work, as an index into `kinds_of`."""
+    kinds: Codes = (dependencies.device.work.does + len(_OWN)).astype(np.int16)
+    return kinds
+
+
+def kinds_of_calls(dependencies: Dependencies) -> Codes:
+    """Return the kind of the time of each call outside of calls inside it; one entry more, for NO_CALL."""
+    assert dependencies.calls is not None
+    kind, kinds = dependencies.calls.rows.codes("kind")
+    return np.append(np.array([_OF_CALL.get(word, _IDLE) for word in kinds], np.int16)[kind], np.int16(_IDLE))
+
+
+def waits_of(dependencies: Dependencies, works: Ints) -> tuple[Ints, Ints, Codes, Codes]:
+    """Return the time between the begin of work and what bound it, as two lengths in ns, and the kind of each.
+
+    The second part of a launch is what it takes longer than usual.
+    """
+    lengths = np.where(dependencies.bound_by[works] == FREE, 0, dependencies.starts[works] - dependencies.since[works])
+    usual, is_launch = dependencies.usual_ns, dependencies.bound_by[works] == LAUNCH
+    known = (dependencies.launched[works] != NULL) | (dependencies.launching[works] != NO_CALL)
+    between = np.where(known, np.where(lengths > usual, _WAITING, _GAP), _UNKNOWN)
+    first = np.where(is_launch, np.minimum(lengths, usual), lengths)
+    kinds = np.where(is_launch, LAUNCHING, between).astype(np.int16)
+    return first, lengths - first, kinds, np.full(len(works), _WAITING, np.int16)
+
+
+@dataclass(frozen=True, eq=False)
+class CriticalPath:
+    """The pieces of a path, in order of time: each ends where the next one begins, in ns.
+
+    `kinds`: index into `kinds_of`. `works`: the work that runs or that the piece delays, or NO_WORK. `calls`: the call
+    of the host, or that launched the work, or NO_CALL.
+    """
+
+    dependencies: Dependencies
+    starts: Ints
+    ends: Ints
+    kinds: Codes
+    works: Ints
+    calls: Ints
+
+    @cached_property
+    def names(self) -> tuple[Ints, Sequence[str | None]]:
+        """The name of each piece as a code, and the names: of the work, or of the call; None for all other time."""
+        work, words = self.dependencies.device.work.rows.codes("name")
+        codes = np.full(len(self.kinds), -1, np.int64)
+        runs = self.kinds >= len(_OWN)
+        codes[runs] = work[self.works[runs]]
+        names: list[str | None] = list(words)
+        if self.dependencies.calls is not None:
+            call, more = self.dependencies.calls.rows.codes("name")
+            called = np.isin(self.kinds, (SYNCHRONISATION, _RUNTIME, _OPERATOR, _PYTHON))
+            of_call = call[self.calls[called]]
+            codes[called] = np.where(of_call < 0, -1, of_call + len(words))
+            names += more
+        return np.where(codes < 0, len(names), codes), [*names, None]
+
+    @cached_property
+    def ranges(self) -> tuple[Ints, Sequence[str | None]]:
+        """The innermost range or module around each piece as a code, and their names: of the call, or of the launch."""
+        tree = self.dependencies.calls
+        if tree is None:
+            return np.zeros(len(self.kinds), np.int64), [None]
+        (kind, kinds), (name, names) = tree.rows.codes("kind"), tree.rows.codes("name")
+        around, codes = self.calls.copy(), np.full(len(self.calls), -1, np.int64)
+        words: dict[str, int] = {}
+        code_of: dict[tuple[int, int], int] = {}
+        open_ = np.flatnonzero(around != NO_CALL)
+        while len(open_):
+            pairs, of_pair = np.unique(
+                np.stack([kind[around[open_]], name[around[open_]]]), axis=1, return_inverse=True
+            )  # fmt: skip
+            for i, j in pairs.T.tolist():
+                if (i, j) not in code_of:
+                    named = range_of(kinds[i], names[j]) if j >= 0 else None
+                    code_of[i, j] = -1 if named is None else words.setdefault(named[0], len(words))
+            codes[open_] = np.array([code_of[i, j] for i, j in pairs.T.tolist()], np.int64)[of_pair.ravel()]
+            open_ = open_[codes[open_] < 0]
+            around[open_] = tree.parents[around[open_]]
+            open_ = open_[around[open_] != NO_CALL]
+        return np.where(codes < 0, len(words), codes), [*words, None]
+
+
+class PathWalk:
+    """Walks the critical path of a device. What is searched again for each window is prepared once.
+
+    `step_threads`: the thread of each annotated step, or NO_CALL if it launches nothing.
+    """
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._of = dependencies
+        self._kinds_of_work = kinds_of_work(dependencies)
+        self._kinds_of_calls = np.zeros(0, np.int16) if dependencies.calls is None else kinds_of_calls(dependencies)
+        order, bound = dependencies.order, dependencies.bound_by
+        self._first = np.flatnonzero(dependencies.before[order] == NO_WORK)  # places of the first work of each stream
+        heads = np.where(bound[order] != STREAM, np.arange(len(order)), 0)
+        self._heads = np.maximum.accumulate(heads)  # place of the first work of a run that streams alone bound
+        self._begins = dependencies.starts[order]
+        self._jumps = {thread: self._jumps_of(thread) for thread in dependencies.timelines}
+        self.step_threads = _threads_of_steps(dependencies)
+        self._pieces: list[tuple[Ints, Ints, Codes, Ints, Ints]] = []
+
+    def path(self, start: int, end: int, step_thread: int = NO_CALL) -> CriticalPath:
+        """Return the critical path of the window [start, end), in ns.
+
+        It ends with the work that runs at the end of the window; if none does, in `step_thread`, or else in the thread
+        that launched last.
+        """
+        self._add(*([end],) * 2, [_UNKNOWN], [NO_WORK], [NO_CALL])  # of no length: there is a piece
+        work, thread, after, time = *self._last(end, step_thread), turn(end), end
+        while time > start:
+            if work != NO_WORK:
+                time, head = self._back_on_stream(work, time, start)
+                if time <= start:
+                    break
+                time, work, thread = self._before_work(head, time, start)
+                after = turn(time)
+            elif thread != NO_CALL:
+                time, work, thread, after = self._back_on_thread(thread, after, time, start)
+            else:
+                self._add([start], [time], [_UNKNOWN], [NO_WORK], [NO_CALL])
+                time = start
+        return self._joined()
+
+    def last_thread(self, end: int) -> int:
+        """Return the thread in which the path of a window ends that is no step, or NO_CALL."""
+        return self._last(end, NO_CALL)[1]
+
+    def _thread_at(self, end: int) -> int:
+        """The thread that launched last before, or NO_CALL."""
+        last = NO_CALL, NULL
+        for first, stop in self._streams():
+            place = int(np.searchsorted(self._begins[first:stop], end)) - 1
+            if place >= 0:
+                work = int(self._of.order[first + place])
+                last = max(last, (int(self._of.threads[work]), int(self._of.starts[work])), key=lambda pair: pair[1])
+        return last[0]
+
+    def _last(self, end: int, step_thread: int) -> tuple[int, int]:
+        """The work that runs at the end of a window and goes on longest; else the thread that the path ends in."""
+        last = NO_WORK
+        for first, stop in self._streams():
+            place = int(np.searchsorted(self._begins[first:stop], end)) - 1
+            work = int(self._of.order[first + place]) if place >= 0 else NO_WORK
+            if work != NO_WORK and self._of.ends[work] >= end:
+                last = work if last == NO_WORK or self._of.ends[work] > self._of.ends[last] else last
+        if last != NO_WORK or step_thread != NO_CALL:
+            return last, NO_CALL if last != NO_WORK else step_thread
+        return NO_WORK, self._thread_at(end)
+
+    def _streams(self) -> list[tuple[int, int]]:
+        """First place and end of the works of each stream."""
+        return list(zip(self._first.tolist(), [*self._first[1:].tolist(), len(self._of.order)], strict=True))
+
+    def _back_on_stream(self, work: int, time: int, start: int) -> tuple[int, int]:
+        """Go back over work that only the work before on its stream bound. Return the time, and the first of it."""
+        of, last = self._of, int(self._of.places[work])
+        first = int(self._heads[last])
+        shown = first + max(int(np.searchsorted(self._begins[first : last + 1], start, "right")) - 1, 0)
+        works = of.order[shown : last + 1]
+        begins = np.maximum(of.starts[works], start)
+        ends = np.append(np.minimum(of.ends[works[:-1]], of.starts[works[1:]]), time)
+        ends = np.maximum(ends, begins)
+        calls = of.launching[works]
+        lengths, _, kinds, _ = waits_of(of, works)
+        gaps = np.append(lengths[1:], 0) > 0
+        both = np.repeat(np.arange(len(works)), 1 + gaps)
+        is_gap = np.append(np.diff(both) == 0, False)
+        is_gap = np.append(False, is_gap[:-1]) if len(is_gap) else is_gap
+        following = np.minimum(both + 1, len(works) - 1)
+        self._add(
+            np.where(is_gap, ends[both], begins[both]),
+            np.where(is_gap, begins[following], ends[both]),
+            np.where(is_gap, kinds[following], self._kinds_of_work[works[both]]),
+            np.where(is_gap, works[following], works[both]),
+            np.where(is_gap, calls[following], calls[both]),
+        )
+        return int(begins[0]), int(works[0])
+
+    def _before_work(self, work: int, time: int, start: int) -> tuple[int, int, int]:
+        """Go from the begin of work to what bound it. Return the time, and the work or the thread."""
+        of, bound = self._of, int(self._of.bound_by[work])
+        if bound == FREE:
+            return time, NO_WORK, NO_CALL
+        one = np.array([work])
+        lengths, more, kind, longer = (int(each[0]) for each in waits_of(of, one))
+        since = time - lengths - more
+        pieces = [(since, since + lengths, kind), (since + lengths, time, longer)]
+        for begin, end, what in reversed(pieces):
+            if end > max(begin, start):
+                self._add([max(begin, start)], [end], [what], [work], [int(of.launching[work])])
+        if bound == OTHER_STREAM:
+            return since, int(of.sources[work]), NO_CALL
+        return since, NO_WORK, int(of.threads[work])
+
+    def _jumps_of(self, thread: int) -> tuple[Ints, Ints, Ints, Ints]:
+        """Where a thread waited or took over: its turn, the time, and the place among waits and among hand-overs."""
+        waits, overs = self._of.waits, self._of.hand_overs
+        i, j = np.flatnonzero(waits.threads == thread), np.flatnonzero(overs.threads == thread)
+        turns = np.concatenate([2 * waits.returns[i], 2 * overs.times[j] + 1])
+        times = np.concatenate([waits.returns[i], overs.times[j]])
+        places = np.concatenate([i, np.full(len(j), -1)]), np.concatenate([np.full(len(i), -1), j])
+        order = np.argsort(turns, kind="stable")
+        return turns[order], times[order], places[0][order], places[1][order]
+
+    def _back_on_thread(self, thread: int, after: int, time: int, start: int) -> tuple[int, int, int, int]:
+        """Go back over the calls of a thread. Return the time, the work or the thread, and the last turn on it."""
+        of = self._of
+        turns, times, waits, overs = self._jumps[thread]
+        place = int(np.searchsorted(turns, after, "right")) - 1
+        if place < 0 or times[place] <= start:
+            self._add_calls(thread, start, time)
+            return start, NO_WORK, NO_CALL, after
+        at = int(times[place])
+        if (wait := int(waits[place])) >= 0:
+            self._add_calls(thread, at, time)
+            work = int(of.waits.works[wait])
+            ended = int(of.ends[work])
+            if at > max(ended, start):
+                self._add([max(ended, start)], [at], [SYNCHRONISATION], [NO_WORK], [int(of.waits.calls[wait])])
+            return ended, work, NO_CALL, after
+        over = int(overs[place])
+        ended = int(of.hand_overs.ends[over])
+        self._add_calls(thread, max(ended, start), time)
+        return ended, NO_WORK, int(of.hand_overs.sources[over]), 2 * ended
+
+    def _add_calls(self, thread: int, start: int, end: int) -> None:
+        """Add the innermost calls of a thread in a stretch of time."""
+        if end <= start:
+            return
+        line = self._of.timelines[thread]
+        first, last = np.searchsorted(line.begins, start, "right"), np.searchsorted(line.begins, end)
+        edges = np.concatenate([[start], line.begins[first:last], [end]])
+        calls = np.concatenate([line.calls[max(first - 1, 0) : last]])
+        if first == 0:
+            calls = np.append(NO_CALL, calls[: last - first]) if last else np.array([NO_CALL])
+        self._add(edges[:-1], edges[1:], self._kinds_of_calls[calls], np.full(len(calls), NO_WORK), calls)
+
+    def _add(self, *columns: npt.ArrayLike) -> None:
+        """Add pieces that lie before all that there are: starts, ends, kinds, works, calls."""
+        starts, ends, kinds, works, calls = columns
+        self._pieces.append((
+            np.asarray(starts, np.int64), np.asarray(ends, np.int64), np.asarray(kinds, np.int16),
+            np.asarray(works, np.int64), np.asarray(calls, np.int64),
+        ))  # fmt: skip
+
+    def _joined(self) -> CriticalPath:
+        starts, ends, kinds, works, calls = (np.concatenate(column) for column in zip(*self._pieces[::-1], strict=True))
+        long = ends > starts
+        self._pieces = []
+        return CriticalPath(self._of, starts[long], ends[long], kinds[long], works[long], calls[long])
+
+
+def _threads_of_steps(dependencies: Dependencies) -> Ints:
+    """The thread of each annotated step; NO_CALL if it launches nothing."""
+    calls, steps = dependencies.calls, dependencies.device.steps
+    threads = np.full(len(steps.lines), NO_CALL, np.int64)
+    if calls is not None and len(threads):
+        found = np.flatnonzero(np.isin(calls.rows["line"], steps.lines))
+        order = np.argsort(steps.lines)
+        places = order[np.searchsorted(steps.lines[order], calls.rows["line"][found])]
+        threads[places] = np.searchsorted(calls.begins, found, "right") - 1
+        threads[~np.isin(threads, list(dependencies.timelines))] = NO_CALL
+    return threads

@@ -1,0 +1,315 @@
+"""The critical path: pieces that cover each window, walked and computed again event by event, and what it tells."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.field_logs import CORPUS, needs_corpus
+from support.plain_path import plain_path
+from support.raw_traces import NS, category, chrome_json, span_of
+
+import perflog
+from perflog.metrics import Tables, critical_path
+from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.critical_path import critical_paths
+from perflog.metrics.traces.path_walk import CriticalPath, kinds_of
+from perflog.metrics.traces.what_if import ALL, WhatIf
+
+US = 1000
+
+
+def event(cat: str, name: str, start: float, length: float, tid: int = 1, **args: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 9, "tid": tid, "ts": start, "dur": length, "args": args}
+
+
+def launched(
+    call: float, start: float, length: float, number: int, tid: int = 1, name: str = "gemm", stream: int = 7
+) -> list[dict[str, Any]]:
+    """A kernel, and the call of 2 us that launches it."""
+    args = {"device": 0, "stream": stream, "correlation": number}
+    work = event("kernel", name, start, length, tid=stream, **args) | {"pid": 0}
+    return [event("cuda_runtime", "cudaLaunchKernel", call, 2, tid, correlation=number), work]
+
+
+def traced(path: Path, *events: dict[str, Any]) -> perflog.Log:
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return perflog.read(path)
+
+
+def pieces(path: CriticalPath) -> list[tuple[int, int, str, str | None]]:
+    words, (codes, names) = kinds_of(path.dependencies), path.names
+    columns = zip(path.starts.tolist(), path.ends.tolist(), path.kinds.tolist(), codes.tolist(), strict=True)
+    return [(start, end, words[kind], names[code]) for start, end, kind, code in columns]
+
+
+def in_us(log: perflog.Log) -> list[tuple[int, int, str, str | None]]:
+    (paths,) = critical_paths(Tables(log))
+    return [(start // US, end // US, kind, name) for start, end, kind, name in pieces(paths.trace)]
+
+
+def of_kinds(log: perflog.Log, **where: Any) -> dict[str, dict[str, Any]]:
+    table = critical_path(log)
+    table = table[(table["by"] == "kind") & (table["part"] == where.pop("part", "trace"))]
+    return {row["kind"]: row for row in table.to_dict("records")}
+
+
+def test_a_device_that_is_always_busy_is_the_path(tmp_path: Path) -> None:
+    log = traced(
+        tmp_path / "a.json", *launched(0, 5, 20, 1), *launched(3, 26, 10, 2), *launched(6, 36, 10, 3, name="relu")
+    )
+    assert in_us(log) == [
+        (5, 25, "gemm", "gemm"), (25, 26, "gap", None), (26, 36, "gemm", "gemm"), (36, 46, "elementwise", "relu"),
+    ]  # fmt: skip
+    rows = of_kinds(log)
+    assert rows["gemm"]["time_s"] == pytest.approx(30e-6)
+    assert rows["gemm"]["gain_s"] == pytest.approx(25e-6)  # the third is launched at 6 and begins 5 us later
+    assert rows["gemm"]["share"] == pytest.approx(30 / 41)
+    assert (rows["gemm"]["pieces"], rows["gemm"]["where"]) == (2, "device")
+
+
+def test_a_late_launch_is_on_the_path_and_what_the_host_did_before(tmp_path: Path) -> None:
+    """The second kernel is launched 40 us after the first one began; the operator around the launch began at 30."""
+    log = traced(
+        tmp_path / "a.json",
+        *launched(0, 5, 10, 1),
+        event("cpu_op", "aten::mm", 30, 20),
+        *launched(40, 45, 10, 2),
+    )
+    assert in_us(log) == [
+        (5, 30, "idle host", None), (30, 40, "operator", "aten::mm"), (40, 45, "launch", None),
+        (45, 55, "gemm", "gemm"),
+    ]  # fmt: skip
+
+
+def test_a_synchronisation_goes_over_to_the_work_that_it_waited_for(tmp_path: Path) -> None:
+    log = traced(
+        tmp_path / "a.json",
+        *launched(0, 5, 50, 1),
+        event("cuda_runtime", "cudaStreamSynchronize", 10, 47),  # returns 2 us after the kernel
+        *launched(60, 65, 10, 2),
+    )
+    assert in_us(log) == [
+        (5, 55, "gemm", "gemm"), (55, 57, "synchronisation", "cudaStreamSynchronize"), (57, 60, "idle host", None),
+        (60, 65, "launch", None), (65, 75, "gemm", "gemm"),
+    ]  # fmt: skip
+    gains = {kind: row["gain_s"] * 1e6 for kind, row in of_kinds(log).items()}
+    # Without the kernels, the call that waits takes no time: what is left are the launches and 3 us of the host.
+    assert gains["gemm"] == pytest.approx(52 + 10 - 5)
+    assert gains["idle host"] == pytest.approx(3)
+
+
+def test_a_gain_ends_where_the_next_path_is_the_longest(tmp_path: Path) -> None:
+    """A gemm of 50 us and, on another stream, a collective of 45 us, which ends 8 us before; both are waited for."""
+    log = traced(
+        tmp_path / "a.json",
+        *launched(0, 5, 50, 1),
+        *launched(2, 5, 42, 2, name="ncclDevKernel_AllReduce", stream=8),
+        event("cuda_runtime", "cudaDeviceSynchronize", 10, 46),
+        *launched(60, 65, 10, 3, name="relu"),
+    )
+    rows = of_kinds(log)
+    assert rows["gemm"]["time_s"] == pytest.approx(50e-6)
+    assert "communication" not in rows
+    # The thread waits for the last work alone: nothing holds it up once that takes no time, but its own calls.
+    assert rows["gemm"]["gain_s"] < rows["gemm"]["time_s"]
+
+
+def test_work_that_begins_long_after_its_launch_waited_for_another_stream(tmp_path: Path) -> None:
+    log = traced(
+        tmp_path / "a.json",
+        *launched(0, 5, 10, 1),
+        *launched(20, 25, 10, 2),  # finds the device idle: a launch takes 5 us, and 15 are not unusual
+        *launched(22, 26, 40, 3, name="ncclDevKernel_AllReduce", stream=8),
+        *launched(24, 67, 10, 4, name="relu"),  # 32 us after the work before on its stream
+    )
+    assert in_us(log)[-4:] == [
+        (22, 26, "launch", None), (26, 66, "communication", "ncclDevKernel_AllReduce"), (66, 67, "gap", None),
+        (67, 77, "elementwise", "relu"),
+    ]  # fmt: skip
+
+
+def test_the_path_follows_autograd_to_its_thread_and_back(tmp_path: Path) -> None:
+    log = traced(
+        tmp_path / "a.json",
+        event("cpu_op", "aten::mm", 0, 4),
+        *launched(1, 5, 2, 1),
+        event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", 10, 8, tid=2),
+        *launched(12, 16, 2, 2, tid=2),
+        event("cpu_op", "aten::add_", 25, 6),
+        *launched(27, 32, 5, 3),
+    )
+    table = critical_path(log)
+    assert in_us(log) == [
+        (5, 10, "idle host", None), (10, 12, "operator", "autograd::engine::evaluate_function: MmBackward0"),
+        (12, 14, "runtime", "cudaLaunchKernel"),
+        (14, 18, "operator", "autograd::engine::evaluate_function: MmBackward0"),
+        (18, 25, "idle host", None), (25, 27, "operator", "aten::add_"), (27, 32, "launch", None),
+        (32, 37, "gemm", "gemm"),
+    ]  # fmt: skip
+    ranges = table[table["by"] == "range"].set_index("range")["time_s"] * 1e6
+    assert ranges["backward (autograd)"] == pytest.approx(8)
+
+
+def test_work_without_launches_is_walked_by_streams(tmp_path: Path) -> None:
+    kernels = [
+        event("kernel", name, at, 5, tid=stream, device=0, stream=stream) | {"pid": 0}
+        for name, at, stream in (("gemm", 0, 7), ("relu", 6, 8), ("gemm", 20, 7))
+    ]
+    log = traced(tmp_path / "a.json", *kernels)
+    assert in_us(log) == [
+        (0, 5, "gemm", "gemm"), (5, 6, "unknown", None), (6, 11, "elementwise", "relu"), (11, 20, "unknown", None),
+        (20, 25, "gemm", "gemm"),
+    ]  # fmt: skip
+
+
+def test_launches_that_find_the_queue_full_are_no_work_of_the_host(tmp_path: Path) -> None:
+    """3000 launches of 2 us; once 1000 wait, each takes as long as a kernel: without kernels, all would take 2 us."""
+    events, at, begin = [], 0, 5
+    for number in range(1, 3001):
+        took = 2 if number - begin_count(begin, at) < 1010 else 20
+        events += [
+            event("cuda_runtime", "cudaLaunchKernel", at, took, correlation=number),
+            event("kernel", "gemm", begin, 20, tid=7, device=0, stream=7, correlation=number) | {"pid": 0},
+        ]
+        at, begin = at + took, begin + 20
+    step = event("user_annotation", "ProfilerStep#1", 0, at)
+    rows = of_kinds(traced(tmp_path / "a.json", *events, step), part="step")
+    assert rows["gemm"]["share"] > 0.99
+    assert rows["gemm"]["gain"] > 0.5
+
+
+def begin_count(begin: int, at: int) -> int:
+    return max(at - 5, 0) // 20
+
+
+def test_no_device_no_path(tmp_path: Path) -> None:
+    log = traced(tmp_path / "a.json", event("cpu_op", "aten::mm", 0, 4))
+    assert not len(critical_path(log))
+
+
+# --- the same event by event -------------------------------------------------------------------------------------
+
+call = st.tuples(
+    st.integers(0, 6), st.integers(1, 8), st.sampled_from(["op", "7", "8", "copy", "sync", "python", "nested"]),
+    st.integers(0, 20), st.integers(0, 12),
+)  # fmt: skip
+"""Pause before, length, what it does; of work: time from the begin of the call to its begin, length."""
+
+
+def made(threads: list[list[tuple[int, int, str, int, int]]]) -> list[dict[str, Any]]:
+    """Events of threads of one process, each with its calls one after the other."""
+    events, number = [], 0
+    for tid, calls in enumerate(threads, 1):
+        at = 0
+        for pause, length, does, delay, lasts in calls:
+            at += pause
+            if does in ("7", "8", "copy", "nested"):
+                number += 1
+                stream = 8 if does == "8" else 7
+                copies = does == "copy"
+                name = "cudaMemcpyAsync" if copies else "cudaLaunchKernel"
+                begin = at + (length >= 4) if does == "nested" else at
+                if does == "nested":
+                    events.append(event("cpu_op", "aten::mm", at, length, tid))
+                events.append(
+                    event(
+                        "cuda_runtime",
+                        name,
+                        begin,
+                        min(2, length) if does == "nested" else length,
+                        tid,
+                        correlation=number,
+                    )
+                )
+                what = (
+                    ("gpu_memcpy", "Memcpy HtoD")
+                    if copies
+                    else ("kernel", "relu" if stream == 8 else f"gemm{lasts % 2}")
+                )
+                work = event(*what, begin + delay, lasts, tid=stream, device=0, stream=stream, correlation=number)
+                events.append(work | {"pid": 0})
+            elif does == "sync":
+                events.append(event("cuda_runtime", "cudaDeviceSynchronize", at, length, tid))
+            else:
+                cat, name = ("cpu_op", "aten::add") if does == "op" else ("python_function", "step.py: step")
+                events.append(event(cat, name, at, length, tid))
+            at += length
+    return events
+
+
+def check(log: perflog.Log, events: list[dict[str, Any]], steps: dict[int, tuple[int, int, Any]]) -> None:
+    """Compare pieces and gains of the trace and of its steps with the oracle."""
+    for paths in critical_paths(Tables(log)):
+        oracle, of = plain_path(events), paths.trace.dependencies
+        what_if, words = WhatIf(of, paths.walk), kinds_of(of)
+        first, last = min(each.start for each in oracle.work), max(each.end for each in oracle.work)
+        windows = [(first, last, None), *((start, end, main) for start, end, main in steps.values() if end > start)]
+        assert of.usual_ns == oracle.usual
+        for start, end, main in windows:
+            thread = (
+                NO_CALL if main is None else paths.walk.step_threads[list(steps.values()).index((start, end, main))]
+            )
+            path = paths.walk.path(start, end, thread)
+            found = pieces(path)
+            assert (found[0][0], found[-1][1]) == (start, end)
+            assert all(one[1] == two[0] and one[0] < one[1] for one, two in pairwise(found))
+            assert found == oracle.path(start, end, main)
+            times: Counter[tuple[str, str | None]] = Counter()
+            for begin, until, kind, name in found:
+                times[kind, None] += until - begin
+                if name is not None:
+                    times[kind, name] += until - begin
+            codes, names = path.names
+            code_of = {
+                (words[kind], names[code]): (kind, code)
+                for kind, code in zip(path.kinds.tolist(), codes.tolist(), strict=True)
+            }
+            times = Counter(dict(times.most_common(12)))  # the longest are all that there are in small traces
+            things = [(words.index(kind), ALL) if name is None else code_of[kind, name] for kind, name in times]
+            whole = oracle.length(start, end, lambda kind, name: False, main)
+            gains = what_if.gains(start, end, things, thread).tolist()
+            for (kind, name), gain in zip(times, gains, strict=True):
+                zero = lambda k, n, kind=kind, name=name: k == kind and name in (None, n)  # noqa: E731 (short)
+                assert gain == whole - oracle.length(start, end, zero, main)
+                assert 0 <= gain <= times[kind, name]
+            if found[0][2] != "unknown":
+                assert whole == end - start
+
+
+@given(st.lists(st.lists(call, max_size=8), min_size=1, max_size=3), st.integers(0, 40), st.integers(1, 60))
+def test_made_traces_event_by_event(
+    tmp_path_factory: pytest.TempPathFactory,
+    threads: list[list[tuple[int, int, str, int, int]]],
+    begin: int,
+    length: int,
+) -> None:
+    events = [*made(threads), event("user_annotation", "ProfilerStep#1", begin, length)]
+    if not any(category(each) in ("kernel", "memcpy") and each["dur"] for each in events):
+        return
+    log = traced(tmp_path_factory.mktemp("made") / "a.json", *events)
+    steps = {1: (begin * US, (begin + length) * US, (9, 1))}
+    check(log, events, steps)
+
+
+@needs_corpus
+@pytest.mark.parametrize("rank", [0, 1])
+def test_real_traces_event_by_event(rank: int) -> None:
+    path = CORPUS / f"torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{rank}.json.gz"
+    events = [each for each in chrome_json(path)["traceEvents"] if each.get("ph") == "X"]  # type: ignore[attr-defined]
+    log = perflog.read(path)
+    steps = {int(each["name"][13:]): (*span_of(each), (each["pid"], each["tid"]))
+             for each in events if each["name"].startswith("ProfilerStep#")}  # fmt: skip
+    check(log, events, steps)
+    table = critical_path(log)
+    for (_, _), rows in table.groupby(["part", "step"], dropna=False):
+        for by in ("kind", "name", "range"):
+            some = rows[rows["by"] == by]
+            assert some["time_s"].sum() == pytest.approx(rows["span_s"].iloc[0], abs=NS / 2)
+            assert some["share"].sum() == pytest.approx(1)
