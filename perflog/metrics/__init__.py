@@ -34,10 +34,12 @@ from perflog.metrics.traces.collective_wait import collective_wait, stragglers
 from perflog.metrics.traces.copies import copies
 from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.device_kernels import device_kernels
+from perflog.metrics.traces.device_operators import device_operators
 from perflog.metrics.traces.device_ranges import device_ranges
 from perflog.metrics.traces.device_time import device_time
 from perflog.metrics.traces.lateness import lateness
 from perflog.metrics.traces.launch_delays import launch_queue, launches
+from perflog.metrics.traces.memory import memory_curve, memory_holders, memory_peak
 from perflog.metrics.traces.rank_clocks import rank_clocks
 from perflog.metrics.traces.rank_pairs import rank_pairs
 from perflog.metrics.wait import wait, wait_steps
@@ -47,7 +49,8 @@ _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
     collective_wait, collective_bandwidth, rank_pairs, rank_clocks,
-    stuck_ranks, device_kernels, device_ranges, launches, launch_queue, copies, counters, telemetry, kernels, stages,
+    stuck_ranks, device_kernels, device_ranges, device_operators, launches, launch_queue, copies,
+    memory_peak, memory_holders, memory_curve, counters, telemetry, kernels, stages,
     layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
 )  # fmt: skip
 
@@ -88,6 +91,7 @@ __all__ = [
     "counters",
     "curves",
     "device_kernels",
+    "device_operators",
     "device_ranges",
     "device_time",
     "factors",
@@ -103,6 +107,9 @@ __all__ = [
     "launches",
     "layers",
     "matmul_efficiency",
+    "memory_curve",
+    "memory_holders",
+    "memory_peak",
     "node_pairs",
     "pauses",
     "phases",

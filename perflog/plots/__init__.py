@@ -13,6 +13,7 @@ from perflog.plots.files import render, save, suffix
 from perflog.plots.history import history
 from perflog.plots.kernels import kernels
 from perflog.plots.launches import launch_queue, launches
+from perflog.plots.memory import memory_curve
 from perflog.plots.node_pairs import node_pairs
 from perflog.plots.phases import phases
 from perflog.plots.pipeline import layers, timeline
@@ -42,6 +43,7 @@ __all__ = [
     "launches",
     "layers",
     "loads",
+    "memory_curve",
     "node_pairs",
     "phases",
     "possible",

@@ -19,7 +19,16 @@ from support.field_logs import needs_corpus
 from support.known_inputs import TRACES
 from support.nsys_files import STRINGS, Row, call, kernel, write_tables
 from support.paths import SHARED
-from support.raw_traces import NS, RawTrace, chrome_json, chrome_trace, nsys_database, nvprof_gpu_trace, time_by_range
+from support.raw_traces import (
+    NS,
+    RawTrace,
+    chrome_json,
+    chrome_trace,
+    memory_peak,
+    nsys_database,
+    nvprof_gpu_trace,
+    time_by_range,
+)
 from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen, waterfall_screen
 
 CORPUS = SHARED / "corpus"
@@ -114,6 +123,18 @@ def explain_ranges(screen: Screen, path: Path, mark: str = "") -> None:
     for place, text in enumerate(sorted(told, key=lambda text: -told[text])[:5]):
         before = f"{mark}GPU time by range: " * (place == 0)
         screen.explain(f"{before}{text.rpartition(' > ')[2]} <>", told[text] / whole)
+
+
+def explain_memory(screen: Screen, path: Path, trace: RawTrace) -> None:
+    """The peak of the memory of a device, all of which was allocated before the trace began."""
+    peak = memory_peak(path, trace)
+    if peak is None:
+        assert "Memory of device" not in screen.text
+        return
+    assert peak.step is not None and not peak.in_trace
+    numbers = peak.device, 0, peak.allocated, peak.at * NS, peak.step, peak.reserved, 1.0
+    words = "Memory of device <> (rank <>): <> at most, <> into the trace, in step <>; <> reserved."
+    screen.explain(f"{words} Held by memory from before the trace <>.", *numbers)
 
 
 def explain_waterfall(path: Path, trace: RawTrace) -> None:
@@ -264,6 +285,7 @@ def test_every_number_of_a_small_trace(path: Path) -> None:
             screen.named(device["name"])
     explain_parts(screen, trace)
     explain_ranges(screen, path)
+    explain_memory(screen, path, trace)
     screen.explain("step: <> step: neither warm-up nor scatter can be judged", 1)
     if (more := kinds_of_findings(path) - 1) > 0:
         screen.explain(f"and <> more kind{'s' * (more > 1)} of findings", more)

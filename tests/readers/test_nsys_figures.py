@@ -290,7 +290,7 @@ def test_what_is_not_read_is_said(tmp_path: Path) -> None:
     log = perflog.read(write_tables(tmp_path / "o.sqlite", tables))
     assert [(r["kind"], r["name"], r["category"], r["duration_ns"], r["bytes"]) for r in rows(log)] == [
         ("kernel", "gemm(float*)", "CUPTI_ACTIVITY_KIND_KERNEL", 1, None),
-        (None, "GPU memory: Allocation", "CUDA_GPU_MEMORY_USAGE_EVENTS", None, 1024),
+        ("memory", "GPU memory: Allocation", "CUDA_GPU_MEMORY_USAGE_EVENTS", None, 1024),
         (None, "layer 1", "UCX_SOME_EVENTS", 6, None),
     ]
     assert log.line_account == {"total": 10, "read": 3, "context": 5, "unread": 2}

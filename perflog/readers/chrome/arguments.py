@@ -37,7 +37,7 @@ DROPPED = {
     ),
     **dict.fromkeys(("blocks per SM", "warps per SM", "est. achieved occupancy %"), _COMPUTED),
     **dict.fromkeys(("Input type", "Input Strides", "Concrete Inputs"), _INPUTS),
-    **dict.fromkeys(("Addr", "Input Tensors start", "Output Tensors start"), _ADDRESS),
+    **dict.fromkeys(("Input Tensors start", "Output Tensors start"), _ADDRESS),
     **dict.fromkeys(
         ("s", "bp", "cname", "id2", "scope", "sf", "esf", "bind_id", "flow_in", "flow_out", "sort_index"), _VIEWER
     ),

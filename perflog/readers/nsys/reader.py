@@ -29,6 +29,7 @@ from perflog.readers.event_table import BY_PROCESS, EventAccount, EventOrigin, R
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.nsys.collectives import CollectiveLaunches
 from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
+from perflog.readers.nsys.memory import memory_columns, memory_query, pool_readings
 from perflog.readers.nsys.payloads import PAYLOAD_TEXTS, RANK, RANKS, SIZE, Fields, PayloadReader
 from perflog.readers.nsys.session import ID_BITS, Session, process_of
 from perflog.readers.nsys.tables import (
@@ -160,6 +161,10 @@ class _Export:
                 self.writer.write_rows("values", value_rows(self.origin, values))
                 rows = {name: column[rows["kind"] != _NO_EVENT] for name, column in rows.items()}
             rows = context.fill(rows)
+            if table.kind == "memory":
+                for readings in pool_readings(batch, rows, self.interners):
+                    readings["start"] = shift_starts(readings["start"], self._epoch)
+                    self._write(readings, "counters")
             rows |= {"start": shift_starts(rows["start"], self._epoch), "correlation": _printed_correlation(rows)}
             self._write(rows, "events")
         for name, odd in self._odd.items():
@@ -260,6 +265,8 @@ class _Export:
         chosen = [f"{quote_name(column)} AS {quote_name(n)}" for n, column in self._taken(table).items()]
         if table.kind == "kernel":
             chosen += _launch_query(present)
+        if table.kind == "memory":
+            chosen += memory_query(present)
         if "text" in present:
             chosen.append('ifnull("text", \'\') AS "text"')
         if table.kind == "range":
@@ -302,6 +309,8 @@ class _Export:
             rows |= self._launch(columns, count)
         if "device" in columns:
             rows |= self._devices(numbers["device"], owner, rows["process"])
+        if table.kind == "memory":
+            rows |= memory_columns(batch, numbers, rows)
         if "domain" in columns:
             rows["domain"] = self._domain_codes(numbers["domain"], owner, rows["process"])
         # Each process has correlation numbers of its own: the process goes into the upper 32 bits of the number.
