@@ -255,7 +255,7 @@ def _memory(tables: Tables, run: str, options: Options) -> Iterator[str]:
     place = "the host" if peak["memory"] == "host" else f"device {peak['device']}"
     rank = f" (rank {peak['rank']})" if none_if_null(peak["rank"]) is not None else ""
     text = f"Memory of {place}{rank}: {show(float(peak['peak']), 'B', 3)} at most"
-    text += f", {show(peak['at_s'], 's', 3)} into the trace"
+    text += f", {show(peak['at_s'], 's', 4)} into the trace"
     text += f", in step {peak['step']}" if none_if_null(peak["step"]) is not None else ""
     if none_if_null(peak["reserved_peak"]) is not None:
         text += f"; {show(float(peak['reserved_peak']), 'B', 3)} reserved"
