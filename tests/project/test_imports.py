@@ -39,7 +39,7 @@ readers.chrome: trace_contents trace_processes device_tracks trace_scanner reade
 readers: execution_trace
 readers: sqlite_pages sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
-readers.nsys: session tables memory counters payloads collectives reader
+readers.nsys: session tables copies memory counters payloads collectives reader
 ingestion: joined_logs detect diagnose late_formats memory workers prefetch ended_runs pipeline together
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft key_value
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification

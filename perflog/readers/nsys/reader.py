@@ -28,6 +28,7 @@ from perflog.readers.event_context import EventContext, select_ranges, step_code
 from perflog.readers.event_table import BY_PROCESS, EventAccount, EventOrigin, RunWriter, event_rows, value_rows
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.nsys.collectives import CollectiveLaunches
+from perflog.readers.nsys.copies import copy_names, copy_query, memory_labels
 from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
 from perflog.readers.nsys.memory import memory_columns, memory_query, pool_readings
 from perflog.readers.nsys.payloads import PAYLOAD_TEXTS, RANK, RANKS, SIZE, Fields, PayloadReader
@@ -136,6 +137,7 @@ class _Export:
         self.origin = EventOrigin(writer.run, 0, *rank_of_file(source.name))
         self._name_codes: dict[str, Codes] = {}  # table -> code of the name at index (number + 1)
         self._epoch = session.epoch() or 0
+        self._memory_labels = memory_labels(db)
         self._payloads = PayloadReader(db, self.interners)
         self._launches = CollectiveLaunches(self._payloads)
         self._domains = self._domain_names()
@@ -267,6 +269,8 @@ class _Export:
             chosen += _launch_query(present)
         if table.kind == "memory":
             chosen += memory_query(present)
+        if table.kind == "memcpy":
+            chosen += copy_query(present)
         if "text" in present:
             chosen.append('ifnull("text", \'\') AS "text"')
         if table.kind == "range":
@@ -311,6 +315,8 @@ class _Export:
             rows |= self._devices(numbers["device"], owner, rows["process"])
         if table.kind == "memory":
             rows |= memory_columns(batch, numbers, rows)
+        if table.kind == "memcpy":
+            rows["name"] = copy_names(batch, rows["name"], self._memory_labels, self.interners)
         if "domain" in columns:
             rows["domain"] = self._domain_codes(numbers["domain"], owner, rows["process"])
         # Each process has correlation numbers of its own: the process goes into the upper 32 bits of the number.

@@ -72,6 +72,9 @@ MEMORY_KIND, POOL_NAME = "memKind", "localMemoryPoolAddress"
 POOL_TOTALS = {"memory pool allocated": "localMemoryPoolUtilizedSize", "memory pool reserved": "localMemoryPoolSize"}
 """Other columns of memory: where it is, its pool, and totals of this pool by the names of their counters."""
 
+COPY_ENDS = ("srcKind", "dstKind", "srcDeviceId", "dstDeviceId")
+"""Columns of copies that tell the memory at both ends."""
+
 REGISTERS = "registersPerThread"
 SHARED_MEMORY = ("staticSharedMemory", "dynamicSharedMemory")
 """Other columns of kernels."""
@@ -79,7 +82,7 @@ SHARED_MEMORY = ("staticSharedMemory", "dynamicSharedMemory")
 OTHER_COLUMNS = frozenset(
     (
         *(column for columns in LAUNCH_SIZES.values() for column in columns), REGISTERS, *SHARED_MEMORY,
-        MEMORY_KIND, POOL_NAME, *POOL_TOTALS.values(),
+        MEMORY_KIND, POOL_NAME, *POOL_TOTALS.values(), *COPY_ENDS,
         "text", "jsonText", "jsonTextId", "binaryData", "uint64Value", "int64Value", "uint32Value", "int32Value",
         "doubleValue", "floatValue",
     )
@@ -109,8 +112,7 @@ DROPPED_COLUMNS = {
         _LAUNCH,
     ),
     **dict.fromkeys(
-        ("srcKind", "dstKind", "deprecatedSrcId", "srcDeviceId", "srcContextId", "dstDeviceId",
-         "dstContextId", "migrationCause", "virtualAddress", "copyCount"),
+        ("deprecatedSrcId", "srcContextId", "dstContextId", "migrationCause", "virtualAddress", "copyCount"),
         _ENDS,
     ),
     **dict.fromkeys(
