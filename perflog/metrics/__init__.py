@@ -32,6 +32,7 @@ from perflog.metrics.time_to_train import time_to_train
 from perflog.metrics.traces.collective_bandwidth import collective_bandwidth
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
 from perflog.metrics.traces.copies import copies
+from perflog.metrics.traces.counter_curve import counter_curve
 from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_operators import device_operators
@@ -50,7 +51,7 @@ _ORDER = (
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
     collective_wait, collective_bandwidth, rank_pairs, rank_clocks,
     stuck_ranks, device_kernels, device_ranges, device_operators, launches, launch_queue, copies,
-    memory_peak, memory_holders, memory_curve, counters, telemetry, kernels, stages,
+    memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry, kernels, stages,
     layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
 )  # fmt: skip
 
@@ -88,6 +89,7 @@ __all__ = [
     "communication",
     "configurations",
     "copies",
+    "counter_curve",
     "counters",
     "curves",
     "device_kernels",

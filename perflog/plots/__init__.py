@@ -6,6 +6,7 @@
 
 from perflog.plots.breakdown import breakdown
 from perflog.plots.collectives import collectives
+from perflog.plots.counters import counters
 from perflog.plots.curves import curves
 from perflog.plots.devices import device_time
 from perflog.plots.experts import hot_experts
@@ -30,6 +31,7 @@ __all__ = [
     "Plot",
     "breakdown",
     "collectives",
+    "counters",
     "curves",
     "device_ranges",
     "device_time",

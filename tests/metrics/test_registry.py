@@ -27,7 +27,7 @@ def test_the_order_of_the_metrics_is_deliberate() -> None:
         "imbalance hot_experts communication collectives node_pairs device_time stragglers lateness "
         "collective_wait collective_bandwidth rank_pairs rank_clocks stuck_ranks "
         "device_kernels device_ranges device_operators launches launch_queue copies memory_peak memory_holders "
-        "memory_curve counters telemetry kernels stages layers pipeline "
+        "memory_curve counters counter_curve telemetry kernels stages layers pipeline "
         "matmul_efficiency ranges sweep configurations factors history"
     )
 

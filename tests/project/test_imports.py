@@ -55,8 +55,8 @@ metrics: hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
-metrics.traces: intervals device_work launches call_tree work_tree counters device_time device_kernels copies
-metrics.traces: device_ranges device_operators memory_course memory_holders memory idle_causes launch_delays jobs
+metrics.traces: intervals device_work launches call_tree work_tree counters counter_curve device_time device_kernels
+metrics.traces: copies device_ranges device_operators memory_course memory_holders memory idle_causes launch_delays jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names
@@ -68,8 +68,9 @@ analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers stuck since folder_answers reasons bottlenecks subject
 analysis.overview: next_commands targets __init__
 analysis: live_steps run_filter run_list
-plots: style files notebook_figure canvas heatmaps registry breakdown curves devices launches memory experts kernels
-plots: ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs waterfall history __init__
+plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches memory experts
+plots: kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs waterfall history
+plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__
 output.presenters: live run_marks compare compare_screen findings formats metrics overview runs

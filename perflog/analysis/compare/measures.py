@@ -50,6 +50,7 @@ class Measure:
         "call",
         "memory",
         "holder",
+        "counter",
         "collective",
         "summary",
         "load",
@@ -159,6 +160,7 @@ def side_values(
             values.add(Measure("value", name, unit, better), run, figures)
     _add_figures(_pauses(tables), cuts, values)
     _add_figures(_memory(tables), cuts, values)
+    _add_figures(_counters(tables), cuts, values)
     _add_figures(_collectives(tables), cuts, values)
     for job in expert_jobs(tables):
         if job.first_run in cuts:
@@ -201,6 +203,12 @@ def _memory(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
             yield Measure("memory", name, "B"), run, size
         else:
             yield Measure("holder", f"{holder}, at the peak", "B", of=name), run, size
+
+
+def _counters(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
+    """The mean of each counter of whole devices; nobody knows which way is better."""
+    for run, name, unit, mean in trace_measures.counter_means(tables):
+        yield Measure("counter", name, unit, None), run, mean
 
 
 def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:

@@ -32,7 +32,7 @@ from perflog.statistics.samples import Floats
 COLUMNS = (
     MetricColumn("case", meaning="the configuration that the sides share; empty if there is one"),
     MetricColumn("kind", meaning="step, run, device, idle, phase, layer, range, operator, kernel, memory, holder (of "
-                 "memory), collective, summary, value"),
+                 "memory), counter, collective, summary, value"),
     MetricColumn("metric", meaning="what is compared"),
     MetricColumn("statistic", meaning="figure of a run's steady steps: median, mean, p99; total: of all steps; value"),
     MetricColumn("unit", meaning="base unit of the values"),

@@ -9,11 +9,13 @@ import numpy as np
 from perflog.metrics.registry import Options, Tables
 from perflog.metrics.traces.collective_bandwidth import KERNEL, collective_bandwidth
 from perflog.metrics.traces.collective_wait import stragglers
+from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.device_ranges import range_trees
 from perflog.metrics.traces.device_time import device_time_columns
 from perflog.metrics.traces.device_work import Ints, StepWindows, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
 from perflog.metrics.traces.memory import memory_holders, memory_peak
+from perflog.metrics.traces.memory_course import ALLOCATOR_TOTALS
 from perflog.metrics.traces.work_tree import WorkTree
 from perflog.statistics.samples import Floats
 from perflog.tables.nulls import none_if_null
@@ -146,6 +148,20 @@ def memory_figures(tables: Tables) -> Iterator[tuple[str, str, str | None, float
         own = own[own["share"].astype(float) >= _LEAST_HELD]
         for holder, size in own.groupby("holder", sort=False)["bytes"].sum().items():
             yield run, f"{memory} memory, peak allocated", str(holder), float(size)
+
+
+def counter_means(tables: Tables) -> Iterator[tuple[str, str, str, float]]:
+    """Yield run, name, unit and mean of each counter of whole devices: of all readings on all devices.
+
+    What allocators print is left out: `memory_figures` has it.
+    """
+    if not tables.count("counters"):
+        return
+    rows = counters.table(tables, Options())
+    rows = rows[rows["subject"].isna() & rows["mean"].notna() & ~rows["counter"].isin(ALLOCATOR_TOTALS)]
+    for (run, name, unit), alike in rows.groupby(["run", "counter", "unit"], dropna=False, sort=False):
+        weights = alike["readings"].astype(float)
+        yield run, name, none_if_null(unit) or "", float((alike["mean"].astype(float) * weights).sum() / weights.sum())
 
 
 def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str, Floats]:

@@ -23,7 +23,8 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 ALLOCATED, RESERVED = "allocated", "reserved"
-_TOTALS = {f"{where} memory {total}": total for where in ("device", "host") for total in (ALLOCATED, RESERVED)}
+ALLOCATOR_TOTALS = {f"{where} memory {total}": total for where in ("device", "host") for total in (ALLOCATED, RESERVED)}
+"""Counters of table `counters` that PyTorch's allocators print: whether they are of allocated or reserved memory."""
 _COLUMNS = ("rank", "name", "device", "device_name", "process", "thread", "start_ns", "bytes", "address", "correlation")
 
 
@@ -162,12 +163,14 @@ _NONE = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 def _printed_totals(tables: Tables) -> dict[tuple[str, int], dict[str, tuple[Ints, Ints]]]:
     """The printed totals of each file: by name the lines of the events that print them, and the bytes."""
     printed: dict[tuple[str, int], dict[str, tuple[Ints, Ints]]] = {}
-    where: Where = {"name": one_of(*_TOTALS)}
+    where: Where = {"name": one_of(*ALLOCATOR_TOTALS)}
     for place, readings in tables.arrow_by_file("counters", where, "name", "value"):
         rows = of_arrow(readings)
         codes, names = rows.codes("name")
         for total in (ALLOCATED, RESERVED):
-            chosen = np.array([_TOTALS.get(name) == total for name in names], np.bool_)[codes] & rows.known("value")
+            chosen = np.array([ALLOCATOR_TOTALS.get(name) == total for name in names], np.bool_)[codes] & rows.known(
+                "value"
+            )
             if chosen.any():
                 lines, values = rows["line"][chosen], rows["value"][chosen].astype(np.int64)
                 order = np.argsort(lines, kind="stable")
