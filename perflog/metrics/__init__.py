@@ -32,13 +32,16 @@ from perflog.metrics.time_to_train import time_to_train
 from perflog.metrics.traces.collective_bandwidth import collective_bandwidth
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
 from perflog.metrics.traces.copies import copies
+from perflog.metrics.traces.counter_curve import counter_curve
 from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.critical_path import critical_path
 from perflog.metrics.traces.device_kernels import device_kernels
+from perflog.metrics.traces.device_operators import device_operators
 from perflog.metrics.traces.device_ranges import device_ranges
 from perflog.metrics.traces.device_time import device_time
 from perflog.metrics.traces.lateness import lateness
 from perflog.metrics.traces.launch_delays import launch_queue, launches
+from perflog.metrics.traces.memory import memory_curve, memory_holders, memory_peak
 from perflog.metrics.traces.operator_efficiency import operator_efficiency
 from perflog.metrics.traces.rank_clocks import rank_clocks
 from perflog.metrics.traces.rank_pairs import rank_pairs
@@ -49,9 +52,9 @@ _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
     collective_wait, collective_bandwidth, rank_pairs, rank_clocks,
-    stuck_ranks, device_kernels, device_ranges, operator_efficiency, launches, launch_queue, critical_path, copies,
-    counters, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors,
-    history,
+    stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency, launches, launch_queue,
+    critical_path, copies, memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry, kernels,
+    stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -88,10 +91,12 @@ __all__ = [
     "communication",
     "configurations",
     "copies",
+    "counter_curve",
     "counters",
     "critical_path",
     "curves",
     "device_kernels",
+    "device_operators",
     "device_ranges",
     "device_time",
     "factors",
@@ -107,6 +112,9 @@ __all__ = [
     "launches",
     "layers",
     "matmul_efficiency",
+    "memory_curve",
+    "memory_holders",
+    "memory_peak",
     "node_pairs",
     "operator_efficiency",
     "pauses",

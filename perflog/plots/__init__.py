@@ -6,6 +6,7 @@
 
 from perflog.plots.breakdown import breakdown
 from perflog.plots.collectives import collectives
+from perflog.plots.counters import counters
 from perflog.plots.critical_path import critical_path
 from perflog.plots.curves import curves
 from perflog.plots.devices import device_time
@@ -14,6 +15,7 @@ from perflog.plots.files import render, save, suffix
 from perflog.plots.history import history
 from perflog.plots.kernels import kernels
 from perflog.plots.launches import launch_queue, launches
+from perflog.plots.memory import memory_curve
 from perflog.plots.node_pairs import node_pairs
 from perflog.plots.phases import phases
 from perflog.plots.pipeline import layers, timeline
@@ -31,6 +33,7 @@ __all__ = [
     "Plot",
     "breakdown",
     "collectives",
+    "counters",
     "critical_path",
     "curves",
     "device_ranges",
@@ -45,6 +48,7 @@ __all__ = [
     "launches",
     "layers",
     "loads",
+    "memory_curve",
     "node_pairs",
     "phases",
     "possible",

@@ -38,6 +38,7 @@ KINDS = (
     "mark",
     "library",
     "os",
+    "memory",
 )
 """Kinds of events. Column `kind` holds the index of a kind in this tuple, and -1 for an unknown kind."""
 

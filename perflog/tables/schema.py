@@ -18,6 +18,7 @@ SCHEMA_HISTORY = {
     "new table `counters`; events and kernels have the printed name of their device, events also context, "
     "domain, sender and receiver, ranks and splits of collectives, "
     "shapes, types, strides, values and stacks of operators, grid, block, registers and shared memory of kernels, "
+    "addresses of memory, "
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
     "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, and their "
     "`steps_averaged` may be null; runs have `elapsed_s`, "
@@ -96,7 +97,8 @@ _CLOCK = TableColumn(
 _DEVICE_NAME = _word("device_name", "device as the profiler names it, without its number")
 
 _KINDS = (
-    "kernel, graph, memcpy, memset, sync, runtime, cpu, python, range, device_range, span, overhead, mark, library, os"
+    "kernel, graph, memcpy, memset, sync, runtime, cpu, python, range, device_range, span, overhead, mark, library, "
+    "os, memory (allocated or freed)"
 )
 
 _BODIES: dict[str, tuple[TableColumn, ...]] = {
@@ -212,7 +214,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("kind", f"{_KINDS}; null if the trace does not say it"),
         _word("name", "name of the event"),
         _word("category", "category of the event in the trace, or the table of the database"),
-        _small("device", "device that the event ran on; null on the host"),
+        _small("device", "device that the event ran on, or whose memory it is; null on the host"),
         _DEVICE_NAME,
         _small("context", "context on the device, within a process"),
         _int("stream", "stream of the device; of a call the stream that it names"),
@@ -227,7 +229,11 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("collective", "collective operation, as named in the trace"),
         _word("group", "process group of the collective, as named in the trace"),
         _int("seq", "sequence number of the collective in its group"),
-        _int("bytes", "bytes moved; for a collective the larger of its two buffers", "B"),
+        _int(
+            "bytes",
+            "bytes moved; for a collective the larger of its two buffers; of memory bytes allocated, below 0 freed",
+            "B",
+        ),
         _word("dtype", "element type of the collective"),
         _int("ranks", "number of ranks in the collective"),
         _word("group_description", "purpose of the process group, as named in the trace"),
@@ -245,6 +251,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("block", "size of a block in threads, x y z, as printed"),
         _int("registers", "registers of each thread of a kernel"),
         _int("shared_bytes", "shared memory of each block, static and dynamic; of rocprofv3 LDS", "B"),
+        _int("address", "address of the memory that was allocated or freed"),
     ),
     "counters": (
         _STEP,

@@ -22,7 +22,16 @@ from support.nsys_files import STRINGS, Row, call, kernel, write_tables
 from support.paths import SHARED
 from support.plain_path import Call, PlainPath, Work, plain_path
 from support.raw_operators import PRODUCTS, raw_operators
-from support.raw_traces import NS, RawTrace, chrome_json, chrome_trace, nsys_database, nvprof_gpu_trace, time_by_range
+from support.raw_traces import (
+    NS,
+    RawTrace,
+    chrome_json,
+    chrome_trace,
+    memory_peak,
+    nsys_database,
+    nvprof_gpu_trace,
+    time_by_range,
+)
 from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen, waterfall_screen
 
 from perflog.metrics.kernel_categories import category
@@ -194,6 +203,18 @@ def explain_operators(screen: Screen, path: Path, mark: str = "") -> None:
     assert max(each.time for each in products) < TELLING * whole  # so that none is named
 
 
+def explain_memory(screen: Screen, path: Path, trace: RawTrace) -> None:
+    """The peak of the memory of a device, all of which was allocated before the trace began."""
+    peak = memory_peak(path, trace)
+    if peak is None:
+        assert "Memory of device" not in screen.text
+        return
+    assert peak.step is not None and not peak.in_trace
+    numbers = peak.device, 0, peak.allocated, peak.at * NS, peak.step, peak.reserved, 1.0
+    words = "Memory of device <> (rank <>): <> at most, <> into the trace, in step <>; <> reserved."
+    screen.explain(f"{words} Held by memory from before the trace <>.", *numbers)
+
+
 def explain_waterfall(path: Path, trace: RawTrace) -> None:
     """All bars, as shares of the span of the trace."""
     screen = waterfall_screen(path)
@@ -348,6 +369,7 @@ def test_every_number_of_a_small_trace(path: Path) -> None:
     explain_ranges(screen, path)
     explain_operators(screen, path)
     explain_path(screen, plain_path(complete_events(path)))
+    explain_memory(screen, path, trace)
     screen.explain("step: <> step: neither warm-up nor scatter can be judged", 1)
     if (more := kinds_of_findings(path) - 1) > 0:
         screen.explain(f"and <> more kind{'s' * (more > 1)} of findings", more)

@@ -39,7 +39,7 @@ readers.chrome: trace_contents trace_processes device_tracks trace_scanner reade
 readers: execution_trace
 readers: sqlite_pages sqlite_records sqlite_tables sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
-readers.nsys: session tables counters payloads collectives reader
+readers.nsys: session tables copies memory counters payloads collectives reader
 ingestion: joined_logs detect diagnose late_formats memory workers prefetch ended_runs pipeline together
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft key_value
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
@@ -55,23 +55,23 @@ metrics: hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
-metrics.traces: intervals device_work launches call_tree counters device_time device_kernels copies device_ranges
-metrics.traces: operator_work operator_calls operator_efficiency idle_causes launch_delays dependencies path_walk
-metrics.traces: what_if critical_path jobs
+metrics.traces: intervals device_work launches call_tree work_tree counters counter_curve device_time device_kernels
+metrics.traces: copies device_ranges device_operators operator_work operator_calls operator_efficiency memory_course
+metrics.traces: memory_holders memory idle_causes launch_delays dependencies path_walk what_if critical_path jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
-analysis.compare: sides copies printed_measures equal_steps trace_measures measures verdicts figures
-analysis.compare: history rows headline ranking aa attribution averages warmup_costs findings comparison
+analysis.compare: sides copies printed_measures equal_steps trace_measures operator_trees measures verdicts figures
+analysis.compare: history rows headline ranking aa attribution operators averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers stuck operators since folder_answers reasons
 analysis.overview: bottlenecks subject next_commands targets __init__
 analysis: live_steps run_filter run_list
-plots: style files notebook_figure canvas heatmaps registry breakdown curves devices launches critical_path experts
-plots: kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline waterfall
-plots: history
+plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path
+plots: memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline
+plots: waterfall history
 plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__

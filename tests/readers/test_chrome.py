@@ -77,7 +77,7 @@ def test_kinds_ranks_and_steps() -> None:
     kinds = Counter(row["kind"] for name in KERNELS for row in rows(perflog.read(DATA / f"{name}.json")))
     assert kinds == {
         "kernel": 5, "memcpy": 1, "memset": 1, "sync": 1, "runtime": 5, "cpu": 3, "python": 1, "range": 6,
-        "device_range": 1, "span": 1, "overhead": 1, "mark": 1,
+        "device_range": 1, "span": 1, "overhead": 1, "memory": 1,
     }  # fmt: skip
     logs = {name: perflog.read(DATA / f"{name}.json") for name in KERNELS}
     ranks = {name: (rows(log)[0]["rank"], rows(log)[0]["rank_by"]) for name, log in logs.items()}

@@ -169,7 +169,7 @@ def test_damaged_events_cost_only_their_own_figures(tmp_path: Path) -> None:
 
 def test_the_account_does_not_depend_on_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events = [
-        x("k", "kernel", ts=i, device=i % 2, Addr=i, step=i, **({"late": 1} if i > 90 else {})) for i in range(100)
+        x("k", "kernel", ts=i, device=i % 2, cbid=i, step=i, **({"late": 1} if i > 90 else {})) for i in range(100)
     ]
     whole = read(tmp_path / "t.json", events)
     monkeypatch.setattr(trace_scanner, "PIECE", 400)
@@ -177,7 +177,7 @@ def test_the_account_does_not_depend_on_pieces(tmp_path: Path, monkeypatch: pyte
     cut = read(tmp_path / "t.json", events)
     assert cut.arrow("lines").equals(whole.arrow("lines"))
     assert cut.arrow("values").equals(whole.arrow("values"))
-    assert account(cut) == {"device": (100, 0, 0), "Addr": (0, 100, 0), "step": (100, 0, 0), "late": (9, 0, 0)}
+    assert account(cut) == {"device": (100, 0, 0), "cbid": (0, 100, 0), "step": (100, 0, 0), "late": (9, 0, 0)}
 
 
 # --- what commands show -------------------------------------------------------------------------------------------

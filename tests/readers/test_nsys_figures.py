@@ -290,7 +290,7 @@ def test_what_is_not_read_is_said(tmp_path: Path) -> None:
     log = perflog.read(write_tables(tmp_path / "o.sqlite", tables))
     assert [(r["kind"], r["name"], r["category"], r["duration_ns"], r["bytes"]) for r in rows(log)] == [
         ("kernel", "gemm(float*)", "CUPTI_ACTIVITY_KIND_KERNEL", 1, None),
-        (None, "GPU memory: Allocation", "CUDA_GPU_MEMORY_USAGE_EVENTS", None, 1024),
+        ("memory", "GPU memory: Allocation", "CUDA_GPU_MEMORY_USAGE_EVENTS", None, 1024),
         (None, "layer 1", "UCX_SOME_EVENTS", 6, None),
     ]
     assert log.line_account == {"total": 10, "read": 3, "context": 5, "unread": 2}
@@ -308,3 +308,24 @@ def test_a_process_on_another_machine_number(tmp_path: Path, owner: int) -> None
     }
     (row,) = rows(perflog.read(write_tables(tmp_path / "m.sqlite", tables)))
     assert (row["process"], row["device"]) == ("7", 6)
+
+
+def test_copies_tell_the_memory_at_both_ends(tmp_path: Path) -> None:
+    usual = {"start": 5, "end": 9, "deviceId": 0, "streamId": 8, "correlationId": 2, "bytes": 64, "copyKind": 1,
+             "srcKind": 0, "dstKind": 2, "srcDeviceId": None, "dstDeviceId": None}  # fmt: skip
+    tables: dict[str, list[Row]] = {
+        "StringIds": STRINGS,
+        "CUPTI_ACTIVITY_KIND_MEMCPY": [
+            usual, usual | {"srcKind": 1}, usual | {"srcKind": None}, usual | {"dstKind": 7},
+            usual | {"copyKind": 10, "srcKind": 2, "srcDeviceId": 0, "dstDeviceId": 3},
+            usual | {"copyKind": 8, "srcKind": 2, "srcDeviceId": 1, "dstDeviceId": 1},
+        ],
+        "ENUM_CUDA_MEM_KIND": [{"id": 7, "label": "Unknown"}, {"id": 1, "label": "Pinned"}],
+    }  # fmt: skip
+    log = perflog.read(write_tables(tmp_path / "c.sqlite", tables))
+    assert [row["name"] for row in rows(log)] == [
+        "Memcpy Host-to-Device (Pageable -> Device)", "Memcpy Host-to-Device (Pinned -> Device)",
+        "Memcpy Host-to-Device", "Memcpy Host-to-Device", "Memcpy Peer-to-Peer (Device 0 -> Device 3)",
+        "Memcpy Device-to-Device (Device -> Device)",
+    ]  # fmt: skip
+    assert log.figure_account["unread"] == 0

@@ -129,6 +129,40 @@ class RawTrace:
         return len(most), time, sum(copied) / time if len(copied) == len(most) else None
 
 
+@dataclass(frozen=True)
+class Peak:
+    """The moment at which most memory of a device is allocated: in ns since the first step or event of memory.
+
+    `reserved` is the largest number of bytes that the allocator holds at any time; `step` the step of the peak.
+    `in_trace`: bytes of the blocks that live then and were allocated in the trace.
+    """
+
+    device: int
+    allocated: int
+    at: int
+    step: int | None
+    reserved: int
+    in_trace: int
+
+
+def memory_peak(path: Path, trace: RawTrace) -> Peak | None:
+    """The peak that the allocator of a device prints in the events of memory of a trace; None if it prints none."""
+    events = [e for e in chrome_json(path)["traceEvents"] if e.get("name") == "[memory]"]  # type: ignore[attr-defined]
+    events = [(round(Decimal(str(e["ts"])) * 1000), e["args"]) for e in events if e["args"].get("Device Type")]
+    if not events:
+        return None
+    begin = min(events[0][0], *(start for start, _ in trace.steps.values()))
+    at, most = max(events, key=lambda event: event[1]["Total Allocated"])
+    live: dict[int, int] = {}
+    for time, args in events:
+        if time <= at:
+            live.pop(args["Addr"], None)
+            live |= {args["Addr"]: args["Bytes"]} if args["Bytes"] > 0 else {}
+    step = next((number for number, (start, end) in trace.steps.items() if start <= at < end), None)
+    reserved = max(args["Total Reserved"] for _, args in events)
+    return Peak(most["Device Id"], most["Total Allocated"], at - begin, step, reserved, sum(live.values()))
+
+
 # --- the three kinds of files -------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from perflog.analysis.compare.measures import ALL, Measure, SideValues
 from perflog.analysis.compare.rows import by_measure
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.metrics import MetricColumn
-from perflog.metrics.traces.device_ranges import last_of_path
+from perflog.metrics.traces.work_tree import last_of_path
 from perflog.statistics import bootstrap
 
 COLUMNS = (

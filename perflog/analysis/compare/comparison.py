@@ -17,7 +17,7 @@ from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from perflog.analysis.compare import attribution, averages, findings, rows, warmup_costs
+from perflog.analysis.compare import attribution, averages, findings, operators, rows, warmup_costs
 from perflog.analysis.compare.copies import without_copies
 from perflog.analysis.compare.equal_steps import equal_steps
 from perflog.analysis.compare.headline import (
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
     from perflog.log import Log
 
-SUMMARY_KINDS = ("target", "step", "run", "device", "summary", "load", "value")
-"""Kinds of rows that text shows. Of phases, layers, ranges, kernels and collectives there can be thousands."""
+SUMMARY_KINDS = ("target", "step", "run", "device", "memory", "summary", "load", "value")
+"""Kinds of rows that text shows. Of phases, layers, ranges, kernels and so on there can be thousands."""
 
 _TEXT_ROWS = 20  # of `str(comparison)`
 _PARTS = 10  # of a notebook's table
@@ -68,8 +68,8 @@ _NAME = 60  # characters of a name in it: that of a kernel can have thousands
 class Comparison:
     """The result of `perflog.compare`. Values are in base units; missing values are null.
 
-    Its tables are DataFrames: `rows`, `settings`, `varied`, `attribution`, `summaries`, `warmups`, `findings`. The same
-    rows as dictionaries are in `row_records` and so on.
+    Its tables are DataFrames: `rows`, `settings`, `varied`, `attribution`, `operators`, `summaries`, `warmups`,
+    `findings`. The same rows as dictionaries are in `row_records` and so on.
 
     Attributes:
         sides: Names of the sides, base first.
@@ -93,6 +93,7 @@ class Comparison:
     setting_records: tuple[ResultRow, ...]
     varied_records: tuple[ResultRow, ...]
     attribution_records: tuple[ResultRow, ...]
+    operator_records: tuple[ResultRow, ...]
     summary_records: tuple[ResultRow, ...]
     warmup_records: tuple[ResultRow, ...]
     finding_records: tuple[ResultRow, ...]
@@ -130,6 +131,11 @@ class Comparison:
     def attribution(self) -> pd.DataFrame:
         """What each part adds to a difference: see `perflog.analysis.compare.attribution.COLUMNS`."""
         return _frame(self.attribution_records, attribution.COLUMNS)
+
+    @cached_property
+    def operators(self) -> pd.DataFrame:
+        """The operators of traces on both sides: see `perflog.analysis.compare.operators.COLUMNS`."""
+        return _frame(self.operator_records, operators.COLUMNS)
 
     @cached_property
     def summaries(self) -> pd.DataFrame:
@@ -227,6 +233,7 @@ class Comparison:
             "rule": asdict(self.rule), "rows": _with_nulls(self.row_records), "geomeans": self.geomeans(),
             "settings": _with_nulls(self.setting_records), "varied": _with_nulls(self.varied_records),
             "attribution": _with_nulls(self.attribution_records),
+            "operators": _with_nulls(self.operator_records),
             "summaries": _with_nulls(self.summary_records), "warmups": _with_nulls(self.warmup_records),
             "findings": _with_nulls(self.finding_records), "warnings": list(self.warnings),
         }  # fmt: skip
@@ -315,6 +322,8 @@ def compare_sides(
     at_steps = [equal_steps(sides, case) for case in cases]
     at_of_run = {run: at for case, at in zip(cases, at_steps, strict=True) for runs in case.runs for run in runs}
     values = [side_values(side, cut_of_run, at_of_run, targets) for side in sides]
+    of_operators = operators.matched_sides(cases, values)
+    operators.add_measures(of_operators, values)
     known = find_history(history, sides, cases, cuts, ignore)
     compared = rows.comparison_rows(sides, cases, values, rule, known)
     if not compared:
@@ -348,6 +357,7 @@ def compare_sides(
         setting_records=tuple(settings),
         varied_records=tuple(varied_settings(sides, cases)),
         attribution_records=tuple(attribution.attribution(sides, cases, values, compared)),
+        operator_records=tuple(operators.operator_rows(sides, of_operators)),
         summary_records=tuple(printed),
         warmup_records=tuple(warmup_costs.warmup_costs(sides, cases, values)),
         finding_records=tuple(doubts),

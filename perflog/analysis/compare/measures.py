@@ -11,6 +11,7 @@ import numpy as np
 
 from perflog.analysis.compare import trace_measures
 from perflog.analysis.compare.equal_steps import EqualSteps, series_values
+from perflog.analysis.compare.operator_trees import OperatorNode, operator_tree, operators_by_run
 from perflog.analysis.compare.printed_measures import collective_figures, summary_figures
 from perflog.analysis.compare.sides import Side
 from perflog.metrics import Options, Tables, time_to_target
@@ -18,9 +19,9 @@ from perflog.metrics.hot_experts import expert_jobs
 from perflog.metrics.pauses import pause_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
-from perflog.metrics.traces.device_ranges import RangeTree
 from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.idle_causes import DeviceIdle
+from perflog.metrics.traces.work_tree import WorkTree
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
 from perflog.statistics.warmup import Warmup
@@ -48,9 +49,13 @@ class Measure:
         "phase",
         "layer",
         "range",
-        "kernel",
         "operator",
+        "kernel",
+        "rate",
         "call",
+        "memory",
+        "holder",
+        "counter",
         "collective",
         "summary",
         "load",
@@ -89,10 +94,14 @@ _SUFFIXES = {"s": "_s", "B": "_bytes"}  # of columns, by unit
 
 @dataclass
 class SideValues:
-    """The values of a side: for each measure, one array per run. `step_times`: whole series, with the warm-up."""
+    """The values of a side: for each measure, one array per run. `step_times`: whole series, with the warm-up.
+
+    `operators`: those of each run whose trace names some, in its steady steps.
+    """
 
     by_measure: dict[Measure, dict[str, Floats]] = field(default_factory=dict)
     step_times: dict[str, StepSeries] = field(default_factory=dict)
+    operators: dict[str, OperatorNode] = field(default_factory=dict)
 
     def add(self, measure: Measure, run: str, values: Floats) -> None:
         """Keep the values of a measure in a run, if there are any."""
@@ -134,6 +143,7 @@ def side_values(
     means, devices = semantics_by_run(runs), trace_measures.devices_by_run(tables)
     ranges, idle = trace_measures.ranges_by_run(tables), trace_measures.idle_by_run(tables)
     paths = trace_measures.paths_by_run(tables)
+    operators = operators_by_run(tables)
     for run in (run for run in runs["run"].tolist() if run in cuts):
         rows = {name: tables.rows_of(name, run) for name in _TABLES}
         of_run = {measure: of_runs[run] for measure, of_runs in printed.items() if run in of_runs}
@@ -148,6 +158,7 @@ def side_values(
         of_devices = _devices(members, ranges.get(run, []), idle.get(run, []), first, cuts[run])
         for measure, times in chain(of_devices, _paths(members, paths.get(run), first, cuts[run])):
             values.add(measure, run, times)
+        _add_operators(operators.get(run, []), devices.get(run, []), first, cuts[run], values)
         for measure, times in _profiled(rows["kernels"]):
             values.add(measure, run, times)
         for measure, figures in _printed(rows["collectives"], rows["summaries"], has_steps=first is not None):
@@ -156,8 +167,10 @@ def side_values(
         for name, unit, better, figures in series:
             values.add(Measure("value", name, unit, better), run, figures)
     _add_figures(_pauses(tables), cuts, values)
+    _add_figures(_memory(tables), cuts, values)
+    _add_figures(_counters(tables), cuts, values)
     _add_figures(_collectives(tables), cuts, values)
-    _add_figures(_operators(tables), cuts, values)
+    _add_figures(_rates(tables), cuts, values)
     for job in expert_jobs(tables):
         if job.first_run in cuts:
             name = f"{job.unit or 'load'}s of experts, max/mean"
@@ -192,10 +205,25 @@ def _collectives(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
         yield Measure("collective", name, unit, "lower" if unit == "s" else "higher"), run, figure
 
 
-def _operators(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
+def _rates(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
     """Rates of the operators of traces by their shapes: computed from the same times as those of kernels."""
     for run, name, unit, figure in trace_measures.operator_rates(tables):
-        yield Measure("operator", name, unit, "higher", derived=True), run, figure
+        yield Measure("rate", name, unit, "higher", derived=True), run, figure
+
+
+def _memory(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
+    """The memory of traces: peaks and growth, and who held the peak."""
+    for run, name, holder, size in trace_measures.memory_figures(tables):
+        if holder is None:
+            yield Measure("memory", name, "B"), run, size
+        else:
+            yield Measure("holder", f"{holder}, at the peak", "B", of=name), run, size
+
+
+def _counters(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
+    """The mean of each counter of whole devices; nobody knows which way is better."""
+    for run, name, unit, mean in trace_measures.counter_means(tables):
+        yield Measure("counter", name, unit, None), run, mean
 
 
 def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:
@@ -212,7 +240,7 @@ def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tu
 
 
 def _devices(
-    members: list[TraceDevice], ranges: list[RangeTree], idle: list[DeviceIdle], first: int | None, cut: int
+    members: list[TraceDevice], ranges: list[WorkTree], idle: list[DeviceIdle], first: int | None, cut: int
 ) -> Iterator[tuple[Measure, Floats]]:
     """Times of devices in the steady steps of a trace: by state and cause, by kernel, by range."""
     if not members:
@@ -243,6 +271,16 @@ def _paths(
     if members and rows is not None:
         for name, times in trace_measures.path_times(rows, trace_measures.steady_steps(members, first, cut)):
             yield Measure("path", f"{name} on the critical path"), times
+
+
+def _add_operators(
+    trees: list[WorkTree], members: list[TraceDevice], first: int | None, cut: int, values: SideValues
+) -> None:
+    """Add the operators of a run in its steady steps; nothing if the trace names none, or has no work of a device."""
+    if trees and members:
+        steps = trace_measures.steady_steps(members, first, cut)
+        if steps is None or len(steps):
+            values.operators[trees[0].run] = operator_tree(trees, members, steps)
 
 
 def _column(measure: Measure) -> str:

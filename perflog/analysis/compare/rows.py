@@ -33,7 +33,8 @@ COLUMNS = (
     MetricColumn("case", meaning="the configuration that the sides share; empty if there is one"),
     MetricColumn(
         "kind",
-        meaning="step, run, device, idle, path, phase, layer, range, kernel, operator, collective, summary, value",
+        meaning="step, run, device, idle, path, phase, layer, range, operator, kernel, rate (of operators), memory, "
+        "holder (of memory), counter, collective, summary, value",
     ),
     MetricColumn("metric", meaning="what is compared"),
     MetricColumn("statistic", meaning="figure of a run's steady steps: median, mean, p99; total: of all steps; value"),

@@ -10,13 +10,17 @@ import numpy as np
 from perflog.metrics.registry import Options, Tables
 from perflog.metrics.traces.collective_bandwidth import KERNEL, collective_bandwidth
 from perflog.metrics.traces.collective_wait import stragglers
+from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.critical_path import critical_path
-from perflog.metrics.traces.device_ranges import RangeTree, range_trees
+from perflog.metrics.traces.device_ranges import range_trees
 from perflog.metrics.traces.device_time import device_time_columns
-from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds, trace_devices
+from perflog.metrics.traces.device_work import Ints, StepWindows, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
+from perflog.metrics.traces.memory import memory_holders, memory_peak
+from perflog.metrics.traces.memory_course import ALLOCATOR_TOTALS
 from perflog.metrics.traces.operator_efficiency import operator_efficiency
 from perflog.metrics.traces.operator_work import COMMUNICATION, PRODUCTS
+from perflog.metrics.traces.work_tree import WorkTree
 from perflog.statistics.samples import Floats
 from perflog.tables.nulls import none_if_null
 
@@ -47,9 +51,9 @@ def devices_by_run(tables: Tables) -> dict[str, list[TraceDevice]]:
     return by_run
 
 
-def ranges_by_run(tables: Tables) -> dict[str, list[RangeTree]]:
+def ranges_by_run(tables: Tables) -> dict[str, list[WorkTree]]:
     """Return the ranges of each run whose trace has work of a device and names more ranges than its steps."""
-    by_run: dict[str, list[RangeTree]] = {}
+    by_run: dict[str, list[WorkTree]] = {}
     for tree in range_trees(tables) if tables.count("events") else ():
         if tree.work and any(kind not in (None, "step") for kind in tree.kinds):
             by_run.setdefault(tree.run, []).append(tree)
@@ -171,6 +175,47 @@ def path_times(rows: pd.DataFrame, steps: Ints | None) -> Iterator[tuple[str, Fl
     yield from ((str(kind), times[kind].to_numpy(np.float64) / devices) for kind in times if times[kind].any())
 
 
+_MEMORY = {"peak": "peak allocated", "reserved_peak": "peak reserved", "growth": "growth a step"}
+_LEAST_HELD = 0.01  # of the peak: smaller holders are not compared
+
+
+def memory_figures(tables: Tables) -> Iterator[tuple[str, str, str | None, float]]:
+    """Yield run, name, holder and bytes of the memory of each run: that of the device, or of the host, that needs most.
+
+    First the peaks and the growth from step to step, without a holder; then what each holder had at the peak.
+    """
+    if not tables.count("events"):
+        return
+    peaks = memory_peak.table(tables, Options())
+    holders = memory_holders.table(tables, Options())
+    for (run, memory), rows in peaks.groupby(["run", "memory"], sort=False):
+        largest = rows.loc[rows["peak"].astype(float).idxmax()]
+        for column, name in _MEMORY.items():
+            if (values := rows[column].dropna().astype(float)).gt(0).any():
+                yield run, f"{memory} memory, {name}", None, float(values.max())
+        own = holders[(holders["run"] == run) & (holders["memory"] == memory)]
+        for column in ("rank", "device", "process"):
+            is_null = none_if_null(largest[column]) is None
+            own = own[own[column].isna() if is_null else (own[column] == largest[column]).fillna(False).astype(bool)]
+        own = own[own["share"].astype(float) >= _LEAST_HELD]
+        for holder, size in own.groupby("holder", sort=False)["bytes"].sum().items():
+            yield run, f"{memory} memory, peak allocated", str(holder), float(size)
+
+
+def counter_means(tables: Tables) -> Iterator[tuple[str, str, str, float]]:
+    """Yield run, name, unit and mean of each counter of whole devices: of all readings on all devices.
+
+    What allocators print is left out: `memory_figures` has it.
+    """
+    if not tables.count("counters"):
+        return
+    rows = counters.table(tables, Options())
+    rows = rows[rows["subject"].isna() & rows["mean"].notna() & ~rows["counter"].isin(ALLOCATOR_TOTALS)]
+    for (run, name, unit), alike in rows.groupby(["run", "counter", "unit"], dropna=False, sort=False):
+        weights = alike["readings"].astype(float)
+        yield run, name, none_if_null(unit) or "", float((alike["mean"].astype(float) * weights).sum() / weights.sum())
+
+
 def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str, Floats]:
     """Return the time of each kernel, copy or memset by name in each of these steps, the mean over devices.
 
@@ -181,14 +226,14 @@ def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str,
     for device in members:
         names, words = device.work.rows.codes("name")
         distinct, codes = np.unique(names, return_inverse=True)
-        for name, times in zip(distinct.tolist(), _times(device, steps, codes, len(distinct)), strict=True):
+        for name, times in zip(distinct.tolist(), work_times(device, steps, codes, len(distinct)), strict=True):
             word = words[name] if name >= 0 else _UNNAMED
             sums[word] = sums[word] + times if word in sums else times
     return {name: seconds(sums[name]) / len(members) for name in sorted(sums)}
 
 
 def range_times(
-    trees: list[RangeTree], members: list[TraceDevice], steps: Ints | None
+    trees: list[WorkTree], members: list[TraceDevice], steps: Ints | None
 ) -> Iterator[tuple[str, str | None, Floats]]:
     """Yield path and path of the parent of each range, and its GPU time in each of these steps, the mean over devices.
 
@@ -197,7 +242,7 @@ def range_times(
     sums: dict[str, Ints] = {}
     around: dict[str, str | None] = {}
     for tree in trees:
-        own = np.sum([_times(device, steps, nodes, len(tree.names)) for device, nodes in tree.work], axis=0)
+        own = np.sum([work_times(device, steps, nodes, len(tree.names)) for device, nodes in tree.work], axis=0)
         paths = tree.paths()
         for path, parent, times in zip(paths, tree.parents.tolist(), tree.with_nested(own), strict=True):
             around[path] = paths[parent] if parent >= 0 else None
@@ -215,19 +260,30 @@ def _windows(device: TraceDevice, steps: Ints | None) -> tuple[Ints, Ints]:
     return device.steps.starts[places], device.steps.ends[places]
 
 
-def _times(device: TraceDevice, steps: Ints | None, codes: Ints, size: int) -> Ints:
-    """The time in ns of the events of each code, in each of these steps; without steps, of the whole trace."""
-    work = device.work
-    lengths, number = work.ends - work.starts, 1 if steps is None else len(steps)
+def work_times(device: TraceDevice, steps: Ints | None, codes: Ints, size: int) -> Ints:
+    """Return the time in ns of the events of each code, in each of these steps; without steps, of the whole trace."""
+    work, number = device.work, 1 if steps is None else len(steps)
     sums = np.zeros(size * number, np.int64)
-    if steps is None:
-        np.add.at(sums, codes, lengths)
-    elif number:
-        step, order = _step_of_event(device), np.argsort(steps)
-        place = order[np.minimum(np.searchsorted(steps, step, sorter=order), number - 1)]
-        inside = steps[place] == step
-        np.add.at(sums, codes[inside] * number + place[inside], lengths[inside])
+    place = places_of_work(device, steps)
+    inside = place >= 0
+    np.add.at(sums, codes[inside] * number + place[inside], (work.ends - work.starts)[inside])
     return sums.reshape(size, number)
+
+
+def places_of_work(device: TraceDevice, steps: Ints | None) -> Ints:
+    """Return the place of the step of each event among these steps, -1 if it is in none; without steps, 0."""
+    if steps is None:
+        return np.zeros(len(device.work.starts), np.int64)
+    return _places(_step_of_event(device), steps)
+
+
+def _places(step: Ints, steps: Ints) -> Ints:
+    """The place of each step among some steps, -1 if it is none of them."""
+    if not len(steps):
+        return np.full(len(step), -1, np.int64)
+    order = np.argsort(steps)
+    place = order[np.minimum(np.searchsorted(steps, step, sorter=order), len(steps) - 1)]
+    return np.where(steps[place] == step, place, -1)
 
 
 def _step_of_event(device: TraceDevice) -> Ints:
@@ -236,6 +292,11 @@ def _step_of_event(device: TraceDevice) -> Ints:
     if work.rows.known("step").any():
         launched_by: Ints = work.rows["step"]
         return launched_by
-    last_begun = np.searchsorted(device.steps.starts, work.starts, "right") - 1
-    inside = (last_begun >= 0) & (work.starts < np.append(device.steps.ends, 0)[last_begun])
-    return np.where(inside, np.append(device.steps.numbers, -1)[last_begun], -1)
+    return step_at(device.steps, work.starts)
+
+
+def step_at(steps: StepWindows, times: Ints) -> Ints:
+    """Return the step in which each time lies; -1 outside of all steps."""
+    last_begun = np.searchsorted(steps.starts, times, "right") - 1
+    inside = (last_begun >= 0) & (times < np.append(steps.ends, 0)[last_begun])
+    return np.where(inside, np.append(steps.numbers, -1)[last_begun], -1)

@@ -23,9 +23,13 @@ from perflog.metrics.traces.device_work import (
 )
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.jobs import jobs
+from perflog.metrics.traces.memory import step_ends
+from perflog.metrics.traces.memory_course import memory_name
+from perflog.metrics.traces.memory_holders import HeldMemory, held_memory
 from perflog.statistics.samples import median
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import Rows, of_arrow
+from perflog.units import show
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,6 +39,8 @@ _LOST, _LOST_SHARE = 10, 0.01  # launches at an edge of the trace, and their sha
 _OUTSIDE = 0.1  # of the busy time of steps: work that runs outside of the step that launched it
 _GRAPHS = 0.01  # of the busy time: graphs whose kernels the trace does not show
 _OVERHEAD = 0.01  # of the trace's time, used by the profiler
+_LEAK = 1e-4  # of the peak a step: memory grows by less where caches and lists of the program fill
+_LEAKING = 3  # steps in a row
 _NS = 1e-9
 
 
@@ -318,3 +324,43 @@ def profiler_overhead(data: LintInput) -> Iterator[Finding]:
         if time > _OVERHEAD * span:
             message = f"{percent(time / span)} of the time: {seconds(time * _NS)} of {seconds(span * _NS)}"
             yield Finding(place[0], message, {place[0]: rows["line"]}, {"overhead": time * _NS, "span": span * _NS})
+
+
+@rule(
+    code="memory-grows",
+    severity="warning",
+    title="memory grows from step to step",
+    why="At the end of each step more memory is allocated than at the end of the step before, and each step leaves "
+    "blocks behind that nothing frees. A longer run of this program may end without memory.",
+    action="look at what the program keeps of a step, such as losses with their graph (`loss.item()` keeps none), "
+    "outputs in lists, hooks; `perflog analyze RUN memory_holders` lists what holds the memory",
+    needs=("events",),
+)
+def memory_grows(data: LintInput) -> Iterator[Finding]:
+    """Memory at the ends of steps that grows in each of three steps or more after the first one of the trace.
+
+    Each of these steps leaves blocks that live until the last one ends; growth is above 0.01 % of the peak a step.
+    """
+    for held in held_memory(data.tables):
+        course, ends = held.course, step_ends(held.course)
+        levels = course.allocated[ends]
+        if len(ends) <= _LEAKING or (np.diff(levels) <= 0).any():
+            continue
+        growth = float(levels[-1] - levels[0]) / (len(levels) - 1)
+        born = np.searchsorted(ends, course.blocks.born)  # number of the step, from the second one of the trace
+        left = (course.blocks.ends > ends[-1]) & (born > 0) & (born < len(ends))
+        if growth < _LEAK * course.allocated.max() or len(np.unique(born[left])) < len(ends) - 1:
+            continue
+        kept = _largest_holder(held, np.flatnonzero(left))
+        message = (
+            f"{memory_name(course)} grows by {show(growth, 'B', 3)} a step over {count(len(ends) - 1, 'step')}, to "
+            f"{show(float(levels[-1]), 'B', 3)}; most of what these steps keep is allocated in {kept}"
+        )
+        lines = course.rows["line"][course.blocks.born[left]].tolist()
+        yield Finding(course.run, message, {course.run: lines}, {"growth": growth, "steps": len(ends) - 1})
+
+
+def _largest_holder(held: HeldMemory, blocks: npt.NDArray[np.int64]) -> str:
+    """Name and bytes of the holder of most of these blocks."""
+    sums = np.bincount(held.of_block[blocks], held.course.blocks.sizes[blocks], len(held.holders))
+    return f"{held.holders[int(sums.argmax())].name} ({show(float(sums.max()), 'B', 3)})"

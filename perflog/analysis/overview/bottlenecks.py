@@ -28,6 +28,8 @@ from perflog.metrics import (
     kernels,
     lateness,
     launches,
+    memory_holders,
+    memory_peak,
     pauses,
     pipeline,
     stages,
@@ -39,9 +41,10 @@ from perflog.metrics.kernel_categories import OTHER
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.step_series import step_series
 from perflog.metrics.traces.copies import way_of
-from perflog.metrics.traces.device_ranges import OUTSIDE, PATH_MARK, UNKNOWN
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.idle_causes import CAUSES
+from perflog.metrics.traces.memory_holders import NOT_TRACED
+from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -54,6 +57,7 @@ _UNTIMED = 0.3  # of the step
 _MOSTLY = 0.5  # of the communication: less is hidden badly; of the step: more is its bottleneck
 _WHOLE = 0.9  # of the GPU time: a range around nearly all of it is divided
 _RANGES = 5  # that a sentence names
+_HOLDERS = 4  # of memory, that a sentence names
 _SLOW = 2.0  # times the median step
 _MEANWHILE = {
     "compute": "it computes",
@@ -95,6 +99,7 @@ def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
         _launching,
         _ranges,
         operators,
+        _memory,
         _profile,
         _step,
         _slow_steps,
@@ -271,6 +276,31 @@ def _ranges(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if len(largest) > 1:
         each = (f"{name} {percent(time / total)}" for name, time in zip(largest["name"], largest["time"], strict=True))
         yield f"GPU time by range: {', '.join(each)}."
+
+
+def _memory(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """The largest peak of the memory of a device, or else of the host, and who held it."""
+    rows = _of_run(memory_peak.table(tables, options), run)
+    on_device = rows[rows["memory"] == "device"]
+    rows = on_device if len(on_device) else rows
+    if not len(rows):
+        return
+    peak = rows.loc[rows["peak"].astype(float).idxmax()].to_dict()
+    place = "the host" if peak["memory"] == "host" else f"device {peak['device']}"
+    rank = f" (rank {peak['rank']})" if none_if_null(peak["rank"]) is not None else ""
+    text = f"Memory of {place}{rank}: {show(float(peak['peak']), 'B', 3)} at most"
+    text += f", {show(peak['at_s'], 's', 4)} into the trace"
+    text += f", in step {peak['step']}" if none_if_null(peak["step"]) is not None else ""
+    if none_if_null(peak["reserved_peak"]) is not None:
+        text += f"; {show(float(peak['reserved_peak']), 'B', 3)} reserved"
+    held = _of_run(memory_holders.table(tables, options), run)
+    for column in ("rank", "memory", "device", "process"):
+        is_null = none_if_null(peak[column]) is None
+        held = held[held[column].isna() if is_null else (held[column] == peak[column]).fillna(False).astype(bool)]
+    largest = held[held["share"].astype(float) > _TELLING].head(_HOLDERS)
+    names = ["memory from before the trace" if name == NOT_TRACED else name for name in largest["holder"]]
+    each = ", ".join(f"{name} {percent(share)}" for name, share in zip(names, largest["share"], strict=True))
+    yield f"{text}{f'. Held by {each}' if each else ''}."
 
 
 def _all_in(path: str, some: set[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from perflog.analysis.compare.operators import moved_between, moved_text
 from perflog.analysis.overview.parts import parts, percent
 from perflog.metrics import Options, Tables, breakdown, headroom
 from perflog.units import show
@@ -11,6 +12,7 @@ from perflog.units import show
 _HELD_UP = ("wait", "communication")
 _TELLING = 0.03  # of the whole: smaller differences and gains are no reason
 _MOST_GAINS = 3
+_MOST_OPERATORS = 3
 
 
 def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], options: Options) -> Iterator[str]:
@@ -19,6 +21,9 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
     rows = rows[rows["of"] == "step"]
     of_runs = [rows[rows["run"] == run] for run in (base, slower)]
     if any(not len(of_run) for of_run in of_runs):
+        if moved := moved_between(tables, base, slower, _MOST_OPERATORS):
+            yield f"GPU time by operator, {marks[0]} -> {marks[1]}, a step: {'; '.join(map(moved_text, moved))}."
+            return
         yield f"Why {marks[1]} is slower than {marks[0]} is not in the log: it times nothing inside a step."
         return
     wholes = [float(of_run["whole_s"].iloc[0]) for of_run in of_runs]

@@ -15,6 +15,7 @@ from perflog.metrics import (
     device_time,
     imbalance,
     kernels,
+    memory_peak,
     ranges,
     steps,
     throughput,
@@ -154,6 +155,14 @@ def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
             yield _column(sums.assign(share=sums[f"{state}_s"] / sums["span_s"]), "share", name, "1", None)
 
 
+def _memory(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    """The largest peak of a device of each run; of a run without one that of the host."""
+    rows = memory_peak.table(tables, options)
+    several = rows["run"].nunique() > 1  # of a single trace a sentence tells it
+    rows = rows.sort_values(["memory", "peak"], ascending=[True, False], kind="stable").drop_duplicates("run")
+    yield _column(rows[rows["memory"].eq("device") & several], "peak", "peak memory", "B", "lower")
+
+
 def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:
     wholes = breakdown.table(tables, options)
     yield _column(wholes[wholes["of"] == "gpu"].drop_duplicates("run"), "whole_s", "GPU work", "s", "lower")
@@ -261,6 +270,7 @@ _KINDS: tuple[_Kind, ...] = (
     _untimed,
     _rates,
     _spans,
+    _memory,
     _profiles,
     _profiled_steps,
     _waiting_ranks,

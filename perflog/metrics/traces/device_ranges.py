@@ -8,30 +8,19 @@ there count as a range, BACKWARD. Numbered steps are one range: `ProfilerStep#7`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
-from perflog.metrics.traces.device_work import STEP_NAME, TraceDevice, seconds
-from perflog.metrics.traces.launches import Launches, launches_by_file
-from perflog.statistics.groups import groups_of
-from perflog.tables.columns import NULL
+from perflog.metrics.traces.device_work import STEP_NAME, seconds
+from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN, Word, WorkTree, work_trees
 
 if TYPE_CHECKING:
     import pandas as pd
 
 BACKWARD = "backward (autograd)"
 """The range of all functions that autograd runs."""
-
-OUTSIDE, UNKNOWN = "(outside of ranges)", "(launch not known)"
-"""In place of a range: the launch is in no range; the trace does not tell which call launched the work."""
-
-PATH_MARK = " > "
-"""Between the names of a path."""
 
 # In 2021 the profiler wrote its steps as operators.
 _PROFILER_STEP, _MODULE, _AUTOGRAD = "ProfilerStep#", "nn.Module: ", "autograd::engine::evaluate_function: "
@@ -61,42 +50,6 @@ _COLUMNS = (
     ),
     MetricColumn("first_line", meaning="line of its first entry in the trace's file", brief=False),
 )
-
-
-@dataclass(frozen=True, eq=False)
-class RangeTree:
-    """The ranges of one file of a run. All sequences and arrays have an entry for each range, parents before children.
-
-    `parents`: index of the range around, or NO_CALL. `host_ns`: host time. `work`: each device of the file with the
-    index of the range that launched each piece of its work.
-    """
-
-    run: str
-    part: int
-    label: str | None
-    rank: int | None
-    names: Sequence[str]
-    kinds: Sequence[str | None]
-    parents: Ints
-    entered: Ints
-    host_ns: Ints
-    lines: Sequence[int | None]
-    work: Sequence[tuple[TraceDevice, Ints]]
-
-    def paths(self) -> list[str]:
-        """The path of each range."""
-        paths: list[str] = []
-        for name, parent in zip(self.names, self.parents.tolist(), strict=True):
-            paths.append(name if parent == NO_CALL else f"{paths[parent]}{PATH_MARK}{name}")
-        return paths
-
-    def with_nested(self, own: Ints) -> Ints:
-        """Sums over each range and the ranges inside it. `own`: numbers by range, in the first dimension."""
-        sums = own.copy()
-        for index in range(len(sums) - 1, -1, -1):
-            if self.parents[index] != NO_CALL:
-                sums[self.parents[index]] += sums[index]
-        return sums
 
 
 @metric(
@@ -130,30 +83,14 @@ def device_ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole | figures)
 
 
-def range_trees(tables: Tables) -> list[RangeTree]:
-    """Return the ranges of all files of traces that have any."""
-    return cached(tables, "ranges of traces", lambda: _range_trees(tables))
+def range_trees(tables: Tables) -> list[WorkTree]:
+    """Return the ranges of all files of traces that have any, as a tree."""
+    return cached(tables, "ranges of traces", lambda: work_trees(tables, _KINDS, _range_word))
 
 
-def _range_trees(tables: Tables) -> list[RangeTree]:
-    found = {(calls.run, calls.part): calls for calls in call_trees(tables, "rank", kinds=_KINDS, name=_is_range)}
-    labels = dict(tables.rows("runs").records("run", "label"))
-    trees = [
-        _range_tree(found.pop(place), labels[place[0]], devices)
-        for place, devices in launches_by_file(tables)
-        if place in found
-    ]
-    trees += [_range_tree(calls, labels[calls.run], []) for calls in found.values()]
-    return sorted(trees, key=lambda tree: (tree.run, tree.part))
-
-
-def _is_range(kind: str, name: str) -> bool:
-    return range_of(kind, name) is not None
-
-
-def last_of_path(path: str) -> str:
-    """Return the name of the range that a path leads to."""
-    return path.rpartition(PATH_MARK)[2]
+def _range_word(kind: str, name: str, shapes: str | None) -> Word | None:  # noqa: ARG001 (all words take the same)
+    found = range_of(kind, name)
+    return Word(*found) if found else None
 
 
 def range_of(kind: str, name: str) -> tuple[str, str] | None:
@@ -172,63 +109,7 @@ def range_of(kind: str, name: str) -> tuple[str, str] | None:
     return (name, "range") if kind == "range" else None
 
 
-def _range_tree(calls: CallTree, label: str | None, devices: Sequence[tuple[TraceDevice, Launches]]) -> RangeTree:
-    """The tree of the ranges of a file: those of one name and one path are one."""
-    (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
-    pairs = groups_of(kind, name)
-    texts = [range_of(kinds[kind[call]], names[name[call]]) or ("", "") for call in pairs.first.tolist()]
-    words = list(dict.fromkeys(texts))
-    codes = np.array([words.index(text) for text in texts], np.int64)[pairs.of_row]
-    node, parents, of_node = _joined(calls.parents, codes)
-    entered, host = np.bincount(node, minlength=len(parents)), np.zeros(len(parents), np.int64)
-    np.add.at(host, node, calls.ends - calls.starts)
-    lines = np.full(len(parents), np.iinfo(np.int64).max)
-    np.minimum.at(lines, node, calls.rows["line"])
-    outside, unknown = len(parents), len(parents) + 1
-    launched = []
-    for device, launches in devices:
-        around = np.append(node, outside)[calls.around(launches)]  # the last is that of NO_CALL
-        launched.append((device, np.where(launches.starts == NULL, unknown, around)))
-    other = range(max((int(nodes.max(initial=0)) for _, nodes in launched), default=0) + 1 - outside)
-    ranks = np.unique(calls.rows["rank"])
-    return RangeTree(
-        run=calls.run,
-        part=calls.part,
-        label=label,
-        rank=int(ranks[0]) if len(ranks) == 1 and ranks[0] != NULL else None,
-        names=[*(words[code][0] for code in of_node), *((OUTSIDE, UNKNOWN)[i] for i in other)],
-        kinds=[*(words[code][1] for code in of_node), *(None for _ in other)],
-        parents=np.array([*parents, *(NO_CALL for _ in other)], np.int64),
-        entered=np.append(entered, [0 for _ in other]).astype(np.int64),
-        host_ns=np.append(host, [0 for _ in other]).astype(np.int64),
-        lines=[*lines.tolist(), *(None for _ in other)],
-        work=launched,
-    )
-
-
-def _joined(parents: Ints, codes: Ints) -> tuple[Ints, list[int], list[int]]:
-    """Join the calls of one code that lie in joined calls.
-
-    Returns:
-        The node of each call; and for each node the node around it, or NO_CALL, and its code. Parents come first.
-    """
-    node = np.full(len(parents), NO_CALL, np.int64)
-    around: list[int] = []
-    of_node: list[int] = []
-    level = np.flatnonzero(parents == NO_CALL)
-    while len(level):
-        above = np.append(node, NO_CALL)[parents[level]]
-        joined = groups_of(above, codes[level])
-        node[level] = joined.of_row + len(around)
-        around += above[joined.first].tolist()
-        of_node += codes[level[joined.first]].tolist()
-        is_above = np.zeros(len(parents) + 1, np.bool_)
-        is_above[level] = True
-        level = np.flatnonzero(is_above[parents])
-    return node, around, of_node
-
-
-def _rows(tree: RangeTree) -> list[dict[str, Any]]:
+def _rows(tree: WorkTree) -> list[dict[str, Any]]:
     """Rows of the metric, depth first, the longest first. All other work comes last."""
     own, number = np.zeros(len(tree.names), np.int64), np.zeros(len(tree.names), np.int64)
     for device, nodes in tree.work:
@@ -237,7 +118,7 @@ def _rows(tree: RangeTree) -> list[dict[str, Any]]:
     inclusive, launched, total = tree.with_nested(own), tree.with_nested(number), int(own.sum())
     paths, has_work = tree.paths(), bool(tree.work)
     rows = []
-    for index, depth in _depth_first(tree, inclusive):
+    for index, depth in tree.depth_first(inclusive):
         named = tree.kinds[index] is not None
         if not named and not number[index]:
             continue
@@ -256,19 +137,3 @@ def _rows(tree: RangeTree) -> list[dict[str, Any]]:
             }
         rows.append(row)
     return rows
-
-
-def _depth_first(tree: RangeTree, size: Ints) -> list[tuple[int, int]]:
-    """Index and depth of the ranges, each after its parent, the largest first: by GPU time, then by host time."""
-    inside: dict[int, list[int]] = {}
-    for index in np.lexsort((tree.host_ns, size)).tolist():  # the largest is last, and taken first
-        inside.setdefault(int(tree.parents[index]), []).append(index)
-    other = [index for index in inside.get(NO_CALL, []) if tree.kinds[index] is None]
-    named = [index for index in inside.get(NO_CALL, []) if tree.kinds[index] is not None]
-    stack = [(index, 0) for index in sorted(other, reverse=True) + named]
-    order = []
-    while stack:
-        index, depth = stack.pop()
-        order.append((index, depth))
-        stack += [(each, depth + 1) for each in inside.get(index, [])]
-    return order

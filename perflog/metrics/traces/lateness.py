@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
-from perflog.metrics.traces.device_ranges import OUTSIDE, UNKNOWN, last_of_path, range_trees
+from perflog.metrics.traces.device_ranges import range_trees
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, STATES, DeviceWork, TraceDevice, seconds
 from perflog.metrics.traces.intervals import Intervals, union
+from perflog.metrics.traces.work_tree import OUTSIDE, UNKNOWN, last_of_path
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -52,7 +52,7 @@ def launches_by_file(tables: Tables) -> Iterator[tuple[tuple[str, int], list[tup
     for place, events in tables.arrow_by_file("events", {"kind": one_of("runtime")}, "correlation", *_TIMES):
         of_file = devices.pop(place, [])
         if of_file:
-            calls = _Calls(of_arrow(events), "correlation")
+            calls = Calls(of_arrow(events), "correlation")
             yield place, [(device, _launches(device, calls, tables)) for device in of_file]
     for place, of_file in devices.items():
         yield place, [(device, _launches(device, None, tables)) for device in of_file]
@@ -61,7 +61,7 @@ def launches_by_file(tables: Tables) -> Iterator[tuple[tuple[str, int], list[tup
 _TIMES = ("process", "thread", "start_ns", "duration_ns")
 
 
-class _Calls:
+class Calls:
     """Calls whose number no other call has, in order of the number."""
 
     def __init__(self, rows: Rows, number: str) -> None:
@@ -93,13 +93,13 @@ def _word(words: Sequence[str], code: int) -> str | None:
     return words[code] if code >= 0 else None
 
 
-def _launches(device: TraceDevice, calls: _Calls | None, tables: Tables) -> Launches:
+def _launches(device: TraceDevice, calls: Calls | None, tables: Tables) -> Launches:
     rows = device.work.rows
     starts, ends, threads = (np.full(len(rows), NULL, np.int64) for _ in range(3))
     is_operator = np.zeros(len(rows), np.bool_)
     names: list[Thread] = []
 
-    def fill(index: Ints, of: _Calls, places: Ints) -> None:
+    def fill(index: Ints, of: Calls, places: Ints) -> None:
         index, places = index[places >= 0], places[places >= 0]
         starts[index], ends[index] = of.starts[places], of.starts[places] + of.lengths[places]
         threads[index] = of.threads[places] + len(names)
@@ -115,9 +115,9 @@ def _launches(device: TraceDevice, calls: _Calls | None, tables: Tables) -> Laun
     return Launches(starts, ends, threads, names, is_operator)
 
 
-def _operators(device: TraceDevice, tables: Tables) -> _Calls:
+def _operators(device: TraceDevice, tables: Tables) -> Calls:
     """The operators of the file of a device by their external numbers."""
     where: Where = {"kind": one_of("cpu"), "run": one_of(device.run), "part": one_of(device.part)}
     for _, events in tables.arrow_by_file("events", where, "external", *_TIMES):
-        return _Calls(of_arrow(events), "external")
-    return _Calls(device.work.rows.where(np.zeros(0, np.int64)), "external")
+        return Calls(of_arrow(events), "external")
+    return Calls(device.work.rows.where(np.zeros(0, np.int64)), "external")

@@ -19,6 +19,7 @@ from perflog.analysis.compare.averages import window_of
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.figures import TOTAL
 from perflog.analysis.compare.measures import ALL
+from perflog.analysis.compare.operators import kernels_of_both
 from perflog.analysis.compare.rows import COLUMNS
 from perflog.analysis.compare.sides import ResultRow
 from perflog.analysis.compare.verdicts import without_exploratory
@@ -41,6 +42,7 @@ _ROUNDED = 1e-9  # smaller arms come from sums of equal figures
 _ALIKE = 2  # findings of one code that are shown one by one
 _LISTED = 3  # averages of the runs of a side that are shown one by one
 _CASE = 25  # characters of a configuration on a small terminal
+_SHAPES = 44  # characters of the shapes of an operator
 _MARK = {True: "*", False: ""}
 
 
@@ -105,6 +107,7 @@ def _sheets(compared: Comparison, format: str, everything: bool) -> Iterator[She
     if compared.summary_records:
         yield _averages(compared)
     yield from _attribution(compared, everything)
+    yield from _operators(compared, everything)
     if compared.finding_records:
         yield _findings(compared, format, everything)
 
@@ -193,7 +196,7 @@ def _notes(compared: Comparison, shown: Sequence[ResultRow]) -> Iterator[str]:
     if any(row["kind"] == "kernel" and row["metric"] != ALL for row in shown):
         yield "names of kernels are short: --format csv or json has the whole ones"
     if left := len(compared.row_records) - len(shown):
-        yield f"{left} more rows of phases, layers, ranges, kernels, calls, collectives: --all shows them"
+        yield f"{left} more rows of phases, layers, ranges, operators, kernels and so on: --all shows them"
 
 
 def told_by_one_figure(compared: Comparison) -> Iterator[str]:
@@ -361,6 +364,29 @@ def _attribution(compared: Comparison, everything: bool) -> Iterator[Sheet]:
             name = f" ({case.name})" if case.name else ""
             title = f"where the difference went: {side}{name}"
             yield Sheet("attribution", (SheetColumn("part"), *columns, SheetColumn("share", number=True)), rows, title)
+
+
+def _operators(compared: Comparison, everything: bool) -> Iterator[Sheet]:
+    """Operators of traces on both sides as a tree: those that move a noticeable part of the GPU time."""
+    for case in compared.cases:
+        for side in compared.sides[1:]:
+            rows = [row for row in compared.operator_records if (row["case"], row["side"]) == (case.name, side)]
+            if not rows:
+                continue
+            least = _LEAST_SHARE * max(abs(rows[0]["difference_s"]), _LEAST_SHARE * rows[0]["base_s"])
+            if not everything:
+                rows = [row for row in rows if row["depth"] == 0 or abs(row["difference_s"]) >= least]
+            columns = [SheetColumn(n, "s", True) for n in (compared.sides[0], side, "difference")]
+            calls = [SheetColumn(f"calls {n}", number=True, role="detail") for n in (compared.sides[0], side)]
+            cells = [
+                ["  " * row["depth"] + row["operator"], cut(row["shapes"] or "-", _SHAPES),
+                 row["base_s"], row["side_s"], row["difference_s"], row["base_calls"], row["side_calls"],
+                 kernels_of_both(row)]
+                for row in rows
+            ]  # fmt: skip
+            name = f" ({case.name})" if case.name else ""
+            titles = (SheetColumn("operator"), SheetColumn("shapes"), *columns, *calls, SheetColumn("kernels"))
+            yield Sheet("operators", titles, cells, f"GPU time of a step by operator: {side}{name}")
 
 
 def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from shlex import join
 
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import UNEXPLAINED, part_name, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
+from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most
 from perflog.analysis.compare.sides import SEPARATOR, ResultRow
 from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
 from perflog.analysis.lint.wording import count
@@ -42,6 +43,7 @@ _PART = 36  # characters of a part with its indent
 _BASE = "A"  # the letter of the base
 _LEGEND = 3  # lines of the names of sides
 _NEXT = 3  # lines of the next command
+_OPERATORS = 3  # that the screen names
 
 
 def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
@@ -59,7 +61,9 @@ def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
         return [*head, *_next(sides, _NEXT)]
     room = max(HEIGHT - len([*head, *tail]) - 1, 0)
     figures = list(_figures(compared))[:room]
-    lines = [*head, *figures, *_tree(compared, room - len(figures)), *tail]
+    room -= len(figures)
+    operators = list(_operators(compared, room // 2))
+    lines = [*head, *figures, *_tree(compared, room - len(operators)), *operators, *tail]
     return [*lines, *_next(sides, min(_NEXT, HEIGHT - len(lines)))]
 
 
@@ -315,6 +319,24 @@ def _tree_of(parts: Sequence[ResultRow], where: str, room: int) -> Iterator[str]
         share = "" if part["share"] is None else f"  {100 * part['share']:4.0f} %"
         values = f"  {show(part['base_s'], 's', 3):>8} -> {show(part['side_s'], 's', 3):>8}" * (columns() == WIDTH)
         yield fit(f"{padded(name, _PART)}{values}  {signed_time(part['difference_s']):>9}{share}")
+
+
+def _operators(compared: Comparison, room: int) -> Iterator[str]:
+    """The operators whose GPU times differ most, each with its kernels on both sides where these differ."""
+    if not _is_pair(compared) or not compared.operator_records:
+        return
+    lines: list[list[str]] = []
+    for row in moved_most(compared.operator_records, _OPERATORS):
+        name = " ".join(filter(None, (row["operator"], row["shapes"])))
+        values = f"  {show(row['base_s'], 's', 3):>8} -> {show(row['side_s'], 's', 3):>8}" * (columns() == WIDTH)
+        lines.append([fit(f"{padded(f'  {cell(name)}', _PART)}{values}  {signed_time(row['difference_s']):>9}")])
+        if changes_kernels(row):
+            lines[-1].append(fit(f"    {cell(kernels_of_both(row))}"))
+    while sum(map(len, lines)) > room - 1 and lines:
+        lines.pop()
+    if lines:
+        yield "Operators whose GPU time differs most"
+        yield from chain(*lines)
 
 
 def _part_name(part: ResultRow) -> str:

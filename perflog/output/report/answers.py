@@ -12,7 +12,7 @@ from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.run_groups import SINGLE_RUNS, RunGroup
 from perflog.output.presenters.compare_screen import best_sentences, verdict_sentences
 from perflog.output.presenters.overview import unread_in_words
-from perflog.output.report.bars import where_the_difference_went, where_the_time_goes
+from perflog.output.report.bars import where_the_difference_went, where_the_operators_differ, where_the_time_goes
 from perflog.output.report.cells import AnswerTable, Cell, FindingCounts, HeaderCell, RunName, Sentence, number, percent
 from perflog.output.report.data import ReportData
 from perflog.output.report.sweep_tables import sweeps
@@ -58,6 +58,7 @@ def answers(report: ReportData) -> Iterator[Answer]:
         _failures(report),
         where_the_time_goes(report),
         where_the_difference_went(comparison) if comparison else None,
+        where_the_operators_differ(comparison) if comparison else None,
         _doubts(report),
         run_index(report) if many and not comparison else None,
     ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.compare import Comparison
-from perflog.analysis.compare.attribution import part_name
+from perflog.analysis.compare.attribution import part_name, telling_parts
+from perflog.analysis.compare.operators import kernels_of_both
 from perflog.metrics.waterfall import BARS
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Part, number
 from perflog.output.report.data import ReportData, TableRow
@@ -15,6 +16,7 @@ _LEAST_SHARE = 0.005  # smaller parts have no bar
 _MAX_RUNS = 6  # side by side
 _MAX_PARTS = 24
 _TIME_GOES, _DIFFERENCE_WENT = "where the time goes", "where the difference went"
+_OPERATORS_DIFFER = "GPU time of a step by operator"
 
 
 def where_the_time_goes(report: ReportData) -> AnswerTable | None:
@@ -79,21 +81,42 @@ def where_the_difference_went(comparison: Comparison) -> AnswerTable | None:
         return None
     least = _LEAST_SHARE * parts[0]["base_s"]
     shown = [parts[0], *(part for part in parts[1:] if abs(part["difference_s"]) >= least)][:_MAX_PARTS]
+    return _tree_of_differences(_DIFFERENCE_WENT, comparison, shown, list(map(part_name, shown)))
+
+
+def where_the_operators_differ(comparison: Comparison) -> AnswerTable | None:
+    """Return the operators of traces whose GPU times differ most, as a tree, with their kernels; of the first side."""
+    places = [(row["case"], row["side"]) for row in comparison.operator_records[:1]]
+    rows = [row for row in comparison.operator_records if (row["case"], row["side"]) in places]
+    if not rows or not (telling := telling_parts(rows, _MAX_PARTS)):
+        return None
+    shown = [rows[0], *telling]
+    names = [" ".join(filter(None, (row["operator"], row["shapes"]))) for row in shown]
+    table = _tree_of_differences(_OPERATORS_DIFFER, comparison, shown, names)
+    kernels: list[Cell] = [kernels_of_both(row) for row in shown]
+    rows_with_kernels = [[*cells, text] for cells, text in zip(table.rows, kernels, strict=True)]
+    return AnswerTable(table.title, [*table.heads, HeaderCell("kernels")], rows_with_kernels)
+
+
+def _tree_of_differences(
+    title: str, comparison: Comparison, shown: Sequence[TableRow], names: Sequence[str]
+) -> AnswerTable:
+    """Rows of a tree, the whole first, each with a bar that begins where the one before it ends."""
     starts = list(_starts(shown))
     edges = [0.0, *starts, *(start + part["difference_s"] for start, part in zip(starts, shown, strict=True))]
     low, span = min(edges), (max(edges) - min(edges)) or 1.0
     rows: list[list[Cell]] = []
-    for part, start in zip(shown, starts, strict=True):
+    for part, name, start in zip(shown, names, starts, strict=True):
         end = start + part["difference_s"]
         rows.append([
-            Part(part_name(part), part["depth"]),
+            Part(name, part["depth"]),
             *(number(part[column], "s") for column in ("difference_s", "base_s", "side_s")),
             number(part["share"], "1"),
             Bar((start - low) / span, (end - low) / span, better=end < start),
         ])  # fmt: skip
-    numbers = ("difference", comparison.sides[0], headline["side"], "share")
-    heads = [HeaderCell(_DIFFERENCE_WENT), *(HeaderCell(name, True) for name in numbers), HeaderCell("")]
-    return AnswerTable(_DIFFERENCE_WENT, heads, rows)
+    numbers = ("difference", comparison.sides[0], shown[0]["side"], "share")
+    heads = [HeaderCell(title), *(HeaderCell(name, True) for name in numbers), HeaderCell("")]
+    return AnswerTable(title, heads, rows)
 
 
 def _starts(parts: Sequence[TableRow]) -> Iterator[float]:

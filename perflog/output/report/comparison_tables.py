@@ -8,6 +8,7 @@ from dataclasses import replace
 from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.attribution import COLUMNS as ATTRIBUTION_COLUMNS
 from perflog.analysis.compare.averages import COLUMNS as AVERAGE_COLUMNS
+from perflog.analysis.compare.operators import COLUMNS as OPERATOR_COLUMNS
 from perflog.analysis.compare.rows import COLUMNS as COMPARISON_COLUMNS
 from perflog.metrics import MetricColumn
 from perflog.output.report.data import FigureSource, MetricTable, TableRow, informative_columns, range_text
@@ -35,6 +36,15 @@ _ATTRIBUTION = MetricTable(
 )
 
 
+_OPERATORS = MetricTable(
+    name="operators",
+    title="GPU time by operator, on both sides",
+    formula="GPU time in a steady step of the work that an operator launched, mean over steps and devices; the rows "
+    "inside an operator, and what it launches itself, add up to it",
+    source="operators are matched by what is around them, their names and the shapes of their inputs",
+)
+
+
 def _changes(rule: VerdictRule) -> MetricTable:
     return MetricTable(
         name="comparison",
@@ -46,7 +56,7 @@ def _changes(rule: VerdictRule) -> MetricTable:
 
 
 def comparison_tables(comparison: Comparison, runs: Sequence[TableRow]) -> list[MetricTable]:
-    """Return the changes, the printed averages and the attribution of a comparison, each only if it has rows."""
+    """Return the changes, averages, attribution and operators of a comparison, each table only if it has rows."""
     run_lines = {run["run"]: range_text(run["first_line"], run["last_line"]) for run in runs}
     by_name = {c.name: c for c in COMPARISON_COLUMNS}
     columns_of_changes = [by_name[name] for name in _COLUMNS_OF_CHANGES]
@@ -54,6 +64,7 @@ def comparison_tables(comparison: Comparison, runs: Sequence[TableRow]) -> list[
         (_changes(comparison.rule), columns_of_changes, comparison.row_records),
         (_AVERAGES, AVERAGE_COLUMNS, comparison.summary_records),
         (_ATTRIBUTION, ATTRIBUTION_COLUMNS, comparison.attribution_records),
+        (_OPERATORS, OPERATOR_COLUMNS, comparison.operator_records),
     )
     return [_with_rows(table, columns, rows, comparison, run_lines) for table, columns, rows in tables if rows]
 

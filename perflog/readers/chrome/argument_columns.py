@@ -72,6 +72,7 @@ class EventArgs(msgspec.Struct, gc=False):
     reserved: Any = _key("Total Reserved")
     memory_device: Any = _key("Device Id")
     memory_device_type: Any = _key("Device Type")
+    address: Any = _key("Addr")
     context: Any = None
     name: Any = None  # of a process or thread, in metadata events
     labels: Any = None  # of a process, in metadata events
@@ -85,6 +86,7 @@ TAKEN = frozenset(field.encode_name for field in msgspec.structs.fields(EventArg
 _HOST_KINDS = ("runtime", "cpu", "python", "range", "overhead", "span")
 _IS_HOST_KIND = np.array([kind in _HOST_KINDS for kind in (*KINDS, "")])  # by code; the last is that of -1
 _CPU, _UNKNOWN = KIND_CODE["cpu"], -1
+_MARK, _MEMORY = KIND_CODE["mark"], KIND_CODE["memory"]
 
 _DEVICE_NUMBERS = {
     "device": "device", "stream": "stream", "context": "context", "bytes": "bytes",
@@ -94,6 +96,8 @@ _OPERATOR_JSON = {
     "Input dims": "shapes", "Input Dims": "shapes", "Input type": "input_types", "Input Strides": "input_strides",
     "Concrete Inputs": "input_values",
 }  # fmt: skip
+_MEMORY_KEYS = ("Addr", "Bytes", "Total Allocated", "Total Reserved")  # instants with any of these are of memory
+_MEMORY_DEVICE, _MEMORY_DEVICE_TYPE, _HOST = "Device Id", "Device Type", 0  # c10::DeviceType::CPU
 _COLLECTIVE_NUMBERS = {"seq": "Seq", "ranks": "Group size", "src_rank": "Src Rank", "dst_rank": "Dst Rank"}
 _COLLECTIVE_TEXTS = {
     "collective": "Collective name", "group": "Process Group Name", "dtype": "dtype",
@@ -141,6 +145,7 @@ class ArgumentColumns:
         if self._counts.get("Bytes"):
             more, size = self._sparse_numbers("Bytes", args, on_device), columns.get("bytes")
             columns["bytes"] = more if size is None else np.where(size == MISSING, more, size)
+        columns |= self._memory(args, kind, columns.get("device"))
         for column in ("grid", "block"):
             if self._counts.get(column):
                 columns[column] = self._sparse_json(column, column, args, on_device)
@@ -153,6 +158,26 @@ class ArgumentColumns:
         if any(map(self._counts.get, _COLLECTIVE_KEYS)):
             columns |= self._collectives(args, columns.get("bytes"))
         return columns
+
+    def _memory(self, args: Sequence[EventArgs], kind: npt.NDArray[np.int8], device: Int64s | None) -> EventColumns:
+        """Return the columns that tell instants of memory apart: kind, address, and the device, which the host is not.
+
+        The columns of other events stay as they are.
+        """
+        gets = [_GET[key] for key in _MEMORY_KEYS if self._counts.get(key)]
+        instants = np.flatnonzero(kind == _MARK).tolist() if gets else []
+        places = np.array([i for i in instants if any(get(args[i]) is not None for get in gets)], np.int64)
+        if not len(places):
+            return {}
+        chosen = [args[i] for i in places.tolist()]
+        address = np.full(len(args), MISSING, np.int64)
+        address[places] = self._numbers("Addr", chosen)
+        device = np.full(len(args), MISSING, np.int64) if device is None else device
+        types, numbers = (self._numbers(key, chosen) for key in (_MEMORY_DEVICE_TYPE, _MEMORY_DEVICE))
+        device[places] = np.where((types == _HOST) | (numbers < 0), MISSING, numbers)
+        kinds = kind.copy()
+        kinds[places] = _MEMORY
+        return {"kind": kinds, "address": address, "device": device}
 
     def _external(self, args: Sequence[EventArgs]) -> Int64s:
         numbers = self._numbers("External id", args)

@@ -35,7 +35,7 @@ DROPPED = {
         _JOINS,
     ),
     **dict.fromkeys(("blocks per SM", "warps per SM", "est. achieved occupancy %"), _COMPUTED),
-    **dict.fromkeys(("Addr", "Input Tensors start", "Output Tensors start"), _ADDRESS),
+    **dict.fromkeys(("Input Tensors start", "Output Tensors start"), _ADDRESS),
     **dict.fromkeys(
         ("s", "bp", "cname", "id2", "scope", "sf", "esf", "bind_id", "flow_in", "flow_out", "sort_index"), _VIEWER
     ),

@@ -30,7 +30,7 @@ from perflog.readers.chrome.json_repair import BARE_NAN, TIMESTAMP, repaired_var
 from perflog.readers.event_columns import KIND_CODE, MISSING, TEXT_COLUMNS, EventColumns, Int64s, distinct_rows
 from perflog.readers.key_counts import KeyCounter
 from perflog.readers.string_interning import Codes, WorkerInterner
-from perflog.readers.timestamps import parse_integer, parse_timestamps, real_number, round_durations
+from perflog.readers.timestamps import parse_timestamps, real_number, round_durations
 
 Kinds = npt.NDArray[np.int8]
 PhaseAndCategory = tuple[str | None, str | None]
@@ -53,17 +53,14 @@ class TraceEvent(msgspec.Struct, gc=False):
     args: EventArgs | list[Any] | str | int | float | None = None
 
 
-_MARK = KIND_CODE["mark"]
+_MEMORY = KIND_CODE["memory"]
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the last: it is nested too deep
 
 _DAMAGED_PHASE = "\0"
 _DAMAGED = TraceEvent(ph=_DAMAGED_PHASE)
 _ENDS = ("E", "e", "F")
 _COUNTERS = "series of counters"
-_MEMORY = {
-    "Total Allocated": "allocated", "Total Reserved": "reserved",
-    "Device Id": "memory_device", "Device Type": "memory_device_type",
-}  # fmt: skip
+_TOTALS = {"Total Allocated": "allocated", "Total Reserved": "reserved"}
 _NAMING = ("process_name", "process_labels", "thread_name")
 _list_decoder, _event_decoder = msgspec.json.Decoder(list[TraceEvent]), msgspec.json.Decoder(TraceEvent)
 
@@ -212,8 +209,7 @@ class EventDecoder:
         names = _track_names(events[i] for i in np.flatnonzero(role == CONTEXT).tolist())
         arguments.taken["labels"] += sum(name.kind == "process_labels" for name in names)
         counters = {i: _plain_event(piece_text.event(i)) for i in np.flatnonzero(role == COUNTER).tolist()}
-        instants = np.flatnonzero((role == EVENT) & (kind == _MARK))
-        readings = self._readings(events, counters, instants, arguments.taken)
+        readings = self._readings(events, counters, rows, arguments.taken)
         read_counters = set(readings["place"].tolist()) if readings else set()
         without = [(f"C {_as_text(events[i].cat) or ''}".strip(), i) for i in counters if i not in read_counters]
         keys_in_text -= keys_of([event.get("args") for event in counters.values()])
@@ -283,18 +279,20 @@ class EventDecoder:
         self,
         events: list[TraceEvent],
         counters: Mapping[int, Mapping[str, Any]],
-        instants: Int64s,
+        rows: EventColumns,
         taken: Counter[str],
     ) -> EventColumns:
         """Return the readings of counters: of counter events, and of the memory in allocations."""
         readings: list[Reading] = []
         for place, event in counters.items():
             readings += counter_readings(place, event)
-        for place in instants.tolist():
+        of_memory = rows["kind"] == _MEMORY
+        devices = rows["device"][of_memory].tolist() if of_memory.any() else []
+        for place, device in zip(rows["place"][of_memory].tolist(), devices, strict=True):
             args = events[place].args
-            if isinstance(args, EventArgs) and (args.allocated is not None or args.reserved is not None):
-                readings += memory_readings(place, args)
-                taken.update(name for name in _MEMORY if getattr(args, _MEMORY[name]) is not None)
+            if isinstance(args, EventArgs):
+                readings += memory_readings(place, args, device)
+                taken.update(name for name in _TOTALS if getattr(args, _TOTALS[name]) is not None)
         if not readings:
             return {}
         chosen = [events[reading.place] for reading in readings]
@@ -361,12 +359,10 @@ def counter_readings(place: int, fields: Mapping[str, Any]) -> list[Reading]:
     return readings
 
 
-def memory_readings(place: int, args: EventArgs) -> list[Reading]:
-    """Return the totals of memory after an allocation: of a device, or of the host, whose device type is 0."""
-    on_host = args.memory_device_type == 0
-    device = MISSING if on_host else parse_integer(args.memory_device)
-    where = "host memory" if on_host else "device memory"
-    totals = {"allocated": args.allocated, "reserved": args.reserved}
+def memory_readings(place: int, args: EventArgs, device: int) -> list[Reading]:
+    """Return the totals of memory after an allocation: of a device, or of the host, which is MISSING."""
+    where = "host memory" if device == MISSING else "device memory"
+    totals = {name: getattr(args, name) for name in _TOTALS.values()}
     numbers = {name: real_number(value) for name, value in totals.items() if value is not None}
     return [Reading(place, f"{where} {name}", value, device, True) for name, value in numbers.items() if value == value]
 

@@ -28,10 +28,13 @@ from perflog.readers.event_context import EventContext, select_ranges, step_code
 from perflog.readers.event_table import BY_PROCESS, EventAccount, EventOrigin, RunWriter, event_rows, value_rows
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.nsys.collectives import CollectiveLaunches
+from perflog.readers.nsys.copies import copy_names, memory_labels
 from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
+from perflog.readers.nsys.memory import MEMORY_COLUMNS, memory_columns, pool_readings
 from perflog.readers.nsys.payloads import PAYLOAD_TEXTS, RANK, RANKS, SIZE, Fields, PayloadReader
 from perflog.readers.nsys.session import ID_BITS, Session, process_of
 from perflog.readers.nsys.tables import (
+    COPY_ENDS,
     DROPPED_COLUMNS,
     LAUNCH_SIZES,
     NUMBERS,
@@ -136,6 +139,7 @@ class _Export:
         self.origin = EventOrigin(writer.run, 0, *rank_of_file(source.name))
         self._name_codes: dict[str, Codes] = {}  # table -> code of the name at index (number + 1)
         self._epoch = session.epoch() or 0
+        self._memory_labels = memory_labels(db)
         self._payloads = PayloadReader(db, self.interners)
         self._launches = CollectiveLaunches(self._payloads)
         self._domains = self._domain_names()
@@ -160,6 +164,10 @@ class _Export:
                 self.writer.write_rows("values", value_rows(self.origin, values))
                 rows = {name: column[rows["kind"] != _NO_EVENT] for name, column in rows.items()}
             rows = context.fill(rows, calls=table.kind == "runtime")
+            if table.kind == "memory":
+                for readings in pool_readings(batch, rows, self.interners):
+                    readings["start"] = shift_starts(readings["start"], self._epoch)
+                    self._write(readings, "counters")
             rows |= {"start": shift_starts(rows["start"], self._epoch), "correlation": _printed_correlation(rows)}
             self._write(rows, "events")
         for name, odd in self._odd.items():
@@ -258,8 +266,8 @@ class _Export:
     def _query(self, table: ExportTable) -> TableQuery:
         present = self.db.tables[table.name]
         columns = self._taken(table)
-        if table.kind == "kernel":
-            columns |= {name: name for name in _LAUNCH_COLUMNS if name in present}
+        more = {"kernel": _LAUNCH_COLUMNS, "memory": MEMORY_COLUMNS, "memcpy": COPY_ENDS}.get(table.kind, ())
+        columns |= {name: name for name in more if name in present}
         if "text" in present:
             columns["text"] = "text"
         return TableQuery(table.name, columns, self._payloads.columns() if table.kind == "range" else {})
@@ -300,6 +308,10 @@ class _Export:
             rows |= self._launch(columns, count)
         if "device" in columns:
             rows |= self._devices(numbers["device"], owner, rows["process"])
+        if table.kind == "memory":
+            rows |= memory_columns(batch, numbers, rows)
+        if table.kind == "memcpy":
+            rows["name"] = copy_names(batch, rows["name"], self._memory_labels, self.interners)
         if "domain" in columns:
             rows["domain"] = self._domain_codes(numbers["domain"], owner, rows["process"])
         # Each process has correlation numbers of its own: the process goes into the upper 32 bits of the number.

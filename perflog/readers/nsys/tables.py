@@ -18,6 +18,9 @@ class ExportTable:
     label_table: str = ""  # with columns id and label
 
 
+MEMORY_TABLE = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+"""The table of memory that was allocated or freed: on devices, and of the host where devices reach it."""
+
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 # Calls and ranges come first: work on a device is in the range of the call that started it.
 EXPORT_TABLES = (
@@ -32,9 +35,7 @@ EXPORT_TABLES = (
     ExportTable(f"{_ACTIVITY}SYNCHRONIZATION", "sync", "syncType", "{}", "ENUM_CUPTI_SYNC_TYPE"),
     ExportTable(f"{_ACTIVITY}GRAPH_HOST_NODE_AND_HOST_LAUNCH", "sync", "", "Host function"),
     ExportTable(f"{_ACTIVITY}CUDA_EVENT", "", "", "CUDA event"),
-    ExportTable(
-        "CUDA_GPU_MEMORY_USAGE_EVENTS", "", "memoryOperationType", "GPU memory: {}", "ENUM_CUDA_DEV_MEM_EVENT_OPER"
-    ),
+    ExportTable(MEMORY_TABLE, "memory", "memoryOperationType", "GPU memory: {}", "ENUM_CUDA_DEV_MEM_EVENT_OPER"),
     ExportTable("CUDNN_EVENTS", "library", "nameId"),
     ExportTable("CUBLAS_EVENTS", "library", "nameId"),
     ExportTable("CUDA_GRAPH_EVENTS", "library", "nameId"),
@@ -60,11 +61,19 @@ NUMBERS = {
     "bytes": ("bytes", "size", "sourceBytes"),
     "owner": ("globalTid", "globalPid"),
     "domain": ("domainId",),
+    "address": ("address",),
 }
 """Numbers of an event, and the columns that may hold them."""
 
 LAUNCH_SIZES = {"grid": ("gridX", "gridY", "gridZ"), "block": ("blockX", "blockY", "blockZ")}
 """Sizes of a kernel in three directions, and the columns that hold them."""
+
+MEMORY_KIND, POOL_NAME = "memKind", "localMemoryPoolAddress"
+POOL_TOTALS = {"memory pool allocated": "localMemoryPoolUtilizedSize", "memory pool reserved": "localMemoryPoolSize"}
+"""Other columns of memory: where it is, its pool, and totals of this pool by the names of their counters."""
+
+COPY_ENDS = ("srcKind", "dstKind", "srcDeviceId", "dstDeviceId")
+"""Columns of copies that tell the memory at both ends."""
 
 REGISTERS = "registersPerThread"
 SHARED_MEMORY = ("staticSharedMemory", "dynamicSharedMemory")
@@ -73,6 +82,7 @@ SHARED_MEMORY = ("staticSharedMemory", "dynamicSharedMemory")
 OTHER_COLUMNS = frozenset(
     (
         *(column for columns in LAUNCH_SIZES.values() for column in columns), REGISTERS, *SHARED_MEMORY,
+        MEMORY_KIND, POOL_NAME, *POOL_TOTALS.values(), *COPY_ENDS,
         "text", "jsonText", "jsonTextId", "binaryData", "uint64Value", "int64Value", "uint32Value", "int32Value",
         "doubleValue", "floatValue",
     )
@@ -83,6 +93,7 @@ _JOINS = "joins rows of the export"
 _OTHER_NAME = "another form of the name"
 _LAUNCH = "detail of the launch, beyond grid, block, registers and shared memory"
 _ENDS = "memory at the ends of a copy; `name` has its direction"
+_POOL = "setting of a memory pool, or the pool of another process"
 _LOOKS = "how a viewer draws ranges"
 _CALL = "result or place of a call"
 
@@ -101,14 +112,16 @@ DROPPED_COLUMNS = {
         _LAUNCH,
     ),
     **dict.fromkeys(
-        ("srcKind", "dstKind", "memKind", "deprecatedSrcId", "srcDeviceId", "srcContextId", "dstDeviceId",
-         "dstContextId", "migrationCause", "virtualAddress", "address", "copyCount"),
+        ("deprecatedSrcId", "srcContextId", "dstContextId", "migrationCause", "virtualAddress", "copyCount"),
         _ENDS,
+    ),
+    **dict.fromkeys(
+        ("localMemoryPoolReleaseThreshold", "importedMemoryPoolAddress", "importedMemoryPoolProcessId"), _POOL
     ),
     **dict.fromkeys(("color", "category", "endGlobalTid"), _LOOKS),
     "domainId": "domain without a name",
     "value": "value that a memset writes",
-    **dict.fromkeys(("returnValue", "nestingLevel", "overheadType"), _CALL),
+    **dict.fromkeys(("returnValue", "nestingLevel", "overheadType", "pc"), _CALL),
 }  # fmt: skip
 """Columns of tables of events that no table takes, each with the reason."""
 

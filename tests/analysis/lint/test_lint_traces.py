@@ -33,6 +33,17 @@ def without(events: list[Event], drop: Callable[[Event], bool]) -> list[Event]:
     return [event for event in events if not drop(event)]
 
 
+def growing(steps: int = 5) -> list[Event]:
+    """Blocks of 1000 bytes that a rank allocates and frees in each step, and one of 100 bytes that it keeps."""
+    events = []
+    for s in range(steps):
+        for place, (size, address) in enumerate(((1000, 1), (100, 10 + s), (-1000, 1))):
+            at = 1000 * s + 10 * (place + 1)
+            block = {"bytes": size, "address": address, "duration_ns": None, "stream": None}
+            events.append(kernel(at, at, "[memory]", kind="memory") | block)
+    return events
+
+
 def tail(event: Event) -> bool:
     return event["kind"] == "kernel" and event["rank"] == 1 and (event.get("correlation") or 0) >= 208
 
@@ -72,6 +83,11 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
         "note", "1.65 us of work launched by 6 steps runs outside of its step, 2.9 us inside"),
     "profiler-overhead": (lambda: by_hand([*clean(), kernel(200, 290, "Buffer Flush", kind="overhead", device=None)]),
         "warning", "3.3 % of the time: 90 ns of 2.7 us"),
+    "memory-grows": (lambda: by_hand([*clean(1, steps=5), *growing()]),
+        "warning", (
+            "memory of device 0 (rank 0) grows by 100 B a step over 3 steps, to 500 B; most of what these steps keep "
+            "is allocated in ProfilerStep#N (300 B)"
+        )),
 }  # fmt: skip
 
 

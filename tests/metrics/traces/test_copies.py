@@ -63,6 +63,8 @@ def test_the_overview_tells_the_bandwidth_of_copies(tmp_path: Path) -> None:
         ("Memcpy PtoP (Device -> Device)", ("peer to peer", None)),
         ("Memcpy DtoA (Device -> Array)", ("device to array", None)),
         ("Memcpy Host-to-Device", ("host to device", None)),
+        ("Memcpy Device-to-Host (Device -> Pinned)", ("device to host", "pinned")),
+        ("Memcpy Peer-to-Peer (Device 0 -> Device 1)", ("peer to peer", None)),
         ("[CUDA memcpy DtoH]", ("device to host", None)),
         ("MEMORY_COPY_DEVICE_TO_HOST", ("device to host", None)),
         ("CopyHostToDevice", ("host to device", None)),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import random
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 from support.metrics_logs import rows
 from support.trace_tables import by_hand, kernel
 
-from perflog.metrics import Tables, counters
+import perflog
+from perflog.metrics import Tables, counter_curve, counters
+from perflog.plots import PLOTS
 
 
 def with_counters(*readings: dict[str, Any]) -> Tables:
@@ -54,3 +61,45 @@ def test_readings_of_several_calls_are_weighted() -> None:
 
 def test_without_counters_there_are_no_rows() -> None:
     assert not len(counters(by_hand([kernel(0, 10)])))
+
+
+def test_the_course_of_a_counter_is_the_mean_of_each_period(tmp_path: Path) -> None:
+    """Against a walk through the events; readings of one device, of another counter, and of too few moments."""
+    chance = random.Random(4)
+    readings = [(chance.randrange(0, 10_000), chance.uniform(10, 90)) for _ in range(700)]
+    events: list[dict[str, Any]] = [
+        {"ph": "C", "name": "sm", "pid": 3, "ts": at, "args": {"value": value}} for at, value in readings
+    ]
+    events += [{"ph": "C", "name": "rare", "pid": 3, "ts": at, "args": {"value": 1}} for at in (1, 2)]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    log = perflog.read(path)
+    table = counter_curve(log)
+    assert set(table["counter"]) == {"sm"}
+    first = min([at for at, _ in readings] + [1])
+    last = max(at for at, _ in readings)
+    periods: dict[int, list[float]] = {}
+    for at, value in readings:
+        periods.setdefault((at - first) * 1000 * 200 // ((last - first) * 1000 + 1), []).append(value)
+    wanted = [(len(v), min(v), max(v), sum(v) / len(v)) for _, v in sorted(periods.items())]
+    found = list(zip(table["readings"], table["min"], table["max"], table["mean"], strict=True))
+    assert [row[:3] for row in found] == [row[:3] for row in wanted]
+    assert [row[3] for row in found] == pytest.approx([row[3] for row in wanted])
+    assert table["at_s"].is_monotonic_increasing and len(table) <= 200
+    figure = PLOTS["counters"](Tables(log))
+    (line,) = figure.axes[0].lines
+    assert np.asarray(line.get_ydata(), float).tolist() == pytest.approx(table["mean"].tolist())
+
+
+def test_means_of_counters_are_compared(tmp_path: Path) -> None:
+    paths = []
+    for name, factor in (("a", 1), ("b", 2)):
+        paths.append(tmp_path / f"{name}.json")
+        events = [{"ph": "C", "name": "sm", "pid": 3, "ts": i, "args": {"value": factor * i}} for i in range(5)]
+        paths[-1].write_text(json.dumps({"traceEvents": [*events, kernel_event()]}))
+    rows = {row["metric"]: row for row in perflog.compare(*map(str, paths)).row_records}
+    assert (rows["sm"]["kind"], rows["sm"]["base_value"], rows["sm"]["side_value"]) == ("counter", 2.0, 4.0)
+
+
+def kernel_event() -> dict[str, Any]:
+    return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 9, "args": {"device": 0}}

@@ -1,0 +1,151 @@
+"""Operators of one side: a tree with the GPU time of each in each steady step, its calls and its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from perflog.analysis.compare.trace_measures import places_of_work, step_at, work_times
+from perflog.metrics.registry import Tables
+from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.device_operators import operator_trees
+from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds
+from perflog.metrics.traces.work_tree import WorkTree
+from perflog.statistics.samples import Floats
+
+Key = tuple[str, str | None]
+"""Name and shapes of an operator."""
+
+
+@dataclass
+class OperatorNode:
+    """An operator, range or module in one place of the tree, over some runs.
+
+    `own`: GPU time of what it launched outside of the nodes inside it, in s, in each steady step, by run; the mean over
+    devices. `calls`: mean number of its calls in a step of a rank, by run. `kernels`: GPU time in a step by the name of
+    what it launched itself, summed over the runs.
+    """
+
+    name: str
+    kind: str | None
+    shapes: str | None = None
+    own: dict[str, Floats] = field(default_factory=dict)
+    calls: dict[str, float] = field(default_factory=dict)
+    kernels: dict[str, float] = field(default_factory=dict)
+    inside: dict[Key, OperatorNode] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        return self.name, self.shapes
+
+    @cached_property
+    def inclusive(self) -> dict[str, Floats]:
+        """GPU time with that of the nodes inside, in each steady step, by run."""
+        return _sum_by_run([self.own, *(node.inclusive for node in self.inside.values())])
+
+    @cached_property
+    def all_kernels(self) -> dict[str, float]:
+        """GPU time in a step by the name of what it and the nodes inside it launched."""
+        return _sums([self.kernels, *(node.all_kernels for node in self.inside.values())])
+
+
+def merged(nodes: Sequence[OperatorNode]) -> OperatorNode:
+    """Return several nodes as one: the nodes inside them that have one key are one too."""
+    inside: dict[Key, list[OperatorNode]] = {}
+    for node in nodes:
+        for key, each in node.inside.items():
+            inside.setdefault(key, []).append(each)
+    first = nodes[0]
+    return OperatorNode(
+        first.name,
+        first.kind,
+        first.shapes,
+        _sum_by_run(node.own for node in nodes),
+        _sums(node.calls for node in nodes),
+        _sums(node.kernels for node in nodes),
+        {key: each[0] if len(each) == 1 else merged(each) for key, each in inside.items()},
+    )
+
+
+def _sum_by_run(parts: Iterable[dict[str, Floats]]) -> dict[str, Floats]:
+    sums: dict[str, Floats] = {}
+    for part in parts:
+        for run, times in part.items():
+            sums[run] = sums[run] + times if run in sums else times
+    return sums
+
+
+def _sums(parts: Iterable[dict[str, float]]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for part in parts:
+        for name, number in part.items():
+            sums[name] = sums.get(name, 0.0) + number
+    return sums
+
+
+def operators_by_run(tables: Tables) -> dict[str, list[WorkTree]]:
+    """Return the operators of each run whose trace has work of a device and names operators."""
+    by_run: dict[str, list[WorkTree]] = {}
+    for tree in operator_trees(tables) if tables.count("events") else ():
+        if tree.work and "operator" in tree.kinds:
+            by_run.setdefault(tree.run, []).append(tree)
+    return by_run
+
+
+def operator_tree(trees: Sequence[WorkTree], members: Sequence[TraceDevice], steps: Ints | None) -> OperatorNode:
+    """Return the operators of a run in these steps as one tree; its ranks are one, and so are numbered ranges.
+
+    Args:
+        trees: The trees of the files of the run.
+        members: The devices of the run.
+        steps: Numbers of the steps; None: the whole trace.
+    """
+    roots = [_tree_of_file(tree, len(members), len(trees), steps) for tree in trees]
+    return merged(roots)
+
+
+def _tree_of_file(tree: WorkTree, devices: int, files: int, steps: Ints | None) -> OperatorNode:
+    number, size = 1 if steps is None else max(len(steps), 1), len(tree.names)
+    own = np.zeros((size, 1 if steps is None else len(steps)), np.int64)
+    kernels: list[dict[str, float]] = [{} for _ in range(size)]
+    for device, nodes in tree.work:
+        own += work_times(device, steps, nodes, size)
+        for node, name, time in _kernel_times(device, steps, nodes):
+            kernels[node][name] = kernels[node].get(name, 0.0) + time / devices / number
+    calls = _calls(tree, steps, size) / files / number
+    times = seconds(own) / devices
+    root = OperatorNode("", None)
+    made: list[OperatorNode] = []
+    for index, parent in enumerate(tree.parents.tolist()):
+        around = root if parent == NO_CALL else made[parent]
+        made.append(
+            OperatorNode(
+                tree.names[index], tree.kinds[index], tree.shapes[index], {tree.run: times[index]},
+                {tree.run: float(calls[index])}, kernels[index],
+            )
+        )  # fmt: skip
+        around.inside[made[-1].key] = made[-1]
+    return root
+
+
+def _kernel_times(device: TraceDevice, steps: Ints | None, nodes: Ints) -> Iterable[tuple[int, str, float]]:
+    """Node, name and time of the kernels, copies and memsets in these steps."""
+    names, words = device.work.rows.codes("name")
+    inside = places_of_work(device, steps) >= 0
+    pairs, of_work = np.unique((nodes * (len(words) + 1) + names + 1)[inside], return_inverse=True)
+    times = np.zeros(len(pairs), np.int64)
+    np.add.at(times, of_work, (device.work.ends - device.work.starts)[inside])
+    for pair, time in zip(pairs.tolist(), seconds(times).tolist(), strict=True):
+        node, name = divmod(pair, len(words) + 1)
+        yield node, words[name - 1] if name else "-", time
+
+
+def _calls(tree: WorkTree, steps: Ints | None, size: int) -> Ints:
+    """Number of calls of each node that begin in these steps."""
+    nodes, starts = tree.calls
+    if steps is not None:
+        nodes = nodes[np.isin(step_at(tree.work[0][0].steps, starts), steps)]
+    return np.bincount(nodes, minlength=size)

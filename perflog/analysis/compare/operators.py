@@ -1,0 +1,308 @@
+"""Operators of two sides, matched by what is around them: where their GPU time went, and which kernels they launch.
+
+Operators are one if their names and the shapes of their inputs are equal, and all that is around them is one. What is
+left in a place is matched by its name alone, so that a change of the shapes shows, then by its name with its numbers
+left out, such as those of batches. The rest is on one side only. Times add up: the rows inside a row, and its own time,
+make its time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perflog.analysis.compare.measures import ALL, Measure, SideValues
+from perflog.analysis.compare.operator_trees import Key, OperatorNode, merged, operator_tree, operators_by_run
+from perflog.analysis.compare.sides import Case, ResultRow, Side
+from perflog.analysis.compare.trace_measures import devices_by_run, steady_steps
+from perflog.metrics import MetricColumn, Tables
+from perflog.metrics.traces.device_operators import kernels_text
+from perflog.metrics.traces.work_tree import PATH_MARK
+from perflog.statistics.samples import Floats
+from perflog.units import show
+
+COLUMNS = (
+    MetricColumn("case", meaning="the configuration that the sides share"),
+    MetricColumn("base", meaning="name of the first side"),
+    MetricColumn("side", meaning="name of the side that is compared with the base"),
+    MetricColumn(
+        "operator",
+        meaning="operator, range or module, each below what it lies in, the largest difference first; (itself): what "
+        "it launches outside of those inside it",
+    ),
+    MetricColumn("shapes", meaning="shapes of its inputs; those of base and side with `->` in between if they differ"),
+    MetricColumn("depth", meaning="0 for all work, 1 for what lies in nothing, and so on"),
+    MetricColumn("kind", meaning="operator, step, range, module, autograd", brief=False),
+    MetricColumn("base_s", "s", "lower", meaning="GPU time of a steady step on the base: mean over steps and devices"),
+    MetricColumn("side_s", "s", "lower", meaning="the same on the side"),
+    MetricColumn("difference_s", "s", "lower", meaning="side - base; those of a level add up"),
+    MetricColumn("share", "1", meaning="share of the difference of all work; null where that does not differ"),
+    MetricColumn("base_calls", meaning="calls in a step of a rank on the base; null: it is not there"),
+    MetricColumn("side_calls", meaning="the same on the side"),
+    MetricColumn("base_kernels", meaning="short names of what it launches on the base, the longest first"),
+    MetricColumn("side_kernels", meaning="the same on the side"),
+    MetricColumn("only", meaning="base or side: it is on this side alone"),
+    MetricColumn("path", meaning="names of what is around it and its own", brief=False),
+)
+
+ITSELF = "(itself)"
+"""In place of the name of an operator: what it launches outside of those inside it."""
+
+ALL_WORK = "all work"
+_LEAST = 0.005  # of the GPU time: smaller operators have no row with statistics
+_LEAST_MOVED = 0.002  # of the GPU time: a smaller difference is not told
+_TIMES = ("base_s", "side_s", "difference_s")
+_ROUNDING = 1e-12  # relative
+_MOST_SHAPES = 3  # that a row names
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Matched:
+    """An operator on both sides, or on one: `base` or `side` is None where it is not there."""
+
+    base: OperatorNode | None
+    side: OperatorNode | None
+    shapes: tuple[str | None, str | None]
+    inside: Sequence[Matched]
+
+    @property
+    def node(self) -> OperatorNode:
+        """That of the base, or else that of the side."""
+        node = self.base or self.side
+        assert node is not None
+        return node
+
+    @property
+    def is_same(self) -> bool:
+        """Whether name and shapes are equal on both sides."""
+        return self.base is not None and self.side is not None and self.base.key == self.side.key
+
+    @property
+    def name(self) -> str:
+        """Its name; that of both sides if they differ, in their numbers alone then."""
+        names = {node.name for node in (self.base, self.side) if node}
+        return names.pop() if len(names) == 1 else _NUMBER.sub("N", self.node.name)
+
+    @property
+    def shapes_text(self) -> str | None:
+        """The shapes of its inputs, those of both sides if they differ."""
+        base, side = self.shapes
+        if base == side or self.side is None:
+            return base
+        return side if self.base is None else f"{base or '-'} -> {side or '-'}"
+
+
+def matched(base: OperatorNode | None, side: OperatorNode | None, shapes: tuple[str | None, str | None]) -> Matched:
+    """Return two operators as one, with those inside them."""
+    return Matched(base, side, shapes, list(_matches(base, side)))
+
+
+def _matches(base: OperatorNode | None, side: OperatorNode | None) -> Iterator[Matched]:
+    left = [dict(node.inside) if node else {} for node in (base, side)]
+    for key in [key for key in left[0] if key in left[1]]:
+        yield matched(left[0].pop(key), left[1].pop(key), (key[1], key[1]))
+    ways: tuple[Callable[[Key], str], ...] = (lambda key: key[0], lambda key: _NUMBER.sub("N", key[0]))
+    for name_of in ways:
+        groups = [_by_name(of_side, name_of) for of_side in left]
+        for name in [name for name in groups[0] if name in groups[1]]:
+            of_base, of_side = (
+                [nodes.pop(key) for key in group[name]] for nodes, group in zip(left, groups, strict=True)
+            )
+            yield matched(merged(of_base), merged(of_side), (_listed(groups[0][name]), _listed(groups[1][name])))
+    for key, node in left[0].items():
+        yield matched(node, None, (key[1], None))
+    for key, node in left[1].items():
+        yield matched(None, node, (None, key[1]))
+
+
+def _by_name(nodes: dict[Key, OperatorNode], name_of: Callable[[Key], str]) -> dict[str, list[Key]]:
+    groups: dict[str, list[Key]] = {}
+    for key in nodes:
+        groups.setdefault(name_of(key), []).append(key)
+    return groups
+
+
+def _listed(keys: Sequence[Key]) -> str | None:
+    """The shapes of operators that became one."""
+    shapes = list(dict.fromkeys(shapes for _, shapes in keys if shapes))
+    more = f" and {len(shapes) - _MOST_SHAPES} more" if len(shapes) > _MOST_SHAPES else ""
+    return "; ".join(shapes[:_MOST_SHAPES]) + more if shapes else None
+
+
+@dataclass(frozen=True)
+class MatchedSides:
+    """The operators of a side, matched with those of the base: of a case, with the number of the side and the runs."""
+
+    case: Case
+    number: int
+    runs: tuple[Sequence[str], Sequence[str]]
+    whole: Matched
+
+    def times(self, pair: Matched) -> tuple[float, float]:
+        """GPU time of an operator in a steady step on both sides."""
+        base, side = (node.inclusive if node else {} for node in (pair.base, pair.side))
+        return _mean(base, self.runs[0]), _mean(side, self.runs[1])
+
+    def own_times(self, pair: Matched) -> tuple[float, float]:
+        """The same without the operators inside it."""
+        base, side = (node.own if node else {} for node in (pair.base, pair.side))
+        return _mean(base, self.runs[0]), _mean(side, self.runs[1])
+
+
+def _mean(times: Mapping[str, Floats], runs: Sequence[str]) -> float:
+    return sum(float(times[run].mean()) for run in runs if run in times) / len(runs)
+
+
+def matched_sides(cases: Sequence[Case], values: Sequence[SideValues]) -> list[MatchedSides]:
+    """Match the operators of each side with those of the base, in the cases in which both have some."""
+    found = []
+    for case in cases:
+        runs = [[run for run in of_side if run in v.operators] for of_side, v in zip(case.runs, values, strict=True)]
+        roots = [merged([v.operators[run] for run in of]) if of else None for of, v in zip(runs, values, strict=True)]
+        found += [
+            MatchedSides(case, k, (runs[0], runs[k]), matched(roots[0], root, (None, None)))
+            for k, root in enumerate(roots)
+            if k and roots[0] and root
+        ]
+    return found
+
+
+def add_measures(compared: Sequence[MatchedSides], values: Sequence[SideValues]) -> None:
+    """Add the operators that take a noticeable part of the time to the values of their sides.
+
+    Where there are several sides, only those whose name and shapes are equal: others are one on two of the sides only.
+    """
+    for sides in compared:
+        least = _LEAST * max(sides.times(sides.whole))
+        pairs = [
+            (pair, above)
+            for pair, above in _walk(sides.whole, ())
+            if pair.base and pair.side and max(sides.times(pair)) >= least
+            and (len(values) == 2 or all(each.is_same for each in (*above, pair)))
+        ]  # fmt: skip
+        shorts = Counter(_measure_name(pair, above, False) for pair, above in pairs)
+        for pair, above in pairs:
+            short = _measure_name(pair, above, False)
+            measure = Measure("operator", _measure_name(pair, above, True) if shorts[short] > 1 else short, of=ALL)
+            for node, number in ((pair.base, 0), (pair.side, sides.number)):
+                for run, times in node.inclusive.items() if node else ():
+                    values[number].add(measure, run, times)
+
+
+def _walk(pair: Matched, above: tuple[Matched, ...]) -> Iterator[tuple[Matched, tuple[Matched, ...]]]:
+    """The operators inside of one, each with those around it."""
+    for each in pair.inside:
+        yield each, above
+        yield from _walk(each, (*above, each))
+
+
+def _measure_name(pair: Matched, above: Sequence[Matched], with_shapes: bool) -> str:
+    around = [_with_shapes(each) if with_shapes else each.name for each in above]
+    return PATH_MARK.join([*around, _with_shapes(pair)])
+
+
+def _with_shapes(pair: Matched) -> str:
+    return " ".join(filter(None, (pair.name, pair.shapes_text)))
+
+
+def operator_rows(sides: Sequence[Side], compared: Sequence[MatchedSides]) -> list[ResultRow]:
+    """Return the operators of each case and side beside those of the base: the largest difference first."""
+    rows: list[ResultRow] = []
+    for each in compared:
+        names: ResultRow = {"case": each.case.name, "base": sides[0].name, "side": sides[each.number].name}
+        base, side = each.times(each.whole)
+        total = side - base if abs(side - base) > _ROUNDING * max(base, side) else None
+        rows += [{c.name: (names | row).get(c.name) for c in COLUMNS} for row in _rows_of(each, each.whole, (), total)]
+    return rows
+
+
+def moved_between(tables: Tables, base: str, other: str, room: int) -> list[ResultRow]:
+    """Return the operators whose GPU times differ most between two runs, as `moved_most` does, in all their steps.
+
+    Empty if one of the traces has no work of a device or names no operators.
+    """
+    trees, devices = operators_by_run(tables), devices_by_run(tables)
+    roots = []
+    for run in (base, other):
+        if not (members := devices.get(run)) or run not in trees:
+            return []
+        roots.append(operator_tree(trees[run], members, steady_steps(members, None, 0)))
+    whole = matched(roots[0], roots[1], (None, None))
+    sides = MatchedSides(Case("", ((base,), (other,))), 1, ((base,), (other,)), whole)
+    return moved_most(list(_rows_of(sides, sides.whole, (), None)), room)
+
+
+def changes_kernels(row: ResultRow) -> bool:
+    """Return whether an operator launches other kernels on the side than on the base."""
+    return bool(row["base_kernels"] and row["side_kernels"] and row["base_kernels"] != row["side_kernels"])
+
+
+def kernels_of_both(row: ResultRow) -> str | None:
+    """Return what an operator launches; of both sides with `->` in between where that differs."""
+    base, side = row["base_kernels"], row["side_kernels"]
+    return f"{base} -> {side}" if changes_kernels(row) else base or side
+
+
+def moved_text(row: ResultRow) -> str:
+    """Return a row of `moved_most` in words: name and shapes, both times, both kernels where they differ."""
+    name = " ".join(filter(None, (row["operator"], row["shapes"])))
+    places = f" ({row['places']} places)" if row["places"] > 1 else ""
+    text = f"{name}{places}: {show(row['base_s'], 's', 3)} -> {show(row['side_s'], 's', 3)}"
+    return f"{text} ({kernels_of_both(row)})" if changes_kernels(row) else text
+
+
+def _rows_of(sides: MatchedSides, pair: Matched, above: tuple[str, ...], total: float | None) -> Iterator[ResultRow]:
+    """The row of an operator, of those inside it, and of what it launches itself."""
+    is_whole, path = pair is sides.whole, (*above, pair.name)
+    row = _times_of(sides.times(pair), total) | {"operator": ALL_WORK if is_whole else pair.name}
+    row |= {"depth": len(above), "kind": pair.node.kind, "shapes": pair.shapes_text}
+    for name, node, runs in (("base", pair.base, sides.runs[0]), ("side", pair.side, sides.runs[1])):
+        if node is not None:
+            row[f"{name}_kernels"] = kernels_text(node.all_kernels)
+            row[f"{name}_calls"] = sum(node.calls.values()) / len(runs) if node.kind else None
+    row["only"] = "base" if pair.side is None else "side" if pair.base is None else None
+    yield row | {"path": None if is_whole else PATH_MARK.join(path[1:])}
+    inside = [each for each in pair.inside if any(sides.times(each))]
+    for each in sorted(inside, key=lambda each: -abs(sides.times(each)[1] - sides.times(each)[0])):
+        yield from _rows_of(sides, each, path, total)
+    if inside and any(own := sides.own_times(pair)):
+        kernels = (kernels_text(node.kernels) if node else None for node in (pair.base, pair.side))
+        row = _times_of(own, total) | dict(zip(("base_kernels", "side_kernels"), kernels, strict=True))
+        yield row | {"operator": ITSELF, "depth": len(path), "path": PATH_MARK.join((*path[1:], ITSELF))}
+
+
+def _times_of(times: tuple[float, float], total: float | None) -> ResultRow:
+    base, side = times
+    share = (side - base) / total if total else None
+    return {"base_s": base, "side_s": side, "difference_s": side - base, "share": share}
+
+
+def moved_most(rows: Sequence[ResultRow], room: int) -> list[ResultRow]:
+    """Return the innermost operators whose times differ most, the largest difference first.
+
+    Those of one name, shapes and kernels are one, wherever they are; `places` counts them.
+
+    Args:
+        rows: The rows of one case and side, as `operator_rows` has them; the first is all work.
+        room: Number of operators at most.
+    """
+    sums: dict[tuple[Any, ...], ResultRow] = {}
+    around: list[ResultRow] = []  # each lies in the one before
+    for row, following in zip(rows, [*rows[1:], rows[0]], strict=True):
+        around = [*around[: row["depth"]], row]
+        if following["depth"] > row["depth"]:
+            continue
+        named = around[-2] if row["operator"] == ITSELF else row
+        key = named["operator"], named["shapes"], row["base_kernels"], row["side_kernels"], row["only"]
+        zero = dict.fromkeys(("places", *_TIMES), 0)
+        known = sums.setdefault(key, row | {"operator": key[0], "shapes": key[1]} | zero)
+        known["places"] += 1
+        for name in _TIMES:
+            known[name] += row[name]
+    least = _LEAST_MOVED * max(rows[0]["base_s"], rows[0]["side_s"])
+    moved = [row for row in sums.values() if abs(row["difference_s"]) >= least]
+    return sorted(moved, key=lambda row: -abs(row["difference_s"]))[:room]

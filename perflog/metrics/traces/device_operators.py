@@ -1,0 +1,202 @@
+"""Work of devices by operators: the tree of operators, ranges and modules around the calls that launched it.
+
+An operator is told by its name, the shapes of its inputs where the trace prints them, and all that is around it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.device_ranges import range_of
+from perflog.metrics.traces.device_work import seconds
+from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN, Word, WorkTree, work_trees
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_KINDS = ("range", "python", "cpu")
+_MOST_SHAPES = 6  # that are written one by one
+_KERNELS = 3  # that a row names
+
+Launched = Mapping[str, tuple[int, int]]
+"""Kernels, copies and memsets by name: their time in ns, and their number."""
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("rank", meaning="rank of the trace"),
+    MetricColumn(
+        "operator",
+        meaning="name of the operator, range or module, depth first, the longest first; N stands for the numbers of "
+        f"steps; {OUTSIDE}, {UNKNOWN}: all other work",
+    ),
+    MetricColumn("shapes", meaning="shapes of its inputs, without those of numbers; null: not printed"),
+    MetricColumn("depth", meaning="number of operators and ranges around it"),
+    MetricColumn("kind", meaning="operator, step, range, module, autograd", brief=False),
+    MetricColumn("calls", meaning="number of its calls"),
+    MetricColumn("launched", meaning="number of kernels, copies and memsets launched in it, in nested operators too"),
+    MetricColumn("gpu_s", "s", "lower", "inclusive GPU time: sum of all work launched in it, in nested operators too"),
+    MetricColumn("share", "1", None, "gpu_s / sum of the times of all work of the file's devices"),
+    MetricColumn("exclusive_s", "s", "lower", "GPU time of the work launched outside of nested operators"),
+    MetricColumn("host_s", "s", "lower", "time of the host between its begin and end"),
+    MetricColumn("kernels", meaning="short names of what it launched, the longest first"),
+    MetricColumn(
+        "path", meaning=f"names of what is around it and its own, with `{PATH_MARK.strip()}` in between", brief=False
+    ),
+    MetricColumn("first_line", meaning="line of its first call in the trace's file", brief=False),
+)
+
+
+@metric(
+    title="device operators: GPU time by operator",
+    needs=("events",),
+    columns=_COLUMNS,
+    main="gpu_s",
+    formula="exclusive = sum of the work whose launching call lies in the operator and in none inside it; inclusive = "
+    "exclusive + inclusive of the operators inside; the exclusive times add up to the time of all work",
+    source="the launching call is the one with the correlation number of the work, or the operator with its external "
+    "number; operators and ranges by the thread and the time of that call",
+)
+def device_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """The tree of operators, ranges and modules of each trace, with the GPU time of what was launched in them.
+
+    Operators of one name are apart where the shapes of their inputs differ. An operator without work of a device is
+    left out. Traces without operators have the tree of their ranges.
+
+    Example:
+        >>> table = perflog.metrics.device_operators(perflog.read("trace.json"))
+        >>> table[["operator", "depth", "calls", "gpu_s"]].head(2).round(6)
+                operator  depth  calls     gpu_s
+        ...
+    """
+    import pandas as pd
+
+    rows = [row for tree in operator_trees(tables) for row in _rows(tree)]
+    whole = dict.fromkeys(("rank", "depth", "calls", "launched", "first_line"), "Int64")
+    figures = dict.fromkeys(("gpu_s", "share", "exclusive_s", "host_s"), "float64")
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole | figures)
+
+
+def operator_trees(tables: Tables) -> list[WorkTree]:
+    """Return the operators, ranges and modules of all files of traces that have any, as trees."""
+    return cached(tables, "operators of traces", lambda: work_trees(tables, _KINDS, operator_word, with_shapes=True))
+
+
+def operator_word(kind: str, name: str, shapes: str | None) -> Word | None:
+    """Return what a call of the host is in a tree of operators; None for a function of Python that is no module."""
+    if found := range_of(kind, name):
+        return Word(*found)
+    return Word(name, "operator", shapes_text(shapes)) if kind == "cpu" else None
+
+
+@cache
+def shapes_text(printed: str | None) -> str | None:
+    """Return the shapes of inputs as people write them, from JSON; None where the trace prints none.
+
+    Numbers and absent inputs have no shape. Of a list of many tensors, their number and that of their elements is kept.
+
+    Example:
+        >>> shapes_text("[[4096, 1024], [1024, 512], [], []]")
+        '[4096,1024] x [1024,512]'
+    """
+    try:
+        shapes = json.loads(printed) if printed else None
+    except ValueError:
+        return printed
+    if not isinstance(shapes, list):
+        return printed
+    texts = [text for shape in shapes if (text := _shape(shape))]
+    return (" x ".join(texts) if len(texts) <= _MOST_SHAPES else _many(shapes)) or None
+
+
+def _shape(shape: object) -> str:
+    if not isinstance(shape, list) or not shape:
+        return ""
+    if not any(isinstance(size, list) for size in shape):
+        return f"[{','.join(map(str, shape))}]"
+    if len(shape) <= _MOST_SHAPES:
+        return f"({', '.join(_shape(each) or '[]' for each in shape)})"
+    return _many(shape)
+
+
+def _many(shapes: list[object]) -> str:
+    """Many shapes in short: the number of tensors and of their elements."""
+    tensors = list(_tensors(shapes))
+    return f"({len(tensors)} tensors, {sum(map(math.prod, tensors))} elements)"
+
+
+def _tensors(shapes: list[object]) -> Iterator[list[int]]:
+    for shape in shapes:
+        if isinstance(shape, list) and shape:
+            if all(isinstance(size, int) for size in shape):
+                yield shape
+            else:
+                yield from _tensors(shape)
+
+
+def launched_by_name(tree: WorkTree) -> list[Launched]:
+    """Return what was launched in each node and the nodes inside it, by name."""
+    sums: list[dict[str, tuple[int, int]]] = [{} for _ in tree.names]
+    for device, nodes in tree.work:
+        names, words = device.work.rows.codes("name")
+        lengths = device.work.ends - device.work.starts
+        pairs, of_work = np.unique(nodes * (len(words) + 1) + names + 1, return_inverse=True)
+        times, numbers = np.zeros(len(pairs), np.int64), np.bincount(of_work, minlength=len(pairs))
+        np.add.at(times, of_work, lengths)
+        for pair, time, number in zip(pairs.tolist(), times.tolist(), numbers.tolist(), strict=True):
+            node, name = divmod(pair, len(words) + 1)
+            _add(sums[node], {words[name - 1] if name else "-": (time, number)})
+    for index in range(len(sums) - 1, -1, -1):
+        if (parent := int(tree.parents[index])) != NO_CALL:
+            _add(sums[parent], sums[index])
+    return list(sums)
+
+
+def _add(sums: dict[str, tuple[int, int]], more: Launched) -> None:
+    for name, (time, number) in more.items():
+        known = sums.get(name, (0, 0))
+        sums[name] = known[0] + time, known[1] + number
+
+
+def kernels_text(times: Mapping[str, float]) -> str | None:
+    """Return the short names of kernels, those with the longest time first; None if there are none."""
+    shorts = dict.fromkeys(short_kernel(name) for name in sorted(times, key=lambda name: (-times[name], name)))
+    listed = list(shorts)
+    more = f" and {len(listed) - _KERNELS} more" if len(listed) > _KERNELS else ""
+    return ", ".join(listed[:_KERNELS]) + more if listed else None
+
+
+def _rows(tree: WorkTree) -> list[dict[str, Any]]:
+    """Rows of the metric, depth first, the longest first. All other work comes last."""
+    own, number = np.zeros(len(tree.names), np.int64), np.zeros(len(tree.names), np.int64)
+    for device, nodes in tree.work:
+        np.add.at(own, nodes, device.work.ends - device.work.starts)
+        np.add.at(number, nodes, 1)
+    inclusive, launched, total = tree.with_nested(own), tree.with_nested(number), int(own.sum())
+    paths, by_name = tree.paths(), launched_by_name(tree)
+    rows = []
+    for index, depth in tree.depth_first(inclusive):
+        if not launched[index]:
+            continue
+        named = tree.kinds[index] is not None
+        rows.append(
+            {
+                "run": tree.run, "label": tree.label, "rank": tree.rank, "operator": tree.names[index],
+                "shapes": tree.shapes[index], "depth": depth, "kind": tree.kinds[index],
+                "calls": int(tree.entered[index]) if named else None, "launched": int(launched[index]),
+                "gpu_s": float(seconds(inclusive[index])), "share": inclusive[index] / total if total else None,
+                "exclusive_s": float(seconds(own[index])),
+                "host_s": float(seconds(tree.host_ns[index])) if named else None,
+                "kernels": kernels_text({name: time for name, (time, _) in by_name[index].items()}),
+                "path": paths[index], "first_line": tree.lines[index],
+            }
+        )  # fmt: skip
+    return rows

@@ -1,0 +1,283 @@
+"""Memory over the time of traces: the peak and its moment, who held it, the course, growth from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.traces.device_work import seconds
+from perflog.metrics.traces.memory_course import Ints, MemoryCourse, memory_courses
+from perflog.metrics.traces.memory_holders import NOT_TRACED, HeldMemory, held_memory
+from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OTHER = "(other)"
+"""In place of a holder: all those that hold little at the peak."""
+
+_BINS = 200
+"""Periods of the course."""
+
+_SHOWN = 6  # holders that the course tells apart
+_LEAST_STEPS = 3  # that growth needs
+
+_DEVICE = (
+    MetricColumn("rank", meaning="rank of the trace"),
+    MetricColumn("memory", meaning="device or host"),
+    MetricColumn("device", meaning="number of the device in the trace"),
+    MetricColumn("device_name", meaning="name of the device", brief=False),
+    MetricColumn("process", meaning="process that allocates, as named in the trace", brief=False),
+)
+_PRINTED = "printed: total of the allocator; blocks: those whose allocation is in the trace, so a lower bound"
+
+_PEAK_COLUMNS = (
+    *RUN_COLUMNS,
+    *_DEVICE,
+    MetricColumn("peak", "B", "lower", "largest number of bytes that were allocated at once"),
+    MetricColumn("basis", meaning=_PRINTED),
+    MetricColumn("at_s", "s", None, "moment of the peak, since the first event of memory or step in the file"),
+    MetricColumn("step", meaning="step in which the peak lies"),
+    MetricColumn("reserved", "B", "lower", "bytes that the allocator held at the peak, for blocks and for later ones"),
+    MetricColumn("fragmentation", "1", "lower", "(reserved - allocated) / reserved, at the peak"),
+    MetricColumn("reserved_peak", "B", "lower", "largest number of bytes that the allocator held"),
+    MetricColumn("blocks", meaning="number of blocks that lived at the peak, of those allocated in the trace"),
+    MetricColumn("not_traced", "B", None, "bytes at the peak whose allocation is not in the trace; null: not known"),
+    MetricColumn(
+        "growth", "B", "lower", "bytes by which memory at ends of steps grows a step, from the second step on"
+    ),
+    MetricColumn("freed_unknown", "B", None, "bytes that were freed and not allocated in the trace", brief=False),
+    MetricColumn("first_line", meaning="line of the event of the peak", brief=False),
+)
+
+_HOLDER_COLUMNS = (
+    *RUN_COLUMNS,
+    *_DEVICE,
+    MetricColumn("holder", meaning=f"range and operator in short; {NOT_TRACED}: allocation not in the trace"),
+    MetricColumn("bytes", "B", "lower", "bytes that it held at the peak"),
+    MetricColumn("share", "1", None, "bytes / all bytes allocated at the peak"),
+    MetricColumn("blocks", meaning="number of its blocks"),
+    MetricColumn("oldest_step", meaning="step in which the oldest of them was allocated; null: in none", brief=False),
+    MetricColumn("operator", meaning="innermost operator around the allocation that does more than allocate"),
+    MetricColumn(
+        "range",
+        meaning=f"path of the ranges and modules around it, with `{PATH_MARK.strip()}` in between; {OUTSIDE}: in none",
+    ),
+    MetricColumn("first_line", meaning="line of the first of these allocations", brief=False),
+)
+
+_CURVE_COLUMNS = (
+    *RUN_COLUMNS,
+    *_DEVICE,
+    MetricColumn("at_s", "s", None, "moment, since the first event of memory or step in the file"),
+    MetricColumn("step", meaning="step in which it lies"),
+    MetricColumn("holder", meaning=f"as in `memory_holders`; {OTHER}: those that hold little at the peak"),
+    MetricColumn("bytes", "B", "lower", "bytes that the holder held"),
+    MetricColumn("allocated", "B", "lower", "all bytes that were allocated"),
+    MetricColumn("reserved", "B", "lower", "bytes that the allocator held; null: not printed"),
+    MetricColumn("is_peak", meaning="whether it is the peak", brief=False),
+    MetricColumn("first_line", meaning="line of the event", brief=False),
+)
+
+_SOURCE = "events `[memory]` of torch.profiler with the totals of its allocator; CUDA_GPU_MEMORY_USAGE_EVENTS of nsys"
+
+
+@metric(
+    title="memory peak: how much was allocated at most, and when",
+    needs=("events",),
+    columns=_PEAK_COLUMNS,
+    main="peak",
+    formula="peak = max over events of the allocated bytes; without printed totals, of the sum of the blocks that "
+    "live; growth = (allocated at the end of the last step - at that of the second) / steps between",
+    source=_SOURCE,
+)
+def memory_peak(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """The peak of the memory of each device, and of the host, with what the allocator held beyond it.
+
+    A block is freed by the next event of its address. Memory that was allocated before the trace began is in the
+    printed totals only.
+
+    Example:
+        >>> table = perflog.metrics.memory_peak(perflog.read("trace.json"))
+        >>> table[["memory", "device", "peak", "reserved", "step"]]
+           memory  device  peak  reserved  step
+        0  device       0   512   2097152     2
+
+        A trace has these events if memory was profiled: `profile(..., profile_memory=True)`.
+    """
+    import pandas as pd
+
+    courses = memory_courses(tables)
+    begins = _begins(courses)
+    rows = [_peak(course, begins[course.run, course.part]) for course in courses]
+    whole = ("rank", "device", "peak", "step", "reserved", "reserved_peak", "blocks", "not_traced", "freed_unknown")
+    types = dict.fromkeys((*whole, "first_line"), "Int64") | dict.fromkeys(
+        ("at_s", "fragmentation", "growth"), "float64"
+    )
+    return pd.DataFrame(rows, columns=[c.name for c in _PEAK_COLUMNS]).astype(types)
+
+
+@metric(
+    title="memory holders: who held the memory at the peak",
+    needs=("events",),
+    columns=_HOLDER_COLUMNS,
+    main="bytes",
+    formula="sum of the blocks that live at the peak of the device, by where they were allocated; with the bytes that "
+    f"are {NOT_TRACED} they add up to the peak",
+    source=f"{_SOURCE}; the calls around the allocation by its thread and time, or by the call of the runtime",
+)
+def memory_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """Who held the memory of each device at its peak: ranges, modules and operators that allocated it, the most first.
+
+    Operators that only allocate, such as `aten::empty`, count as the one around them.
+
+    Example:
+        >>> table = perflog.metrics.memory_holders(perflog.read("trace.json"))
+        >>> table[["holder", "bytes", "share"]]
+                       holder  bytes  share
+        0  (not in the trace)    512    1.0
+    """
+    import pandas as pd
+
+    rows = [row for held in held_memory(tables) for row in _holders(held)]
+    whole = dict.fromkeys(("rank", "device", "bytes", "blocks", "oldest_step", "first_line"), "Int64")
+    return pd.DataFrame(rows, columns=[c.name for c in _HOLDER_COLUMNS]).astype(whole | {"share": "float64"})
+
+
+@metric(
+    title="memory curve: allocated and reserved over the time",
+    needs=("events",),
+    columns=_CURVE_COLUMNS,
+    main="bytes",
+    formula=f"of {_BINS} equal periods the event behind which most is allocated; bytes = sum of the blocks of a holder "
+    "that live then",
+    source=_SOURCE,
+)
+def memory_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """The course of the memory of each device, divided by who held it; the holders are those of the peak.
+
+    Example:
+        >>> table = perflog.metrics.memory_curve(perflog.read("trace.json"))
+        >>> table[["at_s", "holder", "bytes", "allocated", "reserved"]]
+             at_s              holder  bytes  allocated  reserved
+        0  0.0001  (not in the trace)    512        512   2097152
+    """
+    import pandas as pd
+
+    memory = held_memory(tables)
+    begins = _begins([held.course for held in memory])
+    frames = [_curve(held, begins[held.course.run, held.course.part]) for held in memory]
+    names = [c.name for c in _CURVE_COLUMNS]
+    table = pd.concat(frames, ignore_index=True)[names] if frames else pd.DataFrame(columns=names)
+    whole = ("rank", "device", "step", "bytes", "allocated", "reserved", "first_line")
+    return table.astype(dict.fromkeys(whole, "Int64") | {"at_s": "float64"})
+
+
+def step_ends(course: MemoryCourse) -> Ints:
+    """Return the last event before the end of each step, from the second step on: the first allocates for later ones.
+
+    Empty if fewer than three steps have an event of memory before their end.
+    """
+    last = course.before(course.steps.ends)
+    known = last[last >= 0]
+    return known[1:] if len(known) >= _LEAST_STEPS else known[:0]
+
+
+def _begins(courses: Sequence[MemoryCourse]) -> Mapping[tuple[str, int], int]:
+    """The moment from which the times of each file count."""
+    begins: dict[tuple[str, int], int] = {}
+    for course in courses:
+        place = course.run, course.part
+        first = min(int(course.times[0]), *course.steps.starts[:1].tolist(), begins.get(place, int(course.times[0])))
+        begins[place] = first
+    return begins
+
+
+def _named(course: MemoryCourse) -> dict[str, Any]:
+    return {
+        "run": course.run, "label": course.label, "rank": course.rank, "process": course.process,
+        "memory": "host" if course.device is None else "device", "device": course.device,
+        "device_name": course.device_name,
+    }  # fmt: skip
+
+
+def _peak(course: MemoryCourse, begin: int) -> dict[str, Any]:
+    peak = course.peak
+    row = _named(course) | {
+        "peak": int(course.allocated[peak]), "basis": "printed" if course.is_printed else "blocks",
+        "at_s": float(seconds(course.times[peak] - begin)), "step": course.step_at(peak),
+        "blocks": len(course.living(peak)), "freed_unknown": course.freed_unknown,
+        "first_line": int(course.rows["line"][peak]),
+    }  # fmt: skip
+    if course.reserved is not None:
+        reserved = int(course.reserved[peak])
+        row |= {"reserved": reserved, "reserved_peak": int(course.reserved.max())}
+        row["fragmentation"] = (reserved - row["peak"]) / reserved if reserved else None
+    if course.is_printed:
+        row["not_traced"] = int(course.allocated[peak] - course.live[peak])
+    if len(allocated := course.allocated[step_ends(course)]):
+        row["growth"] = float(allocated[-1] - allocated[0]) / (len(allocated) - 1)
+    return row
+
+
+def _holders(held: HeldMemory) -> Iterator[dict[str, Any]]:
+    course, peak = held.course, held.course.peak
+    total = int(course.allocated[peak])
+    number, living = held.blocks_at(peak), course.living(peak)
+    born = course.blocks.born[living]
+    rows = []
+    for code, size in enumerate(held.at_peak.tolist()):
+        if not size:
+            continue
+        holder, first = held.holders[code], int(born[held.of_block[living] == code].min())
+        row = {"holder": holder.name, "bytes": size, "blocks": int(number[code]), "operator": holder.operator,
+               "range": holder.range, "oldest_step": course.step_at(first),
+               "first_line": int(course.rows["line"][first])}  # fmt: skip
+        rows.append(row)
+    if unexplained := held.unexplained_at(peak):
+        rows.append({"holder": NOT_TRACED, "bytes": unexplained})
+    for row in sorted(rows, key=lambda row: (-row["bytes"], row["holder"])):
+        yield _named(course) | row | {"share": row["bytes"] / total if total else None}
+
+
+def _curve(held: HeldMemory, begin: int) -> pd.DataFrame:
+    """Rows of the course of one device, in order of time, at each time the holders of the peak, the largest first."""
+    import pandas as pd
+
+    course = held.course
+    points = _points(course)
+    names = list(dict.fromkeys(holder.name for holder in held.holders))
+    name_of = np.array([names.index(holder.name) for holder in held.holders], np.int64)
+    at_peak = np.zeros(len(names), np.int64)
+    np.add.at(at_peak, name_of, held.at_peak)
+    largest = [code for code in np.argsort(-at_peak, kind="stable")[:_SHOWN].tolist() if at_peak[code]]
+    of_block = name_of[held.of_block]
+    held_bytes = {names[code]: course.bytes_of(of_block == code)[points] for code in largest}
+    rest = ~np.isin(of_block, largest)
+    if rest.any():
+        held_bytes[OTHER] = course.bytes_of(rest)[points]
+    not_traced = (course.allocated - course.live)[points]
+    if not_traced.any():
+        held_bytes[NOT_TRACED] = not_traced
+    steps = [course.step_at(point) for point in points.tolist()]
+    reserved = course.reserved[points] if course.reserved is not None else [None] * len(points)
+    common = {
+        **_named(course), "at_s": seconds(course.times[points] - begin), "step": steps,
+        "allocated": course.allocated[points], "reserved": reserved, "is_peak": points == course.peak,
+        "first_line": course.rows["line"][points],
+    }  # fmt: skip
+    frames = [pd.DataFrame(common | {"holder": name, "bytes": sizes}) for name, sizes in held_bytes.items()]
+    return pd.concat(frames).sort_values("at_s", kind="stable")
+
+
+def _points(course: MemoryCourse) -> Ints:
+    """The event of each period behind which most is allocated; the last one where there are several."""
+    first, last = int(course.times[0]), int(course.times[-1])
+    period = np.minimum((course.times - first) * _BINS // max(last - first, 1), _BINS - 1)
+    order = np.lexsort((course.allocated, period))
+    chosen = order[np.flatnonzero(np.diff(period[order], append=_BINS))]
+    points: Ints = np.union1d(chosen, [course.peak])
+    return points

@@ -1,0 +1,231 @@
+"""Memory of devices in traces: how much was allocated and reserved after each event, and which blocks live when.
+
+A profiler writes an event for each block that is allocated or freed, and PyTorch's adds the totals of its allocator.
+Where it prints them, they are the course. Elsewhere the course is that of the blocks whose allocation is in the trace;
+what was allocated before it began is not known then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.registry import Tables, cached
+from perflog.metrics.traces.device_work import NO_STEPS, StepWindows, step_windows
+from perflog.tables.arrow import Where, index_array, one_of
+from perflog.tables.columns import NULL, Rows, of_arrow
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+ALLOCATED, RESERVED = "allocated", "reserved"
+ALLOCATOR_TOTALS = {f"{where} memory {total}": total for where in ("device", "host") for total in (ALLOCATED, RESERVED)}
+"""Counters of table `counters` that PyTorch's allocators print: whether they are of allocated or reserved memory."""
+_COLUMNS = ("rank", "name", "device", "device_name", "process", "thread", "start_ns", "bytes", "address", "correlation")
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks of memory whose allocation is in the trace: number of the event that allocated each, and of its end.
+
+    The end is the event that freed it, or that allocated its address anew: then the trace lost the event that freed it.
+    A block that outlives the trace ends behind the last event.
+    """
+
+    born: Ints
+    ends: Ints
+    sizes: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryCourse:
+    """The memory of a device, or of the host, for one process of a file: an entry for each event, in order of time.
+
+    `rows`: rows of table `events`: line, start_ns, bytes, process, thread, correlation. `totals`: allocated and
+    reserved memory behind each event in bytes, NULL where the trace does not print it. `freed_unknown`: bytes that were
+    freed and whose allocation is not in the trace.
+    """
+
+    run: str
+    label: str | None
+    part: int
+    rank: int | None
+    process: str | None
+    device: int | None
+    device_name: str | None
+    steps: StepWindows
+    rows: Rows
+    totals: Mapping[str, Ints]
+    blocks: Blocks
+    freed_unknown: int
+
+    @property
+    def times(self) -> Ints:
+        times: Ints = self.rows["start_ns"]
+        return times
+
+    @cached_property
+    def live(self) -> Ints:
+        """Bytes of the blocks that live behind each event."""
+        return self.bytes_of(np.ones(len(self.blocks.born), np.bool_))
+
+    def bytes_of(self, chosen: Flags) -> Ints:
+        """Return the bytes of those of some blocks that live behind each event."""
+        blocks, change = self.blocks, np.zeros(len(self.rows) + 1, np.int64)
+        np.add.at(change, blocks.born[chosen], blocks.sizes[chosen])
+        np.subtract.at(change, blocks.ends[chosen], blocks.sizes[chosen])
+        return np.cumsum(change[:-1])
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether the trace prints how much is allocated."""
+        return bool((self.totals[ALLOCATED] != NULL).any())
+
+    @cached_property
+    def allocated(self) -> Ints:
+        """Bytes that are allocated behind each event: as printed, else of the blocks."""
+        return carried(self.totals[ALLOCATED]) if self.is_printed else self.live
+
+    @cached_property
+    def reserved(self) -> Ints | None:
+        """Bytes that the allocator holds behind each event; None if the trace does not print it."""
+        known = self.totals[RESERVED]
+        # PyTorch prints 0 for the host, whose allocator reserves nothing.
+        return carried(known) if (known > 0).any() else None
+
+    @cached_property
+    def peak(self) -> int:
+        """Number of the first event behind which most is allocated."""
+        return int(self.allocated.argmax())
+
+    def living(self, event: int) -> Ints:
+        """Return the blocks that live behind an event."""
+        return np.flatnonzero((self.blocks.born <= event) & (self.blocks.ends > event))
+
+    def step_at(self, event: int) -> int | None:
+        """Return the number of the step in which an event lies."""
+        time, steps = self.times[event], self.steps
+        inside = np.flatnonzero((steps.starts <= time) & (time < steps.ends))
+        return int(steps.numbers[inside[0]]) if len(inside) else None
+
+    def before(self, times: Ints) -> Ints:
+        """Return the number of the last event before each time, -1 if there is none."""
+        return np.searchsorted(self.times, times, "left") - 1
+
+
+def carried(values: Ints) -> Ints:
+    """Return numbers with the last known one in place of each NULL; before the first one is known, that one."""
+    known = np.flatnonzero(values != NULL)
+    if not len(known):
+        return values
+    last = np.maximum(np.searchsorted(known, np.arange(len(values)), "right") - 1, 0)
+    filled: Ints = values[known[last]]
+    return filled
+
+
+def memory_courses(tables: Tables) -> list[MemoryCourse]:
+    """Return the memory of devices and hosts in all traces, in order of run, file and device."""
+    return cached(tables, "memory of traces", lambda: list(_courses(tables)))
+
+
+def _courses(tables: Tables) -> Iterator[MemoryCourse]:
+    labels = dict(tables.rows("runs").records("run", "label"))
+    windows, totals = step_windows(tables), _printed_totals(tables)
+    for place, events in tables.arrow_by_file("events", {"kind": one_of("memory")}, *_COLUMNS):
+        rows = of_arrow(events)
+        index = np.flatnonzero(rows.known("start_ns", "bytes"))
+        for of_device in _by_device(rows, index):
+            order = of_device[np.lexsort((rows["line"][of_device], rows["start_ns"][of_device]))]
+            own = of_arrow(events.take(index_array(order)))
+            blocks, freed_unknown = _blocks(own["address"], own["bytes"])
+            rank, device = (_only(own[name]) for name in ("rank", "device"))
+            process, name = (_word(own, column) for column in ("process", "device_name"))
+            yield MemoryCourse(
+                *(place[0], labels[place[0]], place[1], rank, process, device, name),
+                _steps_of(process, windows.get(place, {})),
+                own,
+                {
+                    total: _of_lines(own["line"], *totals.get(place, {}).get(total, _NONE))
+                    for total in (ALLOCATED, RESERVED)
+                },
+                blocks,
+                freed_unknown,
+            )
+
+
+_NONE = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def _printed_totals(tables: Tables) -> dict[tuple[str, int], dict[str, tuple[Ints, Ints]]]:
+    """The printed totals of each file: by name the lines of the events that print them, and the bytes."""
+    printed: dict[tuple[str, int], dict[str, tuple[Ints, Ints]]] = {}
+    where: Where = {"name": one_of(*ALLOCATOR_TOTALS)}
+    for place, readings in tables.arrow_by_file("counters", where, "name", "value"):
+        rows = of_arrow(readings)
+        codes, names = rows.codes("name")
+        for total in (ALLOCATED, RESERVED):
+            chosen = np.array([ALLOCATOR_TOTALS.get(name) == total for name in names], np.bool_)[codes] & rows.known(
+                "value"
+            )
+            if chosen.any():
+                lines, values = rows["line"][chosen], rows["value"][chosen].astype(np.int64)
+                order = np.argsort(lines, kind="stable")
+                printed.setdefault(place, {})[total] = lines[order], values[order]
+    return printed
+
+
+def _of_lines(lines: Ints, known: Ints, values: Ints) -> Ints:
+    """The value of each line; NULL where none is known."""
+    if not len(known):
+        return np.full(len(lines), NULL, np.int64)
+    index = np.minimum(np.searchsorted(known, lines), len(known) - 1)
+    return np.where(known[index] == lines, values[index], NULL)
+
+
+def _by_device(rows: Rows, index: Ints) -> Iterator[Ints]:
+    """The events of each device of each process and rank; those of the host come last."""
+    device = np.where(rows["device"][index] == NULL, np.iinfo(np.int64).max, rows["device"][index])
+    keys = np.stack([rows["rank"][index], device, rows.codes("process")[0][index]])
+    distinct, of_row = np.unique(keys, axis=1, return_inverse=True)
+    for code in range(distinct.shape[1]):
+        yield index[of_row.ravel() == code]
+
+
+def _only(values: Ints) -> int | None:
+    return None if values[0] == NULL else int(values[0])
+
+
+def _word(rows: Rows, name: str) -> str | None:
+    codes, words = rows.codes(name)
+    return words[codes[0]] if codes[0] >= 0 else None
+
+
+def _steps_of(process: str | None, windows: Mapping[str | None, StepWindows]) -> StepWindows:
+    """The steps of a process, or the only ones of the file."""
+    if process in windows:
+        return windows[process]
+    return next(iter(windows.values())) if len(windows) == 1 else NO_STEPS
+
+
+def _blocks(address: Ints, sizes: Ints) -> tuple[Blocks, int]:
+    """Return the blocks that events in order of time allocate and free, and the bytes freed that no event allocated."""
+    index = np.flatnonzero((address != NULL) & (sizes != 0))
+    order = index[np.lexsort((index, address[index]))]
+    allocates = sizes[order] > 0
+    same_as_next = np.append(address[order][1:] == address[order][:-1], False)[: len(order)]
+    ends = np.where(same_as_next, np.append(order[1:], 0)[: len(order)], len(address))
+    follows = np.append(False, same_as_next[:-1] & allocates[:-1])[: len(order)]
+    unknown = ~allocates & ~follows
+    born = order[allocates]
+    return Blocks(born, ends[allocates], sizes[born]), -int(sizes[order[unknown]].sum())
+
+
+def memory_name(course: MemoryCourse) -> str:
+    """Return whose memory a course is: `memory of device 0 (rank 1)`."""
+    owner = "the host" if course.device is None else f"device {course.device}"
+    who = f"rank {course.rank}" if course.rank is not None else f"process {course.process}" if course.process else ""
+    return f"memory of {owner}{f' ({who})' if who else ''}"

@@ -1,0 +1,154 @@
+"""Holders of memory: the range, module and operator in which each block was allocated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.registry import Tables, cached
+from perflog.metrics.traces.call_tree import NO_CALL, call_trees
+from perflog.metrics.traces.device_ranges import range_of
+from perflog.metrics.traces.launches import Calls, Launches, threads_of
+from perflog.metrics.traces.memory_course import MemoryCourse, memory_courses
+from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, JoinedCalls, Word, joined_calls
+from perflog.tables.arrow import Where, one_of
+from perflog.tables.columns import of_arrow
+
+Ints = npt.NDArray[np.int64]
+
+NOT_TRACED = "(not in the trace)"
+"""In place of a range: memory whose allocation is not in the trace, such as parameters."""
+
+# They allocate for the operator around them.
+_ALLOCATES = re.compile(
+    r"aten::(?:new_)?(?:empty|resize|set|_?to_copy|to|clone|contiguous)(?:_(?:like|strided|quantized|output))?_?"
+)
+_KINDS = ("range", "python", "cpu")
+
+
+class Holder(NamedTuple):
+    """Where blocks were allocated: path of the ranges and modules around, and the innermost operator; None: in none."""
+
+    range: str
+    operator: str | None
+
+    @property
+    def name(self) -> str:
+        """Both in short."""
+        place = self.range.rpartition(PATH_MARK)[2]
+        return f"{place}: {self.operator}" if self.operator else place
+
+
+@dataclass(frozen=True, eq=False)
+class HeldMemory:
+    """The memory of a device with the holder of each of its blocks, as an index into `holders`."""
+
+    course: MemoryCourse
+    of_block: Ints
+    holders: Sequence[Holder]
+
+    @cached_property
+    def at_peak(self) -> Ints:
+        """Bytes of each holder at the peak."""
+        return self.bytes_at(self.course.peak)
+
+    def bytes_at(self, event: int) -> Ints:
+        """Return the bytes of each holder behind an event."""
+        living = self.course.living(event)
+        return self._sums(living, self.course.blocks.sizes[living])
+
+    def blocks_at(self, event: int) -> Ints:
+        """Return the number of blocks of each holder behind an event."""
+        living = self.course.living(event)
+        return self._sums(living, np.ones(len(living), np.int64))
+
+    def _sums(self, living: Ints, of_block: Ints) -> Ints:
+        sums = np.zeros(len(self.holders), np.int64)
+        np.add.at(sums, self.of_block[living], of_block)
+        return sums
+
+    def unexplained_at(self, event: int) -> int | None:
+        """Return the bytes that are allocated and in no block; None if the trace does not print the totals."""
+        course = self.course
+        return int(course.allocated[event] - course.live[event]) if course.is_printed else None
+
+
+def held_memory(tables: Tables) -> list[HeldMemory]:
+    """Return the memory of devices and hosts in all traces with the holders of their blocks."""
+    return cached(tables, "holders of memory", lambda: _held_memory(tables))
+
+
+def _held_memory(tables: Tables) -> list[HeldMemory]:
+    courses = memory_courses(tables)
+    if not courses:
+        return []
+    of_files = {(course.run, course.part) for course in courses}
+    runs: Where = {"run": one_of(*(run for run, _ in of_files))}
+    calls: dict[tuple[str, int], Calls] = {}
+    for place, events in tables.arrow_by_file("events", {**runs, "kind": one_of("runtime")}, "correlation", *_TIMES):
+        if place in of_files:
+            calls[place] = Calls(of_arrow(events), "correlation")
+    found: dict[int, HeldMemory] = {}
+    for tree in call_trees(tables.only({run for run, _ in of_files}), kinds=_KINDS, name=_counts):
+        place = tree.run, tree.part
+        joined = joined_calls(tree, _word)
+        for number, course in enumerate(courses):
+            if (course.run, course.part) == place:
+                found[number] = _held(course, joined, calls.get(place))
+    outside = Holder(OUTSIDE, None)
+    return [
+        found.get(number) or HeldMemory(course, np.zeros(len(course.blocks.born), np.int64), [outside])
+        for number, course in enumerate(courses)
+    ]
+
+
+_TIMES = ("process", "thread", "start_ns", "duration_ns")
+
+
+def _counts(kind: str, name: str) -> bool:
+    return _word(kind, name, None) is not None
+
+
+def _word(kind: str, name: str, shapes: str | None) -> Word | None:  # noqa: ARG001 (all words take the same)
+    if found := range_of(kind, name):
+        return Word(*found)
+    return Word(name, "operator") if kind == "cpu" else None
+
+
+def _held(course: MemoryCourse, joined: JoinedCalls, calls: Calls | None) -> HeldMemory:
+    """The holders of the blocks of a course, by the calls in which they were allocated."""
+    rows = course.rows.where(course.blocks.born)
+    threads, names = threads_of(rows)
+    starts = rows["start_ns"]
+    if calls is not None and rows.known("correlation").any():  # the call of the runtime has the thread
+        places = calls.places(rows["correlation"])
+        called = (places >= 0) & rows.known("correlation")
+        starts = np.where(called, calls.starts[places], starts)
+        threads = np.where(called, calls.threads[places] + len(names), threads)
+        names = [*names, *calls.names]
+    nodes = joined.around(Launches(starts, starts, threads, names, np.zeros(len(starts), np.bool_)))
+    distinct, of_block = np.unique(nodes, return_inverse=True)
+    holders: dict[Holder, int] = {}
+    codes = [holders.setdefault(_holder(joined, node), len(holders)) for node in distinct.tolist()]
+    return HeldMemory(course, np.array(codes, np.int64)[of_block], list(holders))
+
+
+def _holder(joined: JoinedCalls, node: int) -> Holder:
+    operator: str | None = None
+    while node != NO_CALL and joined.words[node].kind == "operator":
+        name = joined.words[node].name
+        if operator is None or _ALLOCATES.fullmatch(operator):
+            operator = name
+        node = int(joined.parents[node])
+    path: list[str] = []
+    while node != NO_CALL:
+        if joined.words[node].kind != "operator":
+            path.append(joined.words[node].name)
+        node = int(joined.parents[node])
+    return Holder(PATH_MARK.join(reversed(path)) or OUTSIDE, operator)

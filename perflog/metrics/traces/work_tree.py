@@ -1,0 +1,212 @@
+"""Trees of work: calls of the host that have one name and lie in calls of one name are one, with what they launched.
+
+Work belongs to the innermost call around the one that launched it, whenever it ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from perflog.metrics.registry import Tables
+from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
+from perflog.metrics.traces.device_work import TraceDevice
+from perflog.metrics.traces.launches import Launches, launches_by_file
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import NULL
+
+OUTSIDE, UNKNOWN = "(outside of ranges)", "(launch not known)"
+"""In place of a name: the launch is in no call of the tree; the trace does not tell which call launched the work."""
+
+PATH_MARK = " > "
+"""Between the names of a path."""
+
+
+class Word(NamedTuple):
+    """What calls are called that are one in a tree. `shapes`: of the inputs of an operator, as people write them."""
+
+    name: str
+    kind: str
+    shapes: str | None = None
+
+
+WordOf = Callable[[str, str, str | None], Word | None]
+"""Returns the word of a call from its kind, its name and the printed shapes of its inputs; None: it is in no tree."""
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedCalls:
+    """The calls of a file, those of one word in joined calls as one node. Parents come before children.
+
+    `nodes`: the node of each call. `parents`: the node around each node, or NO_CALL. `words`: what its calls are
+    called.
+    """
+
+    calls: CallTree
+    nodes: Ints
+    parents: Ints
+    words: Sequence[Word]
+
+    def around(self, launches: Launches) -> Ints:
+        """Return the node of the innermost call around each launch, or NO_CALL."""
+        return np.append(self.nodes, NO_CALL)[self.calls.around(launches)]
+
+
+@dataclass(frozen=True, eq=False)
+class WorkTree:
+    """A tree of one file of a run. All sequences and arrays have an entry for each node, parents before children.
+
+    `names`, `kinds` and `shapes` are those of the words; the kind of OUTSIDE and UNKNOWN is None. `parents`: index of
+    the node around, or NO_CALL. `calls`: index of the node of each call, and its start in ns. `entered`: number of
+    calls. `host_ns`: host time. `lines`: line of the first call. `work`: each device of the file with the index of the
+    node that launched each piece of its work.
+    """
+
+    run: str
+    part: int
+    label: str | None
+    rank: int | None
+    names: Sequence[str]
+    kinds: Sequence[str | None]
+    shapes: Sequence[str | None]
+    parents: Ints
+    calls: tuple[Ints, Ints]
+    entered: Ints
+    host_ns: Ints
+    lines: Sequence[int | None]
+    work: Sequence[tuple[TraceDevice, Ints]]
+
+    def paths(self) -> list[str]:
+        """The path of each node, by the names."""
+        paths: list[str] = []
+        for name, parent in zip(self.names, self.parents.tolist(), strict=True):
+            paths.append(name if parent == NO_CALL else f"{paths[parent]}{PATH_MARK}{name}")
+        return paths
+
+    def with_nested(self, own: Ints) -> Ints:
+        """Sums over each node and the nodes inside it. `own`: numbers by node, in the first dimension."""
+        sums = own.copy()
+        for index in range(len(sums) - 1, -1, -1):
+            if self.parents[index] != NO_CALL:
+                sums[self.parents[index]] += sums[index]
+        return sums
+
+    def depth_first(self, size: Ints) -> list[tuple[int, int]]:
+        """Index and depth of the nodes, each after its parent, the largest first: by size, then by host time.
+
+        OUTSIDE and UNKNOWN come last.
+        """
+        inside: dict[int, list[int]] = {}
+        for index in np.lexsort((self.host_ns, size)).tolist():  # the largest is last, and taken first
+            inside.setdefault(int(self.parents[index]), []).append(index)
+        other = [index for index in inside.get(NO_CALL, []) if self.kinds[index] is None]
+        named = [index for index in inside.get(NO_CALL, []) if self.kinds[index] is not None]
+        stack = [(index, 0) for index in sorted(other, reverse=True) + named]
+        order = []
+        while stack:
+            index, depth = stack.pop()
+            order.append((index, depth))
+            stack += [(each, depth + 1) for each in inside.get(index, [])]
+        return order
+
+
+def last_of_path(path: str) -> str:
+    """Return the name that a path leads to."""
+    return path.rpartition(PATH_MARK)[2]
+
+
+def work_trees(tables: Tables, kinds: tuple[str, ...], word_of: WordOf, with_shapes: bool = False) -> list[WorkTree]:
+    """Return the trees of all files of traces that have calls in them.
+
+    Args:
+        tables: Tables of the runs.
+        kinds: Kinds of events that may be in the tree, of `CALL_KINDS`.
+        word_of: Returns what a call is called, or None if it is in no tree.
+        with_shapes: Whether `word_of` looks at the shapes of inputs.
+    """
+    columns = ("rank", "shapes") if with_shapes else ("rank",)
+    found = {
+        (calls.run, calls.part): joined_calls(calls, word_of, with_shapes)
+        for calls in call_trees(
+            tables, *columns, kinds=kinds, name=lambda kind, name: word_of(kind, name, None) is not None
+        )
+    }
+    labels = dict(tables.rows("runs").records("run", "label"))
+    trees = [
+        _work_tree(found.pop(place), labels[place[0]], devices)
+        for place, devices in launches_by_file(tables)
+        if place in found
+    ]
+    trees += [_work_tree(joined, labels[joined.calls.run], []) for joined in found.values()]
+    return sorted(trees, key=lambda tree: (tree.run, tree.part))
+
+
+def joined_calls(calls: CallTree, word_of: WordOf, with_shapes: bool = False) -> JoinedCalls:
+    """Return the calls of a file as nodes; `calls` holds only calls that have a word."""
+    (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
+    shape, shapes = calls.rows.codes("shapes") if with_shapes else (np.full(len(calls), -1, np.int64), [])
+    alike = groups_of(kind, name, shape)
+    words: dict[Word, int] = {}
+    codes = np.zeros(len(alike.first), np.int64)
+    for i, call in enumerate(alike.first.tolist()):
+        word = word_of(kinds[kind[call]], names[name[call]], shapes[shape[call]] if shape[call] >= 0 else None)
+        codes[i] = words.setdefault(word or Word("", ""), len(words))
+    nodes, parents, of_node = _joined(calls.parents, codes[alike.of_row])
+    listed = list(words)
+    return JoinedCalls(calls, nodes, np.array(parents, np.int64), [listed[code] for code in of_node])
+
+
+def _joined(parents: Ints, codes: Ints) -> tuple[Ints, list[int], list[int]]:
+    """Join the calls of one code that lie in joined calls.
+
+    Returns:
+        The node of each call; and for each node the node around it, or NO_CALL, and its code. Parents come first.
+    """
+    node = np.full(len(parents), NO_CALL, np.int64)
+    around: list[int] = []
+    of_node: list[int] = []
+    level = np.flatnonzero(parents == NO_CALL)
+    while len(level):
+        above = np.append(node, NO_CALL)[parents[level]]
+        joined = groups_of(above, codes[level])
+        node[level] = joined.of_row + len(around)
+        around += above[joined.first].tolist()
+        of_node += codes[level[joined.first]].tolist()
+        is_above = np.zeros(len(parents) + 1, np.bool_)
+        is_above[level] = True
+        level = np.flatnonzero(is_above[parents])
+    return node, around, of_node
+
+
+def _work_tree(joined: JoinedCalls, label: str | None, devices: Sequence[tuple[TraceDevice, Launches]]) -> WorkTree:
+    calls, node, parents = joined.calls, joined.nodes, joined.parents
+    entered, host = np.bincount(node, minlength=len(parents)), np.zeros(len(parents), np.int64)
+    np.add.at(host, node, calls.ends - calls.starts)
+    lines = np.full(len(parents), np.iinfo(np.int64).max)
+    np.minimum.at(lines, node, calls.rows["line"])
+    outside, unknown = len(parents), len(parents) + 1
+    launched = []
+    for device, launches in devices:
+        around = joined.around(launches)
+        around = np.where(around == NO_CALL, outside, around)
+        launched.append((device, np.where(launches.starts == NULL, unknown, around)))
+    other = range(max((int(nodes.max(initial=0)) for _, nodes in launched), default=0) + 1 - outside)
+    ranks = np.unique(calls.rows["rank"])
+    return WorkTree(
+        run=calls.run,
+        part=calls.part,
+        label=label,
+        rank=int(ranks[0]) if len(ranks) == 1 and ranks[0] != NULL else None,
+        names=[*(word.name for word in joined.words), *((OUTSIDE, UNKNOWN)[i] for i in other)],
+        kinds=[*(word.kind for word in joined.words), *(None for _ in other)],
+        shapes=[*(word.shapes for word in joined.words), *(None for _ in other)],
+        parents=np.array([*parents, *(NO_CALL for _ in other)], np.int64),
+        calls=(node, calls.starts.copy()),
+        entered=np.append(entered, [0 for _ in other]).astype(np.int64),
+        host_ns=np.append(host, [0 for _ in other]).astype(np.int64),
+        lines=[*lines.tolist(), *(None for _ in other)],
+        work=launched,
+    )

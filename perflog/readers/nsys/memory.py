@@ -1,0 +1,66 @@
+"""Memory in an export of Nsight Systems: what was allocated and freed, and the totals of the pools it came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perflog.readers.event_columns import MISSING, EventColumns
+from perflog.readers.nsys.tables import MEMORY_KIND, POOL_NAME, POOL_TOTALS
+from perflog.readers.sqlite import columns_of, integers
+from perflog.readers.string_interning import Interners
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FREED = 1  # ENUM_CUDA_DEV_MEM_EVENT_OPER: deallocation
+_ON_HOST = (0, 1)  # ENUM_CUDA_MEM_KIND: pageable, pinned
+_PLACE = ("place", "start", "process", "device", "device_name", "step")
+
+
+MEMORY_COLUMNS = (MEMORY_KIND, POOL_NAME, *POOL_TOTALS.values())
+"""What a query for events of memory selects besides, of the columns that the table has."""
+
+
+def memory_columns(batch: pa.RecordBatch, operations: EventColumns, rows: EventColumns) -> EventColumns:
+    """Return the columns in which events of memory differ from others.
+
+    Args:
+        batch: the rows of the table.
+        operations: the numbers of the events' columns, by what they hold; `name` is the operation.
+        rows: the events.
+    """
+    size, known = operations["bytes"], operations["bytes"] != MISSING
+    kind = integers(columns_of(batch).get(MEMORY_KIND), batch.num_rows)
+    columns: EventColumns = {
+        "address": operations["address"],
+        "bytes": np.where(known & (operations["name"] == _FREED), -np.abs(size), size),
+    }
+    if "device" in rows:
+        columns["device"] = np.where(np.isin(kind, _ON_HOST), MISSING, rows["device"])
+    return columns
+
+
+def pool_readings(batch: pa.RecordBatch, rows: EventColumns, interners: Interners) -> list[EventColumns]:
+    """Return the totals of memory pools as columns of table `counters`, each counter apart."""
+    columns, count = columns_of(batch), batch.num_rows
+    pools = integers(columns.get(POOL_NAME), count)
+    readings = []
+    for counter, name in POOL_TOTALS.items():
+        value = integers(columns.get(name), count)
+        index = np.flatnonzero((value != MISSING) & (pools != MISSING) & (pools != 0))
+        if not len(index):
+            continue
+        distinct, of_pool = np.unique(pools[index], return_inverse=True)
+        subjects = [interners["subject"].code(f"memory pool {pool:#x}") for pool in distinct.tolist()]
+        readings.append(
+            {each: rows[each][index] for each in _PLACE if each in rows}
+            | {
+                "name": np.full(len(index), interners["name"].code(counter), np.int64),
+                "unit": np.full(len(index), interners["unit"].code("B"), np.int64),
+                "subject": np.array(subjects, np.int64)[of_pool],
+                "value": value[index].astype(np.float64),
+            }
+        )
+    return readings

@@ -1,0 +1,118 @@
+"""GPU time by operator: against a walk through the events of the file, one by one; sums; shapes in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.field_logs import CORPUS, needs_corpus
+from support.memory_traces import MIB, Allocator, training, write
+from support.raw_operator_places import Place, Walk, shapes_of
+
+import perflog
+from perflog.metrics import Tables, device_operators
+from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.traces.device_operators import launched_by_name, operator_trees, shapes_text
+from perflog.metrics.traces.work_tree import WorkTree
+
+
+def places(tree: WorkTree) -> list[Place]:
+    found: list[Place] = []
+    for name, shapes, parent in zip(tree.names, tree.shapes, tree.parents.tolist(), strict=True):
+        found.append((*(found[parent] if parent >= 0 else ()), (name, shapes or "")))
+    return found
+
+
+def own_times(tree: WorkTree) -> dict[Place, int]:
+    own = np.zeros(len(tree.names), np.int64)
+    for device, nodes in tree.work:
+        np.add.at(own, nodes, device.work.ends - device.work.starts)
+    return {place: time for place, time in zip(places(tree), own.tolist(), strict=True) if time}
+
+
+@needs_corpus
+@pytest.mark.parametrize("rank", [0, 1])
+def test_real_traces_against_the_walk(rank: int) -> None:
+    path = CORPUS / f"torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{rank}.json.gz"
+    tables, walk = Tables(perflog.read(path)), Walk(path)
+    (tree,) = operator_trees(tables)
+    assert own_times(tree) == {place: time for place, time in walk.times.items() if time}
+    assert len(walk.times) > 400
+    rows = device_operators.table(tables, perflog.metrics.Options())
+    assert round(rows["exclusive_s"].sum() * 1e9) == sum(walk.times.values())
+    own: dict[Place, dict[str, int]] = {}
+    for (place, name), time in walk.kernels.items():
+        for depth in range(1, len(place) + 1):  # also of all around it
+            sums = own.setdefault(place[:depth], {})
+            sums[name] = sums.get(name, 0) + time
+    found = dict(zip(places(tree), launched_by_name(tree), strict=True))
+    assert {place: {n: t for n, (t, _) in of.items()} for place, of in found.items() if of} == own
+
+
+def test_a_made_trace_against_the_walk(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", training(leak=MIB))
+    (tree,) = operator_trees(Tables(perflog.read(path)))
+    assert own_times(tree) == dict(Walk(path).times)
+
+
+def test_operators_with_other_shapes_are_apart_and_what_is_inside_adds_up(tmp_path: Path) -> None:
+    program = Allocator()
+    for size in (64, 64, 128):
+        outer = program.begin()
+        program.operator("aten::addmm", MIB, "gemm", length=size)
+        program.events[-1]["args"] = {"Input Dims": [[size], [size, 4], [4, size], [], []]}
+        program.around("cpu_op", "aten::linear", outer, **{"Input Dims": [[size, 4], [4, size], [size]]})
+    rows = device_operators(perflog.read(write(tmp_path / "a.json", program)))
+    us = [(name, shapes, depth, calls, round(s * 1e6), round(own * 1e6)) for name, shapes, depth, calls, s, own in
+          rows[["operator", "shapes", "depth", "calls", "gpu_s", "exclusive_s"]].to_numpy()]  # fmt: skip
+    assert (
+        us
+        == [
+            ("aten::linear", "[128,4] x [4,128] x [128]", 0, 1, 128, 0),
+            ("aten::addmm", "[128] x [128,4] x [4,128]", 1, 1, 128, 128),
+            ("aten::linear", "[64,4] x [4,64] x [64]", 0, 2, 128, 0),
+            ("aten::addmm", "[64] x [64,4] x [4,64]", 1, 2, 128, 128),
+        ]
+        or us[0][1] == "[64,4] x [4,64] x [64]"
+    )
+    assert rows["kernels"].tolist() == ["gemm"] * 4
+    assert rows["path"].iloc[1] == "aten::linear > aten::addmm"
+
+
+def test_kernels_of_a_row_are_the_longest(tmp_path: Path) -> None:
+    program = Allocator()
+    outer = program.begin()
+    for place, name in enumerate(("void a<int>()", "void b<int>()", "c", "d", "e")):
+        program.operator("aten::add", MIB, name, length=10 - place)
+    program.around("cpu_op", "Optimizer", outer)
+    rows = device_operators(perflog.read(write(tmp_path / "a.json", program)))
+    assert rows["kernels"].tolist()[0] == "a, b, c and 2 more"
+    assert short_kernel("void a<int>()") == "a"
+
+
+@pytest.mark.parametrize(
+    "dims",
+    [
+        [], [[]], [[2, 3], [], [3, 4]], [[[1, 2], [3]], []], [[[1, 2]] * 9, [5]], [[7, 8]] * 8,
+        [[[2]] * 3, [[4], [5]]],
+    ],
+)  # fmt: skip
+def test_shapes_in_words(dims: list[Any]) -> None:
+    assert (shapes_text(json.dumps(dims)) or "") == shapes_of(dims)
+
+
+def test_shapes_that_are_no_json_stay_as_printed() -> None:
+    assert shapes_text("2x3") == "2x3"
+    assert shapes_text(None) is None
+    assert shapes_text("7") == "7"
+
+
+def test_operators_without_work_of_a_device_have_no_rows(tmp_path: Path) -> None:
+    program = Allocator(on_host=True)
+    program.operator("aten::mm", MIB)
+    table = device_operators(perflog.read(write(tmp_path / "a.json", program)))
+    assert isinstance(table, pd.DataFrame) and not len(table)

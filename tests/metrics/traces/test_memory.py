@@ -1,0 +1,247 @@
+"""Memory over the time of traces: against a replay with a dictionary of live addresses, event by event."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.memory_traces import MIB, Allocator, random_program, replay, training, write
+from support.nsys_files import TID, write_tables
+
+import perflog
+from perflog.metrics import Tables, memory_curve, memory_holders, memory_peak
+from perflog.metrics.traces.memory import OTHER
+from perflog.metrics.traces.memory_course import memory_courses
+from perflog.metrics.traces.memory_holders import NOT_TRACED
+from perflog.metrics.traces.work_tree import OUTSIDE
+from perflog.plots import PLOTS
+
+
+def only(table: pd.DataFrame) -> dict[str, Any]:
+    (row,) = table.to_dict("records")
+    return {name: None if value is pd.NA else value for name, value in row.items()}
+
+
+def growth_findings(log: perflog.Log) -> list[dict[str, Any]]:
+    found = perflog.lint(log)
+    rows: list[dict[str, Any]] = found[found["code"] == "memory-grows"].to_dict("records")
+    return rows
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), events=st.integers(1, 60), prints=st.booleans())
+def test_the_peak_and_its_holders_are_those_of_a_replay(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, events: int, prints: bool
+) -> None:
+    program = random_program(seed, events, prints)
+    if not any(event["name"] == "[memory]" for event in program.events):
+        return
+    log = perflog.read(write(tmp_path_factory.mktemp("memory") / "a.json", program))
+    wanted = replay(program.events)
+    (course,) = memory_courses(Tables(log))
+    assert course.allocated.tolist() == wanted.allocated
+    assert course.live.tolist() == wanted.live
+    row = only(memory_peak(log))
+    assert (row["peak"], row["freed_unknown"]) == (max(wanted.allocated), wanted.freed_unknown)
+    assert row["basis"] == ("printed" if prints else "blocks")
+    holders = memory_holders(log)
+    assert int(holders["bytes"].sum()) == row["peak"]  # with what the trace does not explain
+    by_operator: dict[str, int] = {}
+    for names, size in wanted.holders.items():
+        operator = next((name for name in reversed(names) if name != "aten::empty"), OUTSIDE)
+        by_operator[operator] = by_operator.get(operator, 0) + size
+    own = holders[holders["holder"] != NOT_TRACED]
+    assert dict(zip(own["operator"].fillna(OUTSIDE), own["bytes"], strict=True)) == by_operator
+    assert row["not_traced"] == (wanted.allocated[wanted.peak] - wanted.live[wanted.peak] if prints else None)
+
+
+@pytest.mark.parametrize("prints", [True, False])
+def test_the_curve_adds_up_to_what_is_allocated(tmp_path: Path, prints: bool) -> None:
+    program = random_program(5, 900, prints)
+    log = perflog.read(write(tmp_path / "a.json", program))
+    wanted = replay(program.events)
+    curve = memory_curve(log)
+    sums = curve.groupby("at_s").agg(bytes=("bytes", "sum"), allocated=("allocated", "first"), peak=("is_peak", "any"))
+    assert sums["bytes"].tolist() == sums["allocated"].tolist()
+    assert len(sums) <= 201
+    assert sums["allocated"].max() == max(wanted.allocated) == sums["allocated"][sums["peak"]].item()
+    assert sums["allocated"].iloc[-1] in wanted.allocated
+    assert set(curve["holder"]) <= {"(outside of ranges)", "(outside of ranges): aten::mm",
+                                    "(outside of ranges): aten::add", OTHER, NOT_TRACED}  # fmt: skip
+
+
+def test_who_held_the_memory_of_a_step(tmp_path: Path) -> None:
+    log = perflog.read(write(tmp_path / "a.json", training()))
+    row = only(memory_peak(log))
+    assert (row["memory"], row["device"], row["step"], row["peak"]) == ("device", 0, 3, 108 * MIB)
+    assert (row["reserved"], row["not_traced"], row["blocks"], row["growth"]) == (108 * MIB, 100 * MIB, 4, 0.0)
+    assert row["fragmentation"] == 0.0
+    holders = memory_holders(log)
+    assert list(zip(holders["holder"], holders["bytes"], strict=True)) == [
+        (NOT_TRACED, 100 * MIB), ("Linear_2: aten::addmm", 3 * MIB), ("Linear_1: aten::addmm", 2 * MIB),
+        ("backward: aten::mm", 2 * MIB), ("Linear_0: aten::addmm", MIB),
+    ]  # fmt: skip
+    assert holders["range"].iloc[1] == "ProfilerStep#N > forward > Linear_2"
+    assert holders["oldest_step"].tolist()[1:] == [3, 3, 3, 3]
+
+
+def test_memory_that_grows_is_a_finding_and_memory_that_does_not_is_none(tmp_path: Path) -> None:
+    leaking = perflog.read(write(tmp_path / "leak.json", training(leak=MIB)))
+    assert only(memory_peak(leaking))["growth"] == MIB
+    (finding,) = growth_findings(leaking)
+    assert "memory of device 0 (process 9) grows by 1 MiB a step over 3 steps, to 105 MiB" in finding["message"]
+    assert "ProfilerStep#N: aten::clone (3 MiB)" in finding["message"]
+    for name, program in (("even", training()), ("short", training(leak=MIB, steps=4)), ("tiny", training(leak=64))):
+        assert not growth_findings(perflog.read(write(tmp_path / f"{name}.json", program))), name
+
+
+def test_memory_that_grows_and_is_freed_later_is_no_finding(tmp_path: Path) -> None:
+    """Each step keeps more than the one before, but frees what that one kept."""
+    program, kept = Allocator(), []
+    for step in range(6):
+        begin = program.begin()
+        kept.append(program.operator("aten::add", (step + 1) * MIB))
+        if len(kept) > 1:
+            program.free(kept.pop(0))
+        program.around("user_annotation", f"ProfilerStep#{step}", begin)
+    log = perflog.read(write(tmp_path / "a.json", program))
+    assert only(memory_peak(log))["growth"] == MIB
+    assert not growth_findings(log)
+
+
+def test_devices_and_the_host_have_courses_of_their_own(tmp_path: Path) -> None:
+    first, second, host = Allocator(0), Allocator(1), Allocator(on_host=True)
+    for program, size in ((first, 3), (second, 5), (host, 7)):
+        program.free(program.allocate(size * MIB))
+        program.allocate(MIB)
+    rows = memory_peak(perflog.read(write(tmp_path / "a.json", first, second, host)))
+    assert rows["memory"].tolist() == ["device", "device", "host"]
+    assert rows["device"].fillna(-1).tolist() == [0, 1, -1]
+    assert rows["peak"].tolist() == [3 * MIB, 5 * MIB, 7 * MIB]
+    assert rows["reserved_peak"].fillna(-1).tolist() == [4 * MIB, 6 * MIB, -1]  # a host reserves nothing
+
+
+def test_an_event_without_an_address_is_in_the_total_alone(tmp_path: Path) -> None:
+    program = Allocator()
+    program.allocate(MIB)
+    program.allocate(2 * MIB)
+    del program.events[-1]["args"]["Addr"]
+    row = only(memory_peak(perflog.read(write(tmp_path / "a.json", program))))
+    assert (row["peak"], row["not_traced"], row["blocks"]) == (3 * MIB, 2 * MIB, 1)
+
+
+def test_the_overview_and_the_comparison_tell_the_peak(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{name}.json", training(leak)) for name, leak in (("a", 0), ("b", 4 * MIB))]
+    (text,) = [line for line in perflog.overview(perflog.read(paths[1])).reasons if line.startswith("Memory")]
+    assert "Memory of device 0: 124 MiB at most" in text and "in step 7; 124 MiB reserved" in text
+    assert "Held by memory from before the trace 81 %, ProfilerStep#N: aten::clone 13 %" in text
+    rows = {row["metric"]: row for row in perflog.compare(*map(str, paths)).row_records}
+    peak = rows["device memory, peak allocated"]
+    assert peak["kind"] == "memory"
+    assert (peak["base_value"], peak["side_value"]) == pytest.approx((108 * MIB, 124 * MIB))
+    held = rows["backward: aten::mm, at the peak"]
+    assert held["kind"] == "holder"
+    assert (held["base_value"], held["side_value"]) == pytest.approx((2 * MIB, 2 * MIB))
+
+
+def test_the_plot_stacks_the_holders_and_marks_the_peak(tmp_path: Path) -> None:
+    log = perflog.read(write(tmp_path / "a.json", training(leak=MIB)))
+    figure, curve = PLOTS["memory_curve"](Tables(log)), memory_curve(log)
+    (axes,) = figure.axes
+    areas = {area.get_gid(): area for area in axes.collections if area.get_gid()}
+    assert set(areas) == set(curve["holder"])
+    top = max(float(area.get_datalim(axes.transData).y1) for area in areas.values())
+    assert top * MIB == pytest.approx(curve["allocated"].max())
+    assert axes.get_ylabel() == "memory (MiB)"
+    (line,) = axes.lines
+    assert np.asarray(line.get_ydata(), float).max() * MIB == curve["reserved"].max()
+
+
+@pytest.mark.slow
+def test_a_trace_of_pytorch_itself(tmp_path: Path) -> None:
+    """The totals that PyTorch prints are those of the replay, up to what was allocated before."""
+    program = (
+        "import sys, torch\nfrom torch.profiler import ProfilerActivity, profile, record_function\n"
+        "model, kept = torch.nn.Linear(64, 32), []\n"
+        "with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:\n"
+        "    for step in range(4):\n"
+        "        with record_function('forward'):\n"
+        "            out = model(torch.randn(16, 64)).relu()\n"
+        "        kept.append(out.detach().clone())\n"
+        "        out.sum().backward()\n"
+        "profiler.export_chrome_trace(sys.argv[1])\n"
+    )
+    pytest.importorskip("torch")
+    path = tmp_path / "torch.json"
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True, capture_output=True)
+    log, events = perflog.read(path), json.loads(path.read_text())["traceEvents"]
+    wanted = replay([event for event in events if "name" in event])
+    (course,) = memory_courses(Tables(log))
+    assert course.live.tolist() == wanted.live
+    assert course.allocated.tolist() == wanted.allocated
+    row = only(memory_peak(log))
+    assert (row["memory"], row["peak"]) == ("host", max(wanted.allocated))
+    holders = memory_holders(log)
+    assert int(holders["bytes"].sum()) == row["peak"]
+    assert "aten::clone" in set(holders["operator"])
+
+
+def test_memory_in_exports_of_nsight_systems(tmp_path: Path) -> None:
+    """Calls of the runtime tell the range of an allocation; pinned memory is the host's; pools are counters."""
+    memory = {"globalPid": TID - 9, "deviceId": 0, "contextId": 1, "memKind": 2, "memoryOperationType": 0,
+              "correlationId": None, "localMemoryPoolAddress": None, "localMemoryPoolSize": None,
+              "localMemoryPoolUtilizedSize": None}  # fmt: skip
+    path = write_tables(
+        tmp_path / "m.sqlite",
+        {
+            "StringIds": [{"id": 3, "value": "cudaMalloc"}, {"id": 4, "value": "setup"}],
+            "NVTX_EVENTS": [{"start": 5, "end": 30, "eventType": 59, "globalTid": TID, "textId": 4}],
+            "CUPTI_ACTIVITY_KIND_RUNTIME": [
+                {"start": at, "end": at + 3, "globalTid": TID, "correlationId": number, "nameId": 3}
+                for number, at in ((1, 10), (2, 40), (3, 60), (4, 80))
+            ],
+            "CUDA_GPU_MEMORY_USAGE_EVENTS": [
+                memory | {"start": 12, "bytes": 4096, "address": 1 << 34, "correlationId": 1},
+                memory | {"start": 42, "bytes": 8192, "address": 1 << 35, "correlationId": 2,
+                          "localMemoryPoolAddress": 99, "localMemoryPoolSize": 1 << 20,
+                          "localMemoryPoolUtilizedSize": 8192},
+                memory | {"start": 62, "bytes": 4096, "address": 1 << 34, "correlationId": 3, "memoryOperationType": 1},
+                memory | {"start": 64, "bytes": 64, "address": 5, "memoryOperationType": 1},
+                memory | {"start": 82, "bytes": 100, "address": 1 << 36, "correlationId": 4, "memKind": 1},
+            ],
+        },
+    )  # fmt: skip
+    log = perflog.read(path)
+    events = [row for row in log.arrow("events").to_pylist() if row["kind"] == "memory"]
+    assert [(row["device"], row["bytes"], row["address"]) for row in events] == [
+        (0, 4096, 1 << 34), (0, 8192, 1 << 35), (0, -4096, 1 << 34), (0, -64, 5), (None, 100, 1 << 36),
+    ]  # fmt: skip
+    readings = log.arrow("counters").select(["name", "value", "unit", "subject", "device", "start_ns"]).to_pylist()
+    assert [tuple(row.values()) for row in readings] == [
+        ("memory pool allocated", 8192.0, "B", "memory pool 0x63", 0, 42),
+        ("memory pool reserved", float(1 << 20), "B", "memory pool 0x63", 0, 42),
+    ]
+    device, host = memory_peak(log).to_dict("records")
+    assert (device["peak"], device["basis"], device["freed_unknown"], host["memory"]) == (12288, "blocks", 64, "host")
+    assert pd.isna(device["reserved"]) and pd.isna(device["not_traced"])
+    holders = memory_holders(log)
+    own = holders[holders["memory"] == "device"]
+    assert dict(zip(own["range"], own["bytes"], strict=True)) == {OUTSIDE: 8192, "setup": 4096}
+    assert log.line_account["unread"] == 0
+
+
+def test_traces_without_events_of_memory_have_no_rows(tmp_path: Path) -> None:
+    program = Allocator()
+    program.around("user_annotation", "load", program.begin())
+    log = perflog.read(write(tmp_path / "a.json", program))
+    for metric in (memory_peak, memory_holders, memory_curve):
+        table = metric(log)
+        assert not len(table) and list(table.columns) == [column.name for column in metric.columns]
