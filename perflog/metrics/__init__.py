@@ -30,12 +30,14 @@ from perflog.metrics.throughput import throughput
 from perflog.metrics.time_to_target import time_to_target
 from perflog.metrics.time_to_train import time_to_train
 from perflog.metrics.traces.collective_bandwidth import collective_bandwidth
+from perflog.metrics.traces.collective_volume import collective_volume
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
 from perflog.metrics.traces.copies import copies
 from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_ranges import device_ranges
 from perflog.metrics.traces.device_time import device_time
+from perflog.metrics.traces.host_operators import host_operators
 from perflog.metrics.traces.lateness import lateness
 from perflog.metrics.traces.launch_delays import launch_queue, launches
 from perflog.metrics.traces.rank_clocks import rank_clocks
@@ -46,9 +48,9 @@ from perflog.metrics.waterfall import waterfall
 _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
-    collective_wait, collective_bandwidth, rank_pairs, rank_clocks,
-    stuck_ranks, device_kernels, device_ranges, launches, launch_queue, copies, counters, telemetry, kernels, stages,
-    layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
+    collective_wait, collective_bandwidth, collective_volume, rank_pairs, rank_clocks,
+    stuck_ranks, device_kernels, device_ranges, host_operators, launches, launch_queue, copies, counters, telemetry,
+    kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -80,6 +82,7 @@ __all__ = [
     "Tables",
     "breakdown",
     "collective_bandwidth",
+    "collective_volume",
     "collective_wait",
     "collectives",
     "communication",
@@ -94,6 +97,7 @@ __all__ = [
     "get",
     "headroom",
     "history",
+    "host_operators",
     "hot_experts",
     "imbalance",
     "imbalance_steps",

@@ -31,12 +31,15 @@ parsing.assemble: column_values run_state run_tracker line_account figure_accoun
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_windows step_repeats
 parsing.assemble: run_clocks setting_series phase_counts table_builder average_windows assembler
 readers: interface registry rank_files processes odd_numbers event_columns timestamps string_interning event_table
-readers: interval_index event_context spill_file key_counts protobuf scalar_series record_files
+readers: interval_index event_context spill_file key_counts protobuf message_columns scalar_series record_files
+readers: device_names
 readers: tensorboard wandb flight_recorder
 readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
 readers.chrome: begin_end_pairs worker_pool
 readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader
 readers: execution_trace
+readers.xplane: stats planes events reader
+readers.perfetto: packets clocks tracks arguments events reader
 readers: sqlite_pages sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers.nsys: session tables counters payloads collectives reader
@@ -56,7 +59,7 @@ metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work launches call_tree counters device_time device_kernels copies device_ranges
-metrics.traces: idle_causes launch_delays jobs
+metrics.traces: recorded_operators host_operators collective_volume idle_causes launch_delays jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds, trace_devices
+from perflog.metrics.traces.device_work import DEVICE_COLUMNS, Ints, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
+from perflog.tables.columns import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +28,8 @@ _COLUMNS = (
     MetricColumn("median_s", "s", "lower", "median of the calls", brief=False),
     MetricColumn("min_s", "s", "lower", "shortest call", brief=False),
     MetricColumn("max_s", "s", "lower", "longest call"),
+    MetricColumn("tflops", "TFLOP/s", "higher", "FLOP that the trace states / time of these calls; null if none do"),
+    MetricColumn("gbps", "GB/s", "higher", "bytes that the trace states / time of these calls; null if none do"),
     MetricColumn("state", meaning="its state in metric device_time: compute, communication or memory"),
     MetricColumn("category", meaning="what it does, derived from its name"),
     MetricColumn("name", meaning="name as printed, or category"),
@@ -76,6 +80,11 @@ def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
         calls=("ns", "size"), ns=("ns", "sum"), in_steps=("in_steps", "sum"), median=("ns", "median"),
         min=("ns", "min"), max=("ns", "max"), does=("does", "first"), first_line=("line", "first"),
     ).reset_index(names="name")  # fmt: skip
+    rates = {
+        name: _rate(work.rows, column, lengths["ns"], keys, sums["name"].to_numpy())
+        for name, column in (("tflops", "flops"), ("gbps", "bytes"))
+    }
+    sums = sums.assign(tflops=rates["tflops"] / 1e12, gbps=rates["gbps"] / 1e9)
     sums = sums.sort_values("ns", ascending=False, kind="stable")
     names = np.array([*words, pd.NA], object)[sums["name"]]
     category, state = (np.array(of, object)[sums["does"]] for of in (work.categories, work.state_of))
@@ -90,3 +99,17 @@ def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
         by="category" if by == "does" else by, time_s=seconds(sums["ns"]),
         avg_s=seconds(sums["ns"]) / sums["calls"], **shares, **in_s,
     )  # fmt: skip
+
+
+def _rate(rows: Rows, column: str, lengths: Ints, keys: npt.NDArray[Any], distinct: Ints) -> npt.NDArray[np.float64]:
+    """Return the sum of a column / the time of the rows that have it, in 1/s, of the rows of each key."""
+    known = rows.known(column)
+    if not known.any():
+        return np.full(len(distinct), np.nan)
+    place = np.searchsorted(np.sort(distinct), keys[known])
+    order = np.argsort(np.argsort(distinct))
+    amounts, times = (
+        np.bincount(place, values[known].astype(np.float64), len(distinct))[order] for values in (rows[column], lengths)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((amounts > 0) & (times > 0), amounts / (times * 1e-9), np.nan)

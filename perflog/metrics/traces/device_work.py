@@ -47,7 +47,7 @@ STEP_NAME = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGN
 _STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
 _WHO = ["rank", "device", "device_name", "context"]
 _WHAT = ["line", "step", "start_ns", "duration_ns", "kind", "name", "process", "stream", "correlation", "external",
-         "bytes"]  # fmt: skip
+         "bytes", "flops"]  # fmt: skip
 _MESSAGE = ["line", "start_ns", "duration_ns", "name", "stream", "bytes", "collective", "group", "group_ranks",
             "seq", "ranks", "src_rank", "dst_rank", "dtype", "in_split", "out_split"]  # fmt: skip
 _COLUMNS = list(dict.fromkeys([*_WHO, *_WHAT, *_MESSAGE]))
@@ -85,8 +85,8 @@ class DeviceWork:
     """The work of a device, in order of time.
 
     `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
-    start_ns, duration_ns, process, correlation, external, bytes. `does`: for each row what it does, as an index into
-    `categories`.
+    start_ns, duration_ns, process, correlation, external, bytes, flops. `does`: for each row what it does, as an index
+    into `categories`.
     """
 
     rows: Rows

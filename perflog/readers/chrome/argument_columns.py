@@ -68,6 +68,7 @@ class EventArgs(msgspec.Struct, gc=False):
     shapes_until_2021: msgspec.Raw = _raw("Input dims")
     stack: Any = _key("Call stack")
     seq: Any = _key("Seq")
+    record: Any = _key("Record function id")
     grid: msgspec.Raw = _raw("grid")
     block: msgspec.Raw = _raw("block")
     registers: Any = _key("registers per thread")
@@ -145,14 +146,21 @@ class ArgumentColumns:
         for column in ("grid", "block"):
             if self._counts.get(column):
                 columns[column] = self._sparse_json(column, column, args, on_device)
-        operators = _Expected(args, np.flatnonzero((kind == _CPU) | (kind == _UNKNOWN)))
+        columns |= self._of_operators(args, _Expected(args, np.flatnonzero((kind == _CPU) | (kind == _UNKNOWN))))
+        if any(map(self._counts.get, _COLLECTIVE_KEYS)):
+            columns |= self._collectives(args, columns.get("bytes"))
+        return columns
+
+    def _of_operators(self, args: Sequence[EventArgs], operators: _Expected) -> EventColumns:
+        """Return the columns that operators of the host fill."""
+        columns: EventColumns = {}
         for key in ("Input dims", "Input Dims"):
             if self._counts.get(key):
                 columns["shapes"] = self._sparse_json("shapes", key, args, operators)
+        if self._counts.get("Record function id"):
+            columns["record"] = self._sparse_numbers("Record function id", args, operators)
         if self._counts.get("Call stack"):
             columns["stack"] = self._sparse_texts("stack", "Call stack", args, operators)
-        if any(map(self._counts.get, _COLLECTIVE_KEYS)):
-            columns |= self._collectives(args, columns.get("bytes"))
         return columns
 
     def _external(self, args: Sequence[EventArgs]) -> Int64s:
