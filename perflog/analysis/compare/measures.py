@@ -45,6 +45,7 @@ class Measure:
         "layer",
         "range",
         "kernel",
+        "operator",
         "call",
         "collective",
         "summary",
@@ -76,7 +77,7 @@ RUN_TIME = Measure("run", "elapsed")
 """The last reading of a run's clock."""
 
 ALL = "all"
-"""Name of the sum of all layers, all kernels, all API calls, or the work of all ranges."""
+"""Name of the sum of all layers, all kernels, all operators, all API calls, or the work of all ranges."""
 
 _TABLES = ("steps", "phases", "layers", "kernels", "collectives", "summaries", "values")
 _SUFFIXES = {"s": "_s", "B": "_bytes"}  # of columns, by unit
@@ -149,6 +150,7 @@ def side_values(
             values.add(Measure("value", name, unit, better), run, figures)
     _add_figures(_pauses(tables), cuts, values)
     _add_figures(_collectives(tables), cuts, values)
+    _add_figures(_operators(tables, devices), cuts, values)
     for job in expert_jobs(tables):
         if job.first_run in cuts:
             name = f"{job.unit or 'load'}s of experts, max/mean"
@@ -181,6 +183,13 @@ def _collectives(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
     """Bandwidths and waits of the collectives of traces."""
     for run, name, unit, figure in trace_measures.collective_figures(tables):
         yield Measure("collective", name, unit, "lower" if unit == "s" else "higher"), run, figure
+
+
+def _operators(tables: Tables, devices: Container[str]) -> Iterator[tuple[Measure, str, float]]:
+    """Host time of the operators of traces without a device; calls and bytes of those without times."""
+    for run, name, of, unit, figure in trace_measures.operator_figures(tables):
+        if run not in devices:
+            yield Measure("operator", name, unit, "lower" if unit else None, of=of), run, figure
 
 
 def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:

@@ -31,7 +31,7 @@ from perflog.statistics.samples import Floats
 
 COLUMNS = (
     MetricColumn("case", meaning="the configuration that the sides share; empty if there is one"),
-    MetricColumn("kind", meaning="step, run, device, idle, phase, layer, range, kernel, collective, summary, value"),
+    MetricColumn("kind", meaning="step, run, device, idle, phase, layer, range, kernel, operator, collective, value"),
     MetricColumn("metric", meaning="what is compared"),
     MetricColumn("statistic", meaning="figure of a run's steady steps: median, mean, p99; total: of all steps; value"),
     MetricColumn("unit", meaning="base unit of the values"),

@@ -11,8 +11,10 @@ from perflog.metrics import (
     Options,
     Tables,
     breakdown,
+    collective_volume,
     collectives,
     device_time,
+    host_operators,
     imbalance,
     kernels,
     ranges,
@@ -174,6 +176,21 @@ def _profiled_steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
     yield _column(medians.drop_duplicates("run"), "gpu_s", "a step", "s", "lower")
 
 
+def _recorded(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    """What a recording without times shows: calls of operators, bytes of their tensors, bytes of collectives."""
+    rows = host_operators.table(tables, options)
+    timed = set(rows.loc[rows["self_s"].notna(), "run"])
+    rows = rows[~rows["run"].isin(timed)]
+    volumes = collective_volume.table(tables, options)
+    for table, column, name, unit in (
+        (rows, "calls", "operator calls", ""),
+        (rows, "bytes", "tensors", "B"),
+        (volumes[volumes["run"].isin(set(rows["run"]))], "bytes", "collectives", "B"),
+    ):
+        sums = table.groupby("run", sort=False)[[column]].sum(min_count=1).reset_index()
+        yield _column(sums, column, name, unit, "lower" if unit else None)
+
+
 def _waiting_ranks(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
     waiting = {run: float(len(job.waiting)) for run, job in jobs_of_dumps(tables).items()}
     yield RunFigure("ranks with pending calls", "", "lower", waiting)
@@ -263,6 +280,7 @@ _KINDS: tuple[_Kind, ...] = (
     _spans,
     _profiles,
     _profiled_steps,
+    _recorded,
     _waiting_ranks,
 )
 _PRINTED_KINDS: tuple[_Kind, ...] = (_imbalance, _summaries, _counters)

@@ -32,7 +32,7 @@ class Operators:
 
     `times`, `own`: time of a call, and without the operators that it calls, in ns; NULL where it is not known. `name`
     and `shapes`: codes of texts, -1 for none. `other`: the run whose recording of the same process fills in what this
-    one lacks, or None.
+    one lacks, or None. `is_timed`: this recording itself has times.
     """
 
     run: str
@@ -47,6 +47,7 @@ class Operators:
     shape_texts: Sequence[str]
     bytes: Ints
     other: str | None
+    is_timed: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +65,28 @@ class _Recording:
 
 
 def operators_by_file(tables: Tables) -> list[Operators]:
-    """Return the operators of each file of a trace that has any."""
-    return cached(tables, "operators of traces", lambda: list(_operators(tables)))
+    """Return the operators of each file of a trace that has any. What fills them in may be of a run beside these."""
+    found = cached(tables.whole, "operators of traces", lambda: list(_operators(tables.whole)))
+    return found if tables.whole is tables else [each for each in found if each.run in _runs(tables)]
+
+
+def companions(tables: Tables) -> dict[str, str]:
+    """Return the runs that have no times and only fill in other runs, each with one that it fills in."""
+    if not tables.count("events"):
+        return {}
+    by_run: dict[str, list[Operators]] = {}
+    for each in operators_by_file(tables):
+        by_run.setdefault(each.run, []).append(each)
+    known = _runs(tables)
+    return {
+        run: files[0].other
+        for run, files in by_run.items()
+        if files[0].other in known and not any(file.is_timed for file in files)
+    }
+
+
+def _runs(tables: Tables) -> set[str]:
+    return set(tables.rows("runs")["run"].tolist())
 
 
 def _operators(tables: Tables) -> Iterator[Operators]:
@@ -165,7 +186,7 @@ def _completed(recording: _Recording, other: _Recording | None, places: Ints | N
     rank = int(ranks[0]) if len(ranks) and ranks[0] != NULL and (ranks == ranks[0]).all() else None
     return Operators(
         recording.run, recording.part, rank, rows["line"], times, own, name, names, shapes, texts, sizes,
-        None if other is None else other.run,
+        None if other is None else other.run, recording.is_timed,
     )  # fmt: skip
 
 
