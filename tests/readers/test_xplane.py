@@ -68,6 +68,12 @@ def test_metrics_of_devices_answer(tmp_path: Path) -> None:
     assert steps["entered"].tolist() == [3] and steps["gpu_s"].tolist() == [pytest.approx(18.75e-3)]
 
 
+def test_a_trace_without_a_rank_is_drawn(tmp_path: Path) -> None:
+    """Ranks that are not known are no part of the title."""
+    figure = perflog.plots.device_ranges(gpu(tmp_path))
+    assert ["rank" in axes.get_title(loc="left") for axes in figure.axes] == [False]
+
+
 def test_operations_of_a_tpu_have_their_work(tmp_path: Path) -> None:
     log = perflog.read(write_space(tmp_path / "tpu.xplane.pb", *tpu_planes()))
     events = log.table("events")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import run
 
 import perflog
 from perflog.analysis.overview import overview
@@ -112,6 +113,14 @@ def test_the_overview_shows_a_joined_pair_as_one_run(tmp_path: Path) -> None:
     )
     assert answer.reasons[1] == "Collectives: allreduce 1 call, 428 B."
     assert not any("compare" in command for command in answer.next)
+
+
+def test_the_report_of_a_joined_pair_has_their_operators(tmp_path: Path) -> None:
+    read(tmp_path, profile=timed(), nodes=recorded())
+    page = tmp_path / "page.html"
+    names = [str(tmp_path / name) for name in ("profile.json", "nodes.json")]
+    run("report", *names, "-o", page)
+    assert "[[100], [13]]" in page.read_text()
 
 
 def test_the_overview_of_an_execution_trace_alone(tmp_path: Path) -> None:
