@@ -187,9 +187,9 @@ def _collectives(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
 
 def _operators(tables: Tables, devices: Container[str]) -> Iterator[tuple[Measure, str, float]]:
     """Host time of the operators of traces without a device; calls and bytes of those without times."""
-    for run, name, of, unit, figure in trace_measures.operator_figures(tables):
-        if run not in devices:
-            yield Measure("operator", name, unit, "lower" if unit else None, of=of), run, figure
+    without = tables.only([run for run in tables.rows("runs")["run"].tolist() if run not in devices])
+    for run, name, of, unit, figure in trace_measures.operator_figures(without):
+        yield Measure("operator", name, unit, "lower" if unit else None, of=of), run, figure
 
 
 def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:

@@ -26,6 +26,7 @@ from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS
 from perflog.metrics.traces.device_work import STEP_NAME
+from perflog.metrics.traces.recorded_operators import untimed_runs
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -178,10 +179,10 @@ def _profiled_steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 def _recorded(tables: Tables, options: Options) -> Iterator[RunFigure]:
     """What a recording without times shows: calls of operators, bytes of their tensors, bytes of collectives."""
-    rows = host_operators.table(tables, options)
-    timed = set(rows.loc[rows["self_s"].notna(), "run"])
-    rows = rows[~rows["run"].isin(timed)]
-    volumes = collective_volume.table(tables, options)
+    untimed = tables.only(untimed_runs(tables))
+    rows = host_operators.table(untimed, options)
+    rows = rows[~rows["run"].isin(set(rows.loc[rows["self_s"].notna(), "run"]))]
+    volumes = collective_volume.table(untimed, options)
     for table, column, name, unit in (
         (rows, "calls", "operator calls", ""),
         (rows, "bytes", "tensors", "B"),

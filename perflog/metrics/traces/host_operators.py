@@ -50,9 +50,8 @@ def host_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
 
     Example:
         >>> table = perflog.metrics.host_operators(perflog.read("trace.json"))
-        >>> table[["operator", "calls", "self_s"]].head(1).round(6)
-              operator  calls    self_s
-        ...
+        >>> list(table.columns)[3:6]
+        ['operator', 'shapes', 'calls']
     """
     import pandas as pd
 

@@ -32,7 +32,7 @@ class Operators:
 
     `times`, `own`: time of a call, and without the operators that it calls, in ns; NULL where it is not known. `name`
     and `shapes`: codes of texts, -1 for none. `other`: the run whose recording of the same process fills in what this
-    one lacks, or None. `is_timed`: this recording itself has times.
+    one lacks, or None.
     """
 
     run: str
@@ -47,7 +47,6 @@ class Operators:
     shape_texts: Sequence[str]
     bytes: Ints
     other: str | None
-    is_timed: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,23 +65,34 @@ class _Recording:
 
 def operators_by_file(tables: Tables) -> list[Operators]:
     """Return the operators of each file of a trace that has any. What fills them in may be of a run beside these."""
-    found = cached(tables.whole, "operators of traces", lambda: list(_operators(tables.whole)))
-    return found if tables.whole is tables else [each for each in found if each.run in _runs(tables)]
+    runs = frozenset(_runs(tables))
+    # Only a recording without times fills another one in, or is filled in: other runs need not be read for these.
+    needed = tables.whole if untimed_runs(tables.whole) else tables
+    found = cached(tables.whole, ("operators of traces", frozenset(_runs(needed))), lambda: list(_operators(needed)))
+    return [each for each in found if each.run in runs]
+
+
+def untimed_runs(tables: Tables) -> frozenset[str]:
+    """Return the runs with operators of which none has a time."""
+    return cached(tables, "runs without times", lambda: frozenset(_untimed(tables)))
+
+
+def _untimed(tables: Tables) -> set[str]:
+    timed: dict[str, bool] = {}
+    if tables.count("events"):
+        for (run, _), events in tables.arrow_by_file("events", {"kind": one_of("cpu")}, "start_ns"):
+            timed[run] = timed.get(run, False) or events["start_ns"].null_count < len(events)
+    return {run for run, has_times in timed.items() if not has_times}
 
 
 def companions(tables: Tables) -> dict[str, str]:
     """Return the runs that have no times and only fill in other runs, each with one that it fills in."""
-    if not tables.count("events"):
-        return {}
-    by_run: dict[str, list[Operators]] = {}
-    for each in operators_by_file(tables):
-        by_run.setdefault(each.run, []).append(each)
     known = _runs(tables)
-    return {
-        run: files[0].other
-        for run, files in by_run.items()
-        if files[0].other in known and not any(file.is_timed for file in files)
-    }
+    untimed = untimed_runs(tables) if len(known) > 1 else frozenset[str]()
+    if not untimed:
+        return {}
+    others = ((each.run, each.other) for each in operators_by_file(tables) if each.run in untimed)
+    return {run: other for run, other in others if other in known}
 
 
 def _runs(tables: Tables) -> set[str]:
@@ -186,7 +196,7 @@ def _completed(recording: _Recording, other: _Recording | None, places: Ints | N
     rank = int(ranks[0]) if len(ranks) and ranks[0] != NULL and (ranks == ranks[0]).all() else None
     return Operators(
         recording.run, recording.part, rank, rows["line"], times, own, name, names, shapes, texts, sizes,
-        None if other is None else other.run, recording.is_timed,
+        None if other is None else other.run,
     )  # fmt: skip
 
 
