@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.commands import run
+from support.paths import ROOT
 
 import perflog
 from perflog.analysis.overview import overview
@@ -83,6 +84,27 @@ def test_two_recordings_of_a_process_fill_each_other_in(tmp_path: Path) -> None:
         assert (relu["shapes"], relu["bytes"], relu["self_s"]) == ("[[100], [13]]", 426, pytest.approx(10e-6))
     volume = perflog.metrics.collective_volume(log)
     assert volume[["op", "calls", "bytes"]].values.tolist() == [["allreduce", 1, 428]] * 2
+
+
+def test_recordings_that_pytorch_wrote_are_joined() -> None:
+    """A profile without shapes and the execution trace of the same process, torch 2.13 on two ranks with gloo."""
+    folder = ROOT / "tests" / "traces" / "recordings"
+    profile, nodes = (json.loads((folder / f"{name}.json").read_text()) for name in ("profile", "nodes"))
+    table = perflog.metrics.host_operators(combined([perflog.read(folder / f"{n}.json") for n in ("profile", "nodes")]))
+    shapes = {}
+    for node in nodes["nodes"]:
+        number = next(attr["value"] for attr in node["attrs"] if attr["name"] == "rf_id")
+        shapes[number] = json.dumps(node["inputs"]["shapes"]) if node["inputs"]["shapes"] else None
+    expected: dict[tuple[str, str | None], float] = {}
+    for event in profile["traceEvents"]:
+        if event.get("cat") == "cpu_op":
+            key = event["name"], shapes[event["args"]["Record function id"]]
+            expected[key] = expected.get(key, 0.0) + event["dur"] * 1e-6
+    assert len(expected) > 5 and any(name == "c10d::allreduce_" for name, _ in expected)
+    for _, rows in table.groupby("run"):
+        columns = rows[["operator", "shapes", "time_s"]].astype(object).where(rows.notna(), None)
+        found = {(name, text): time for name, text, time in columns.itertuples(index=False)}
+        assert found == {key: pytest.approx(time) for key, time in expected.items()}
 
 
 @pytest.mark.parametrize(
