@@ -28,7 +28,6 @@ _NAME_NUMBER, _BOOL, _UNSIGNED, _SIGNED, _REAL, _TEXT, _POINTER, _JSON, _NAME, _
     17,
 )
 _PLAIN = (_BOOL, _UNSIGNED, _SIGNED, _REAL)
-_INTERNED_BITS = 32
 
 # By the names of rocprofv3, Kineto's and the usual ones; in lower case.
 _NUMBERS = {
@@ -50,9 +49,6 @@ DROPPED = {
     "private_segment_size": "detail of the launch, beyond grid, block and LDS",
 }  # fmt: skip
 """Arguments that no table takes, each with the reason."""
-
-COLUMNS = tuple(dict.fromkeys((*_NUMBERS.values(), *_TEXTS.values())))
-"""Columns that arguments fill."""
 
 
 @dataclass

@@ -20,9 +20,9 @@ from perflog.readers.perfetto.tracks import Track, Tracks
 from perflog.readers.string_interning import Codes, Interners
 
 _EVENT = 11  # field of a packet
-_DELTA_US, _CATEGORY_NUMBER, _ARGUMENTS, _LEGACY, _TYPE, _NAME_NUMBER, _TRACK, _ABSOLUTE_US = 1, 3, 4, 6, 9, 10, 11, 16
+_CATEGORY_NUMBER, _ARGUMENTS, _LEGACY, _TYPE, _NAME_NUMBER, _TRACK = 3, 4, 6, 9, 10, 11
 _CATEGORY, _NAME, _INTEGER, _REAL, _CORRELATION = 22, 23, 30, 44, 52
-_LEGACY_NAME, _PHASE, _LENGTH_US = 1, 2, 3
+_PHASE, _LENGTH_US = 2, 3
 
 BEGIN, END, INSTANT, COUNTER, _COMPLETE, _OTHER = 1, 2, 3, 4, 5, 0
 _WORDS = {BEGIN: "slice begin", END: "slice end", INSTANT: "instant", COUNTER: "counter", _COMPLETE: "slice"}
@@ -59,7 +59,7 @@ _FTRACE_EVENT = 2
 class EventCollector:
     """Collects the events of one file, which become rows when all tracks are known.
 
-    `times` and `places` and all other arrays have an entry for each event that begins, ends, happens or counts.
+    `count`: number of events that begin, end, happen or count. `arguments` are theirs.
     """
 
     reader: PacketReader
@@ -68,7 +68,6 @@ class EventCollector:
     clocks: Clocks = field(default_factory=Clocks)
     tracks: Tracks = field(default_factory=Tracks)
     count: int = 0
-    without_time: int = 0
     _parts: list[EventColumns] = field(default_factory=list)
     _values: list[npt.NDArray[np.float64]] = field(default_factory=list)
     _places: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -196,7 +195,6 @@ class EventCollector:
         duration = np.concatenate([lengths, columns["length"][whole], np.full(len(instants), MISSING, np.int64)])
         order = np.argsort(rows, kind="stable")
         rows, duration = rows[order], duration[order]
-        self.without_time = int((columns["time"][rows] == MISSING).sum())
         if len(lone_ends):
             self._take_back(columns, lone_ends)
         events = {name: columns[name][rows] for name in ("place", "name", "category")} | {

@@ -67,7 +67,8 @@ class PerfettoReader:
                 since_1970 = since_1970 and collector.clocks.since_1970 is not None
                 last = max(last, collector.reader.count)
                 names = {str(pid): name for pid, name in collector.tracks.process_names.items()}
-                files.append({"name": os.path.basename(part.name), "rank": rank, "processes": names})
+                of_rank = {} if rank is None else {"rank": rank}
+                files.append({"name": os.path.basename(part.name), **of_rank, "processes": names})
                 warnings += [f"{part.name}: {text}" for text in _warnings(collector)]
                 if options.progress is not None:
                     options.progress(part.size())

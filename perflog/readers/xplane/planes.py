@@ -21,7 +21,7 @@ _PLANES, _ERRORS, _WARNINGS, _HOSTS = range(1, 5)  # fields of a space
 _PLANE_NAME, _LINES, _EVENT_TABLE, _STAT_TABLE, _PLANE_STATS = range(2, 7)
 _KEY, _ENTRY = 1, 2  # fields of a row of a table
 _NAME, _DISPLAY_NAME, _STATS = 2, 4, 5  # of what events share
-_LINE_ID, _LINE_NAME, _LINE_START, _EVENTS, _LINE_DISPLAY = 1, 2, 3, 4, 11
+_LINE_ID, _LINE_NAME, _LINE_START, _EVENTS = range(1, 5)
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,8 @@ class _Profile:
 
     def config(self) -> Mapping[str, Any]:
         """Return what the file says of itself, for the run's config."""
-        return {"name": self.name, "rank": self.rank, "hosts": self.hosts, "events": self.count, "planes": self.planes}
+        rank = {} if self.rank is None else {"rank": self.rank}
+        return {"name": self.name, **rank, "hosts": self.hosts, "events": self.count, "planes": self.planes}
 
 
 def _device_steps(pieces: list[EventColumns], interners: Interners) -> IntervalIndex | None:
