@@ -30,6 +30,7 @@ from perflog.metrics.throughput import throughput
 from perflog.metrics.time_to_target import time_to_target
 from perflog.metrics.time_to_train import time_to_train
 from perflog.metrics.traces.collective_bandwidth import collective_bandwidth
+from perflog.metrics.traces.collective_volume import collective_volume
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
 from perflog.metrics.traces.copies import copies
 from perflog.metrics.traces.counter_curve import counter_curve
@@ -39,6 +40,7 @@ from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_operators import device_operators
 from perflog.metrics.traces.device_ranges import device_ranges
 from perflog.metrics.traces.device_time import device_time
+from perflog.metrics.traces.host_operators import host_operators
 from perflog.metrics.traces.lateness import lateness
 from perflog.metrics.traces.launch_delays import launch_queue, launches
 from perflog.metrics.traces.memory import memory_curve, memory_holders, memory_peak
@@ -51,10 +53,10 @@ from perflog.metrics.waterfall import waterfall
 _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
-    collective_wait, collective_bandwidth, rank_pairs, rank_clocks,
-    stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency, launches, launch_queue,
-    critical_path, copies, memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry, kernels,
-    stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
+    collective_wait, collective_bandwidth, collective_volume, rank_pairs, rank_clocks,
+    stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency, host_operators, launches,
+    launch_queue, critical_path, copies, memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry,
+    kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -86,6 +88,7 @@ __all__ = [
     "Tables",
     "breakdown",
     "collective_bandwidth",
+    "collective_volume",
     "collective_wait",
     "collectives",
     "communication",
@@ -103,6 +106,7 @@ __all__ = [
     "get",
     "headroom",
     "history",
+    "host_operators",
     "hot_experts",
     "imbalance",
     "imbalance_steps",

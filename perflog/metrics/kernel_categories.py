@@ -117,5 +117,23 @@ def category(name: str, api: bool = False) -> str:
     return next((known for known, pattern in _patterns(api) if pattern.search(name)), OTHER)
 
 
+_PROFILER = (  # what XLA's profiler says of its operations (`hlo_category`): category, pattern
+    ("communication", r"all-(?:reduce|gather|to-all)|reduce-scatter|collective|send|recv|host transfer"),
+    ("convolution", r"convolution"),  # XLA's products of matrices on a TPU are convolutions too
+    ("gemm", r"\bdot\b|gemm|matmul"),
+    ("reduction", r"reduc"),
+    ("indexing", r"gather|scatter|sort|dynamic|slice|iota|top-?k"),
+    ("layout", r"data formatting|copy|transpose|reshape|concat|pad|broadcast"),
+    ("random", r"rng|random"),
+    ("elementwise", r"(?:loop|output|non-fusion|elementwise)"),
+)
+
+
+@cache
+def category_of_profiler(text: str) -> str:
+    """Return the category of an operation whose name tells none, from the category that the profiler gives it."""
+    return next((known for known, pattern in _PROFILER if re.search(pattern, text, re.IGNORECASE)), OTHER)
+
+
 CATEGORIES = (*dict.fromkeys(name for name, *_ in _GPU), OTHER)
 """All categories of GPU activities."""

@@ -226,6 +226,11 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         assert not isinstance(self._source, Mapping)
         return self._source
 
+    @property
+    def whole(self) -> Tables:
+        """The tables of all runs, of which these may be some."""
+        return self
+
     def only(self, runs: Collection[str]) -> Tables:
         """Return the tables of some of the runs. They are not read again; those of all runs keep their results."""
         some = frozenset(runs)
@@ -258,6 +263,10 @@ class _TablesOfRuns(Tables):
     def __init__(self, tables: Tables, runs: Collection[str]) -> None:
         super().__init__({})
         self._all, self._runs = tables, frozenset(runs)
+
+    @property
+    def whole(self) -> Tables:
+        return self._all.whole
 
     def rows(self, name: str) -> Rows:
         if name not in self._rows:

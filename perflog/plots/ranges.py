@@ -17,6 +17,7 @@ from perflog.plots.canvas import (
     unit_of,
 )
 from perflog.plots.registry import plot
+from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -92,7 +93,9 @@ def _figure(rows: pd.DataFrame, canvas: Canvas, by: list[str], note: str, exclus
     handles: list[Any] = []
     for ((run, *rank), tree), axes in zip(shown, panels, strict=True):
         handles = _draw_tree(axes, tree, exclusive)
-        axes.set_title(", ".join([canvas.run_name(run), *(f"rank {each}" for each in rank if each == each)]))
+        axes.set_title(
+            ", ".join([canvas.run_name(run), *(f"rank {each}" for each in rank if none_if_null(each) is not None)])
+        )
     legend(figure, handles)
     return figure
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +26,11 @@ _CALL_COLUMNS = ("correlation", "process", "thread", "start")
 _LAUNCH_COLUMNS = ("correlation", "step", "range")
 
 
-def step_codes(codes: npt.NDArray[np.int32], names: Sequence[str]) -> npt.NDArray[np.int32]:
+def step_codes(
+    codes: npt.NDArray[Any], names: Sequence[str], step_name: re.Pattern[str] = STEP_NAME
+) -> npt.NDArray[np.int32]:
     """Return those of the codes whose names are training steps."""
-    steps = [code for code in np.unique(codes).tolist() if code >= 0 and STEP_NAME.match(names[code])]
+    steps = [code for code in np.unique(codes).tolist() if code >= 0 and step_name.match(names[code])]
     return np.array(steps, np.int32)
 
 
@@ -50,9 +53,13 @@ class EventContext:
 
     `ranges` are the results of `select_ranges` for the file. `host_steps` holds number, place, duration and
     start in nanoseconds of each training step on the host, in order; `host_step_processes` the code of its process.
+    `step_name` matches the name of a step up to its number, its first group.
     """
 
-    def __init__(self, ranges: Sequence[EventColumns], interners: Interners) -> None:
+    def __init__(
+        self, ranges: Sequence[EventColumns], interners: Interners, step_name: re.Pattern[str] = STEP_NAME
+    ) -> None:
+        self._step_name = step_name
         every, names = _concatenate(ranges, _RANGE_COLUMNS), interners["name"].texts
         has_end, is_step = every["duration"] >= 0, every["is_step"].astype(np.bool_)
         self._index_steps(_filter(every, has_end & is_step), names)
@@ -102,7 +109,7 @@ class EventContext:
 
     def _index_steps(self, steps: EventColumns, names: Sequence[str]) -> None:
         """Index steps by process on the host, and by stream where they are shown on a device."""
-        numbers = np.array([_step_number(names[code]) for code in steps["name"].tolist()], np.int64)
+        numbers = np.array([self._step_number(names[code]) for code in steps["name"].tolist()], np.int64)
         end, shown_on_device = _end(steps), steps["kind"] == _DEVICE_RANGE
         lane, process, host = thread_lane(steps), steps["process"].astype(np.int64), ~shown_on_device
         self._steps_of_process = IntervalIndex(process[host], steps["start"][host], end[host], numbers[host])
@@ -113,6 +120,10 @@ class EventContext:
         columns = (numbers, steps["place"], steps["duration"], steps["start"])
         self.host_steps: list[tuple[int, int, int, int]] = list(zip(*(c[order].tolist() for c in columns), strict=True))
         self.host_step_processes: list[int] = steps["process"][order].tolist()
+
+    def _step_number(self, name: str) -> int:
+        match = self._step_name.match(name)
+        return int(match[1]) if match else -1
 
     def _index_ranges(self, ranges: EventColumns, names: Sequence[str], interner: StringInterner) -> None:
         first, index = distinct_rows(ranges["name"].astype(np.int64))
@@ -167,8 +178,3 @@ def _concatenate(pieces: Sequence[EventColumns], names: Sequence[str]) -> EventC
 
 def _filter(columns: EventColumns, mask: npt.NDArray[np.bool_]) -> EventColumns:
     return {name: column[mask] for name, column in columns.items()}
-
-
-def _step_number(name: str) -> int:
-    match = STEP_NAME.match(name)
-    return int(match[1]) if match else -1

@@ -51,14 +51,14 @@ _SCOPES = (
 _USER_SCOPE = _SCOPES.index("user_scope")
 _TEXTS = ("name", "category", "process", "thread", "shapes", "collective", "group", "group_description", "group_ranks",
           "dtype", "in_split", "out_split", "range")  # fmt: skip
-_NUMBERS = ("place", "bytes", "ranks", "step")
+_NUMBERS = ("place", "bytes", "ranks", "step", "record")
+_TENSOR = 6  # parts of a tensor among the values
 _LARGEST_GROUP = 1 << 16  # ranks that are named
 
 _JOINS = "joins nodes of the trace"
-_VALUES = "values and types of an operator's inputs and outputs: column `shapes` has the shapes of its inputs"
+_VALUES = "values and types of inputs and outputs: columns `shapes` and `bytes` have the sizes of an operator's tensors"
 _DROPPED = {
     **dict.fromkeys(("id", "ctrl_deps", "parent", "fw_parent", "seq_id", "fw_tid"), _JOINS),
-    "rf_id": "joins the trace with events of the profiler",
     **dict.fromkeys(
         ("inputs.values", "inputs.types", "inputs.strides", "outputs.values", "outputs.shapes", "outputs.types",
          "outputs.strides", "tensor_range"),
@@ -70,7 +70,7 @@ _DROPPED = {
 }  # fmt: skip
 _TAKEN = frozenset(
     (
-        "name", "scope", "tid", "inputs.shapes", "collective_name", "dtype", "in_msg_nelems", "out_msg_nelems",
+        "name", "scope", "tid", "rf_id", "inputs.shapes", "collective_name", "dtype", "in_msg_nelems", "out_msg_nelems",
         "in_split_size", "out_split_size", "global_rank_start", "pg_name", "pg_desc", "pg_size",
     )
 )  # fmt: skip
@@ -343,7 +343,8 @@ class _Nodes:
         size = whole(fields.get("pg_size"))
         columns["place"].append(self.count)
         columns["ranks"].append(MISSING if size is None else size)
-        columns["bytes"].append(_bytes(fields))
+        columns["record"].append(_positive(fields.get("rf_id")))
+        columns["bytes"].append(_bytes(fields) if "collective_name" in fields else _tensor_bytes(fields))
         if "pg_name" in fields:
             start, stride = (whole(fields.get(f"global_rank_{key}")) for key in ("start", "stride"))
             first, distance = (-1 if number is None else number for number in (start, stride))
@@ -422,6 +423,35 @@ def _bytes(fields: Mapping[str, Any]) -> int:
     known = [count for count in counts if count is not None and count >= 0]
     total = whole(max(known) * size) if known and size is not None else None
     return MISSING if total is None else total
+
+
+def _positive(value: Any) -> int:
+    number = whole(value)
+    return number if number is not None and number > 0 else MISSING
+
+
+def _tensor_bytes(fields: Mapping[str, Any]) -> int:
+    """Return the bytes of the tensors that an operator takes and returns, each once; MISSING where there is none."""
+    sizes: dict[Any, int] = {}
+    pending = [fields.get("inputs.values"), fields.get("outputs.values")]
+    while pending:
+        value = pending.pop()
+        if not isinstance(value, list):
+            continue
+        tensor = _tensor(value)
+        if tensor is not None:
+            sizes[tensor[0]] = tensor[1]
+        else:
+            pending += value
+    total = whole(sum(sizes.values())) if sizes else None
+    return MISSING if total is None else total
+
+
+def _tensor(value: list[Any]) -> tuple[Any, int] | None:
+    """Return the id and the bytes of a tensor: id, storage, offset, elements, bytes of an element, device."""
+    if len(value) != _TENSOR or not isinstance(value[-1], str) or any(whole(part) is None for part in value[:-1]):
+        return None
+    return value[0], max(value[3], 0) * max(value[4], 0)
 
 
 def _strided(start: int, stride: int, size: int) -> list[int]:

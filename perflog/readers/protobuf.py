@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""Wire types: how the value of a field is written."""
 
 Field = tuple[int, int, bytes | int]
 """Number of a field, its wire type, and its value: an integer, or the bytes of anything else."""
@@ -25,14 +26,14 @@ def fields(message: bytes) -> Iterator[Field]:
     while place < size:
         tag, place = _varint(message, place)
         wire = tag & 7
-        if wire == _VARINT:
+        if wire == VARINT:
             value, place = _varint(message, place)
             yield tag >> 3, wire, value
             continue
-        if wire == _BYTES:
+        if wire == BYTES:
             length, place = _varint(message, place)
-        elif wire in (_FIXED64, _FIXED32):
-            length = 8 if wire == _FIXED64 else 4
+        elif wire in (FIXED64, FIXED32):
+            length = 8 if wire == FIXED64 else 4
         else:
             raise WireError(f"wire type {wire}")
         if place + length > size:

@@ -18,7 +18,7 @@ SCHEMA_HISTORY = {
     "new table `counters`; events and kernels have the printed name of their device, events also context, "
     "domain, sender and receiver, ranks and splits of collectives, "
     "shapes, types, strides, values and stacks of operators, grid, block, registers and shared memory of kernels, "
-    "addresses of memory, "
+    "addresses of memory, floating-point operations, number of a recorded function, "
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
     "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, and their "
     "`steps_averaged` may be null; runs have `elapsed_s`, "
@@ -224,16 +224,26 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _int("duration_ns", "duration; null for an instant, and for an event whose end is not in the trace", "ns"),
         _int("correlation", "joins an API call and the work that it launched on a device, within a rank (file)"),
         _int("external", "joins an operator and the work that it launched, within a rank (file)"),
-        _word("range", "innermost named range of the thread around the event, or around the call that launched it"),
+        _int(
+            "record",
+            "number that PyTorch gave an operator: joins traces of the profiler and execution traces of a rank",
+        ),
+        _word(
+            "range",
+            "innermost named range of the thread around the event, or around the call that launched it; of XLA's "
+            "operations without one the program",
+        ),
         _word("domain", "NVTX domain of a range or mark"),
         _word("collective", "collective operation, as named in the trace"),
         _word("group", "process group of the collective, as named in the trace"),
         _int("seq", "sequence number of the collective in its group"),
         _int(
             "bytes",
-            "bytes moved; for a collective the larger of its two buffers; of memory bytes allocated, below 0 freed",
+            "bytes moved; for a collective the larger of its two buffers; of an operator in an execution trace "
+            "the tensors that it takes and returns; of memory bytes allocated, below 0 freed",
             "B",
         ),
+        _int("flops", "floating-point operations of the event, as the profiler computes them"),
         _word("dtype", "element type of the collective"),
         _int("ranks", "number of ranks in the collective"),
         _word("group_description", "purpose of the process group, as named in the trace"),

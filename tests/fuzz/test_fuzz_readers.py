@@ -36,6 +36,7 @@ from support.mutations import (
     change_database,
     changed_bytes,
     changed_document,
+    changed_message,
     changed_records,
     event_records,
     framed_events,
@@ -46,6 +47,7 @@ from support.nsys_files import write_export
 from support.paths import TESTS
 from support.rocpd_files import write_database
 from support.rocprof_files import write_output
+from support.xplane_files import gpu_planes, space, tpu_planes
 
 import perflog
 from perflog.errors import PerflogError
@@ -206,6 +208,30 @@ def text(value: str) -> str:
 
 
 @cache
+def binaries(name: str) -> list[bytes]:
+    """The inputs of a reader of protocol buffers."""
+    files = [path.read_bytes() for path in sorted((TRACES / name).iterdir())]
+    return files + ([space(*gpu_planes()), space(*tpu_planes())] if name == "xplane" else [])
+
+
+def messages(name: str) -> Write:
+    """Changes fields in messages in messages, at any depth; or any bytes."""
+
+    def write(folder: Path, seed: int, mutations: Sequence[Mutation]) -> str:
+        data = binaries(name)[seed % len(binaries(name))]
+        if mutations[0].what % 4 == 0:
+            data = data[:64] + changed_bytes(data[64:], mutations)
+        else:
+            for mutation in mutations:
+                data = changed_message(data, mutation)
+        path = folder / "trace.pb"
+        path.write_bytes(data)
+        return str(path)
+
+    return write
+
+
+@cache
 def database_file(name: str) -> Path:
     path = Path(os.environ["FUZZ_FOLDER"]) / f"{name}.db"
     return write_export(path) if name == "nsys" else write_database(path)
@@ -259,6 +285,8 @@ TARGETS: dict[str, tuple[str, Write]] = {
     "wandb": ("wandb", records("*.wandb", run_records, framed_run)),
     "values of tensorboard": ("tensorboard", logged_to_tensorboard),
     "values of wandb": ("wandb", logged_to_wandb),
+    "xplane": ("xplane", messages("xplane")),
+    "perfetto": ("perfetto", messages("perfetto")),
     "nsys": ("nsys_sqlite", database("nsys")),
     "rocpd": ("rocpd_sqlite", database("rocpd")),
     "ranks of traces": ("chrome_trace", ranks_of_traces),

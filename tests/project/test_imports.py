@@ -31,12 +31,15 @@ parsing.assemble: column_values run_state run_tracker line_account figure_accoun
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_windows step_repeats
 parsing.assemble: run_clocks setting_series phase_counts table_builder average_windows assembler
 readers: interface registry rank_files processes odd_numbers element_types event_columns timestamps string_interning
-readers: event_table interval_index event_context spill_file key_counts protobuf scalar_series record_files
+readers: event_table interval_index event_context spill_file key_counts protobuf message_columns scalar_series
+readers: record_files device_names
 readers: tensorboard wandb flight_recorder
 readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
 readers.chrome: begin_end_pairs worker_pool
 readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader
 readers: execution_trace
+readers.xplane: stats planes events reader
+readers.perfetto: packets clocks tracks arguments events reader
 readers: sqlite_pages sqlite_records sqlite_tables sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers.nsys: session tables copies memory counters payloads collectives reader
@@ -56,8 +59,9 @@ metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work launches call_tree work_tree counters counter_curve device_time device_kernels
-metrics.traces: copies device_ranges device_operators operator_work operator_calls operator_efficiency memory_course
-metrics.traces: memory_holders memory idle_causes launch_delays dependencies path_walk what_if critical_path jobs
+metrics.traces: copies device_ranges device_operators operator_work operator_calls operator_efficiency
+metrics.traces: recorded_operators host_operators collective_volume memory_course memory_holders memory idle_causes
+metrics.traces: launch_delays dependencies path_walk what_if critical_path jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names
@@ -66,7 +70,8 @@ analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures equal_steps trace_measures operator_trees measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution operators averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
-analysis.overview: run_groups run_figures doubts parts outliers stuck operators since folder_answers reasons
+analysis.overview: run_groups run_figures doubts parts outliers stuck operators host_operators since folder_answers
+analysis.overview: reasons
 analysis.overview: bottlenecks subject next_commands targets __init__
 analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path

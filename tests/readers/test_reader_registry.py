@@ -22,10 +22,12 @@ from perflog.readers.execution_trace import ExecutionTraceReader
 from perflog.readers.flight_recorder import FlightRecorderReader
 from perflog.readers.interface import Reader
 from perflog.readers.nsys.reader import NsysReader
+from perflog.readers.perfetto.reader import PerfettoReader
 from perflog.readers.rocprof.json_output import RocprofJsonReader
 from perflog.readers.rocprof.rocpd import RocpdReader
 from perflog.readers.tensorboard import TensorBoardReader
 from perflog.readers.wandb import WandbReader
+from perflog.readers.xplane.reader import XplaneReader
 
 COUNTS = '''"""Reads a made-up file type: one line per kernel, with its start and end in nanoseconds."""
 
@@ -151,7 +153,7 @@ def test_built_in_readers_are_registered_in_the_same_group() -> None:
 def test_built_in_readers_have_the_interface() -> None:
     readers: list[Reader] = [  # mypy looks
         RocprofJsonReader(), ExecutionTraceReader(), ChromeTraceReader(), RocpdReader(), TensorBoardReader(),
-        WandbReader(), FlightRecorderReader(), NsysReader(),
+        WandbReader(), FlightRecorderReader(), XplaneReader(), PerfettoReader(), NsysReader(),
     ]  # fmt: skip
     assert [resolve_name(entry.reader) for entry in registry.builtin()] == list(map(type, readers))
 

@@ -15,6 +15,7 @@ from support.nsys_files import write_export
 from support.reading import DATA, Reading, read
 from support.rocpd_files import write_database
 from support.rocprof_files import write_output
+from support.xplane_files import gpu_planes, tpu_planes, write_space
 
 import perflog
 from perflog.errors import InputError
@@ -34,7 +35,11 @@ _FILLED = {
 TRACES = sorted((DATA.parent / "traces").glob("*.json"))
 HISTORIES = sorted((DATA.parent / "traces" / "history").iterdir())
 DUMPS = DATA.parent / "traces" / "flight_recorder"
-EXECUTION_TRACES = sorted((DATA.parent / "traces" / "execution_trace").iterdir())
+OTHER_TRACES = [
+    path
+    for name in ("execution_trace", "xplane", "perfetto")
+    for path in sorted((DATA.parent / "traces" / name).iterdir())
+]
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,13 @@ def readers() -> tuple[KnownReader, ...]:
         here = Path(folder)
         report, results = write_export(here / "report.sqlite"), write_output(here / "results.json")
         database = write_database(here / "results.db")
+        profiles = [
+            write_space(here / "gpu.xplane.pb", *gpu_planes()),
+            write_space(here / "tpu.xplane.pb", *tpu_planes()),
+        ]
         logs = [
-            perflog.read(path) for path in (*TRACES, *HISTORIES, *EXECUTION_TRACES, DUMPS, report, results, database)
+            perflog.read(path)
+            for path in (*TRACES, *HISTORIES, *OTHER_TRACES, DUMPS, report, results, database, *profiles)
         ]
     loaded = [resolve_name(entry.reader)() for entry in builtin_readers()]
     known_readers = [KnownReader(r.name, r.title, r.source, dict(_columns(r.name, logs))) for r in loaded]

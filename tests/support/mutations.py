@@ -334,3 +334,64 @@ def change_database(path: Path, mutations: Sequence[Mutation]) -> None:
             chances = [0, 0, 0, 0, 0, 0, *range(len(statements))]
             with suppress(sqlite3.Error), db:  # a change that SQLite refuses is none
                 db.execute(statements[chances[m.what % len(chances)]])
+
+
+# --- protocol buffers ---------------------------------------------------------------------------------------------
+
+
+def changed_message(data: bytes, m: Mutation) -> bytes:
+    """Change a field of a message, or of a message in it, at any depth: drop, repeat, move, or another value."""
+    parts = _fields(data)
+    if not parts:
+        return _flip(data, m) if data else data
+    index = int(m.at * len(parts))
+    tag, content = parts[index]
+    if tag & 7 == 2 and m.what % 8 > 2 and len(_fields(content)) > 1:  # deeper, with other draws
+        inner = changed_message(content, Mutation(m.what // 8, m.at * 7 % 1, m.to, m.odd))
+        parts[index] = tag, inner
+    elif m.what % 5 == 0:
+        del parts[index]
+    elif m.what % 5 == 1:
+        parts.insert(int(m.to * len(parts)), parts[index])
+    elif m.what % 5 == 2:
+        parts.append(parts.pop(index))
+    elif tag & 7 == 0:
+        parts[index] = tag, varint(m.choice([0, 1, 2, 64, 2**31, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1]))
+    elif tag & 7 == 1:
+        parts[index] = tag, struct.pack("<d", m.choice([float("nan"), float("inf"), -1e308, 0.0, 1e18]))
+    elif tag & 7 == 2:
+        parts[index] = tag, m.choice(TEXTS).encode("utf-8", "surrogatepass")
+    return b"".join(varint(tag) + (varint(len(content)) if tag & 7 == 2 else b"") + content for tag, content in parts)
+
+
+def _fields(data: bytes) -> list[tuple[int, bytes]]:
+    """The tags and contents of a message; nothing if it is none."""
+    place, parts = 0, []
+    while place < len(data):
+        try:
+            tag, place = _read_varint(data, place)
+            wire, start = tag & 7, place
+            if wire == 0:
+                _, place = _read_varint(data, place)
+            elif wire == 2:
+                length, start = _read_varint(data, place)
+                place = start + length
+            elif wire in (1, 5):
+                place += 8 if wire == 1 else 4
+            else:
+                return []
+        except IndexError:
+            return []
+        if place > len(data) or tag < 8:
+            return []
+        parts.append((tag, data[start:place]))
+    return parts
+
+
+def _read_varint(data: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[place] & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if data[place - 1] < 0x80:
+            return value, place

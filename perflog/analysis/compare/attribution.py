@@ -15,11 +15,11 @@ COLUMNS = (
     MetricColumn("case", meaning="the configuration that the sides share"),
     MetricColumn("base", meaning="name of the first side"),
     MetricColumn("side", meaning="name of the side that is compared with the base"),
-    MetricColumn("kind", meaning="step: parts of the step; layer; range; kernel"),
+    MetricColumn("kind", meaning="step: parts of the step; layer; range; kernel; operator; call"),
     MetricColumn(
         "part",
-        meaning="phase, layer, path of a range, or kernel; (unexplained): time of the whole that is in none of its "
-        "parts",
+        meaning="phase, layer, path of a range, kernel, operator; (unexplained): time of the whole that is in none of "
+        "its parts",
     ),
     MetricColumn("of", meaning="the whole that it is part of"),
     MetricColumn("depth", meaning="0 for the whole, 1 for its parts, and so on"),
@@ -33,10 +33,10 @@ UNEXPLAINED = "(unexplained)"
 LEAST_SHARE = 0.02
 """Share of the difference, or of a whole that does not surely differ, that a part needs to be told."""
 
-_WHOLES = {"step": "step_time", "layer": ALL, "range": ALL, "kernel": ALL, "call": ALL}
+_WHOLES = {"step": "step_time", "layer": ALL, "range": ALL, "kernel": ALL, "operator": ALL, "call": ALL}
 _KINDS = {
     "step": ("step", "device", "idle", "phase"),
-    **{kind: (kind,) for kind in ("layer", "range", "kernel", "call")},
+    **{kind: (kind,) for kind in ("layer", "range", "kernel", "operator", "call")},
 }
 
 MedianPairs = Mapping[Measure, tuple[float, float]]

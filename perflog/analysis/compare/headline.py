@@ -12,7 +12,8 @@ from perflog.tables.nulls import none_if_null
 
 HEADLINES = (
     ("step", "step_time"), ("step", "tokens_per_s"), ("step", "samples_per_s"), ("step", "tflops"), ("layer", ALL),
-    ("kernel", ALL), ("run", "elapsed"), ("call", ALL), ("collective", None), ("summary", None), ("load", None),
+    ("kernel", ALL), ("run", "elapsed"), ("operator", None), ("call", ALL), ("collective", None),
+    ("summary", None), ("load", None),
 )  # fmt: skip
 """Kind and name of the measures that the verdict and the gate can be about: the first that there is. None: the first of
 its kind."""

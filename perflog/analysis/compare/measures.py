@@ -86,7 +86,7 @@ RUN_TIME = Measure("run", "elapsed")
 """The last reading of a run's clock."""
 
 ALL = "all"
-"""Name of the sum of all layers, all kernels, all API calls, or the work of all ranges."""
+"""Name of the sum of all layers, all kernels, all operators, all API calls, or the work of all ranges."""
 
 _TABLES = ("steps", "phases", "layers", "kernels", "collectives", "summaries", "values")
 _SUFFIXES = {"s": "_s", "B": "_bytes"}  # of columns, by unit
@@ -171,6 +171,7 @@ def side_values(
     _add_figures(_counters(tables), cuts, values)
     _add_figures(_collectives(tables), cuts, values)
     _add_figures(_rates(tables), cuts, values)
+    _add_figures(_operators(tables, devices), cuts, values)
     for job in expert_jobs(tables):
         if job.first_run in cuts:
             name = f"{job.unit or 'load'}s of experts, max/mean"
@@ -224,6 +225,13 @@ def _counters(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
     """The mean of each counter of whole devices; nobody knows which way is better."""
     for run, name, unit, mean in trace_measures.counter_means(tables):
         yield Measure("counter", name, unit, None), run, mean
+
+
+def _operators(tables: Tables, devices: Container[str]) -> Iterator[tuple[Measure, str, float]]:
+    """Host time of the operators of traces without a device; calls and bytes of those without times."""
+    without = tables.only([run for run in tables.rows("runs")["run"].tolist() if run not in devices])
+    for run, name, of, unit, figure in trace_measures.operator_figures(without):
+        yield Measure("operator", name, unit, "lower" if unit else None, of=of), run, figure
 
 
 def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:

@@ -9,12 +9,14 @@ import numpy as np
 
 from perflog.metrics.registry import Options, Tables
 from perflog.metrics.traces.collective_bandwidth import KERNEL, collective_bandwidth
+from perflog.metrics.traces.collective_volume import collective_volume
 from perflog.metrics.traces.collective_wait import stragglers
 from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.critical_path import critical_path
 from perflog.metrics.traces.device_ranges import range_trees
 from perflog.metrics.traces.device_time import device_time_columns
 from perflog.metrics.traces.device_work import Ints, StepWindows, TraceDevice, seconds, trace_devices
+from perflog.metrics.traces.host_operators import host_operators
 from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
 from perflog.metrics.traces.memory import memory_holders, memory_peak
 from perflog.metrics.traces.memory_course import ALLOCATOR_TOTALS
@@ -214,6 +216,38 @@ def counter_means(tables: Tables) -> Iterator[tuple[str, str, str, float]]:
     for (run, name, unit), alike in rows.groupby(["run", "counter", "unit"], dropna=False, sort=False):
         weights = alike["readings"].astype(float)
         yield run, name, none_if_null(unit) or "", float((alike["mean"].astype(float) * weights).sum() / weights.sum())
+
+
+def operator_figures(tables: Tables) -> Iterator[tuple[str, str, str | None, str, float]]:
+    """Yield run, name, the name that it is part of, unit and value of the figures of operators of the host.
+
+    Where they are timed, the self time in seconds of all, of each operator and of each of its shapes; else bytes of
+    tensors and of collectives, and calls.
+    """
+    if not tables.count("events"):
+        return
+    rows, volumes = host_operators.table(tables, Options()), collective_volume.table(tables, Options())
+    for run, of_run in rows.groupby("run", sort=False):
+        shaped = of_run[of_run["shapes"].notna()]
+        shaped = shaped.assign(name=shaped["operator"] + " " + shaped["shapes"])
+        if of_run["self_s"].notna().any():
+            yield str(run), "all", None, "s", float(of_run["self_s"].sum())
+            for name, own in of_run.groupby("operator", sort=False)["self_s"].sum().items():
+                yield str(run), str(name), "all", "s", float(own)
+            # They are no parts of their operator: the other side may have no shapes.
+            for name, own in shaped.groupby("name", sort=False)["self_s"].sum().items():
+                yield str(run), str(name), None, "s", float(own)
+            continue
+        if of_run["bytes"].notna().any():
+            yield str(run), "tensors of all operators", None, "B", float(of_run["bytes"].sum())
+        yield str(run), "calls of all operators", None, "", float(of_run["calls"].sum())
+        sizes = volumes[(volumes["run"] == run) & volumes["bytes"].notna()].groupby("op", sort=False)["bytes"].sum()
+        yield from ((str(run), f"messages of {op}", None, "B", float(size)) for op, size in sizes.items())
+        for name, of_name in shaped.groupby("name", sort=False):
+            calls, size = float(of_name["calls"].sum()), float(of_name["bytes"].sum())
+            yield str(run), f"calls of {name}", None, "", calls
+            if size:
+                yield str(run), f"tensors of {name}", None, "B", size
 
 
 def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str, Floats]:

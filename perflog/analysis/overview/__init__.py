@@ -7,12 +7,13 @@ screen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from statistics import stdev
 from typing import TYPE_CHECKING, Never
 
 from perflog.analysis.lint import findings
+from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.bottlenecks import bottleneck, first_bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores
@@ -27,6 +28,7 @@ from perflog.analysis.overview.subject import common_name, subject
 from perflog.analysis.overview.targets import targets_reached
 from perflog.log import Log
 from perflog.metrics import Options, Tables, sweep
+from perflog.metrics.traces.recorded_operators import companions
 from perflog.tables.nulls import nullable_frame
 from perflog.units import show
 
@@ -205,6 +207,14 @@ def overview(
 def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str] = ()) -> Overview:
     """Return the overview of a log from its tables; see `overview`."""
     names = names or (common_name(log),)
+    accompanying = companions(tables)
+    if accompanying:  # what they fill in shows in the runs that they belong to
+        kept = [key for key in log.run_keys if key.id not in accompanying]
+        answer = overview_of(log.select(*kept), tables.only([key.id for key in kept]), options, names)
+        return replace(
+            answer, what=f"{answer.what}, joined with {count(len(accompanying), 'execution trace')}",
+            lines=log.line_account, read_figures=log.figure_account, warnings=log.warnings,
+        )  # fmt: skip
     groups, figures = run_groups(log), run_figures(tables, options)
     bases = {} if figures and figures[0].counts else _bases(tables, groups, options)
     focus = groups[0].runs[0] if len(groups) == 1 else None

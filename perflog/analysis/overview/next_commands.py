@@ -8,8 +8,9 @@ from shlex import join
 
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.log import Log
-from perflog.metrics import Options, Tables, curves
+from perflog.metrics import Options, Tables, curves, host_operators
 from perflog.metrics.stuck_ranks import jobs_of_dumps
+from perflog.metrics.traces.device_work import trace_devices
 
 _METRICS = (
     ("collectives", "collectives"),
@@ -36,7 +37,7 @@ def next_commands(
         return [f"perflog formats suggest {join(names[:1])}", f"perflog show {join(names[:1])}"]
     varied = [name for name in groups[0].settings if name != "model"] if groups else []
     folders = [group.name for group in groups]
-    if len(names) > 1:
+    if len(names) > 1 and len(groups) > 1:
         commands.append(f"perflog compare {shown}")
     elif len(groups) == 2 and all(len(group.runs) > 1 for group in groups) and len(set(folders)) == 2:
         commands.append("perflog compare " + join([os.path.join(names[0], folder) for folder in folders]))
@@ -48,10 +49,18 @@ def next_commands(
         commands.append("perflog compare " + join([f"{names[0]}:{group.mark[1:]}" for group in groups[:2]]))
     metric = metric_of_folder
     if len(log) == 1:
-        tables_and_metrics = (("counters", "stuck_ranks"), *_METRICS) if jobs_of_dumps(tables) else _METRICS
-        metric = next((metric for table, metric in tables_and_metrics if tables.count(table)), None)
-        if metric is None and (curves.table(tables, Options())["of"] == "curve").any():
-            metric = "curves"
+        metric = _metric(tables)
     if metric:
         commands.append(f"perflog analyze {shown} {metric}")
     return [*commands, f"perflog report {shown}"]
+
+
+def _metric(tables: Tables) -> str | None:
+    """Return the metric that says most about a run."""
+    tables_and_metrics = (("counters", "stuck_ranks"), *_METRICS) if jobs_of_dumps(tables) else _METRICS
+    metric = next((metric for table, metric in tables_and_metrics if tables.count(table)), None)
+    if metric is None and (curves.table(tables, Options())["of"] == "curve").any():
+        return "curves"
+    if metric == "device_kernels" and not trace_devices(tables):  # the trace shows no work of a device
+        return "host_operators" if len(host_operators.table(tables, Options())) else metric
+    return metric

@@ -11,8 +11,10 @@ from perflog.metrics import (
     Options,
     Tables,
     breakdown,
+    collective_volume,
     collectives,
     device_time,
+    host_operators,
     imbalance,
     kernels,
     memory_peak,
@@ -25,6 +27,7 @@ from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS
 from perflog.metrics.traces.device_work import STEP_NAME
+from perflog.metrics.traces.recorded_operators import untimed_runs
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -183,6 +186,21 @@ def _profiled_steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
     yield _column(medians.drop_duplicates("run"), "gpu_s", "a step", "s", "lower")
 
 
+def _recorded(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    """What a recording without times shows: calls of operators, bytes of their tensors, bytes of collectives."""
+    untimed = tables.only(untimed_runs(tables))
+    rows = host_operators.table(untimed, options)
+    rows = rows[~rows["run"].isin(set(rows.loc[rows["self_s"].notna(), "run"]))]
+    volumes = collective_volume.table(untimed, options)
+    for table, column, name, unit in (
+        (rows, "calls", "operator calls", ""),
+        (rows, "bytes", "tensors", "B"),
+        (volumes[volumes["run"].isin(set(rows["run"]))], "bytes", "collectives", "B"),
+    ):
+        sums = table.groupby("run", sort=False)[[column]].sum(min_count=1).reset_index()
+        yield _column(sums, column, name, unit, "lower" if unit else None)
+
+
 def _waiting_ranks(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
     waiting = {run: float(len(job.waiting)) for run, job in jobs_of_dumps(tables).items()}
     yield RunFigure("ranks with pending calls", "", "lower", waiting)
@@ -273,6 +291,7 @@ _KINDS: tuple[_Kind, ...] = (
     _memory,
     _profiles,
     _profiled_steps,
+    _recorded,
     _waiting_ranks,
 )
 _PRINTED_KINDS: tuple[_Kind, ...] = (_imbalance, _summaries, _counters)

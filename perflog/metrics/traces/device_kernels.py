@@ -10,6 +10,7 @@ import numpy as np
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, Codes, Ints, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
+from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,8 @@ _COLUMNS = (
     MetricColumn("median_s", "s", "lower", "median of the calls", brief=False),
     MetricColumn("min_s", "s", "lower", "shortest call", brief=False),
     MetricColumn("max_s", "s", "lower", "longest call"),
+    MetricColumn("tflops", "TFLOP/s", "higher", "FLOP that the trace states / time of these calls; null if none do"),
+    MetricColumn("gbps", "GB/s", "higher", "bytes that the trace states / time of these calls; null if none do"),
     MetricColumn("state", meaning="its state in metric device_time: compute, communication or memory"),
     MetricColumn("category", meaning="what it does, derived from its name"),
     MetricColumn("name", meaning="name as printed, or category"),
@@ -75,10 +78,14 @@ def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
     rows = []
     for code, index in _by_first_place(keys):
         ns = lengths[index]
-        rows.append((code, len(ns), ns.sum(), in_steps[index].sum(), np.median(ns), ns.min(), ns.max(), index[0]))
-    columns = ("name", "calls", "ns", "in_steps", "median", "min", "max", "first")
+        rates = (_rate(work.rows, column, ns, index) for column in ("flops", "bytes"))
+        rows.append(
+            (code, len(ns), ns.sum(), in_steps[index].sum(), np.median(ns), ns.min(), ns.max(), *rates, index[0])
+        )
+    columns = ("name", "calls", "ns", "in_steps", "median", "min", "max", "tflops", "gbps", "first")
     sums = pd.DataFrame(rows, columns=columns)
     sums = sums.assign(does=work.does[sums["first"]], first_line=work.rows["line"][sums["first"]])
+    sums = sums.assign(tflops=sums["tflops"] / 1e12, gbps=sums["gbps"] / 1e9)
     sums = sums.sort_values("ns", ascending=False, kind="stable")
     names = np.array([*words, pd.NA], object)[sums["name"]]
     category, state = (np.array(of, object)[sums["does"]] for of in (work.categories, work.state_of))
@@ -101,3 +108,14 @@ def _by_first_place(codes: Ints | Codes) -> Iterator[tuple[int, Ints]]:
     order = np.argsort((codes + 1).astype(np.uint16) if few else codes, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
     yield from sorted(((int(codes[index[0]]), index) for index in groups if len(index)), key=lambda group: group[1][0])
+
+
+def _rate(rows: Rows, column: str, lengths: Ints, index: Ints) -> float:
+    """Return the sum of a column / the time of the rows that have it, in 1/s; NaN if none has it.
+
+    `lengths`: times in ns of the rows at `index`.
+    """
+    amounts = rows[column][index]
+    known = amounts != NULL
+    amount, time = float(amounts[known].sum()), float(lengths[known].sum())
+    return amount / (time * 1e-9) if amount > 0 and time > 0 else np.nan

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from perflog.metrics.kernel_categories import category
+from perflog.metrics.kernel_categories import OTHER, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn, Tables, cached, frame_for_metrics
 from perflog.metrics.traces.intervals import Intervals, union
 from perflog.readers.processes import process_label
@@ -47,10 +47,10 @@ STEP_NAME = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGN
 _STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
 _WHO = ["rank", "device", "device_name", "context"]
 _WHAT = ["line", "step", "start_ns", "duration_ns", "kind", "name", "process", "stream", "correlation", "external",
-         "bytes"]  # fmt: skip
+         "bytes", "flops"]  # fmt: skip
 _MESSAGE = ["line", "start_ns", "duration_ns", "name", "stream", "bytes", "collective", "group", "group_ranks",
             "seq", "ranks", "src_rank", "dst_rank", "dtype", "in_split", "out_split"]  # fmt: skip
-_COLUMNS = list(dict.fromkeys([*_WHO, *_WHAT, *_MESSAGE]))
+_COLUMNS = list(dict.fromkeys([*_WHO, *_WHAT, *_MESSAGE, "category"]))
 _Key = tuple[int | None, int | None, str | None]  # rank, device, name of the device
 _MOST_HELD = 1 << 20  # pieces of work
 
@@ -85,8 +85,8 @@ class DeviceWork:
     """The work of a device, in order of time.
 
     `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
-    start_ns, duration_ns, process, correlation, external, bytes. `does`: for each row what it does, as an index into
-    `categories`.
+    start_ns, duration_ns, process, correlation, external, bytes, flops. `does`: for each row what it does, as an index
+    into `categories`.
     """
 
     rows: Rows
@@ -242,7 +242,19 @@ def _what_it_does(rows: Rows) -> tuple[Codes, list[str]]:
     for i, j in np.argwhere(occurs).tolist():
         does = _work_category([*kinds, ""][i], [*names, None][j])
         codes[i, j] = code_of.setdefault(does, len(code_of))
-    return codes[kind, name], list(code_of)
+    of_rows = codes[kind, name]
+    if OTHER in code_of:
+        _ask_profiler(rows, of_rows, code_of)
+    return of_rows, list(code_of)
+
+
+def _ask_profiler(rows: Rows, does: Codes, code_of: dict[str, int]) -> None:
+    """Replace the category of rows whose name tells none by that which the profiler gives them, if it tells one."""
+    unknown = np.flatnonzero(does == code_of[OTHER])
+    codes, words = rows.codes("category")
+    codes = codes[unknown]
+    for code in np.unique(codes[codes >= 0]).tolist():
+        does[unknown[codes == code]] = code_of.setdefault(category_of_profiler(words[code]), len(code_of))
 
 
 def _by_device(rows: Rows, index: Ints) -> Iterator[tuple[_Key, Ints]]:

@@ -311,7 +311,7 @@ def _tree_of(parts: Sequence[ResultRow], where: str, room: int) -> Iterator[str]
     whole, telling = parts[0], telling_parts(parts, room - 1)
     if not telling:
         return
-    what = f"all {whole['kind']}s" if whole["kind"] in ("range", "kernel", "call") else whole["part"]
+    what = f"all {whole['kind']}s" if whole["kind"] in ("range", "kernel", "operator", "call") else whole["part"]
     begin, end = ("a difference of", "would be") if whole["share"] is None else ("the", "went")
     yield fit(f"Where {begin} {signed_time(whole['difference_s'])} of {what}{where} {end}")
     for part in telling:

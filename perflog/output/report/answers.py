@@ -102,7 +102,7 @@ def run_index(report: ReportData) -> AnswerTable:
     heads += [HeaderCell("steps", number=True)]
     against = doubts_by_run(overview)
     rows = []
-    for run in report.runs[:MAX_RUNS]:
+    for run in [run for run in report.runs if run["run"] in group_of][:MAX_RUNS]:  # the others only fill in these
         id, name = run["run"], report.names[run["run"]]
         place, group = group_of[id]
         repeats = _group_name(group, overview) if 1 < len(group.runs) < len(report.runs) else None

@@ -63,6 +63,7 @@ class EventArgs(msgspec.Struct, gc=False):
     input_values: msgspec.Raw = _raw("Concrete Inputs")
     stack: Any = _key("Call stack")
     seq: Any = _key("Seq")
+    record: Any = _key("Record function id")
     grid: msgspec.Raw = _raw("grid")
     block: msgspec.Raw = _raw("block")
     registers: Any = _key("registers per thread")
@@ -149,14 +150,21 @@ class ArgumentColumns:
         for column in ("grid", "block"):
             if self._counts.get(column):
                 columns[column] = self._sparse_json(column, column, args, on_device)
-        operators = _Expected(args, np.flatnonzero((kind == _CPU) | (kind == _UNKNOWN)))
+        columns |= self._of_operators(args, _Expected(args, np.flatnonzero((kind == _CPU) | (kind == _UNKNOWN))))
+        if any(map(self._counts.get, _COLLECTIVE_KEYS)):
+            columns |= self._collectives(args, columns.get("bytes"))
+        return columns
+
+    def _of_operators(self, args: Sequence[EventArgs], operators: _Expected) -> EventColumns:
+        """Return the columns that operators of the host fill."""
+        columns: EventColumns = {}
         for key, name in _OPERATOR_JSON.items():
             if self._counts.get(key):
                 columns[name] = self._sparse_json(name, key, args, operators)
+        if self._counts.get("Record function id"):
+            columns["record"] = self._sparse_numbers("Record function id", args, operators)
         if self._counts.get("Call stack"):
             columns["stack"] = self._sparse_texts("stack", "Call stack", args, operators)
-        if any(map(self._counts.get, _COLLECTIVE_KEYS)):
-            columns |= self._collectives(args, columns.get("bytes"))
         return columns
 
     def _memory(self, args: Sequence[EventArgs], kind: npt.NDArray[np.int8], device: Int64s | None) -> EventColumns:

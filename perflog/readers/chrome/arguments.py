@@ -28,7 +28,7 @@ _VIEWER = "how a viewer draws or links events"
 DROPPED = {
     **dict.fromkeys(
         (
-            "Ev Idx", "Record function id", "Sequence number", "Fwd thread id", "Comms Id", "graph node id",
+            "Ev Idx", "Sequence number", "Fwd thread id", "Comms Id", "graph node id",
             "Python id", "Python parent id", "Python module id", "Python thread",
             "wait_on_stream", "wait_on_cuda_event_id", "wait_on_cuda_event_record_corr_id",
         ),

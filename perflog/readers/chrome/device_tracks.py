@@ -1,8 +1,7 @@
 """Tracks of devices: what runs there is device work, also where the trace's categories do not say so.
 
 The traces of JAX, TensorFlow, Ascend and others have no categories that name kernels. Their metadata names processes
-and threads: a process such as `/device:TPU:0`, `GPU 0` or `Ascend Hardware` is a device, its threads are streams.
-Besides streams it may show what lies over the work of all streams, such as steps and modules: ranges, and no work.
+and threads, and `device_names` tells which of them are devices and streams.
 """
 
 from __future__ import annotations
@@ -13,20 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.readers.chrome.trace_contents import TraceContents
+from perflog.readers.device_names import device_number, is_work_track, stream_number, work_kind
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s
 from perflog.readers.string_interning import Interners
 
-_DEVICE = re.compile(  # sources: XPlane names of XLA; labels of Kineto; torch_npu; rocprof v1
-    r"/device:(?!cpu|custom)\w+:(\d+).*|(?:gpu|npu|tpu|xpu|hpu|mlu|mtia|gcu|dcu|musa|device)[ :#_]*(\d+)\b.*"
-    r"|(?:ascend hardware|npu)()",
-    re.IGNORECASE | re.DOTALL,
-)
 _NO_WORK = re.compile(r"overlap analysis|freq|counter|bandwidth|memory", re.IGNORECASE)  # summaries in a device's name
-_STREAM = re.compile(r"stream\D*(\d+)", re.IGNORECASE)
-_OPERATIONS = re.compile(r"(?:async )?xla ops|tensorcore|sparse ?core ops", re.IGNORECASE)
-_COPY = re.compile(r"\[?\w*memcpy|copy-(?:start|done)|\w*copy(?:h2d|d2h|d2d)", re.IGNORECASE)
-_SET = re.compile(r"\[?\w*memset", re.IGNORECASE)
-_WAIT = re.compile(r"(?:event|notify|capture)[_ ]?(?:wait|record|reset)", re.IGNORECASE)
 
 
 class DeviceTracks:
@@ -34,9 +24,9 @@ class DeviceTracks:
 
     def __init__(self, trace: TraceContents, interners: Interners) -> None:
         names = trace.process_labels | trace.process_names
-        devices = {process: number for process, name in names.items() if (number := _device(name)) is not None}
+        devices = {process: number for process, name in names.items() if (number := device_number(name)) is not None}
         for process, label in trace.process_labels.items():  # Kineto: the name is that of the program
-            if process not in devices and (number := _device(label)) is not None:
+            if process not in devices and (number := device_number(label)) is not None:
                 devices[process] = number
         devices = {p: n for p, n in devices.items() if not _NO_WORK.search(trace.process_names.get(p, ""))}
         self._names = interners["name"].texts
@@ -46,7 +36,7 @@ class DeviceTracks:
             name: {text: code for code, text in enumerate(interners[name].texts)} for name in ("process", "thread")
         }
         self._tracks = {
-            (codes["process"].get(process, -1) << 32) + codes["thread"].get(thread, -1): (work, _stream(name))
+            (codes["process"].get(process, -1) << 32) + codes["thread"].get(thread, -1): (work, stream_number(name))
             for (process, thread), work in kinds.items()
             for name in (trace.thread_names[process, thread],)
         }
@@ -70,34 +60,13 @@ class DeviceTracks:
 
     def _work_kinds(self, names: npt.NDArray[np.int32]) -> npt.NDArray[np.int8]:
         distinct, index = np.unique(names, return_inverse=True)
-        kinds = [KIND_CODE[_work_kind(self._names[code])] if code >= 0 else -1 for code in distinct.tolist()]
+        kinds = [KIND_CODE[work_kind(self._names[code])] if code >= 0 else -1 for code in distinct.tolist()]
         return np.array(kinds, np.int8)[index]
-
-
-def _device(name: str) -> int | None:
-    """Return the number of the device that a process is; -1 if it has none; None if the process is no device."""
-    match = _DEVICE.fullmatch(name.strip())
-    return None if match is None else int(match[1] or match[2] or -1)
 
 
 def _is_work(track: tuple[str, str], threads: dict[tuple[str, str], str]) -> bool:
     """Return whether the events of a thread of a device are its work, by its name and those of its neighbours."""
-    neighbours = [name for (process, _), name in threads.items() if process == track[0]]
-    for pattern in (_STREAM, _OPERATIONS):
-        if any(pattern.match(name.strip()) for name in neighbours):
-            return pattern.match(threads[track].strip()) is not None
-    return True
-
-
-def _stream(name: str) -> int:
-    match = _STREAM.match(name.strip())
-    return int(match[1]) if match else MISSING
-
-
-def _work_kind(name: str) -> str:
-    """Return the kind of work that a name on a stream means."""
-    kinds = (("memcpy", _COPY), ("memset", _SET), ("sync", _WAIT))
-    return next((kind for kind, pattern in kinds if pattern.match(name)), "kernel")
+    return is_work_track(threads[track], [name for (process, _), name in threads.items() if process == track[0]])
 
 
 def _by_code(numbers: dict[str, int], texts: list[str]) -> Int64s:

@@ -1,0 +1,100 @@
+"""Operators on the host by name and shapes: how often they are called, their time, the bytes of their tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.traces.device_work import seconds
+from perflog.metrics.traces.recorded_operators import Operators, operators_by_file
+from perflog.tables.columns import NULL
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("rank", meaning="rank of the trace"),
+    MetricColumn("operator", meaning="name of the operator"),
+    MetricColumn("shapes", meaning="shapes of its inputs; null: no recording of the process has them"),
+    MetricColumn("calls", meaning="number of calls"),
+    MetricColumn("share", "1", None, "self_s / sum of the self times of all operators of the file"),
+    MetricColumn("self_s", "s", "lower", "time of the host in these calls, without the operators that they call"),
+    MetricColumn("time_s", "s", "lower", "time of the host in these calls, with the operators that they call"),
+    MetricColumn("avg_s", "s", "lower", "time_s / number of the calls whose time is known", brief=False),
+    MetricColumn("bytes", "B", "lower", "bytes of the tensors that these calls take and return, as the trace states"),
+    MetricColumn(
+        "joined", meaning="run whose recording of the same process fills in times, or shapes and bytes", brief=False
+    ),
+    MetricColumn("first_line", meaning="line of the first call", brief=False),
+)
+
+
+@metric(
+    title="operators of the host",
+    needs=("events",),
+    columns=_COLUMNS,
+    main="self_s",
+    formula="self = time of the calls - times of the operators directly inside them, on the same thread; "
+    "share = self / sum of all self times of the file",
+    source="operators as PyTorch's profiler, its execution traces and XLA's profiler record them; two recordings of a "
+    "process are joined by the number of the recorded function (`rf_id`, `Record function id`)",
+)
+def host_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """Calls and host time of the operators of each trace by name and shapes, the longest self time first.
+
+    An execution trace has no times, and a profile often has no shapes. Where both of one process are among the runs,
+    each fills in what the other lacks. Times of threads add up.
+
+    Example:
+        >>> table = perflog.metrics.host_operators(perflog.read("trace.json"))
+        >>> list(table.columns)[3:6]
+        ['operator', 'shapes', 'calls']
+    """
+    import pandas as pd
+
+    labels = dict(tables.rows("runs").records("run", "label"))
+    parts = [_rows(operators, labels.get(operators.run)) for operators in operators_by_file(tables)]
+    names = [c.name for c in _COLUMNS]
+    table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
+    whole = dict.fromkeys(("rank", "calls", "bytes", "first_line"), "Int64")
+    figures = dict.fromkeys(("share", "self_s", "time_s", "avg_s"), "float64")
+    return table.astype(whole | figures | dict.fromkeys(("operator", "shapes", "joined"), object))
+
+
+def _rows(operators: Operators, label: str | None) -> pd.DataFrame:
+    """Rows of one file."""
+    import pandas as pd
+
+    pairs = np.stack([operators.name, operators.shapes])
+    distinct, which = np.unique(pairs, axis=1, return_inverse=True)
+    which, count = which.ravel(), distinct.shape[1]
+
+    def sums(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of the known values of each row, NaN where none is known, and their numbers."""
+        known = values != NULL
+        number = np.bincount(which[known], minlength=count)
+        total = np.zeros(count, np.int64)
+        np.add.at(total, which[known], values[known])
+        return np.where(number > 0, total.astype(np.float64), np.nan), number
+
+    (own, _), (time, timed), (size, sized) = (sums(v) for v in (operators.own, operators.times, operators.bytes))
+    first = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(first, which, operators.lines)
+    all_own = np.nansum(own)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        average, share = seconds(time / timed), own / all_own if all_own else np.full(count, np.nan)
+    table = pd.DataFrame(
+        {
+            "run": operators.run, "label": label, "rank": operators.rank,
+            "operator": np.array([*operators.names, None], object)[distinct[0]],
+            "shapes": np.array([*operators.shape_texts, None], object)[distinct[1]],
+            "calls": np.bincount(which, minlength=count), "share": share, "self_s": seconds(own),
+            "time_s": seconds(time), "avg_s": average,
+            "bytes": pd.array([int(s) if n else pd.NA for s, n in zip(size, sized, strict=True)], "Int64"),
+            "joined": operators.other, "first_line": first,
+        }
+    )  # fmt: skip
+    return table.sort_values(["self_s", "calls", "first_line"], ascending=[False, False, True], kind="stable")

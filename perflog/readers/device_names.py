@@ -1,0 +1,50 @@
+"""Names of devices and of their tracks: which track is a device, which of its tracks are streams, what runs there.
+
+Traces whose events have no kinds of work tell it by names only: a process or plane such as `/device:TPU:0`, `GPU 0` or
+`Ascend Hardware` is a device, its threads or lines are streams. Besides streams it may show what lies over the work of
+all streams, such as steps and modules: ranges, and no work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from perflog.readers.event_columns import MISSING
+
+_DEVICE = re.compile(  # sources: XPlane names of XLA; labels of Kineto; torch_npu; rocprof v1
+    r"/device:(?!cpu|custom)\w+:(\d+).*|(?:gpu|npu|tpu|xpu|hpu|mlu|mtia|gcu|dcu|musa|device)[ :#_]*(\d+)\b.*"
+    r"|(?:ascend hardware|npu)()",
+    re.IGNORECASE | re.DOTALL,
+)
+_STREAM = re.compile(r"stream\D*(\d+)", re.IGNORECASE)
+_OPERATIONS = re.compile(r"(?:async )?xla ops|tensorcore|sparse ?core ops", re.IGNORECASE)
+_COPY = re.compile(r"\[?\w*memcpy|copy-(?:start|done)|\w*copy(?:h2d|d2h|d2d)", re.IGNORECASE)
+_SET = re.compile(r"\[?\w*memset", re.IGNORECASE)
+_WAIT = re.compile(r"(?:event|notify|capture)[_ ]?(?:wait|record|reset)", re.IGNORECASE)
+
+
+def device_number(name: str) -> int | None:
+    """Return the number of the device that a name is of; -1 if it has none; None if it names no device."""
+    match = _DEVICE.fullmatch(name.strip())
+    return None if match is None else int(match[1] or match[2] or -1)
+
+
+def is_work_track(name: str, neighbours: Collection[str]) -> bool:
+    """Return whether the events of a track of a device are its work, by its name and those of all tracks there."""
+    for pattern in (_STREAM, _OPERATIONS):
+        if any(pattern.match(other.strip()) for other in neighbours):
+            return pattern.match(name.strip()) is not None
+    return True
+
+
+def stream_number(name: str) -> int:
+    """Return the number of the stream that a track is; MISSING if its name has none."""
+    match = _STREAM.match(name.strip())
+    return int(match[1]) if match else MISSING
+
+
+def work_kind(name: str) -> str:
+    """Return the kind of work that a name on a stream means."""
+    kinds = (("memcpy", _COPY), ("memset", _SET), ("sync", _WAIT))
+    return next((kind for kind, pattern in kinds if pattern.match(name)), "kernel")

@@ -1,0 +1,144 @@
+"""Clocks of a Perfetto trace: times of packets, on whatever clock, as nanoseconds of one clock.
+
+A snapshot gives several clocks at one moment. A sequence may have clocks of its own (numbers 64 to 127), which may be
+incremental: each time is the difference to the last one of the sequence. Between snapshots clocks run alike, so a time
+is converted with the last snapshot before it. Source: docs/concepts/clock-sync.md of Perfetto.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from perflog.readers.event_columns import MISSING, Int64s, distinct_values
+from perflog.readers.message_columns import FieldColumns
+from perflog.readers.perfetto.packets import Packets
+
+REALTIME, BOOTTIME = 1, 6
+"""Numbers of clocks: time since 1970, time since the machine started."""
+
+_SNAPSHOT, _TIME, _CLOCK = 6, 8, 58  # fields of a packet
+_CLOCKS, _PRIMARY = 1, 2
+_NUMBER, _READING, _INCREMENTAL, _UNIT = range(1, 5)
+_OWN = range(64, 128)
+_SEQUENCE_BITS = 7
+_LARGEST = 1 << 62
+
+Clock = tuple[int, int]
+"""Sequence of a clock, 0 for one of all sequences, and its number."""
+
+
+@dataclass
+class _OwnClock:
+    """An incremental clock of a sequence: its last time, in units."""
+
+    last: int
+    unit: int
+    is_incremental: bool
+
+
+@dataclass
+class Clocks:
+    """The clocks of one file. `unknown`: numbers of clocks that no snapshot explains, with their packets."""
+
+    primary: int = BOOTTIME
+    unknown: dict[int, int] = field(default_factory=dict)
+    _own: dict[Clock, _OwnClock] = field(default_factory=dict)
+    _readings: dict[Clock, list[tuple[int, int]]] = field(default_factory=dict)  # time on it, and on the primary clock
+    _realtime: int | None = None  # behind the primary clock
+
+    @property
+    def since_1970(self) -> int | None:
+        """Nanoseconds since 1970 at the zero of the primary clock; None if no snapshot tells."""
+        return 0 if self.primary == REALTIME else self._realtime
+
+    def times(self, packets: Packets, default_clock: Int64s) -> Int64s:
+        """Return the times of packets in ns on the primary clock; MISSING where a packet has none, or none is known.
+
+        Args:
+            packets: the next packets of the file.
+            default_clock: number of the clock of packets that name none, or MISSING.
+        """
+        time = packets.fields.integers(_TIME, MISSING)
+        clock = packets.fields.integers(_CLOCK, MISSING)
+        clock = np.where(clock == MISSING, default_clock, clock)
+        clock = np.where(clock == MISSING, self.primary, clock)
+        snapshots, snapshot_fields = packets.fields.messages(_SNAPSHOT)
+        result = np.full(len(time), MISSING, np.int64)
+        begin = 0
+        for index, packet in enumerate([*snapshots.tolist(), len(time)]):
+            part = slice(begin, packet)
+            result[part] = self._converted(time[part], clock[part], packets.sequence[part])
+            begin = packet
+            if packet < len(time):
+                self._add(snapshot_fields, index, int(packets.sequence[packet]))
+        return result
+
+    def _add(self, snapshots: FieldColumns, index: int, sequence: int) -> None:
+        """Add the readings of a snapshot."""
+        primary = int(snapshots.integers(_PRIMARY, MISSING)[index])
+        if primary != MISSING and not self._readings:
+            self.primary = primary
+        owner, clocks = snapshots.messages(_CLOCKS)
+        columns = (
+            clocks.integers(_NUMBER, 0),
+            clocks.integers(_READING, 0),
+            clocks.integers(_INCREMENTAL, 0),
+            clocks.integers(_UNIT, 1),
+        )
+        readings: dict[Clock, int] = {}
+        for row in np.flatnonzero(owner == index).tolist():
+            number, reading, incremental, unit = (int(column[row]) for column in columns)
+            key = (sequence, number) if number in _OWN else (0, number)
+            unit = unit if 0 < unit < _LARGEST else 1
+            if number in _OWN:
+                self._own[key] = _OwnClock(reading, unit, bool(incremental))
+            if abs(reading) < _LARGEST // unit:
+                readings[key] = reading * unit
+        on_primary = readings.get((0, self.primary))
+        if on_primary is None:
+            known = (self._on_primary(clock, reading) for clock, reading in readings.items())
+            on_primary = next((time for time in known if time is not None), None)
+        if on_primary is None:
+            return
+        for clock, reading in readings.items():
+            self._readings.setdefault(clock, []).append((reading, on_primary))
+        if self._realtime is None and (0, REALTIME) in readings:
+            self._realtime = readings[0, REALTIME] - on_primary
+
+    def _on_primary(self, clock: Clock, reading: int) -> int | None:
+        known = self._readings.get(clock)
+        return None if not known else known[-1][1] + reading - known[-1][0]
+
+    def _converted(self, time: Int64s, clock: Int64s, sequence: Int64s) -> Int64s:
+        """Return times between two snapshots on the primary clock."""
+        result = np.full(len(time), MISSING, np.int64)
+        known = (time != MISSING) & (time >= 0) & (time < _LARGEST) & (clock >= 0) & (clock < 1 << 32)
+        own = (clock >= _OWN.start) & (clock < _OWN.stop)
+        keys = np.where(own, sequence << _SEQUENCE_BITS | clock, -1 - clock)
+        distinct, which = distinct_values(np.where(known, keys, MISSING))
+        for number, key in enumerate(distinct.tolist()):
+            if key == MISSING:
+                continue
+            chosen = np.flatnonzero(which == number)
+            of: Clock = (key >> _SEQUENCE_BITS, key & (1 << _SEQUENCE_BITS) - 1) if key >= 0 else (0, -1 - key)
+            result[chosen] = self._of_clock(of, time[chosen])
+        return result
+
+    def _of_clock(self, clock: Clock, time: Int64s) -> Int64s:
+        own = self._own.get(clock)
+        if own is not None:
+            if own.is_incremental:
+                time = own.last + np.cumsum(time)
+                own.last = int(time[-1])
+            time = np.where((time >= 0) & (time < _LARGEST // own.unit), time * own.unit, MISSING)
+        if clock == (0, self.primary):
+            return time
+        readings = self._readings.get(clock)
+        if not readings:
+            self.unknown[clock[1]] = self.unknown.get(clock[1], 0) + len(time)
+            return np.full(len(time), MISSING, np.int64)
+        table = np.array(sorted(readings), np.int64)
+        place = np.maximum(np.searchsorted(table[:, 0], time, "right") - 1, 0)
+        return np.where(time == MISSING, MISSING, time - table[place, 0] + table[place, 1])

@@ -1,0 +1,206 @@
+"""Packets of a Perfetto trace: where they lie, and the state that packets of one sequence share.
+
+A sequence is what one writer wrote. Its packets name texts by number, which an earlier packet gave, and leave out
+what a packet of defaults says; a packet may clear all of that. So each stretch between clears has a number here, its
+generation, and texts belong to a generation. Source: protos/perfetto/trace/trace_packet.proto.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from perflog.parsing.input.limits import check_unpacked
+from perflog.readers.event_columns import MISSING, Int64s, distinct_values
+from perflog.readers.message_columns import FieldColumns, message_batches, outline
+from perflog.readers.protobuf import BYTES, VARINT, WireError, fields
+from perflog.readers.string_interning import StringInterner
+
+_PACKET = 1  # field of a trace
+_COMPRESSED, _SEQUENCE, _FLAGS, _CLEARED, _INTERNED, _DEFAULTS = 50, 10, 13, 41, 12, 59
+_CLEARS, _TRACK_DEFAULTS, _TRACK, _CLOCK = 1, 11, 11, 58
+_NUMBER_BITS = 40  # of the number of a text; above it is the generation
+_LARGEST_NUMBER = (1 << _NUMBER_BITS) - 1
+_DEEPEST = 4  # packets in compressed packets
+
+_WIRES = {
+    1: BYTES, 2: BYTES, 3: VARINT, 4: BYTES, 6: BYTES, 7: BYTES, 8: VARINT, 9: BYTES, 10: VARINT, 11: BYTES, 12: BYTES,
+    13: VARINT, 33: BYTES, 34: BYTES, 35: BYTES, 36: BYTES, 41: VARINT, 42: VARINT, 43: BYTES, 44: BYTES, 45: BYTES,
+    50: BYTES, 58: VARINT, 59: BYTES, 60: BYTES, 79: VARINT, 87: VARINT, 89: BYTES, 98: VARINT,
+}  # fmt: skip
+"""Wire types of the fields of a packet that most traces have."""
+_PROOF = {6, 8, 10, 33, 36, 50, 60, 89}  # at least one of these is in a packet at the start of a trace
+_MOST_FIELDS = 1000
+_FIRST = 20  # packets that are looked at
+
+TEXTS = {"category": 1, "name": 2, "argument": 3, "string": 29}
+"""Tables of texts that packets refer to, by the number of their field."""
+
+
+def begins_as_trace(head: bytes, whole: bool) -> bool:
+    """Return whether a file begins with packets. `whole`: the head is all of it.
+
+    A last packet may be cut; without a whole one before it, only by the end of the head.
+    """
+    place = seen = 0
+    known = False
+    while place < len(head) and seen < _FIRST:
+        length, at = _length(head, place)
+        if length < 0 or head[place] != _PACKET << 3 | BYTES:
+            return known and at >= len(head)
+        is_cut = at + length > len(head)
+        proven = False
+        try:
+            for number, wire, _ in fields(head[at : at + length]):
+                if number > _MOST_FIELDS or wire != _WIRES.get(number, wire):
+                    return False
+                proven = proven or number in _PROOF
+        except WireError:
+            return is_cut and (known or (proven and not whole))
+        known = known or (proven and not (is_cut and whole))
+        seen, place = seen + 1, at + length
+    return known
+
+
+def _length(head: bytes, place: int) -> tuple[int, int]:
+    """Return the length of the field at a place, and where its content begins; -1 where there is no length."""
+    length = 0
+    for at in range(place + 1, min(place + 6, len(head))):
+        length |= (head[at] & 0x7F) << 7 * (at - place - 1)
+        if head[at] < 0x80:
+            return length, at + 1
+    return -1, place + 6
+
+
+@dataclass(frozen=True)
+class Packets:
+    """Packets in their order. `place`: of the first in its file, from 1. `generation`: of each packet, see above."""
+
+    place: int
+    fields: FieldColumns
+    sequence: Int64s
+    generation: Int64s
+
+
+@dataclass
+class PacketReader:
+    """Gives the packets of one file.
+
+    `texts`: of each table the code of a text by generation and number. `default_track` and `default_clock`: by
+    generation. `count`: number of packets that were read. `damage`: where the file or a compressed packet is damaged.
+    """
+
+    data: memoryview
+    count: int = 0
+    damage: list[str] = field(default_factory=list)
+    texts: dict[str, dict[int, int]] = field(default_factory=lambda: {table: {} for table in TEXTS})
+    default_track: dict[int, int] = field(default_factory=dict)
+    default_clock: dict[int, int] = field(default_factory=dict)
+    _generations: dict[int, int] = field(default_factory=dict)
+    _last_generation: int = 0
+
+    def batches(self, code_of: dict[str, StringInterner]) -> Iterator[Packets]:
+        """Give the packets, some thousands at a time. The texts that they name go to the interners of their tables."""
+        for fields_of_packets in self._unpacked(self.data, 0):
+            sequence = fields_of_packets.integers(_SEQUENCE, 0)
+            packets = Packets(self.count + 1, fields_of_packets, sequence, self._number(sequence, fields_of_packets))
+            self.count += len(sequence)
+            self._learn(packets, code_of)
+            yield packets
+
+    def _unpacked(self, data: memoryview, depth: int) -> Iterator[FieldColumns]:
+        """Give the fields of packets, those of compressed packets in their place."""
+        found = outline(data, 0, len(data))
+        starts, ends = found.of(_PACKET)
+        for _, packets in message_batches(data, starts, ends):
+            owner, start, end = packets.contents(_COMPRESSED)
+            if not len(owner) or depth >= _DEEPEST:
+                yield packets
+                continue
+            before = 0
+            for packet, first, last in zip(owner.tolist(), start.tolist(), end.tolist(), strict=True):
+                if packet > before:
+                    yield _part(packets, before, packet)
+                before = packet + 1
+                try:
+                    yield from self._unpacked(memoryview(_inflated(packets.bytes_at(first, last))), depth + 1)
+                except zlib.error as error:
+                    self.damage.append(f"a compressed packet cannot be read: {error}")
+                    yield _part(packets, packet, packet + 1)
+            if before < len(packets.damaged):
+                yield _part(packets, before, len(packets.damaged))
+        if found.damage >= 0:
+            self.damage.append(f"the trace is cut or damaged from byte {found.damage} on")
+
+    def _number(self, sequence: Int64s, fields_of_packets: FieldColumns) -> Int64s:
+        """Return the generation of each packet."""
+        clears = (fields_of_packets.integers(_FLAGS, 0) & _CLEARS > 0) | (fields_of_packets.integers(_CLEARED, 0) > 0)
+        generation = np.zeros(len(sequence), np.int64)
+        distinct, index = distinct_values(sequence)
+        for which, number in enumerate(distinct.tolist()):
+            chosen = np.flatnonzero(index == which)
+            new = clears[chosen].copy()
+            if number not in self._generations:
+                new[0] = True
+            numbers = np.cumsum(new) + self._last_generation
+            generation[chosen] = np.where(np.cumsum(new) > 0, numbers, self._generations.get(number, 0))
+            self._last_generation = int(numbers[-1])
+            self._generations[number] = int(generation[chosen[-1]])
+        return generation
+
+    def _learn(self, packets: Packets, code_of: dict[str, StringInterner]) -> None:
+        """Remember the texts and the defaults that packets give."""
+        owner, interned = packets.fields.messages(_INTERNED)
+        for table, number in TEXTS.items():
+            of_table, entries = interned.messages(number)
+            generation = packets.generation[owner[of_table]].tolist()
+            spans = (entries.integers(1, 0).tolist(), *(column.tolist() for column in entries.last_contents(2)))
+            known = self.texts[table]
+            for of_entry, text_number, start, end in zip(generation, *spans, strict=True):
+                known[of_entry << _NUMBER_BITS | text_number & _LARGEST_NUMBER] = code_of[table].code(
+                    entries.text_at(start, end)
+                )
+        owner, defaults = packets.fields.messages(_DEFAULTS)
+        generation = packets.generation[owner]
+        for of_defaults, clock in zip(generation.tolist(), defaults.integers(_CLOCK, MISSING).tolist(), strict=True):
+            if clock != MISSING:
+                self.default_clock[of_defaults] = clock
+        of_tracks, tracks = defaults.messages(_TRACK_DEFAULTS)
+        for of_defaults, track in zip(generation[of_tracks].tolist(), tracks.integers(_TRACK, 0).tolist(), strict=True):
+            self.default_track[of_defaults] = track
+
+    def codes(self, table: str, generation: Int64s, numbers: Int64s) -> Int64s:
+        """Return the codes of texts by generation and number; -1 for a number that no packet gave."""
+        known = self.texts[table]
+        distinct, index = distinct_values(generation << _NUMBER_BITS | numbers & _LARGEST_NUMBER)
+        return np.array([known.get(key, -1) for key in distinct.tolist()], np.int64)[index]
+
+
+def by_generation(values: dict[int, int], generation: Int64s, missing: int) -> Int64s:
+    """Return the value of each generation, or `missing`."""
+    distinct, index = distinct_values(generation)
+    return np.array([values.get(number, missing) for number in distinct.tolist()], np.int64)[index]
+
+
+def _inflated(data: bytes) -> bytes:
+    engine = zlib.decompressobj()
+    parts, size, packed = [], 0, len(data)
+    while data:
+        parts.append(engine.decompress(data, 1 << 24))
+        size += len(parts[-1])
+        check_unpacked(size, packed, "a compressed packet")
+        if engine.eof or not parts[-1]:
+            break
+        data = engine.unconsumed_tail
+    return b"".join(parts)
+
+
+def _part(packets: FieldColumns, first: int, last: int) -> FieldColumns:
+    """Return the fields of some packets."""
+    low, high = np.searchsorted(packets.owner, (first, last))
+    number, wire, value, size = (c[low:high] for c in (packets.number, packets.wire, packets.value, packets.size))
+    owner = packets.owner[low:high] - first
+    return FieldColumns(packets.data, owner, number, wire, value, size, packets.damaged[first:last])

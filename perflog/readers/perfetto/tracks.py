@@ -1,0 +1,174 @@
+"""Tracks of a Perfetto trace: the process, thread, device and stream of an event, and what a counter counts.
+
+A track is described by a packet, which may come after its events. A track inside another one belongs to its process
+and thread.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from perflog.readers.device_names import device_number, is_work_track, stream_number
+from perflog.readers.event_columns import MISSING
+from perflog.readers.message_columns import FieldColumns
+from perflog.readers.perfetto.packets import Packets
+
+_DESCRIPTOR, _PROCESS_OF_PACKET, _THREAD_OF_PACKET = 60, 43, 44  # fields of a packet
+_UUID, _NAME, _PROCESS, _THREAD, _PARENT, _COUNTER, _STATIC_NAME, _ATRACE_NAME = 1, 2, 3, 4, 5, 8, 10, 13
+_PID, _PROCESS_NAME = 1, 6
+_TID, _THREAD_NAME = 2, 5
+_UNIT, _UNIT_FACTOR, _IS_DIFFERENCE, _UNIT_NAME = 3, 4, 5, 6
+_UNITS = {1: "ns", 2: "", 3: "B"}
+_DEEPEST = 100
+
+# rocprofv3: "COMPUTE AGENT [4] QUEUE [0] (GPU)", "COPY to AGENT [4] THREAD [1] (GPU)", "STREAM [1]"
+_AGENT = re.compile(
+    r"(?:(?:COMPUTE|COPY(?: BYTES)? to|COPY) )?\w*\s?\[(\d+)\] (?:(?:QUEUE|STREAM) \[(\d+)\]|THREAD \[\d+\])",
+    re.IGNORECASE,
+)
+_ROCPROF_STREAM = re.compile(r"STREAM \[\D*(\d+)\D*\]", re.IGNORECASE)
+
+
+class Track(NamedTuple):
+    """A track: names of its process and thread as texts; the device and stream that it is; whether its events are work.
+
+    `device` is None on the host, -1 for a device without a number.
+    """
+
+    process: str | None
+    thread: str | None
+    device: int | None
+    stream: int
+    is_work: bool
+
+
+@dataclass
+class _Described:
+    name: str = ""
+    parent: int = 0
+    process: int | None = None
+    process_name: str = ""
+    thread: int | None = None
+    thread_name: str = ""
+    counter: tuple[str, int, bool] | None = None  # unit, factor, whether it prints differences
+
+
+@dataclass
+class Tracks:
+    """The tracks of one file by their numbers. `process_names`: names of processes by number."""
+
+    process_names: dict[int, str] = field(default_factory=dict)
+    _tracks: dict[int, _Described] = field(default_factory=dict)
+    _of_generation: dict[int, tuple[int | None, int | None, str]] = field(default_factory=dict)
+
+    def learn(self, packets: Packets) -> None:
+        """Remember the tracks that packets describe."""
+        _, described = packets.fields.messages(_DESCRIPTOR)
+        self._learn_tracks(described)
+        owner, threads = packets.fields.messages(_THREAD_OF_PACKET)  # until 2019: of all events of the sequence
+        names = _texts(threads, _THREAD_NAME)
+        numbers = zip(
+            owner.tolist(), threads.integers(_PID, 0).tolist(), threads.integers(_TID, 0).tolist(), strict=True
+        )
+        for row, (packet, process, thread) in enumerate(numbers):
+            self._of_generation[int(packets.generation[packet])] = process, thread, names.get(row, "")
+        _, processes = packets.fields.messages(_PROCESS_OF_PACKET)
+        self._name_processes(processes)
+
+    def _name_processes(self, processes: FieldColumns) -> None:
+        names = _texts(processes, _PROCESS_NAME)
+        for row, number in enumerate(processes.integers(_PID, 0).tolist()):
+            if name := names.get(row):
+                self.process_names[number] = name
+
+    def _learn_tracks(self, described: FieldColumns) -> None:
+        names: dict[int, str] = {}
+        for number in (_ATRACE_NAME, _STATIC_NAME, _NAME):
+            names |= {row: name for row, name in _texts(described, number).items() if name}
+        tracks = [self._tracks.setdefault(uuid, _Described()) for uuid in described.integers(_UUID, 0).tolist()]
+        for row, (track, parent) in enumerate(zip(tracks, described.integers(_PARENT, 0).tolist(), strict=True)):
+            track.name, track.parent = names.get(row, track.name), parent or track.parent
+        owner, processes = described.messages(_PROCESS)
+        self._name_processes(processes)
+        for row, number in zip(owner.tolist(), processes.integers(_PID, 0).tolist(), strict=True):
+            tracks[row].process = number
+        owner, threads = described.messages(_THREAD)
+        thread_names = _texts(threads, _THREAD_NAME)
+        numbers = zip(
+            owner.tolist(), threads.integers(_PID, 0).tolist(), threads.integers(_TID, 0).tolist(), strict=True
+        )
+        for index, (row, process, thread) in enumerate(numbers):
+            track = tracks[row]
+            track.process, track.thread, track.thread_name = process, thread, thread_names.get(index, "")
+        owner, counters = described.messages(_COUNTER)
+        units = _texts(counters, _UNIT_NAME)
+        columns = (
+            counters.integers(_UNIT, 0),
+            counters.integers(_UNIT_FACTOR, 1),
+            counters.integers(_IS_DIFFERENCE, 0),
+        )
+        for index, row in enumerate(owner.tolist()):
+            unit, factor, differs = (int(column[index]) for column in columns)
+            tracks[row].counter = units.get(index) or _UNITS.get(unit, ""), factor, bool(differs)
+
+    def track(self, uuid: int, generation: int) -> Track:
+        """Return a track; number 0 is the thread of the sequence."""
+        if uuid == 0 and generation in self._of_generation:
+            process, thread, name = self._of_generation[generation]
+            return Track(_text(process), name or _text(thread), None, MISSING, False)
+        chain = self._chain(uuid)
+        process = next((track.process for track in chain if track.process is not None), None)
+        owner = next((track for track in chain if track.thread is not None), None)
+        of_thread = "" if owner is None else owner.thread_name or str(owner.thread)
+        own_name = chain[0].name if chain else ""
+        is_thread = owner is not None and chain[0] is owner
+        name = of_thread if is_thread and (owner and owner.thread_name) else own_name or of_thread
+        if not name and uuid:
+            name = f"track {uuid & 0xFFFFFFFFFFFFFFFF:x}"
+        device, stream, work = self._device(chain)
+        return Track(_text(process), name or None, device, stream, work)
+
+    def name(self, uuid: int) -> str:
+        """Return the name of a track."""
+        return next((track.name for track in self._chain(uuid) if track.name), "")
+
+    def counter(self, uuid: int) -> tuple[str, int, bool]:
+        """Return the unit of a counter, the number that its values are counted in, and whether they are differences."""
+        track = self._tracks.get(uuid)
+        return (track.counter if track else None) or ("", 1, False)
+
+    def _chain(self, uuid: int) -> list[_Described]:
+        """Return a track and those around it."""
+        chain: list[_Described] = []
+        while uuid in self._tracks and len(chain) < _DEEPEST:
+            chain.append(self._tracks[uuid])
+            uuid = chain[-1].parent
+        return chain
+
+    def _device(self, chain: list[_Described]) -> tuple[int | None, int, bool]:
+        names = [name for track in chain for name in (track.name, track.process_name) if name]
+        names += [self.process_names.get(track.process, "") for track in chain if track.process is not None]
+        for name in names:
+            if match := _AGENT.match(name):
+                return int(match[1][:9]), int(match[2][:18]) if match[2] else MISSING, True
+            if match := _ROCPROF_STREAM.match(name):
+                return -1, int(match[1][:18]), True
+            number = device_number(name)
+            if number is not None:
+                parent = chain[0].parent
+                siblings = [track.name for track in self._tracks.values() if track.parent == parent] or [name]
+                return number, stream_number(chain[0].name), is_work_track(chain[0].name, siblings)
+        return None, MISSING, False
+
+
+def _texts(messages: FieldColumns, number: int) -> dict[int, str]:
+    """Return the last text of a field by message, for those that have it."""
+    owner, starts, ends = messages.contents(number)
+    spans = zip(owner.tolist(), starts.tolist(), ends.tolist(), strict=True)
+    return {row: messages.text_at(start, end) for row, start, end in spans}
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)

@@ -1,0 +1,1 @@
+"""Profiles of XLA: XSpace files (`*.xplane.pb`), as JAX and TensorFlow write them."""

@@ -1,0 +1,162 @@
+"""Operators of the host: self times, what two recordings of a process fill in, volume of collectives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commands import run
+from support.paths import ROOT
+
+import perflog
+from perflog.analysis.overview import overview
+from perflog.log import combined
+
+NAMES = {11: "aten::linear", 12: "aten::addmm", 13: "aten::relu", 14: "c10d::allreduce_"}
+TENSOR = [1, 2, 0, 100, 4, "cpu"]
+
+
+def timed(process: int = 7, shift: int = 0, **changes: Any) -> dict[str, Any]:
+    """A profile of four operators, of which one calls another; no shapes."""
+    spans = {11: (0, 50), 12: (10, 30), 13: (60, 10), 14: (80, 5)}
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": NAMES[number], "pid": process, "tid": process, "ts": start, "dur": length,
+         "args": {"Record function id": number + shift, "External id": number}}
+        for number, (start, length) in spans.items()
+    ]  # fmt: skip
+    return {"schemaVersion": 1, "traceEvents": events} | changes
+
+
+def recorded(process: int = 7, names: dict[int, str] | None = None) -> dict[str, Any]:
+    """The execution trace of the same process."""
+    nodes = []
+    for number, name in (names or NAMES).items():
+        attrs = [{"name": "rf_id", "type": "uint64", "value": number}, {"name": "scope", "type": "uint64", "value": 0}]
+        tensors = {
+            "values": [TENSOR, [3, 4, 0, number, 2, "cpu"]],
+            "shapes": [[100], [number]],
+            "types": [],
+            "strides": [],
+        }
+        nodes.append({"id": number + 1, "name": name, "ctrl_deps": 1, "inputs": tensors,
+                      "outputs": {"values": [TENSOR], "shapes": [[100]]}, "attrs": attrs})  # fmt: skip
+    return {"schema": "1.1.1-chakra.0.0.4", "pid": process, "time": "2026", "start_ts": 1, "nodes": nodes}
+
+
+def read(tmp_path: Path, **documents: dict[str, Any]) -> perflog.Log:
+    logs = []
+    for name, document in documents.items():
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(document))
+        logs.append(perflog.read(path))
+    return combined(logs)
+
+
+def operators(log: perflog.Log) -> dict[str, tuple[Any, ...]]:
+    table = perflog.metrics.host_operators(log)
+    columns = ("operator", "shapes", "calls", "self_s", "time_s", "bytes")
+    return {
+        row[0]: row[1:]
+        for row in table[list(columns)].astype(object).where(table.notna(), None).itertuples(index=False)
+    }
+
+
+def test_self_time_leaves_out_what_an_operator_calls(tmp_path: Path) -> None:
+    found = operators(read(tmp_path, a=timed()))
+    assert found["aten::linear"] == (None, 1, pytest.approx(20e-6), pytest.approx(50e-6), None)
+    assert found["aten::addmm"] == (None, 1, pytest.approx(30e-6), pytest.approx(30e-6), None)
+
+
+def test_an_execution_trace_has_counts_and_bytes(tmp_path: Path) -> None:
+    found = operators(read(tmp_path, a=recorded()))
+    # The tensor of 400 bytes counts once, though the operator takes and returns it.
+    assert found["aten::relu"] == ("[[100], [13]]", 1, None, None, 400 + 13 * 2)
+
+
+def test_two_recordings_of_a_process_fill_each_other_in(tmp_path: Path) -> None:
+    log = read(tmp_path, profile=timed(), nodes=recorded())
+    table = perflog.metrics.host_operators(log)
+    assert len(table) == 8 and table["joined"].notna().all()
+    for _, rows in table.groupby("run"):
+        (relu,) = rows[rows["operator"] == "aten::relu"].to_dict("records")
+        assert (relu["shapes"], relu["bytes"], relu["self_s"]) == ("[[100], [13]]", 426, pytest.approx(10e-6))
+    volume = perflog.metrics.collective_volume(log)
+    assert volume[["op", "calls", "bytes"]].values.tolist() == [["allreduce", 1, 428]] * 2
+
+
+def test_recordings_that_pytorch_wrote_are_joined() -> None:
+    """A profile without shapes and the execution trace of the same process, torch 2.13 on two ranks with gloo."""
+    folder = ROOT / "tests" / "traces" / "recordings"
+    profile, nodes = (json.loads((folder / f"{name}.json").read_text()) for name in ("profile", "nodes"))
+    table = perflog.metrics.host_operators(combined([perflog.read(folder / f"{n}.json") for n in ("profile", "nodes")]))
+    shapes = {}
+    for node in nodes["nodes"]:
+        number = next(attr["value"] for attr in node["attrs"] if attr["name"] == "rf_id")
+        shapes[number] = json.dumps(node["inputs"]["shapes"]) if node["inputs"]["shapes"] else None
+    expected: dict[tuple[str, str | None], float] = {}
+    for event in profile["traceEvents"]:
+        if event.get("cat") == "cpu_op":
+            key = event["name"], shapes[event["args"]["Record function id"]]
+            expected[key] = expected.get(key, 0.0) + event["dur"] * 1e-6
+    assert len(expected) > 5 and any(name == "c10d::allreduce_" for name, _ in expected)
+    for _, rows in table.groupby("run"):
+        columns = rows[["operator", "shapes", "time_s"]].astype(object).where(rows.notna(), None)
+        found = {(name, text): time for name, text, time in columns.itertuples(index=False)}
+        assert found == {key: pytest.approx(time) for key, time in expected.items()}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        recorded(process=8),
+        recorded(names={number: f"other{number}" for number in NAMES}),
+        recorded(names={number + 50: name for number, name in NAMES.items()}),
+    ],
+    ids=["another process", "other names", "other numbers"],
+)
+def test_recordings_that_do_not_agree_are_not_joined(tmp_path: Path, other: dict[str, Any]) -> None:
+    table = perflog.metrics.host_operators(read(tmp_path, profile=timed(), nodes=other))
+    assert table["joined"].isna().all()
+
+
+def test_two_candidates_that_agree_prove_nothing(tmp_path: Path) -> None:
+    log = read(tmp_path, profile=timed(), one=recorded(), two=recorded() | {"time": "later"})
+    table = perflog.metrics.host_operators(log)
+    assert table.loc[table["self_s"].notna(), "joined"].isna().sum() == 4
+
+
+def test_the_overview_shows_a_joined_pair_as_one_run(tmp_path: Path) -> None:
+    answer = overview(read(tmp_path, profile=timed(), nodes=recorded()))
+    assert len(answer.groups) == 1 and answer.what.endswith("joined with 1 execution trace")
+    assert answer.reasons[0].startswith(
+        "Operators of the host take 65 us: 46 % aten::addmm (1 call, most of [[100], [12]])"
+    )
+    assert answer.reasons[1] == "Collectives: allreduce 1 call, 428 B."
+    assert not any("compare" in command for command in answer.next)
+
+
+def test_the_report_of_a_joined_pair_has_their_operators(tmp_path: Path) -> None:
+    read(tmp_path, profile=timed(), nodes=recorded())
+    page = tmp_path / "page.html"
+    names = [str(tmp_path / name) for name in ("profile.json", "nodes.json")]
+    run("report", *names, "-o", page)
+    assert "[[100], [13]]" in page.read_text()
+
+
+def test_the_overview_of_an_execution_trace_alone(tmp_path: Path) -> None:
+    answer = overview(read(tmp_path, nodes=recorded()))
+    figures = {figure.name: next(iter(figure.values.values())) for figure in answer.figures}
+    assert figures == {"operator calls": 4, "tensors": 4 * 400 + 2 * (11 + 12 + 13 + 14), "collectives": 428}
+    assert "without times" in answer.reasons[0]
+
+
+def test_compare_has_operators_by_name_and_shapes(tmp_path: Path) -> None:
+    one, two = read(tmp_path, a=recorded()), read(tmp_path, b=recorded(names=NAMES | {15: "aten::relu"}))
+    rows = perflog.compare(one, two).rows
+    calls = rows[rows["metric"] == "calls of all operators"].iloc[0]
+    assert (calls["kind"], calls["base_value"], calls["side_value"]) == ("operator", pytest.approx(4), pytest.approx(5))
+    assert (rows["metric"] == "calls of aten::addmm [[100], [12]]").any()
+    timed_rows = perflog.compare(read(tmp_path, c=timed()), read(tmp_path, d=timed(shift=1))).rows
+    assert {"all", "aten::addmm"} <= set(timed_rows.loc[timed_rows["kind"] == "operator", "metric"])

@@ -1,0 +1,107 @@
+"""Fields of messages as columns are those that are read one by one, also of damaged messages."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.history_files import field, single
+
+from perflog.readers.message_columns import FieldColumns, fields_of, message_batches, outline, padded
+from perflog.readers.protobuf import BYTES, WireError, fields
+
+NUMBERS = st.one_of(
+    st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, 1, 127, 128, 2**56 - 1, 2**56, 2**63, 2**64 - 1])
+)
+VALUES = st.one_of(NUMBERS, st.floats(allow_nan=False), st.binary(max_size=300))
+FIELDS = st.lists(st.tuples(st.integers(1, 2**20), VALUES, st.booleans()), max_size=8)
+
+Drawn = list[tuple[int, int | float | bytes, bool]]
+
+
+def written(drawn: Drawn) -> bytes:
+    return b"".join(
+        single(number, 0.5) if short and isinstance(value, float) else field(number, value)
+        for number, value, short in drawn
+    )
+
+
+def in_columns(found: FieldColumns, index: int) -> list[tuple[int, int, bytes | int]]:
+    rows = np.flatnonzero(found.owner == index).tolist()
+    return [
+        (
+            int(found.number[row]),
+            int(found.wire[row]),
+            found.bytes_at(int(found.value[row]), int(found.value[row] + found.size[row]))
+            if found.wire[row] == BYTES
+            else int(found.value[row]) & 0xFFFFFFFFFFFFFFFF,
+        )
+        for row in rows
+    ]
+
+
+def one_by_one(message: bytes) -> tuple[list[tuple[int, int, bytes | int]], bool]:
+    """The fields up to the first damage, and whether there is any."""
+    found = []
+    try:
+        for number, wire, value in fields(message):
+            if wire != BYTES and isinstance(value, bytes):
+                value = int.from_bytes(value, "little")
+            found.append((number, wire, value))
+    except WireError:
+        return found, True
+    return found, False
+
+
+@examples(300)
+@given(st.lists(FIELDS, min_size=1, max_size=6), st.data())
+def test_columns_hold_the_same_fields(drawn: list[Drawn], data: st.DataObject) -> None:
+    messages = [written(of_message) for of_message in drawn]
+    if data.draw(st.booleans()) and messages[0]:  # one is damaged
+        place = data.draw(st.integers(0, len(messages[0]) - 1))
+        messages[0] = messages[0][:place] + data.draw(st.binary(max_size=3))
+    joined = b"".join(messages)
+    ends = np.cumsum([len(message) for message in messages])
+    found = fields_of(padded(joined, 0, len(joined)), ends - [len(message) for message in messages], ends)
+    for index, message in enumerate(messages):
+        expected, damaged = one_by_one(message)
+        # A field of number 0 is none, which the one reader finds and the other does not look for.
+        if not any(number == 0 for number, _, _ in expected):
+            assert in_columns(found, index) == expected
+            assert found.damaged[index] == damaged
+
+
+@examples(100)
+@given(FIELDS)
+def test_an_outline_has_the_places_of_all_fields(drawn: Drawn) -> None:
+    message = written(drawn)
+    found = outline(memoryview(b"xx" + message), 2, 2 + len(message))
+    assert found.damage == -1
+    expected = [(number, wire) for number, wire, _ in fields(message)]
+    assert list(zip(found.numbers.tolist(), found.wires.tolist(), strict=True)) == expected
+    texts = [value for _, wire, value in fields(message) if wire == BYTES]
+    spans = [
+        (start, end)
+        for wire, start, end in zip(found.wires.tolist(), found.starts.tolist(), found.ends.tolist(), strict=True)
+        if wire == BYTES
+    ]
+    assert [(b"xx" + message)[start:end] for start, end in spans] == texts
+
+
+def test_a_large_message_is_read_in_batches() -> None:
+    count = 70_000
+    message = b"".join(field(4, field(1, number) + field(2, "x" * (number % 40))) for number in range(count))
+    found = outline(memoryview(message), 0, len(message))
+    starts, ends = found.of(4)
+    numbers = [
+        (first, columns.integers(1, -1)) for first, columns in message_batches(memoryview(message), starts, ends)
+    ]
+    assert len(numbers) > 1
+    assert np.concatenate([column for _, column in numbers]).tolist() == list(range(count))
+
+
+def test_an_outline_ends_where_a_message_is_cut() -> None:
+    message = field(4, "whole") + field(4, "cut")[:-1]
+    found = outline(memoryview(message), 0, len(message))
+    assert (len(found.numbers), found.damage) == (1, len(field(4, "whole")))

@@ -1,0 +1,189 @@
+"""Traces of Perfetto: one that its own library wrote, nesting, clocks, interned texts, devices, counters, damage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.history_files import field as wire
+from support.paths import ROOT
+from support.perfetto_files import (
+    BEGIN,
+    COUNTER,
+    END,
+    INSTANT,
+    compressed,
+    event,
+    interned,
+    packet,
+    process,
+    snapshot,
+    thread,
+    track,
+)
+
+import perflog
+from perflog.readers.event_columns import MISSING
+from perflog.readers.perfetto.events import _slices
+from perflog.readers.perfetto.packets import begins_as_trace
+
+REAL = ROOT / "tests" / "traces" / "perfetto" / "sdk_python.pftrace"
+MAIN = packet(track(1, process=process(7, "train.py"))) + packet(track(2, "", 1, thread=thread(7, 8, "main")))
+
+
+def read(tmp_path: Path, *packets: bytes) -> perflog.Log:
+    path = tmp_path / "a.pftrace"
+    path.write_bytes(b"".join(packets))
+    return perflog.read(path)
+
+
+def rows(log: perflog.Log, *columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in columns) for row in log.arrow("events").to_pylist()]
+
+
+def test_a_trace_of_the_own_library_is_read() -> None:
+    log = perflog.read(REAL)
+    assert log.line_account == {"total": 39, "read": 30, "context": 7, "unread": 2}
+    steps = log.table("steps")
+    assert steps["step_time_s"].tolist() == [513e-6] * 3
+    # The sequence counts in differences from 1,000,100,000 ns of the clock that read 1,000,000,000 at 1,795,000,000 s.
+    assert int(steps["printed_ns"][0]) == 1_795_000_000_000_000_000 + 100_000 + 100_000 + 513_000
+    events = log.table("events")
+    (kernel,) = events[events["kind"] == "kernel"].head(1).to_dict("records")
+    assert (kernel["device"], kernel["stream"], kernel["step"], kernel["range"]) == (4, 0, 0, "forward")
+    assert (kernel["grid"], kernel["block"], kernel["duration_ns"]) == ("4096", "256", 100_000)
+    counters = log.table("counters")
+    assert counters[["name", "value", "unit"]].values.tolist() == [["memory", n * 1024.0, "B"] for n in (1, 2, 3)]
+    idle = perflog.metrics.device_time(log).iloc[0]
+    assert idle["compute_s"] == pytest.approx(300e-6)
+
+
+def test_slices_nest_on_their_track(tmp_path: Path) -> None:
+    log = read(
+        tmp_path, MAIN,
+        packet(event(BEGIN, "outer", 2), at=10), packet(event(BEGIN, "inner", 2), at=20),
+        packet(event(END, track=2), at=30), packet(event(INSTANT, "now", 2), at=35), packet(event(END, track=2), at=50),
+        packet(event(BEGIN, "open", 2), at=60),
+    )  # fmt: skip
+    assert rows(log, "line", "name", "kind", "start_ns", "duration_ns", "range", "process", "thread") == [
+        (3, "outer", "range", 10, 40, None, "7", "main"),
+        (4, "inner", "range", 20, 10, "outer", "7", "main"),
+        (6, "now", "mark", 35, None, "outer", "7", "main"),
+        (8, "open", "range", 60, None, None, "7", "main"),
+    ]
+    assert log.line_account == {"total": 8, "read": 6, "context": 2, "unread": 0}
+
+
+@examples(200)
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.integers(0, 3)), max_size=40))
+def test_ends_close_the_slice_that_began_last(drawn: list[tuple[int, bool, int]]) -> None:
+    """Pairs are those of a stack for each track."""
+    time, columns = 0, []
+    stacks: dict[int, list[int]] = {}
+    expected, lone = {}, []
+    for place, (uuid, begins, later) in enumerate(drawn):
+        time += later
+        columns.append((uuid + 1, BEGIN if begins else END, time))
+        if begins:
+            stacks.setdefault(uuid, []).append(place)
+            expected[place] = MISSING
+        elif stacks.get(uuid):
+            begin = stacks[uuid].pop()
+            expected[begin] = time - columns[begin][2]
+        else:
+            lone.append(place)
+    uuids, types, times = (np.array([row[i] for row in columns], np.int64) for i in range(3))
+    table = {"track": uuids, "type": types, "time": times, "generation": np.zeros(len(uuids), np.int64)}
+    begins_found, lengths, ends = _slices(table)
+    assert dict(zip(begins_found.tolist(), lengths.tolist(), strict=True)) == expected
+    assert sorted(ends.tolist()) == lone
+
+
+def test_a_sequence_has_its_own_texts_and_clock(tmp_path: Path) -> None:
+    defaults = wire(59, wire(58, 64) + wire(11, wire(11, 2)))
+    named = wire(11, wire(9, BEGIN) + wire(10, 5) + wire(3, 1))
+    log = read(
+        tmp_path, MAIN,
+        packet(snapshot({6: 1000, 1: 2_000_000_000_000_000_000}, own=(64, 40, 10)), defaults, wire(13, 1), sequence=9),
+        packet(interned(name={5: "first"}, category={1: "cat"}), named, at=10, sequence=9),
+        packet(wire(11, wire(9, END)), at=20, sequence=9),
+        packet(wire(13, 1), interned(name={5: "second"}), wire(11, wire(9, BEGIN) + wire(10, 5) + wire(11, 2)), at=2000,
+               clock=6, sequence=9),
+    )  # fmt: skip
+    epoch = 2_000_000_000_000_000_000 - 1000
+    # The clock of the sequence reads 400 ns at 1000 ns, and its times are differences in units of 10 ns.
+    assert rows(log, "name", "category", "start_ns", "duration_ns") == [
+        ("first", "cat", epoch + 1100, 200),
+        ("second", None, epoch + 2000, None),
+    ]
+
+
+def test_a_clock_that_no_snapshot_explains_gives_no_time(tmp_path: Path) -> None:
+    log = read(tmp_path, MAIN, packet(event(INSTANT, "a", 2), at=5, clock=3), packet(event(INSTANT, "b", 2), at=5))
+    assert rows(log, "name", "start_ns") == [("a", None), ("b", 5)]
+    assert any("clock 3" in warning for warning in log.warnings)
+
+
+def test_tracks_may_be_described_after_their_events(tmp_path: Path) -> None:
+    log = read(
+        tmp_path,
+        packet(event(BEGIN, "memcpyHtoD", 40), at=1), packet(event(END, track=40), at=5),
+        packet(event(BEGIN, "relu", 41), at=1), packet(event(END, track=41), at=4),
+        packet(track(30, "GPU 3")), packet(track(40, "Stream 5", 30)), packet(track(41, "Ranges", 30)),
+    )  # fmt: skip
+    assert rows(log, "name", "kind", "device", "stream") == [
+        ("memcpyHtoD", "memcpy", 3, 5),
+        ("relu", "device_range", 3, None),
+    ]
+
+
+def test_compressed_packets_stand_in_their_place(tmp_path: Path) -> None:
+    plain = [
+        packet(event(BEGIN, "a", 2), at=1),
+        packet(event(END, track=2), at=3),
+        packet(event(INSTANT, "b", 2), at=4),
+    ]
+    whole = rows(read(tmp_path, MAIN, *plain), "line", "name", "start_ns", "duration_ns")
+    packed = rows(read(tmp_path, MAIN, compressed(*plain[:2]), plain[2]), "line", "name", "start_ns", "duration_ns")
+    assert whole == packed == [(3, "a", 1, 2), (5, "b", 4, None)]
+    damaged = read(tmp_path, MAIN, wire(1, wire(50, b"no zlib")), plain[2])
+    assert damaged.line_account["unread"] == 1 and any("compressed" in w for w in damaged.warnings)
+
+
+def test_counters_may_count_differences(tmp_path: Path) -> None:
+    counter = wire(3, 3) + wire(4, 1024) + wire(5, 1)
+    log = read(
+        tmp_path, packet(track(9, "sent", counter=counter)),
+        packet(event(COUNTER, track=9, counter=2), at=1), packet(event(COUNTER, track=9, real=0.5), at=2),
+        packet(event(COUNTER, track=9), at=3),
+    )  # fmt: skip
+    assert log.table("counters")[["name", "start_ns", "value", "unit"]].values.tolist() == [
+        ["sent", 1, 2048.0, "B"],
+        ["sent", 2, 2560.0, "B"],
+    ]
+    assert log.line_account == {"total": 4, "read": 2, "context": 1, "unread": 1}
+
+
+def test_events_of_the_system_are_accounted_for(tmp_path: Path) -> None:
+    ftrace = wire(1, wire(1, 0) + wire(2, wire(1, 5)) + wire(2, wire(1, 6)))
+    log = read(tmp_path, MAIN, packet(ftrace), packet(wire(66, b"")), packet(event(INSTANT, "a", 2), at=1))
+    unread = {row["shape"]: row["count"] for row in log.arrow("lines").to_pylist() if row["status"] == "unread"}
+    assert unread == {"ftrace events": 1, "samples of perf": 1}
+    assert log.figure_account["unread"] == 2
+
+
+def test_a_cut_trace_has_all_whole_packets(tmp_path: Path) -> None:
+    last = packet(event(INSTANT, "b", 2), at=2)
+    log = read(tmp_path, MAIN, packet(event(INSTANT, "a", 2), at=1), last[:-3])
+    assert rows(log, "name", "start_ns") == [("a", 1)]
+    assert any("cut or damaged" in warning for warning in log.warnings)
+
+
+@pytest.mark.parametrize("text", [b"\n\nstep 1 loss 2\n", b"\n\n\n\n", b"", b"\n", b"\n    at main.py\n", b"\n\x12\n"])
+def test_other_files_are_none(text: bytes) -> None:
+    assert not begins_as_trace(text, True)

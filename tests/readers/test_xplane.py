@@ -1,0 +1,147 @@
+"""XSpace files: a real one, a GPU and a TPU, times, steps, kinds, statistics and their account, damaged files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+from support.xplane_files import MS, Event, PlaneWriter, Reference, gpu_planes, space, tpu_planes, write_space
+
+import perflog
+from perflog.errors import InputError
+from perflog.readers.xplane.planes import begins_as_space
+
+REAL = ROOT / "tests" / "traces" / "xplane" / "jax_0_10_cpu.xplane.pb"
+
+
+def gpu(tmp_path: Path) -> perflog.Log:
+    return perflog.read(write_space(tmp_path / "gpu.xplane.pb", *gpu_planes()))
+
+
+def test_a_real_profile_is_read_in_full() -> None:
+    log = perflog.read(REAL)
+    assert log.line_account == {"total": 328, "read": 328, "context": 0, "unread": 0}
+    assert log.figure_account["unread"] == 0
+    steps = log.table("steps")
+    # From the file with Google's library: durations of the four events `train` in ps.
+    durations = [220_496_931_000, 14_629_664_000, 16_489_342_000, 15_998_491_000]
+    assert (steps["step_time_s"] * 1e12).round().tolist() == durations
+    assert steps["step"].tolist() == [0, 1, 2, 3]
+    events = log.table("events")
+    assert (events["thread"] == "python").sum() == 328 - 161
+    operators = events[(events["kind"] == "cpu") & events["name"].str.startswith("ynn_fusion")]
+    assert set(operators["range"]) == {"jit_step"} and set(operators["step"]) == {0, 1, 2, 3}
+    assert json.loads(log.table("runs")["config"][0])["clock"] == "epoch"
+
+
+def test_work_of_a_gpu_is_joined_with_its_launches(tmp_path: Path) -> None:
+    log = gpu(tmp_path)
+    events = log.table("events")
+    (kernel,) = events[events["name"] == "gemm_fusion_dot"].head(1).to_dict("records")
+    assert (kernel["kind"], kernel["device"], kernel["stream"], kernel["step"]) == ("kernel", 0, 14, 0)
+    assert (kernel["grid"], kernel["block"], kernel["registers"]) == ("[8, 1, 1]", "[128, 2, 1]", 32)
+    assert (kernel["shared_bytes"], kernel["context"]) == (1040, 1)
+    assert kernel["start_ns"] == 1_795_000_000_000_000_000 + 1000 + MS // 1000
+    (launch,) = events[events["name"] == "cuLaunchKernel"].head(1).to_dict("records")
+    assert (launch["kind"], launch["correlation"], launch["range"]) == ("runtime", kernel["correlation"], "forward")
+    assert kernel["range"] == "forward"
+    assert events.loc[events["name"] == "MemcpyH2D", "bytes"].tolist() == [4096] * 3
+    assert events.loc[events["name"] == "jit_step(7)", "kind"].tolist() == ["device_range"]
+    assert log.table("runs")["device"].tolist() == ["NVIDIA H100"]
+
+
+def test_metrics_of_devices_answer(tmp_path: Path) -> None:
+    log = gpu(tmp_path)
+    times = perflog.metrics.device_time(log)
+    (whole,) = times[times["part"] == "trace"].to_dict("records")
+    # From 0.5 ms to 28 ms: in each of three steps 4 ms of a kernel, 2 ms of a collective, 0.25 ms of a copy.
+    assert whole["span_s"] == pytest.approx(27.5e-3)
+    assert (whole["compute_s"], whole["communication_s"]) == (pytest.approx(12e-3), pytest.approx(6e-3))
+    assert whole["memory_s"] == pytest.approx(0.75e-3)
+    assert times.loc[times["part"] == "step", "step"].tolist() == [0, 1, 2]
+    launches = perflog.metrics.launches(log)
+    assert launches["launched"].sum() == 9 if "launched" in launches else len(launches)
+    ranges = perflog.metrics.device_ranges(log)
+    steps = ranges[ranges["range"] == "train step N"]
+    assert steps["entered"].tolist() == [3] and steps["gpu_s"].tolist() == [pytest.approx(18.75e-3)]
+
+
+def test_a_trace_without_a_rank_is_drawn(tmp_path: Path) -> None:
+    """Ranks that are not known are no part of the title."""
+    figure = perflog.plots.device_ranges(gpu(tmp_path))
+    assert ["rank" in axes.get_title(loc="left") for axes in figure.axes] == [False]
+
+
+def test_operations_of_a_tpu_have_their_work(tmp_path: Path) -> None:
+    log = perflog.read(write_space(tmp_path / "tpu.xplane.pb", *tpu_planes()))
+    events = log.table("events")
+    (fusion, _) = events[events["name"] == "fusion.1"].to_dict("records")
+    assert (fusion["kind"], fusion["category"], fusion["flops"]) == ("kernel", "convolution fusion", 3_000_000)
+    assert (fusion["bytes"], fusion["stack"], fusion["step"]) == (2_000_000, "jit(step)/dot_general", 0)
+    assert set(events.loc[events["kind"] == "device_range", "name"]) == {"0", "1", "jit_step(9)"}
+    kernels = perflog.metrics.device_kernels(log)
+    (row,) = kernels[kernels["name"] == "fusion.1"].to_dict("records")
+    assert row["tflops"] == pytest.approx(2 * 3e6 / 10e-3 / 1e12)
+    assert row["gbps"] == pytest.approx(2 * 2e6 / 10e-3 / 1e9)
+    assert row["category"] == "convolution"  # as the profiler says: its name tells nothing
+
+
+def test_begin_and_end_are_rounded_apart(tmp_path: Path) -> None:
+    """Events that follow each other still do, and the sum of their durations is that of the whole."""
+    events = [Event(f"e{i}", i * 1500, 1500) for i in range(5)]
+    plane = PlaneWriter("/host:CPU").line("python", events, 10)
+    table = perflog.read(write_space(tmp_path / "a.xplane.pb", plane)).table("events")
+    ends = (table["start_ns"] + table["duration_ns"]).tolist()
+    assert table["start_ns"].tolist() == [10, 12, 13, 15, 16]
+    assert ends == [12, 13, 15, 16, 18]
+
+
+def test_statistics_that_nobody_declared_are_values_or_unread(tmp_path: Path) -> None:
+    stats = {"batch": 32, "ratio": 0.5, "note": "x7", "_src": Reference("a.cc"), "bytes_accessed": 7}
+    plane = PlaneWriter("/host:CPU").line("python", [Event("a", 0, 1000, stats)])
+    log = perflog.read(write_space(tmp_path / "a.xplane.pb", plane))
+    assert log.table("values")[["line", "key", "value"]].values.tolist() == [[1, "batch", 32], [1, "ratio", 0.5]]
+    assert log.figure_account == {"total": 5, "stored": 3, "dropped": 1, "unread": 1}
+
+
+def test_a_cut_file_has_all_whole_planes(tmp_path: Path) -> None:
+    data = space(*gpu_planes())
+    host = perflog.read(write_space(tmp_path / "host.xplane.pb", gpu_planes()[0])).line_account["read"]
+    path = tmp_path / "cut.xplane.pb"
+    path.write_bytes(data[: data.index(b"/device:GPU:0") + 30])
+    log = perflog.read(path)
+    assert log.line_account["read"] == host and log.line_account["unread"] == 1
+    assert any("cut or damaged" in warning for warning in log.warnings)
+
+
+def test_a_damaged_event_costs_only_itself(tmp_path: Path) -> None:
+    events = [Event(name, 0, 1000) for name in ("a", "b", "c")]
+    data = space(PlaneWriter("/host:CPU").line("python", events))
+    broken = data.replace(b"\x08\x02\x10\x00", b"\x0f\x02\x10\x00", 1)  # wire type 7
+    assert broken != data
+    path = tmp_path / "a.xplane.pb"
+    path.write_bytes(broken)
+    log = perflog.read(path)
+    assert log.table("events")["name"].tolist() == ["a", "c"]
+    assert log.line_account == {"total": 3, "read": 2, "context": 0, "unread": 1}
+
+
+def test_a_profile_without_events_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no events"):
+        perflog.read(write_space(tmp_path / "a.xplane.pb", PlaneWriter("/host:CPU")))
+
+
+def test_hosts_are_ranks(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        write_space(tmp_path / f"host{rank}_rank{rank}.xplane.pb", *gpu_planes())
+    log = perflog.read(tmp_path)
+    assert sorted(set(log.table("events")["rank"])) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "text", [b"\n\nstep 1 loss 2\n", b"\n\x12\n", b"", b"\n", b"\nabc", b"\n\x80", b"\x0a\x05\x12\x80"]
+)
+def test_other_files_are_none(text: bytes) -> None:
+    assert not begins_as_space(text)
