@@ -65,8 +65,8 @@ analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures equal_steps trace_measures measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
-analysis.overview: run_groups run_figures doubts parts outliers stuck since folder_answers reasons bottlenecks subject
-analysis.overview: next_commands targets __init__
+analysis.overview: run_groups run_figures doubts parts outliers stuck since folder_answers host_ranges reasons
+analysis.overview: bottlenecks subject next_commands targets __init__
 analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices launches experts kernels ranges
 plots: phases pipeline ranks step_times sweep collectives node_pairs rank_pairs waterfall history __init__
