@@ -65,7 +65,7 @@ def text(value):
         return ""
     if isinstance(value, dict):
         return "<br>".join(f"{key}: {text(each)}" for key, each in value.items())
-    return f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    return f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
 
 
 def same_kernels(of, exact):
@@ -80,7 +80,8 @@ def show(path, commands):
     told = {column: answers(command, path) for column, command in commands.items()}
     for column in [column for column, of in told.items() if isinstance(of, str)]:
         print(f"{column} fails: {told.pop(column)}\n")
-    if "exact" not in told:
+    if not told.get("exact"):
+        print("No work of a device.")
         return
     versions = ", ".join(f"{column} {of['version']}" for column, of in told.items() if "version" in of)
     print(f"Times in us. {versions}\n\n| figure | {' | '.join(told)} |\n| --- |{' ---: |' * len(told)}")

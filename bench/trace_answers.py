@@ -29,6 +29,8 @@ def perflog(path):
     from perflog.metrics import Tables, copies, device_kernels, device_time, launches
 
     tables = Tables(perflog.read(path))  # what one metric computes serves the next
+    if not len(device_time(tables)):
+        return {}
     by_name = device_kernels(tables)
     by_name = by_name[(by_name["by"] == "name") & (by_name["state"] != "memory")]
     by_name = by_name.groupby("name")[["calls", "time_s"]].sum().sort_values("time_s", ascending=False).head(LARGEST)
@@ -161,6 +163,8 @@ def exact(path):
     with open(path, "rb") as file:
         begin = file.read(16)
     devices = _of_database(path) if begin.startswith(b"SQLite format 3") else _of_json(path, begin[:2] == b"\x1f\x8b")
+    if not devices:
+        return {}
     names, counts = Counter(), Counter()
     for start, end, state, name, *_ in (row for rows in devices.values() for row in rows):
         if state != "memory":

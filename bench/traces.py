@@ -128,7 +128,7 @@ def show_answers(path, peers, runs):
     took = take_turns(turns, runs)
     ours = middle(took["perflog"], "cpu")
     print(f"\nanswers, {path.name}, {path.stat().st_size / 1e6:.0f} MB, medians of {runs}")
-    print(f"{'':24s}{'s':>8s}{'CPU s':>8s}{'x ours':>8s}{'peak MiB':>10s}{'tree MiB':>10s}")
+    print(f"{'':24s}{'s':>8s}{'CPU s':>8s}{'x CPU':>8s}{'peak MiB':>10s}{'tree MiB':>10s}")
     for name, of in took.items():
         seconds, cpu = middle(of, "seconds"), middle(of, "cpu")
         memory = max(t.peak for t in of), max(t.tree for t in of)
