@@ -56,6 +56,7 @@ demo: $(VENV)/ready
 	@echo
 	@echo "The store is $(DEMO). Look around: PERFLOG_STORE=$(DEMO) $(BIN)/perflog show RUN"
 
+# PERFLOG_BENCH_HTA, PERFLOG_BENCH_TRACELENS, PERFLOG_BENCH_NSYS_AI: Pythons with these tools, which are measured too.
 bench: $(VENV)/ready-dev
 	$(BIN)/python bench/run.py $(ARGS)
 	$(BIN)/python bench/traces.py

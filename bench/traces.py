@@ -1,11 +1,15 @@
 """How fast are traces and nsys exports read, and against whom? Whole processes, in turn, with their peak memory.
 
     make bench
-    python bench/traces.py [--size MB ...] [--sqlite MB] [--of-rank MB] [--runs N] [--hta PYTHON]
+    python bench/traces.py [--size MB ...] [--answers MB ...] [--sqlite MB] [--of-rank MB] [--runs N]
+                           [--hta PYTHON] [--tracelens PYTHON] [--nsys-ai PYTHON]
 
 Files are made by bench/make_trace.py. Before anything is timed all readers must tell the same number of kernels and the
-same sum of their times; who tells another is shown with what it tells. `--hta` is a Python with HolisticTraceAnalysis,
-whose dependencies do not go with everything; rivals that are not installed are left out, and that is said.
+same sum of their times; who tells another is shown with what it tells. Then perflog and its peers answer the questions
+of bench/trace_answers.py, from file to figures: where the time goes, large kernels, causes of idle time.
+
+A peer runs in a Python that the option names, or PERFLOG_BENCH_HTA, PERFLOG_BENCH_TRACELENS, PERFLOG_BENCH_NSYS_AI: its
+dependencies do not go with everything. Those that are not installed are left out, and that is said.
 """
 
 import argparse
@@ -16,6 +20,7 @@ import shutil
 import subprocess
 import sys
 
+from peers import add_options, installed
 from run import ENV, HERE, OUT, measure, middle, take_turns
 
 STORE = OUT / "tables" / "traces"
@@ -112,6 +117,25 @@ def show(title, path, others, runs):
     shutil.rmtree(STORE, ignore_errors=True)
 
 
+def show_answers(path, peers, runs):
+    """From the file to the answers. nsys-ai leaves a cache beside the file, which its second reading uses."""
+    cache = path.with_suffix(".nsys-cache")
+    commands = {"perflog": [sys.executable, str(HERE / "trace_answers.py"), "perflog"]} | peers
+    turns = {name: ([*argv, str(path)], cache if name == "nsys-ai" else None) for name, argv in commands.items()}
+    if "nsys-ai" in peers:
+        turns["nsys-ai, with its cache"] = (turns["nsys-ai"][0], None)
+    turns["perflog, its overview"] = ([sys.executable, "-m", "perflog", str(path)], None)
+    took = take_turns(turns, runs)
+    ours = middle(took["perflog"], "cpu")
+    print(f"\nanswers, {path.name}, {path.stat().st_size / 1e6:.0f} MB, medians of {runs}")
+    print(f"{'':24s}{'s':>8s}{'CPU s':>8s}{'x CPU':>8s}{'peak MiB':>10s}{'tree MiB':>10s}")
+    for name, of in took.items():
+        seconds, cpu = middle(of, "seconds"), middle(of, "cpu")
+        memory = max(t.peak for t in of), max(t.tree for t in of)
+        print(f"{name:24s}{seconds:8.2f}{cpu:8.2f}{cpu / ours:8.2f}" + "".join(f"{m:10.0f}" for m in memory))
+    shutil.rmtree(cache, ignore_errors=True)
+
+
 def show_ranks(number, size):
     """The files of a job of several ranks, ingested, and the overview of the store."""
     path = made("chrome", size, "--compact")
@@ -137,10 +161,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=float, action="append", metavar="MB", help="of traces; default: 15, 300")
     parser.add_argument("--alone", type=float, action="append", metavar="MB", help="without rivals; default: 1000")
+    parser.add_argument("--answers", type=float, action="append", metavar="MB", help="of traces; default: 100, 300")
     parser.add_argument("--sqlite", type=float, default=490, metavar="MB", help="of the export; 0: none")
     parser.add_argument("--of-rank", type=float, default=75, metavar="MB", help="of each of 16 ranks (default 75)")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="medians of N (default 3)")
-    parser.add_argument("--hta", default=os.environ.get("PERFLOG_BENCH_HTA", sys.executable), metavar="PYTHON")
+    add_options(parser)
     args = parser.parse_args()
     ENV["PYTHONWARNINGS"] = "ignore"
     wanted = {"chrome": args.size or [15, 300]} | ({"nsys": [args.sqlite]} if args.sqlite else {})
@@ -149,6 +174,12 @@ def main():
         others = agree(made(kind, 15), present(kind, args.hta))
         for size in sizes:
             show(kind, made(kind, size), others, args.runs)
+    print("\nanswers: peers")
+    sizes = {"chrome": args.answers or [100, 300], "nsys": [args.sqlite] if args.sqlite else []}
+    for kind, reads in (("chrome", "json"), ("nsys", "sqlite")):
+        peers = installed(args, reads)
+        for size in sizes[kind]:
+            show_answers(made(kind, size), peers, args.runs)
     for size in args.alone or [1000]:
         show("chrome, compact", made("chrome", size, "--compact"), {}, 1)
     show_ranks(16, args.of_rank)

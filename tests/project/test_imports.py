@@ -71,7 +71,7 @@ analysis.compare: sides copies printed_measures equal_steps trace_measures opera
 analysis.compare: history rows headline ranking aa attribution operators averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers stuck operators host_operators since folder_answers
-analysis.overview: reasons
+analysis.overview: host_ranges reasons
 analysis.overview: bottlenecks subject next_commands targets __init__
 analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path

@@ -25,6 +25,12 @@ STATES = ("compute", "communication", "copies")
 
 NS = 1e-9
 
+COPY_KINDS = {1: "Memcpy Host-to-Device", 2: "Memcpy Device-to-Host"}
+"""Copies of CUPTI's enumeration that real databases here have."""
+
+WAIT = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!.*Async)")
+"""Names of calls that hold the host until the device has done something."""
+
 AUTOGRAD = "autograd::engine::evaluate_function: "
 """Begin of the names of functions that autograd runs."""
 
@@ -33,7 +39,7 @@ AUTOGRAD = "autograd::engine::evaluate_function: "
 class Work:
     """A kernel, copy or memset on the device. `launch`: start of the call that launched it; None if it is not known.
 
-    `copied`: bytes of a copy; `call`: length of that call.
+    `copied`: bytes of a copy; `call`, `thread`: length and thread of that call.
     """
 
     start: int
@@ -43,15 +49,20 @@ class Work:
     launch: int | None = None
     copied: int | None = None
     call: int | None = None
+    thread: object = None
 
 
 @dataclass(frozen=True)
 class RawTrace:
-    """Work of one device. `steps`: annotated steps by number; `loading`: intervals in which the host loads data."""
+    """Work of one device. `steps`: annotated steps by number; `loading`: intervals in which the host loads data.
+
+    `waits`: thread and return of the calls that hold the host until the device has done something.
+    """
 
     work: Sequence[Work]
     steps: dict[int, tuple[int, int]]
     loading: Sequence[tuple[int, int]] = ()
+    waits: Sequence[tuple[object, int]] = ()
 
     @property
     def span(self) -> int:
@@ -179,11 +190,13 @@ def chrome_trace(path: Path) -> RawTrace:
     states = {"kernel": "compute", "memcpy": "copies", "memset": "copies"}
     calls: dict[object, list[int]] = {}
     by_number: dict[object, dict[str, object]] = {}
-    work, steps, loading = [], {}, []
+    work, steps, loading, waits = [], {}, [], []
     for event in events:
         if category(event) in ("runtime", "driver"):
             calls.setdefault(_number(event), []).append(span_of(event)[0])
             by_number[_number(event)] = event
+            if WAIT.search(event["name"]):
+                waits.append(((event["pid"], event["tid"]), span_of(event)[1]))
     for event in events:
         start, end = span_of(event)
         if state := states.get(category(event)):
@@ -191,14 +204,15 @@ def chrome_trace(path: Path) -> RawTrace:
             launches = calls.get(_number(event), [])
             launch = launches[0] if len(launches) == 1 else None
             copied = event["args"].get("bytes") if category(event) == "memcpy" else None
-            call = span_of(by_number[_number(event)]) if launch is not None else (0, 0)
-            work.append(Work(start, end, state, event["name"], launch, copied, call[1] - call[0]))
+            of = by_number[_number(event)] if launch is not None else event
+            length, thread = span_of(of)[1] - span_of(of)[0], (of["pid"], of["tid"])
+            work.append(Work(start, end, state, event["name"], launch, copied, length, thread))
         elif match := re.fullmatch(r"ProfilerStep#(\d+)", event["name"]):
             if event["cat"] != "gpu_user_annotation":
                 steps[int(match[1])] = (start, end)
         elif re.search(r"data_?load", event["name"], re.IGNORECASE):
             loading.append((start, end))
-    return RawTrace(work, steps, loading)
+    return RawTrace(work, steps, loading, waits)
 
 
 def time_by_range(path: Path) -> Counter[str]:
@@ -253,20 +267,20 @@ def _number(event: dict[str, object]) -> object:
 def nsys_database(path: Path) -> RawTrace:
     """A database of Nsight Systems: kernels of vector addition compute, CUPTI's tables tell the rest."""
     with closing(sqlite3.connect(path)) as database:
-        rows = database.execute("select correlationId, start, end from CUPTI_ACTIVITY_KIND_RUNTIME")
-        launches = {number: (start, end - start) for number, start, end in rows}
-        kernels = database.execute(
-            "select start, end, correlationId, value from CUPTI_ACTIVITY_KIND_KERNEL join StringIds on id = shortName"
-        )
+        text = dict(database.execute("select id, value from StringIds"))
+        rows = database.execute("select correlationId, start, end, globalTid, nameId from CUPTI_ACTIVITY_KIND_RUNTIME")
+        calls = list(rows)
+        launches = {number: (start, None, end - start, thread) for number, start, end, thread, _ in calls}
+        kernels = "select start, end, correlationId, demangledName from CUPTI_ACTIVITY_KIND_KERNEL"
         work = [
-            Work(start, end, "compute", name, launches[i][0], None, launches[i][1]) for start, end, i, name in kernels
+            Work(start, end, "compute", text[name], *launches[i]) for start, end, i, name in database.execute(kernels)
         ]
         copies = database.execute("select start, end, correlationId, copyKind, bytes from CUPTI_ACTIVITY_KIND_MEMCPY")
-        work += [
-            Work(start, end, "copies", f"copy {kind}", launches[i][0], size, launches[i][1])
-            for start, end, i, kind, size in copies
-        ]
-    return RawTrace(work, {})
+        for start, end, i, kind, size in copies:
+            launch, _, length, thread = launches[i]
+            work.append(Work(start, end, "copies", COPY_KINDS[kind], launch, size, length, thread))
+        waits = [(thread, end) for _, _, end, thread, name in calls if WAIT.search(text[name])]
+    return RawTrace(work, {}, waits=waits)
 
 
 def nvprof_gpu_trace(path: Path) -> RawTrace:

@@ -12,6 +12,7 @@ import numpy as np
 
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.host_operators import host_operators_told
+from perflog.analysis.overview.host_ranges import host_time_of_steps
 from perflog.analysis.overview.operators import operators
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.stuck import stuck
@@ -99,6 +100,7 @@ def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
         _critical,
         _launching,
         _ranges,
+        _host_ranges,
         operators,
         _memory,
         _profile,
@@ -278,6 +280,17 @@ def _ranges(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if len(largest) > 1:
         each = (f"{name} {percent(time / total)}" for name, time in zip(largest["name"], largest["time"], strict=True))
         yield f"GPU time by range: {', '.join(each)}."
+
+
+def _host_ranges(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Without a device: the ranges in which the host spends its steps."""
+    if (found := host_time_of_steps(tables, run, options)) is None:
+        return
+    whole, times = found
+    largest = [(name, time / whole) for name, time in times.items() if time > _TELLING * whole][:_RANGES]
+    if largest:
+        each = (f"{name} {percent(share)}" for name, share in largest)
+        yield f"Host time of the steps by range: {', '.join(each)}."
 
 
 def _memory(tables: Tables, run: str, options: Options) -> Iterator[str]:

@@ -8,7 +8,7 @@ from shlex import join
 
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.log import Log
-from perflog.metrics import Options, Tables, curves, host_operators
+from perflog.metrics import Options, Tables, curves, device_ranges, host_operators
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.traces.device_work import trace_devices
 
@@ -47,20 +47,19 @@ def next_commands(
         commands.append(f"perflog analyze {shown} factors")
     elif len(groups) > 1 and all(group.mark.startswith("#") for group in groups):
         commands.append("perflog compare " + join([f"{names[0]}:{group.mark[1:]}" for group in groups[:2]]))
-    metric = metric_of_folder
-    if len(log) == 1:
-        metric = _metric(tables)
+    metric = _metric_of(tables) if len(log) == 1 else metric_of_folder
     if metric:
         commands.append(f"perflog analyze {shown} {metric}")
     return [*commands, f"perflog report {shown}"]
 
 
-def _metric(tables: Tables) -> str | None:
-    """Return the metric that says most about a run."""
+def _metric_of(tables: Tables) -> str | None:
+    """Return the metric that says most about one log."""
     tables_and_metrics = (("counters", "stuck_ranks"), *_METRICS) if jobs_of_dumps(tables) else _METRICS
     metric = next((metric for table, metric in tables_and_metrics if tables.count(table)), None)
     if metric is None and (curves.table(tables, Options())["of"] == "curve").any():
         return "curves"
-    if metric == "device_kernels" and not trace_devices(tables):  # the trace shows no work of a device
-        return "host_operators" if len(host_operators.table(tables, Options())) else metric
+    if metric == "device_kernels" and not trace_devices(tables):  # what the host did is all that it shows
+        of_host = (each for each in (device_ranges, host_operators) if len(each.table(tables, Options())))
+        return next((each.name for each in of_host), metric)
     return metric

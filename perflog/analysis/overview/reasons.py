@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perflog.analysis.compare.operators import moved_between, moved_text
+from perflog.analysis.overview.host_ranges import host_time_of_steps
 from perflog.analysis.overview.parts import parts, percent
 from perflog.metrics import Options, Tables, breakdown, headroom
+from perflog.metrics.traces.work_tree import OUTSIDE
 from perflog.units import show
 
 _HELD_UP = ("wait", "communication")
@@ -20,26 +22,32 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
     rows = breakdown.table(tables, options)
     rows = rows[rows["of"] == "step"]
     of_runs = [rows[rows["run"] == run] for run in (base, slower)]
-    if any(not len(of_run) for of_run in of_runs):
+    if all(len(of_run) for of_run in of_runs):
+        wholes = [float(of_run["whole_s"].iloc[0]) for of_run in of_runs]
+        times = [{part.name: part.seconds for part in parts(tables, run, options)} for run in (base, slower)]
+    else:
+        on_host = [found for run in (base, slower) if (found := host_time_of_steps(tables, run, options))]
         if moved := moved_between(tables, base, slower, _MOST_OPERATORS):
             yield f"GPU time by operator, {marks[0]} -> {marks[1]}, a step: {'; '.join(map(moved_text, moved))}."
             return
-        yield f"Why {marks[1]} is slower than {marks[0]} is not in the log: it times nothing inside a step."
-        return
-    wholes = [float(of_run["whole_s"].iloc[0]) for of_run in of_runs]
+        if len(on_host) < len(of_runs):
+            yield f"Why {marks[1]} is slower than {marks[0]} is not in the log: it times nothing inside a step."
+            return
+        wholes, times = [whole for whole, _ in on_host], [of_ranges for _, of_ranges in on_host]
     growth = wholes[1] - wholes[0]
     if growth < _TELLING * wholes[0]:
         return
-    times = [{part.name: part.seconds for part in parts(tables, run, options)} for run in (base, slower)]
     names = dict.fromkeys([*times[0], *times[1]])
     name = max(names, key=lambda n: times[1].get(n, 0.0) - times[0].get(n, 0.0))
     before, after = (of_run.get(name, 0.0) for of_run in times)
     place = f"{name.removeprefix('untimed in ')} between its timers" if name.startswith("untimed in ") else name
-    share = (after - before) / growth
-    yield (
-        f"Why {marks[1]} is slower than {marks[0]}: +{show(growth, 's', 3)} a step on average, {percent(share)} of it "
-        f"in {place} ({show(before, 's', 3)} -> {show(after, 's', 3)})."
-    )
+    place = "no range" if name == OUTSIDE else place
+    more, change = after - before, f"({show(before, 's', 3)} -> {show(after, 's', 3)})"
+    text = f"Why {marks[1]} is slower than {marks[0]}: +{show(growth, 's', 3)} a step on average"
+    if more > (1 + _TELLING) * growth:
+        yield f"{text}: +{show(more, 's', 3)} in {place} {change}, -{show(more - growth, 's', 3)} elsewhere."
+    else:
+        yield f"{text}, {percent(more / growth)} of it in {place} {change}."
     waits = [sum(float(s) for s in of_run["time_s"][of_run["kind"].isin(_HELD_UP)]) for of_run in of_runs]
     if waits[0] and abs(waits[1] - waits[0]) < _TELLING * growth:
         yield f"Exposed wait and communication are unchanged ({show(waits[1], 's', 3)})."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import trace_tables
@@ -192,6 +193,47 @@ def test_a_trace_names_what_the_gpu_waits_for() -> None:
     ]
     assert seen.what == "chrome_trace, 1 run x 2 steps (551-552), rank 0 of 128"
     assert [doubt.message for doubt in seen.doubts] == ["2 steps: neither warm-up nor scatter can be judged"]
+
+
+def host_trace(path: Path, forward: float, optimizer: float) -> perflog.Log:
+    """Two steps of 1 ms on a CPU: so many us in a forward with a nested range, and in an optimizer."""
+    events: list[dict[str, Any]] = []
+    for at, number in ((0, 1), (1000, 2)):
+        for name, start, length in (
+            (f"ProfilerStep#{number}", 0, 1000),
+            ("forward", 10, forward),
+            ("attention", 20, forward / 2),
+            ("optimizer", 600, optimizer),
+        ):
+            event = {"ph": "X", "cat": "user_annotation", "name": name, "pid": 7, "tid": 7, "ts": at + start}
+            events.append(event | {"dur": length, "args": {}})
+    events[4]["dur"] += optimizer - 100
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return perflog.read(path)
+
+
+def test_without_a_device_the_ranges_of_the_host_say_where_the_steps_go(tmp_path: Path) -> None:
+    seen = overview(host_trace(tmp_path / "a.json", 500, 100), "a.json")
+    told = next(text for text in seen.reasons if text.startswith("Host time"))
+    assert told == "Host time of the steps by range: forward 50 %, optimizer 10 %, (outside of ranges) 40 %."
+    assert any(command.endswith("device_ranges") for command in seen.next)
+
+
+@pytest.mark.parametrize(
+    ("forward", "optimizer", "reason"),
+    [
+        (500, 300, "+100 us a step on average: +200 us in optimizer (100 us -> 300 us), -100 us elsewhere."),
+        (590, 200, "+50 us a step on average: +100 us in optimizer (100 us -> 200 us), -50 us elsewhere."),
+        (500, 101, None),
+    ],
+)
+def test_of_two_traces_without_a_device_the_range_that_grew_is_named(
+    tmp_path: Path, forward: float, optimizer: float, reason: str | None
+) -> None:
+    """Only the second step is longer, by what the optimizer takes more."""
+    logs = [host_trace(tmp_path / "a.json", 500, 100), host_trace(tmp_path / "b.json", forward, optimizer)]
+    told = [text.partition(": ")[2] for text in overview(combined(logs), "a.json b.json").reasons if "slower" in text]
+    assert told == ([] if reason is None else [reason])
 
 
 def test_the_shares_of_a_trace_are_those_of_its_bars() -> None:
