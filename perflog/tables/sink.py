@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from perflog.tables.arrow import Where, joined, number_array, numbers_of, of_runs, picked_words, rows_where, text_array
+from perflog.tables.row_order import put_in_order
 from perflog.tables.schema import arrow_schema
 
 RUN_ID = 12
@@ -74,7 +75,8 @@ class MemorySink:
                 rows = pa.concat_tables(_run_by_run(rows, self.runs))
                 columns_left, schema = rows.columns, rows.schema
                 del rows  # or both tables would be in memory
-                parts.append(joined(columns_left, schema))
+                whole = put_in_order(columns_left, schema, self.runs) if self.runs else joined(columns_left, schema)
+                parts.append(whole)
             self._whole.add(name)
         # empty_table() imports pandas
         table = parts[0] if parts else pa.Table.from_batches([], arrow_schema(name))
