@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.tables.columns import NULL, Rows
+from perflog.statistics.samples import Floats
+from perflog.tables.columns import NULL, Ints, Mask, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +70,7 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     values = printed_values(tables)
     if not len(values):
         return pd.DataFrame(columns=[c.name for c in _COLUMNS])
-    series = values.groupby(["run", *_SERIES], sort=False)
+    series = values.groupby(["run", *_SERIES], sort=False, observed=True)
     table = series.agg(
         n=("value", "size"), first=("value", "first"), last=("value", "last"), last_step=("step", _last),
         min=("value", "min"), max=("value", "max"), first_line=("line", "first"), last_line=("line", "last"),
@@ -76,7 +78,8 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     for extreme, place in (("min", series["value"].idxmin()), ("max", series["value"].idxmax())):
         table[f"{extreme}_step"] = values["step"].reindex(place.to_numpy()).to_numpy()
     counts = _count_up(values).reindex(table.index).to_numpy(bool)
-    table = table.reset_index().merge(_at_equal_step(values), "left", ["run", *_SERIES])
+    table = table.reset_index().astype(dict.fromkeys(["run", *_SERIES], object))
+    table = table.merge(_at_equal_step(values), "left", ["run", *_SERIES])
     table = table.replace({"place": {"": None}, "unit": {"": None}})
     runs = tables["runs"]
     table["label"] = table["run"].map(dict(zip(runs["run"], runs["label"], strict=True)))
@@ -91,72 +94,106 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
 def printed_values(tables: Tables) -> pd.DataFrame:
     """Return the values of all series in the order of their lines: run, key, place, unit, step, line and value.
 
-    An empty place is the run itself, an empty unit a plain number; a step that the line does not print is NaN. What
-    stands on the line of a measured collective describes its message: it is no series.
+    Texts are categories, since the rows share few. An empty place is the run itself, an empty unit a plain number; a
+    step that the line does not print is NaN. What stands on the line of a measured collective describes its message: it
+    is no series.
     """
     import pandas as pd
 
-    values = pd.concat([_printed_by_name(tables.rows("values")), _losses(tables.rows("steps"))], ignore_index=True)
+    parts = [_printed_by_name(tables.rows("values")), _losses(tables.rows("steps"))]
+    texts = ("run", "place", "key", "unit")
+    values = pd.DataFrame(
+        {
+            **{name: _category([part.texts[name] for part in parts]) for name in texts},
+            **{name: np.concatenate([part.numbers[name] for part in parts]) for name in parts[0].numbers},
+        },
+        copy=False,
+    )
+    del parts
     if len(measured := tables.rows("collectives")) and len(values):
         lines = pd.MultiIndex.from_arrays([measured["run"], measured["line"]])
         values = values[~pd.MultiIndex.from_frame(values[["run", "line"]]).isin(lines)]
     return values if values["line"].is_monotonic_increasing else values.sort_values("line", kind="stable")
 
 
-def _printed_by_name(rows: Rows) -> pd.DataFrame:
+def are_moments(values: Floats) -> Mask:
+    """Flag numbers that look like moments since 1970 of these years."""
+    flags: Mask = np.logical_or.reduce([(low <= values) & (values < high) for low, high in _MOMENTS])
+    return flags
+
+
+_Texts = tuple[Ints, list[str]]
+"""A column of texts as codes, and the texts that they stand for."""
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Values of series as columns: texts, and numbers."""
+
+    texts: Mapping[str, _Texts]
+    numbers: Mapping[str, npt.NDArray[Any]]
+
+
+def _printed_by_name(rows: Rows) -> _Values:
     """The numbers of table `values` that are no moments."""
-    rows = rows.where(np.isfinite(rows["value"]))
-    value = rows["value"]
-    moment = np.logical_or.reduce([(low <= value) & (value < high) for low, high in _MOMENTS])
-    rows = rows.where(~moment)
-    units = np.array([unit or "" for unit in rows["unit"]], object)
-    return _frame(rows, "value", _PLACES).assign(key=_texts(rows["key"]), unit=_texts(units))
+    rows = rows.where(np.isfinite(rows["value"]) & ~are_moments(rows["value"]))
+    codes, units = rows.codes("unit")
+    return _values(rows, "value", _PLACES, rows.codes("key"), (np.where(codes < 0, len(units), codes), [*units, ""]))
 
 
-def _losses(rows: Rows) -> pd.DataFrame:
-    values = _frame(rows.where(np.isfinite(rows["loss"])), "loss", ("rank",))
-    return values.assign(
-        key=_texts(np.full(len(values), "loss", object)), unit=_texts(np.full(len(values), "", object))
-    )
+def _losses(rows: Rows) -> _Values:
+    rows = rows.where(np.isfinite(rows["loss"]))
+    same = np.zeros(len(rows), np.int64)
+    return _values(rows, "loss", ("rank",), (same, ["loss"]), (same, [""]))
 
 
-def _frame(rows: Rows, column: str, places: Sequence[str]) -> pd.DataFrame:
-    """Run, place, step, line and value of rows; a null step is NaN."""
-    import pandas as pd
-
+def _values(rows: Rows, column: str, places: Sequence[str], keys: _Texts, units: _Texts) -> _Values:
+    """A column of rows as values of these keys and units; a null step is NaN."""
     step = np.where(rows["step"] == NULL, np.nan, rows["step"].astype(np.float64))
-    columns = {"run": _texts(rows["run"]), "step": step, "line": rows["line"], "value": rows[column]}
-    return pd.DataFrame({**columns, "place": _texts(_places(rows, places))}, copy=False)
+    texts = {"run": rows.codes("run"), "place": _places(rows, places), "key": keys, "unit": units}
+    return _Values(texts, {"step": step, "line": rows["line"], "value": rows[column]})
 
 
-def _texts(values: npt.NDArray[np.object_]) -> pd.Series[Any]:
-    """Return texts as a column of Python strings, of which the rows share few; pandas would copy each of them."""
+def _category(columns: Sequence[_Texts]) -> pd.Categorical:
+    """Columns of texts, one behind the other."""
     import pandas as pd
 
-    return pd.Series(values, dtype=object, copy=False)
+    places: dict[str, int] = {}
+    parts = []
+    for codes, words in columns:
+        of_words = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
+        parts.append(of_words[codes])
+    return pd.Categorical.from_codes(np.concatenate(parts), list(places))
 
 
-def _places(rows: Rows, names: Sequence[str]) -> npt.NDArray[np.object_]:
-    """What the values belong to, as text; empty for the run."""
-    places = np.full(len(rows), "", object)
+def _places(rows: Rows, names: Sequence[str]) -> _Texts:
+    """What the values belong to; an empty text for the run."""
+    codes, words = np.zeros(len(rows), np.int64), [""]
     for name in names:
-        for number in np.unique(rows[name][rows.known(name)]).tolist():
-            chosen = rows[name] == number
-            word = f"{name} {number}"
-            places[chosen] = [f"{place}, {word}" if place else word for place in places[chosen]]
-    return places
+        known = rows.known(name)
+        if not known.any():
+            continue
+        numbers, of_row = np.unique(rows[name][known], return_inverse=True)
+        parts = ["", *(f"{name} {number}" for number in numbers.tolist())]
+        codes *= len(parts)
+        codes[known] += of_row + 1
+        used, codes = np.unique(codes, return_inverse=True)
+        both = ((words[code // len(parts)], parts[code % len(parts)]) for code in used.tolist())
+        words = [", ".join(filter(None, texts)) for texts in both]
+    return codes, words
 
 
 def _count_up(values: pd.DataFrame) -> pd.Series[bool]:
     """Whether each series counts, by run and series: a loss scale, a power of two, does not."""
     names = ["run", *_SERIES]
-    series = values.groupby(names, sort=False)["value"]
+    series = values.groupby(names, sort=False, observed=True)["value"]
     value = values["value"].to_numpy()
     change = series.diff().to_numpy()
     falls = (change < 0) & (value > series.transform("min").to_numpy())
     measured = falls | (value % 1 != 0) | (values["unit"] != "").to_numpy()
     of_values = values[names].assign(measured=measured, power_of_two=np.frexp(value)[0] == 0.5, rises=change > 0)
-    of_series = of_values.groupby(names, sort=False).agg({"measured": "any", "power_of_two": "all", "rises": "any"})
+    groups = of_values.groupby(names, sort=False, observed=True)
+    of_series = groups.agg({"measured": "any", "power_of_two": "all", "rises": "any"})
     return of_series["rises"] & ~(of_series["measured"] | of_series["power_of_two"])
 
 
@@ -166,12 +203,18 @@ def _last(steps: pd.Series[float]) -> float:
 
 def _at_equal_step(values: pd.DataFrame) -> pd.DataFrame:
     """Run, series, `equal_step` and `at_equal_step` of the series that several runs print."""
-    printed = values[values["step"].notna()].drop_duplicates(["run", *_SERIES, "step"], keep="last")
-    runs = values.groupby(_SERIES)["run"].nunique().rename("runs")
-    at_step = printed.groupby([*_SERIES, "step"])["run"].size().rename("with_step").reset_index()
+    import pandas as pd
+
+    names = ["run", *_SERIES]
+    columns = [*names, "equal_step", "at_equal_step"]
+    if values["run"].nunique() == 1:  # nothing is sorted for it
+        return pd.DataFrame({name: pd.Series(dtype=object if name in names else float) for name in columns})
+    printed = values[values["step"].notna()].drop_duplicates([*names, "step"], keep="last")
+    runs = values.groupby(_SERIES, observed=True)["run"].nunique().rename("runs")
+    at_step = printed.groupby([*_SERIES, "step"], observed=True)["run"].size().rename("with_step").reset_index()
     at_step = at_step.merge(runs.reset_index(), on=_SERIES)
     shared = at_step[(at_step["runs"] > 1) & (at_step["with_step"] == at_step["runs"])]
-    last = shared.groupby(_SERIES)["step"].max().rename("equal_step").reset_index()
+    last = shared.groupby(_SERIES, observed=True)["step"].max().rename("equal_step").reset_index()
     rows = printed.merge(last, on=_SERIES)
     rows = rows[rows["step"] == rows["equal_step"]].rename(columns={"value": "at_equal_step"})
-    return rows[["run", *_SERIES, "equal_step", "at_equal_step"]]
+    return rows[columns].astype(dict.fromkeys(names, object))

@@ -132,6 +132,8 @@ def expert_jobs(tables: Tables) -> list[ExpertJob]:
 def _expert_jobs(tables: Tables) -> list[ExpertJob]:
     rows = tables.rows("loads")
     rows = rows.where(rows.known("step", "amount", "expert"))
+    if not len(rows):
+        return []
     jobs, job_of_row = _jobs(tables, rows)
     layers_of_jobs: dict[tuple[int, str | None], list[LayerLoads]] = {}
     for job, unit, layer in _layers(rows, job_of_row):

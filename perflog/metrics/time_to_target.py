@@ -72,8 +72,8 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
     by_run = semantics_by_run(tables["runs"])
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     table: list[dict[str, Any]] = []
-    for key, of_key in series.groupby("key", sort=False):
-        curves = {run: rows for run, rows in of_key.groupby("run", sort=False) if len(rows) > 1}
+    for key, of_key in series.groupby("key", sort=False, observed=True):
+        curves = {run: rows for run, rows in of_key.groupby("run", sort=False, observed=True) if len(rows) > 1}
         changes = [rows["value"].iloc[-1] - rows["value"].iloc[0] for rows in curves.values()]
         lower = np.sign(changes).sum() <= 0
         last = [float(rows["value"].iloc[-1]) for rows in curves.values()]

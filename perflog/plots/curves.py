@@ -73,7 +73,8 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
     for unused in panels[len(shown) :]:
         unused.remove()
-    values = _with_samples(printed_values(canvas.tables))
+    values = printed_values(canvas.tables)
+    counts = values[values["key"].isin(SAMPLE_COUNTERS)].drop_duplicates(["run", "line"], keep="last")
     groups = _groups(list(rows["run"].unique()), canvas)
     handles: dict[str, Any] = {}
     for row, axes in zip(shown, panels, strict=False):
@@ -81,6 +82,8 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         places = rows.loc[(rows["key"] == row["key"]) & (rows["unit"].fillna("") == unit), ["run", "place"]]
         of_name = values[(values["key"] == row["key"]) & (values["unit"] == unit)]
         drawn = set(places.fillna("").itertuples(index=False, name=None))
+        if of_name["step"].isna().any():
+            of_name = _with_samples(of_name, counts)
         _draw_name(axes, of_name, drawn, groups, handles)
         axes.set_title(plain(row["key"], 40))
         axes.set_ylabel(axis_label("value", unit) if unit else "value")
@@ -89,9 +92,8 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-def _with_samples(values: pd.DataFrame) -> pd.DataFrame:
+def _with_samples(values: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     """The values with the number of samples that their lines print, NaN without one."""
-    counts = values[values["key"].isin(SAMPLE_COUNTERS)].drop_duplicates(["run", "line"], keep="last")
     counts = counts[["run", "line", "value"]].rename(columns={"value": "samples"})
     return values.merge(counts, "left", ["run", "line"])
 
@@ -114,10 +116,10 @@ def _draw_name(
     axes: Axes, values: pd.DataFrame, drawn: set[tuple[str, str]], groups: Mapping[str, str], handles: dict[str, Any]
 ) -> None:
     """Draw the lines of one name: those of the runs and places in `drawn`."""
-    position = next((name for name in ("step", "samples") if values[name].notna().all()), None)
+    position = next((name for name in ("step", "samples") if name in values and values[name].notna().all()), None)
     styles = {group: LINES[i % len(LINES)] for i, group in enumerate(dict.fromkeys(groups.values()))}
     alpha = 1.0 if len(styles) == len(groups) else 0.4
-    parts = [(key, part) for key, part in values.groupby(["run", "place"], sort=False) if key in drawn]
+    parts = [(key, part) for key, part in values.groupby(["run", "place"], sort=False, observed=True) if key in drawn]
     for (run, _), part in parts[:_MAX_LINES]:
         y = part["value"].to_numpy(np.float64)
         x = part[position].to_numpy(np.float64) if position else np.arange(1, len(y) + 1, dtype=np.float64)

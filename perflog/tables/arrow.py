@@ -130,7 +130,8 @@ def joined(columns: list[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
         column = columns.pop(0)
         if column.null_count == len(column):
             if column.type not in nulls:
-                nulls[column.type] = pa.nulls(len(column), column.type)
+                one = column.num_chunks == 1
+                nulls[column.type] = column.chunk(0) if one else pa.nulls(len(column), column.type)
             whole.append(nulls[column.type])
         else:
             whole.append(pa.Table.from_arrays([column], names=["column"]).combine_chunks().column(0))

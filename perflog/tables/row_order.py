@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from perflog.tables.arrow import number_array, numbers_of, without_chunks
+from perflog.tables.arrow import joined, number_array, numbers_of, without_chunks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +21,8 @@ PART_BITS = 20
 PART_MASK = (1 << PART_BITS) - 1
 """The bits of a place that hold the part."""
 
+_BLOCK = 1 << 18  # rows whose order is looked at together
+
 
 def in_order(table: pa.Table, runs: Sequence[str]) -> pa.Table:
     """Return the rows of these runs, in the order of the runs, then by line and part.
@@ -29,17 +32,55 @@ def in_order(table: pa.Table, runs: Sequence[str]) -> pa.Table:
     if not table.num_rows:
         return table
     table = without_chunks(table)
-    words = table["run"].chunk(0)
+    order = _order(table, runs)
+    return table if order is None else table.take(order)
+
+
+def put_in_order(columns: list[pa.ChunkedArray], schema: pa.Schema, runs: Sequence[str]) -> pa.Table:
+    """Return columns as a table whose rows are `in_order`, and take each out of the list meanwhile.
+
+    So a caller who keeps no other reference has hardly more than one of the two tables in memory.
+    """
+    import pyarrow as pa
+
+    table = joined(columns, schema)
+    order = _order(table, runs)
+    if order is None:
+        return table
+    columns += table.columns
+    del table
+    nulls: dict[pa.DataType, pa.Array] = {}  # columns of nulls share their memory
+    taken = []
+    while columns:
+        column = columns.pop(0).chunk(0)
+        if column.null_count < len(column):
+            taken.append(column.take(order))
+        else:
+            taken.append(nulls.setdefault(column.type, column.slice(0, len(order))))
+    return pa.Table.from_arrays(taken, schema=schema)
+
+
+def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
+    """The places of the rows of these runs in their order; None if the table, in one chunk, is in this order."""
+    words, lines, parts = (table[name].chunk(0) for name in ("run", "line", "part"))
     position = {run: i for i, run in enumerate(runs)}
     position_of_code = np.array([position.get(run, -1) for run in words.dictionary.to_pylist()], np.int64)
-    run = position_of_code[numbers_of(words.indices)]
-    place = numbers_of(table["line"].chunk(0)) << PART_BITS | numbers_of(table["part"].chunk(0))
-    ascending = (run[1:] > run[:-1]) | (run[1:] == run[:-1]) & (place[1:] >= place[:-1])
-    if ascending.all() and run[0] >= 0:
-        return table
+    codes, line, part = numbers_of(words.indices), numbers_of(lines), numbers_of(parts)
+
+    def places(rows: slice) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        return position_of_code[codes[rows]], line[rows] << PART_BITS | part[rows]
+
+    for first in range(0, len(codes), _BLOCK):  # of millions of rows, these numbers would take more than many a column
+        run, place = places(slice(first, first + _BLOCK + 1))
+        ascending = (run[1:] > run[:-1]) | (run[1:] == run[:-1]) & (place[1:] >= place[:-1])
+        if run[0] < 0 or not ascending.all():
+            break
+    else:
+        return None
+    run, place = places(slice(None))
     rows = np.argsort(place, kind="stable")
     rows = rows[np.argsort(run[rows], kind="stable")]
-    return table.take(number_array(rows[run[rows] >= 0]))
+    return number_array(rows[run[rows] >= 0])
 
 
 def natural_sort_key(text: str) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from perflog.tables.arrow import Where, joined, number_array, numbers_of, of_runs, picked_words, rows_where, text_array
+from perflog.tables.row_order import put_in_order
 from perflog.tables.schema import arrow_schema
 
 RUN_ID = 12
@@ -46,12 +47,14 @@ class MemorySink:
     def __init__(self, tables: Mapping[str, list[pa.Table]] | None = None) -> None:
         self.tables: dict[str, list[pa.Table]] = dict(tables or {})
         self.runs: Sequence[str] = ()
-        self._whole: set[str] = set()  # tables whose rows are one part, in order
+        self._whole: set[str] = set()  # tables whose rows are one part
+        self._in_order: set[str] = set()  # of these, those whose rows are in the order of run, line and part
 
     def add(self, table: str, data: pa.Table) -> None:
         """Append rows to a table."""
         self.tables.setdefault(table, []).append(data)
         self._whole.discard(table)
+        self._in_order.discard(table)
 
     def reset(self) -> MemorySink:
         """Forget all rows and return the sink: a log may be read twice."""
@@ -75,7 +78,12 @@ class MemorySink:
                 del rows
             self._whole.add(name)
         tests = where if runs is None else of_runs(where or {}, runs)
-        if parts:
+        if parts and columns is None and self.runs and name not in self._in_order:  # whoever takes all wants an order
+            columns_left, schema = parts[0].columns, parts[0].schema
+            parts.clear()
+            parts.append(put_in_order(columns_left, schema, self.runs))
+            self._in_order.add(name)
+        elif parts:
             _join(parts, None if columns is None else {*columns, *(tests or ())})
         # empty_table() imports pandas
         table = parts[0] if parts else pa.Table.from_batches([], arrow_schema(name))

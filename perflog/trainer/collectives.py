@@ -48,7 +48,7 @@ def gather_counts(counts: Tensor) -> Tensor:
     if dist.get_world_size() == 1:
         return counts[None]
     out = counts.new_empty((dist.get_world_size(), len(counts)))
-    dist.all_gather(list(out), counts)
+    dist.all_gather_into_tensor(out, counts)  # `all_gather` into a list copies each rank's part once more
     return out
 
 

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from perflog.errors import InputError
 from perflog.trainer.log_writer import LogWriter
 from perflog.trainer.phase_clock import PhaseClock
-from perflog.trainer.rank_context import RankContext
+from perflog.trainer.rank_context import RankContext, patient_group
 from perflog.trainer.recipes import RunSpec
 from perflog.trainer.reference_printer import ReferencePrinter
 from perflog.trainer.training import Trainer
@@ -122,6 +123,7 @@ def _work_kind(name: str) -> str:
 
 def run(specs: Iterable[RunSpec], context: RankContext, log: LogWriter, output: Path | None = None) -> None:
     """Train and print all runs. Rank 0 profiles the steps after the warm-up and writes the trace to `output`."""
+    patient = patient_group()
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if context.device.type == "cuda" else [])]
     for spec in specs:
         clock = ProfilerRangeClock(context.device)
@@ -143,6 +145,7 @@ def run(specs: Iterable[RunSpec], context: RankContext, log: LogWriter, output: 
             print_kernel_table(log, profiler, clock.names, spec)
             if output:
                 write_trace(profiler, output)
+        dist.barrier(group=patient)
         printer.end()
 
 

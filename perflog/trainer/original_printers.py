@@ -115,6 +115,7 @@ class SweepPrinter:
             times = {"step_time": seconds["elapsed"], "forward": seconds["forward"]}
             backward = seconds["backward"] + seconds["optimizer"]
             self.printed.append(self.log.write("step", step=measured.step, backward=backward, **times))
+        dist.barrier()  # or the next step of the others would wait for the printing
 
     def end(self) -> None:
         """See `RunPrinter`."""

@@ -41,6 +41,7 @@ class PipelineReferencePrinter:
                 "pipeline_step", **rank_and_step, **step_values(self.spec, measured, self.spec.sizes.tokens)
             )
             self.steady += [printed] if measured.step >= self.spec.warmup_steps else []
+        dist.barrier()  # or the next step of the others would wait for the printing
 
     def end(self) -> None:
         """Print the lines after the steps."""
@@ -99,6 +100,7 @@ class PipelineOriginalPrinter:
                 loss=loss,
                 perplexity=math.exp(loss),
             )
+        dist.barrier()  # or the next step of the others would wait for the printing
 
     def end(self) -> None:
         """Print the lines after the steps."""

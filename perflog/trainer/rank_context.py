@@ -82,6 +82,16 @@ def join_process_group(device: torch.device) -> Iterator[RankContext]:
         dist.destroy_process_group()
 
 
+def patient_group() -> Any:
+    """Return a group of all ranks in which they may wait long for one that works alone. Every rank must call it.
+
+    In a collective of NCCL they would run into its time limit while rank 0 writes a large profile.
+    """
+    if dist.get_world_size() == 1 or dist.get_backend() != "nccl":
+        return None  # the group of all
+    return dist.new_group(backend="gloo", timeout=TIMEOUTS["gloo"])
+
+
 def _single_rank_store() -> Any:
     """Return a store in this process, for a process group of one rank."""
     return dist.HashStore()  # type: ignore[attr-defined]  # public, but not named in __all__

@@ -72,6 +72,7 @@ class ReferencePrinter:
             step = step_values(self.spec, measured, self.context.world_size * self.spec.sizes.tokens)
             printed = self.log.write("step", **rank_and_step, **times, **step)
             self.steady += [printed] if measured.step >= self.spec.warmup_steps else []
+        dist.barrier()  # or the next step of the others would wait for the printing
 
     def _print_loads(self, measured: StepMeasurement, rank_and_step: dict[str, Value]) -> None:
         """Print the work of the experts of this rank, and how often each was chosen: sums over the layers."""

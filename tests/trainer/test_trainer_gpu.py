@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,11 +19,16 @@ if find_spec("torch") is None:
 
 import torch
 import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from perflog.errors import UsageError
-from perflog.trainer import moe, rank_context
+from perflog.trainer import kernels, moe, rank_context
 from perflog.trainer.expert_strategies import feed_forward
+from perflog.trainer.original_printers import SweepPrinter
 from perflog.trainer.phase_clock import PhaseClock
+from perflog.trainer.recipes import load_recipe
+from perflog.trainer.reference_printer import ReferencePrinter, RunPrinter
+from perflog.trainer.training import StepMeasurement, Trainer
 
 GPU = torch.device("cuda", 1)
 
@@ -201,3 +209,164 @@ def test_nothing_is_made_on_the_device_while_products_are_timed(monkeypatch: pyt
     out = feed_forward(rows, w1, w2, [2, 4], NotingClock(torch.device("cpu")))
     assert out.shape == (6, 4)
     assert made_in == [None]
+
+
+# --- what stops the host ------------------------------------------------------------------------------------------
+
+_STOPS = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "bincount", "repeat_interleave", "item"}
+"""Operations for which the host waits for a GPU, since their result or its shape depends on values there."""
+
+
+class Stops(TorchDispatchMode):  # type: ignore[misc]  # the types of torch are not read
+    """Counts what would stop the host on a GPU, by the innermost phase in which it does."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, phases: list[str], on_host: Sequence[torch.Tensor] = ()
+    ) -> None:
+        super().__init__()
+        self.counts: Counter[tuple[str | None, str]] = Counter()
+        self.phases = phases
+        self.on_host = {tensor.data_ptr() for tensor in on_host}  # with a GPU too
+
+        def cpu(tensor: torch.Tensor) -> torch.Tensor:
+            self._note("cpu")
+            return tensor
+
+        monkeypatch.setattr(torch.Tensor, "cpu", cpu)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        by_flags = name == "index" and any(i is not None and i.dtype == torch.bool for i in args[1])
+        if (name in _STOPS or by_flags) and args[0].data_ptr() not in self.on_host:
+            self._note(name)
+        return func(*args, **(kwargs or {}))
+
+    def _note(self, what: str) -> None:
+        self.counts[self.phases[-1] if self.phases else None, what] += 1
+
+
+class NamingClock(PhaseClock):
+    """A clock that tells in which phase the program is."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__(device)
+        self.phases: list[str] = []
+
+    @contextmanager
+    def time(self, phase: str) -> Iterator[None]:
+        self.phases.append(phase)
+        with super().time(phase):
+            yield
+        self.phases.pop()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "stops"),
+    [("dense", ()), ("padded", ()), ("dropless", [("exchange", "cpu"), ("sort", "repeat_interleave")])],
+)
+def test_a_step_stops_the_host_only_for_its_counts(
+    monkeypatch: pytest.MonkeyPatch, strategy: str, stops: Sequence[tuple[str, str]]
+) -> None:
+    """Once for each layer of experts of `dropless`, which sorts by the counts on the host then.
+
+    At the end of the step the loss is read, outside of all phases.
+    """
+    monkeypatch.delenv("RANK", raising=False)
+    specs = load_recipe("sweep").specs(steps=1, seed=0, dtype="float32", scale=0.1)
+    spec = next(spec for spec in specs if spec.strategy in (strategy, "dense"))
+    sizes = replace(spec.sizes, layers=2, experts_per_rank=0 if strategy == "dense" else 4, top_k=2)
+    spec = replace(spec, strategy=strategy, sizes=sizes)
+    with rank_context.join_process_group(torch.device("cpu")) as here:
+        clock = NamingClock(here.device)
+        trainer = Trainer(spec, here, clock)
+        trainer.step(0)  # the optimizer makes its state
+        counters = [state["step"] for state in trainer.optimizer.state.values()]
+        with Stops(monkeypatch, clock.phases, counters) as found:
+            trainer.step(1)
+    layers = len(trainer.model.moe_layers)
+    assert strategy == "dense" or layers > 0
+    in_phases = {where: number for where, number in found.counts.items() if where[0] is not None}
+    assert in_phases == dict.fromkeys(stops, layers)
+    assert found.counts[None, "_local_scalar_dense"] == 1
+
+
+def test_what_stops_the_host_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.arange(4)
+    with Stops(monkeypatch, []) as found:
+        int(values[1])
+        values[values > 2]
+        values.cpu()
+        values.bincount()
+    assert sorted(what for _, what in found.counts) == ["_local_scalar_dense", "bincount", "cpu", "index"]
+
+
+# --- what ranks wait for ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("backend", "world", "made"), [("nccl", 2, 1), ("nccl", 1, 0), ("gloo", 2, 0)])
+def test_ranks_wait_long_only_in_a_group_without_the_limit_of_nccl(
+    monkeypatch: pytest.MonkeyPatch, backend: str, world: int, made: int
+) -> None:
+    groups: list[dict[str, Any]] = []
+    monkeypatch.setattr(dist, "get_world_size", lambda: world)
+    monkeypatch.setattr(dist, "get_backend", lambda: backend)
+
+    def new_group(**options: Any) -> str:
+        groups.append(options)
+        return "patient"
+
+    monkeypatch.setattr(dist, "new_group", new_group)
+    assert rank_context.patient_group() == ("patient" if made else None)
+    assert groups == [{"backend": "gloo", "timeout": timedelta(minutes=30)}] * made
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_other_ranks_wait_for_the_profile_before_any_collective(monkeypatch: pytest.MonkeyPatch, rank: int) -> None:
+    """A profile of many events takes rank 0 longer than the time limit of a collective."""
+    done: list[object] = []
+
+    class Fake:
+        model = SimpleNamespace(blocks=())
+
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_: done.append(name)
+
+    monkeypatch.setattr(kernels, "Trainer", lambda *_: SimpleNamespace(model=Fake.model, step=lambda n: n))
+    monkeypatch.setattr(kernels, "ReferencePrinter", Fake)
+    monkeypatch.setattr(kernels, "profile", Fake)
+    monkeypatch.setattr(kernels, "patient_group", lambda: "patient")
+    monkeypatch.setattr(kernels, "print_kernel_table", lambda *_: done.append("table"))
+    monkeypatch.setattr(kernels, "write_trace", lambda *_: done.append("trace"))
+    monkeypatch.setattr(dist, "barrier", lambda group=None: done.append(group))
+    spec: Any = SimpleNamespace(warmup_steps=1, steps=2)
+    here: Any = SimpleNamespace(rank=rank, device=torch.device("cpu"))
+    log: Any = None
+    kernels.run([spec], here, log, Path("trace.json"))
+    alone = ["table", "trace"] if rank == 0 else []
+    assert done[-len(alone) - 2 :] == [*alone, "patient", "end"]
+
+
+def test_the_step_after_a_printed_one_begins_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Printers end with a barrier: what one rank prints is no wait in the next step of the others."""
+    done: list[str] = []
+
+    def write(*_: Any, **__: Any) -> dict[str, Any]:
+        done.append("line")
+        return {}
+
+    log: Any = SimpleNamespace(write=write, write_phases=lambda *_: None)
+    monkeypatch.setattr(dist, "barrier", lambda: done.append("barrier"))
+    sizes = SimpleNamespace(tokens=8)
+    spec = SimpleNamespace(sizes=sizes, warmup_steps=0, plain=False)
+    here = SimpleNamespace(rank=0, world_size=2)
+    trainer: Any = SimpleNamespace(spec=spec, context=here)
+    printers: tuple[Callable[..., RunPrinter], ...] = (ReferencePrinter, SweepPrinter)
+    seconds = dict.fromkeys(("elapsed", "forward", "backward", "optimizer"), 1.0)
+    measured = StepMeasurement(0, seconds, 2.0, (), 1)
+    for printer in printers:
+        done.clear()
+        printer(log, trainer).step(measured)
+        assert done[-2:] == ["line", "barrier"]

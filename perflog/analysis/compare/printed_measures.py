@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from perflog.metrics.curves import are_moments
 from perflog.statistics.samples import Floats
 from perflog.tables.columns import Rows
 from perflog.units import show
@@ -85,8 +86,6 @@ _WORDS: dict[str, Better] = {
 _PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one behind the other in the name of a rate, such as `tokens_per_sec`."""
 
-_EPOCHS = ((1e9, 2.5e9), (1e12, 2.5e12), (1e15, 2.5e15), (1e18, 2.5e18))  # moments since 1970 in s, ms, us, ns
-
 
 def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> Iterator[Figure]:
     """Yield the last value of each series that a run prints by name, and the last loss of its steps.
@@ -102,16 +101,12 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
         by_line = np.argsort(numbers["line"], kind="stable")
         backwards = numbers.codes("key")[0][by_line][::-1]
         last = np.sort(len(backwards) - 1 - np.unique(backwards, return_index=True)[1])
-        for key, unit, value in numbers.where(by_line[last]).records("key", "unit", "value"):
+        numbers = numbers.where(by_line[last])
+        for key, unit, value in numbers.where(~are_moments(numbers["value"])).records("key", "unit", "value"):
             declared = key in either_way
             better = None if declared else _better(key, unit or "")
-            if (declared or better is not None) and not is_moment(value):
+            if declared or better is not None:
                 yield key, "" if unit == "1" else unit or "", better, _floats([value])  # a loss of 9.6 is no 960 %
-
-
-def is_moment(value: float) -> bool:
-    """Return whether a number looks like a moment since 1970 of these years."""
-    return any(low <= value < high for low, high in _EPOCHS)
 
 
 @lru_cache(maxsize=4096)

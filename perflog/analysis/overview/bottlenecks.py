@@ -408,14 +408,18 @@ def _paused(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def _outside_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (as all kinds)
     """The part of a run's clock in which it did no step, if the step lines cover all steps."""
-    (total,) = tables["runs"].set_index("run").loc[[run], "elapsed_s"].astype(float)
-    steps = tables.by_run("steps").get(run, tables["steps"][:0])
-    steps = steps[(steps["copy"] == 1) & steps["step_time_s"].notna() & steps["step_time_from"].isna()]
-    if not len(steps) or not total > 0:
+    (total,) = tables.rows_of("runs", run)["elapsed_s"].tolist()
+    if not total > 0:
         return
-    covered = steps["steps_averaged"].astype(float)
-    announced = int(steps["step"].max()) - int(steps["step"].min()) + 1
-    outside = total - float((covered * steps["step_time_s"]).sum())
+    steps = tables.rows_of("steps", run)
+    steps = steps.where((steps["copy"] == 1) & steps.known("step_time_s") & ~steps.known("step_time_from"))
+    numbers = steps["step"][steps.known("step")]
+    if not len(numbers):
+        return
+    covers = steps.known("steps_averaged")
+    covered = np.where(covers, steps["steps_averaged"], 0)
+    announced = int(numbers.max()) - int(numbers.min()) + 1
+    outside = total - float(covered @ steps["step_time_s"])
     if covered.sum() >= announced and _TELLING * total < outside:
         yield f"{show(outside, 's', 3)} of the total, {percent(outside / total)}, are outside of the steps."
 
@@ -428,7 +432,7 @@ def _not_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if len(mfu):
         used = show(float(mfu.iloc[0]), "1", 3)
         yield f"The model uses {used} of the device's peak (MFU); the log does not tell what takes the rest."
-    elif run in tables.by_run("steps") or run in tables.by_run("summaries"):
+    elif run in tables.rows_by_run("steps") or run in tables.rows_by_run("summaries"):
         yield "Why it takes this long is not in the log: it times nothing inside a step."
 
 

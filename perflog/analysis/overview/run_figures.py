@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from perflog.analysis.compare.printed_measures import is_moment, last_values, summary_figures
+from perflog.analysis.compare.printed_measures import last_values, summary_figures
 from perflog.metrics import (
     Options,
     Tables,
@@ -23,11 +23,13 @@ from perflog.metrics import (
     throughput,
 )
 from perflog.metrics.breakdown import UNTIMED
+from perflog.metrics.curves import are_moments
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.recorded_operators import untimed_runs
+from perflog.tables.columns import Rows
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -110,9 +112,8 @@ def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: A
 
 def _of_totals(tables: Tables, options: Options) -> Iterator[RunFigure]:
     """What a total consists of: the number of samples, and the rate that the run prints."""
-    rows = tables["values"]
-    rows = rows[rows["key"].isin(SAMPLE_COUNTERS) & rows["value"].notna()]
-    yield _column(rows.drop_duplicates("run", keep="last"), "value", SAMPLES, "", None)
+    rows = tables.rows("values")
+    yield _last(rows.where(rows.one_of("key", SAMPLE_COUNTERS) & rows.known("value")), SAMPLES, "")
     yield from (figure for figure in _last_values(tables, options) if figure.unit == "1/s")
 
 
@@ -250,18 +251,25 @@ def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # no
 def _values(tables: Tables, options: Options) -> list[RunFigure]:
     """The last values of all series, those first that a run prints once and for no step: they are its results."""
     figures = list(_last_values(tables, options)) or list(_named_values(tables))
-    of_steps = set(tables["values"].loc[tables["values"]["step"].notna(), "key"])
-    return sorted(figures, key=lambda figure: figure.name in of_steps)
+    rows = tables.rows("values")
+    of_steps = rows.where(rows.known("step")).counts("key")
+    return sorted(figures, key=lambda figure: bool(of_steps.get(figure.name)))
 
 
 def _named_values(tables: Tables) -> Iterator[RunFigure]:
     """The last value of each name, where the names do not tell which way is better."""
-    rows = tables["values"]
-    rows = rows[rows["value"].notna()]
-    rows = rows[~rows["value"].map(is_moment).astype(bool)]
-    for (name, unit), of_name in rows.groupby(["key", "unit"], sort=False, dropna=False):
-        last = of_name.drop_duplicates("run", keep="last")
-        yield _column(last, "value", str(name), unit if isinstance(unit, str) and unit != "1" else "", None)
+    rows = tables.rows("values")
+    rows = rows.where(rows.known("value") & ~are_moments(rows["value"]))
+    for name, of_name in rows.by("key").items():
+        units, words = of_name.codes("unit")
+        for code in dict.fromkeys(units.tolist()):
+            unit = words[code] if code >= 0 else ""
+            yield _last(of_name.where(units == code), name, "" if unit == "1" else unit)
+
+
+def _last(rows: Rows, name: str, unit: str) -> RunFigure:
+    """The last of these values in each run."""
+    return RunFigure(name, unit, None, {run: float(of_run["value"][-1]) for run, of_run in rows.by("run").items()})
 
 
 def _loss(tables: Tables) -> Iterator[RunFigure]:

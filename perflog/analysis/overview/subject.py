@@ -10,6 +10,7 @@ from perflog.analysis.lint.wording import count
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.traces.device_work import trace_devices
+from perflog.statistics.groups import distinct
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,14 +22,16 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     same = {c: _same(runs[c]) for c in ("program", "model", "format", "world_size", "device", "dtype")}
     yield str(same["program"] or same["model"] or same["format"] or "several formats")
     logs = len({key.sha256 for key in log.run_keys})
-    steps = tables.chosen("steps", {}, "step", "copy")
-    counts = steps[steps["copy"] == 1].groupby("run")["step"].nunique() if len(steps) else steps["step"]
+    steps = tables.rows("steps")
+    printed = steps["step"][steps.known("step")]
+    by_run = steps.where(steps["copy"] == 1).by("run").values()
+    counts = [len(distinct(of_run["step"][of_run.known("step")])) for of_run in by_run]
     each = ""
-    if len(counts):
-        least, most = int(counts.min()) if len(counts) == len(log) else 0, int(counts.max())
+    if counts:
+        least, most = min(counts) if len(counts) == len(log) else 0, max(counts)
         each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
-    first, last = (int(step) for step in (steps["step"].min(), steps["step"].max())) if len(counts) else (0, 0)
-    if len(log) == 1 and first > 1 and last - first + 1 == counts.iloc[0]:  # a piece of a run, without gaps
+    first, last = (int(printed.min()), int(printed.max())) if len(printed) else (0, 0)
+    if len(log) == 1 and first > 1 and last - first + 1 == counts[0]:  # a piece of a run, without gaps
         each += f" ({first:,}-{last:,})" if last > first else f" ({first:,})"
     yield f"{count(logs, 'log')}, " * (logs > 1) + count(len(log), "run") + each
     if same["world_size"] is not None:
