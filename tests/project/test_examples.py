@@ -1,7 +1,7 @@
 """The examples run: those of docstrings (doctest), and the Python of the documents. Their commands have these options.
 
-An example finds in its folder `run.txt` and `new.txt`, two small logs of the same benchmark, the traces `trace.json` and
-`shapes.json` (whose operators have shapes), and `perflog`.
+An example finds in its folder `run.txt` and `new.txt`, two small logs of the same benchmark, the traces `trace.json`
+and `shapes.json` (whose operators have shapes), and `perflog`.
 Blanks and line ends do not count in its output, and `...` stands for anything.
 """
 
