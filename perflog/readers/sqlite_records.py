@@ -39,6 +39,8 @@ _NULL, _DOUBLE, _ZERO, _ONE, _RESERVED, _FIRST_BLOB = 0, 7, 8, 9, (10, 11), 12
 _TOP_BITS = np.uint64(0x8080808080808080)
 _MIXERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(29))
 _BUCKET_BITS = 16
+_MANY_SHAPES, _ROWS_OF_SHAPE = 1024, 16  # in a batch: more shapes than this take longer than SQLite
+_MOST_SHAPES_KEPT = 1 << 14
 
 
 class UnusualRowsError(Exception):
@@ -145,6 +147,10 @@ class RecordReader:
         if int(header_sizes.max()) > _LARGEST_HEADER or int(header_sizes.min()) <= self._columns:
             raise UnusualRowsError(rest=False)
         first, shape_of = _distinct_headers(data, heads, header_sizes)
+        if len(first) > _MANY_SHAPES + len(heads) // _ROWS_OF_SHAPE:
+            raise UnusualRowsError(rest=False)  # SQLite is faster
+        if len(self._shapes) > _MOST_SHAPES_KEPT:
+            self._shapes.clear()
         shapes = []
         for place in heads[first].tolist():
             header = data[place : place + int(data[place])].tobytes()
