@@ -79,7 +79,7 @@ plots: memory experts kernels ranges phases pipeline ranks step_times sweep coll
 plots: waterfall history
 plots: __init__
 output: terminal column_widths sheets screens
-output.export: event_tracks step_timeline __init__
+output.export: event_tracks metric_tracks step_timeline __init__
 output.presenters: live run_marks compare compare_screen findings formats metrics overview runs
 output.report: data comparison_tables cells bars sweep_tables answers sections collect markdown
 output.report.html: elements links metric_tables overview runs findings comparison plots page

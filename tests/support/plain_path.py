@@ -74,10 +74,12 @@ class PlainPath:
     @cached_property
     def usual(self) -> int:
         """Three medians of the launches that find the device idle; else of the gaps on its streams."""
-        reach, late = self.work[0].end, []
-        for each in self.work[1:]:
-            if each.start > reach and each.call is not None and each.call.start >= reach:
-                late.append(each.start - each.call.start)
+        busy = [each for each in self.work if each.end > each.start]
+        reach, late = busy[0].end if busy else 0, []
+        for each in busy[1:]:
+            first = next(other for other in self.work if other.start >= each.start)
+            if each.start > reach and first.call is not None and first.call.start >= reach:
+                late.append(first.start - first.call.start)
             reach = max(reach, each.end)
         gaps = []
         for each, before, at in zip(self.work, self.before, self.launched, strict=True):

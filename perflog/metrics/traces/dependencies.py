@@ -119,7 +119,7 @@ class Dependencies:
 
 def dependencies(tables: Tables) -> Iterator[Dependencies]:
     """Yield the dependencies of each device with work, file by file. Those of one file are in memory at a time."""
-    trees = call_trees(tables, "rank")
+    trees = call_trees(tables)
     tree: CallTree | None = None
     for idle in idle_causes(tables):
         place = idle.device.run, idle.device.part

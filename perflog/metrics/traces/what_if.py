@@ -58,7 +58,10 @@ class WhatIf:
         self._walk = walk
         self.kinds = kinds_of(of)
         self.work_kinds, (self.work_names, self.words) = kinds_of_work(of), of.device.work.rows.codes("name")
-        self.call_kinds = np.zeros(0, np.int16) if of.calls is None else kinds_of_calls(of)
+        self.call_kinds, self.call_names = np.zeros(0, np.int16), np.zeros(0, np.int32)
+        if of.calls is not None:
+            codes = of.calls.rows.codes("name")[0] + len(self.words)
+            self.call_kinds, self.call_names = kinds_of_calls(of), np.append(codes, _UNNAMED).astype(np.int32)
         self.reach = np.maximum.accumulate(of.ends)
         launched = np.flatnonzero(of.bound_by == LAUNCH)
         self.fastest = int((of.starts - of.since)[launched].min()) if len(launched) else 0
@@ -119,7 +122,7 @@ class _Window:
             self._top = np.maximum(self._top, self._threads[thread].at(np.array([self._end]))[0])
         return self._top
 
-    def flags(self, kinds: Ints | Codes, names: Ints) -> Flags:
+    def flags(self, kinds: Ints | Codes, names: Ints | npt.NDArray[np.int32]) -> Flags:
         """Flag what takes no time, in each column. Names are codes of `CriticalPath.names`."""
         flags = np.zeros((len(kinds), self._columns), np.bool_)
         for column, (kind, name) in self._things:
@@ -154,9 +157,9 @@ class _Window:
         call, work, returned = int(waits.calls[i]), int(waits.works[i]), int(waits.returns[i])
         clock, ended = self._threads[int(waits.threads[i])], int(self._of.ends[work])
         called = clock.at(waits.begins[i : i + 1])[0]
-        assert self._of.calls is not None
-        name = self._of.calls.rows.codes("name")[0][call : call + 1] + len(self._all.words)
-        skipped = self.flags(_SYNC, name)[0] * max(returned - max(ended, self._start), 0)
+        skipped = self.flags(_SYNC, self._all.call_names[call : call + 1])[0] * max(
+            returned - max(ended, self._start), 0
+        )
         clock.set(returned, np.maximum(called, self._work_ends.get(work, ended) + (returned - ended) - skipped))
 
     def _leave(self, i: int, ended: list[Ints]) -> None:
@@ -249,14 +252,12 @@ class _Clock:
     """When a thread gets to each time of the trace, in each column of a window."""
 
     def __init__(self, window: _Window, of: WhatIf, thread: int, start: int, end: int) -> None:
-        assert of.of.calls is not None
         line = self._line = of.of.timelines[thread]
         self._start = start
         first, last = np.searchsorted(line.begins, start, "right"), np.searchsorted(line.begins, end)
         calls = np.append(line.calls[first - 1] if first else NO_CALL, line.calls[first:last])
-        names = np.append(of.of.calls.rows.codes("name")[0] + len(of.words), _UNNAMED)
         self._begins = np.append(start, line.begins[first:last])
-        self._nothing = window.flags(of.call_kinds[calls], names[calls])
+        self._nothing = window.flags(of.call_kinds[calls], of.call_names[calls])
         self._skipped = np.zeros(self._nothing.shape, np.int64)  # until each begin
         np.cumsum(np.diff(self._begins)[:, None] * self._nothing[:-1], axis=0, out=self._skipped[1:])
         self._blocked = self._blocked_until(np.array([start]))

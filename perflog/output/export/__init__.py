@@ -14,6 +14,7 @@ from perflog.errors import StoreError, UsageError
 from perflog.file_names import usable
 from perflog.metrics.registry import Tables
 from perflog.output.export import event_tracks
+from perflog.output.export.metric_tracks import MetricTracks
 from perflog.output.export.step_timeline import NOTE, StepTimeline
 from perflog.output.sheets import guarded
 from perflog.output.terminal import visible
@@ -30,7 +31,9 @@ _BLOCK = 1 << 12  # events that are written at once
 def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
     """Write one run as a Chrome trace (JSON), which ui.perfetto.dev and chrome://tracing open.
 
-    A run of a trace keeps the times of its events. A run of a text log has none: its steps are laid end to end.
+    A run of a trace keeps the times of its events. Beside them stand tracks of what metrics know: the critical path,
+    idle time by cause, ranges on streams, waits in collectives of several ranks, the queue of launched work, counters.
+    A run of a text log has no times: its steps are laid end to end.
 
     Args:
         log: A log with one run; `log.select(1)` chooses one of several.
@@ -52,16 +55,20 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
         raise UsageError(f"a trace shows one run, but the log has {len(log)} runs", help=help)
     run = log.run_keys[0]
     about: dict[str, Any] = {"run": run.id, "label": run.label, "log": run.log, "log_sha256": run.sha256}
-    timed, count = log.arrow("events"), 0
-    if len(timed) > timed["start_ns"].null_count:
-        about |= {"note": event_tracks.NOTE, "start_ns": event_tracks.first_start(timed)}
-        events = event_tracks.tracks(timed, about["start_ns"])
+    tables, count = Tables(log), 0
+    start = event_tracks.first_start(tables) if tables.count("events") else None
+    whole: dict[str, Any] = {"displayTimeUnit": "ms"}
+    if start is not None:
+        if (rank := event_tracks.only_rank(tables)) is not None:
+            whole |= {"distributedInfo": rank}
+        about |= {"note": event_tracks.NOTE, "start_ns": start}
+        events = _timed_events(tables, start)
     else:
         about["note"] = NOTE
-        events = StepTimeline(Tables(log)).events()
+        events = StepTimeline(tables).events()
     first = next(events)  # before the file is opened: an error then leaves no file
     with _text_file(Path(path)) as file:
-        file.write(f'{{"displayTimeUnit": "ms", "otherData": {json.dumps(about)}, "traceEvents": [\n')
+        file.write(json.dumps(whole | {"otherData": about})[:-1] + ', "traceEvents": [\n')
         file.write(_dump(first))
         waiting: list[str] = []
         for event in events:
@@ -72,6 +79,14 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
                 waiting.clear()
         file.write(("," if waiting else "") + "\n" + ",\n".join(waiting) + "]}\n")
     return count + 1
+
+
+def _timed_events(tables: Tables, start: int) -> Iterator[event_tracks.Event]:
+    """The events of a trace, the tracks of metrics, and the names of all."""
+    tracks = event_tracks.Tracks()
+    yield from event_tracks.events_of(tables, start, tracks)
+    yield from MetricTracks(tables, start, tracks).events()
+    yield from tracks.names()
 
 
 def csv(log: Log, folder: str | os.PathLike[str], raw: bool = False) -> list[str]:

@@ -1,68 +1,128 @@
-"""A run with timed events as a Chrome trace: each event at its start, on its thread or stream."""
+"""A run with timed events as a Chrome trace: each event at its start, on its thread or stream, in a process a rank."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from perflog.metrics.registry import Tables
 
 Event = dict[str, Any]
 
-NOTE = "Times are those of the events. The first event begins at 0, which is otherData.start_ns."
+NOTE = (
+    "Times are those of the events. The first event begins at 0, which is otherData.start_ns. Events of a category "
+    "`perflog_...` are computed."
+)
 
 _ROWS = 1 << 14  # rows turned into events at a time
 # Arguments have the names that torch.profiler gives them: programs that read its traces then find them.
 _ARGS = {
-    "external": "External id", "correlation": "correlation", "device": "device", "stream": "stream", "bytes": "bytes",
-    "collective": "Collective name", "group": "Process Group Name", "seq": "Seq", "ranks": "Group size",
-    "dtype": "dtype", "step": "step", "range": "range", "line": "line",
+    "external": "External id", "correlation": "correlation", "device": "device", "stream": "stream",
+    "context": "context", "bytes": "bytes", "collective": "Collective name", "group": "Process Group Name",
+    "group_description": "Process Group Description", "group_ranks": "Process Group Ranks", "seq": "Seq",
+    "ranks": "Group size", "src_rank": "Src Rank", "dst_rank": "Dst Rank", "in_split": "In split size",
+    "out_split": "Out split size", "dtype": "dtype", "registers": "registers per thread",
+    "shared_bytes": "shared memory", "stack": "Call stack", "step": "step", "range": "range", "line": "line",
 }  # fmt: skip
+_LISTS = {"shapes": "Input Dims", "grid": "grid", "block": "block"}
+_WHERE = ("rank", "process", "thread", "name", "category", "start_ns", "duration_ns")
+
+HOST, PATH, IDLE, STREAM, RANGES, COLLECTIVES = 20, 10, 30, 40, 41, 50
+"""Places of the threads of a process, from the top: threads of the host, critical path, idle time, streams, ..."""
 
 
-def first_start(events: pa.Table) -> int:
-    """Return the start of the first event in nanoseconds."""
+class Tracks:
+    """Numbers of processes and threads in the trace, and the events that name and order them."""
+
+    def __init__(self) -> None:
+        self._processes: dict[tuple[int, int | None], int] = {}
+        self._threads: dict[tuple[int, int, str], int] = {}
+
+    def process(self, part: int, rank: int | None) -> int:
+        """Return the number of the process of a rank, or of a file that names none."""
+        return self._processes.setdefault((part, rank), len(self._processes) + 1)
+
+    def thread(self, pid: int, place: int, name: str) -> int:
+        """Return the number of the thread of a name, which stands at a place in its process."""
+        return self._threads.setdefault((pid, place, name), len(self._threads) + 1)
+
+    def names(self) -> Iterator[Event]:
+        """Return the events that name and order all processes and threads."""
+        parts = len({part for part, _ in self._processes})
+        for (part, rank), pid in self._processes.items():
+            name = f"rank {rank}" if rank is not None else f"file {part}" if parts > 1 else "trace"
+            order = pid if rank is None else rank
+            yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+            yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": order}}
+        for order, ((pid, _, name), tid) in enumerate(sorted(self._threads.items(), key=lambda item: item[0][:2])):
+            yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
+            yield {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": order}}
+
+
+def device_label(device: int | None, name: str | None = None) -> str:
+    """Return the name of a device in the names of tracks."""
+    return f"device {device}" if device is not None else name or "device"
+
+
+def stream_place(stream: int | None, computed: bool = False) -> int:
+    """Return the place of a stream in its process, or of what is computed of it, behind it."""
+    return (RANGES if computed else STREAM) + 2 * max(stream or 0, 0) + 10 * (stream is not None)
+
+
+def _list(text: str) -> Any:
+    """A list as it is printed; a text that is no JSON as it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def only_rank(tables: Tables) -> dict[str, int] | None:
+    """Return rank and world size of a trace whose events are all of one rank, as torch.profiler writes them."""
     import pyarrow.compute as pc
 
-    return int(pc.min(events["start_ns"]).as_py() or 0)
+    ranks: set[int | None] = set()
+    for _, events in tables.arrow_by_file("events", {}, "rank"):
+        ranks |= set(pc.unique(events["rank"]).to_pylist())
+    rank, *others = ranks
+    if rank is None or others:
+        return None
+    world = tables.rows("runs")
+    return {"rank": rank} | ({"world_size": int(world["world_size"][0])} if world.known("world_size").all() else {})
 
 
-def tracks(events: pa.Table, first: int) -> Iterator[Event]:
-    """Return the trace events of table `events`, in microseconds from `first` on; names of processes and threads last.
+def first_start(tables: Tables) -> int | None:
+    """Return the start of the first event in nanoseconds; None if no event has one."""
+    import pyarrow.compute as pc
+
+    starts = [pc.min(events["start_ns"]).as_py() for _, events in tables.arrow_by_file("events", {}, "start_ns")]
+    return min((start for start in starts if start is not None), default=None)
+
+
+def events_of(tables: Tables, first: int, tracks: Tracks) -> Iterator[Event]:
+    """Return the trace events of table `events`, in microseconds from `first` on.
 
     Rows without a start are left out, because they have no place on a time axis.
     """
-    processes: dict[tuple[Any, ...], int] = {}
-    threads: dict[tuple[int, Any], int] = {}
-    for batch in events.to_batches(max_chunksize=_ROWS):
-        for row in batch.to_pylist():
-            if row["start_ns"] is None:
-                continue
-            on_host = row["device"] is None
-            process = row["part"], row["rank"], row["process"] if on_host else None, row["device"]
-            pid = processes.setdefault(process, len(processes) + 1)
-            tid = threads.setdefault((pid, row["thread"] if on_host else row["stream"]), len(threads) + 1)
-            args = {name: row[column] for column, name in _ARGS.items() if row[column] is not None}
-            event = {"name": row["name"] or "", "cat": row["category"] or "", "pid": pid, "tid": tid}
-            event |= {"ts": (row["start_ns"] - first) / 1e3, "args": args}
-            has_duration = row["duration_ns"] is not None and row["duration_ns"] >= 0
-            yield (
-                {"ph": "X", "dur": row["duration_ns"] / 1e3, **event}
-                if has_duration
-                else {"ph": "i", "s": "t", **event}
-            )
-    yield from _names(processes, threads)
-
-
-def _names(processes: dict[tuple[Any, ...], int], threads: dict[tuple[int, Any], int]) -> Iterator[Event]:
-    devices = set()
-    for (_, rank, process, device), pid in processes.items():
-        names = [f"rank {rank}"] if rank is not None else []
-        names.append(f"device {device}" if device is not None else f"process {process}")
-        devices |= {pid} if device is not None else set()
-        yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": ", ".join(names)}}
-        yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
-    for (pid, thread), tid in threads.items():
-        name = f"{'stream' if pid in devices else 'thread'} {thread}"
-        yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
+    for (_, part), events in tables.arrow_by_file("events", {}, *_WHERE, *_ARGS, *_LISTS):
+        for batch in events.to_batches(max_chunksize=_ROWS):
+            for row in batch.to_pylist():
+                if row["start_ns"] is None:
+                    continue
+                pid = tracks.process(part, row["rank"])
+                if row["device"] is None:
+                    tid = tracks.thread(pid, HOST, f"process {row['process']}, thread {row['thread']}")
+                else:
+                    label = f"{device_label(row['device'])}, stream {row['stream']}"
+                    tid = tracks.thread(pid, stream_place(row["stream"]), label)
+                args = {name: row[column] for column, name in _ARGS.items() if row[column] is not None}
+                args |= {name: _list(row[column]) for column, name in _LISTS.items() if row[column] is not None}
+                event = {"name": row["name"] or "", "cat": row["category"] or "", "pid": pid, "tid": tid}
+                event |= {"ts": (row["start_ns"] - first) / 1e3, "args": args}
+                has_duration = row["duration_ns"] is not None and row["duration_ns"] >= 0
+                yield (
+                    {"ph": "X", "dur": row["duration_ns"] / 1e3, **event}
+                    if has_duration
+                    else {"ph": "i", "s": "t", **event}
+                )

@@ -16,6 +16,7 @@ import msgspec
 
 from perflog.formats.figures import figure_spans
 from perflog.formats.template import NUMBER
+from perflog.readers.chrome.event_roles import COMPUTED
 
 FIELDS = frozenset(("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args"))
 """Fields of an event itself, which are no arguments."""
@@ -89,10 +90,13 @@ class UndeclaredArguments:
 
 
 def undeclared_arguments(events: Sequence[Any], names: Collection[str]) -> UndeclaredArguments:
-    """Return the arguments of these names of events, which are decoded JSON. Counters are left out."""
+    """Return the arguments of these names of events, which are decoded JSON.
+
+    Counters are left out, and what perflog computed when it exported the trace.
+    """
     undeclared = UndeclaredArguments()
     for place, event in enumerate(events):
-        if not isinstance(event, Mapping) or event.get("ph") == "C":
+        if not isinstance(event, Mapping) or event.get("ph") == "C" or str(event.get("cat")).startswith(COMPUTED):
             continue
         args = event.get("args")
         levels = (event.items(), args.items() if isinstance(args, Mapping) else ())

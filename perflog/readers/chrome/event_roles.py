@@ -46,6 +46,10 @@ _ROLES = {
 }
 
 
+COMPUTED = "perflog_"
+"""Begin of the categories of events that perflog itself computed when it exported a trace."""
+
+
 @cache
 def role_and_kind(phase: Any, category: Any) -> tuple[int, int]:
     """Return the role of an event, and the code of its kind, -1 if that is unknown."""
@@ -53,6 +57,8 @@ def role_and_kind(phase: Any, category: Any) -> tuple[int, int]:
     if role == EVENT and phase != "X":
         return role, KIND_CODE["mark"]
     name = category.lower() if isinstance(category, str) else ""
+    if name.startswith(COMPUTED):
+        return CONTEXT, -1
     by_end = (kind for end, kind in _KINDS_BY_END.items() if name.endswith(end))
     kind = _KINDS.get(name) or next(by_end, "")
     return role, KIND_CODE.get(kind, -1)

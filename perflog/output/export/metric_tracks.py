@@ -1,0 +1,154 @@
+"""What metrics know of a trace as tracks beside its events: critical path, idle time by cause, ranges on streams, waits
+in collectives, and counters. Each has a category of its own, `perflog_...`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.registry import Tables
+from perflog.metrics.traces.collective_matching import matched_collectives
+from perflog.metrics.traces.counters import in_base_units
+from perflog.metrics.traces.critical_path import critical_paths
+from perflog.metrics.traces.device_ranges import last_of_path, range_trees
+from perflog.metrics.traces.device_work import TraceDevice
+from perflog.metrics.traces.idle_causes import CAUSES, idle_causes
+from perflog.metrics.traces.path_walk import kinds_of
+from perflog.output.export.event_tracks import (
+    COLLECTIVES,
+    IDLE,
+    PATH,
+    Event,
+    Tracks,
+    device_label,
+    stream_place,
+)
+from perflog.tables.columns import NULL
+from perflog.tables.nulls import int_or_none
+
+Ints = npt.NDArray[np.int64]
+
+_AT_ONCE = 1 << 14  # events that are made at a time
+
+
+class MetricTracks:
+    """Makes the tracks of metrics of one run. `first`: time in ns at which the trace begins."""
+
+    def __init__(self, tables: Tables, first: int, tracks: Tracks) -> None:
+        self._tables, self._first, self._tracks = tables, first, tracks
+
+    def events(self) -> Iterator[Event]:
+        """Return the events of all tracks."""
+        for kind in (self._critical_paths, self._idle, self._ranges, self._collectives, self._counters):
+            yield from kind()
+
+    def _critical_paths(self) -> Iterator[Event]:
+        for paths in critical_paths(self._tables):
+            path, words = paths.trace, kinds_of(paths.trace.dependencies)
+            (names, texts), (ranges, in_range) = path.names, path.ranges
+            track = self._track(paths.device, PATH, "critical path")
+            for part in _slices(len(path.starts)):
+                columns = (path.starts, path.ends, path.kinds, names, ranges)
+                for start, end, kind, name, around in zip(*(column[part].tolist() for column in columns), strict=True):
+                    args = {"kind": words[kind]} | ({"range": in_range[around]} if in_range[around] else {})
+                    yield self._slice(track, texts[name] or words[kind], start, end, "perflog_path", args)
+
+    def _idle(self) -> Iterator[Event]:
+        """Idle time of each device by cause, and its queue of launched work as a counter."""
+        for idle in idle_causes(self._tables):
+            track = self._track(idle.device, IDLE, "idle time")
+            for cause, meaning in CAUSES.items():
+                times = getattr(idle, cause)
+                for start, end in zip(times.starts.tolist(), times.ends.tolist(), strict=True):
+                    yield self._slice(track, cause, start, end, "perflog_idle", {"meaning": meaning})
+            known = (idle.launches.starts != NULL) & ~idle.launches.is_operator
+            launched, begun = idle.launches.starts[known], idle.device.work.starts[known]
+            yield from self._queue(idle.device, np.minimum(launched, begun), begun)
+
+    def _queue(self, device: TraceDevice, launched: Ints, begun: Ints) -> Iterator[Event]:
+        """How many pieces of work are launched and have not begun, whenever the number changes."""
+        times, of_change = np.unique(np.concatenate([launched, begun]), return_inverse=True)
+        changes = np.zeros(len(times), np.int64)
+        np.add.at(changes, of_change.ravel(), np.repeat([1, -1], len(launched)))
+        name = f"{device_label(device.device, device.device_name)}: launched and not begun"
+        pid = self._tracks.process(device.part, device.rank)
+        yield from self._readings(pid, name, "perflog_counter", times, np.cumsum(changes))
+
+    def _ranges(self) -> Iterator[Event]:
+        """The innermost range of the program around the launches, above the work of each stream."""
+        for tree in range_trees(self._tables):
+            paths = tree.paths()
+            for device, nodes in tree.work:
+                streams = device.work.rows["stream"]
+                for stream in np.unique(streams).tolist():
+                    index = np.flatnonzero(streams == stream)
+                    number = None if stream == NULL else stream
+                    place = stream_place(number, computed=True)
+                    track = self._track(device, place, f"stream {number}: ranges")
+                    starts, ends, nodes_here = device.work.starts[index], device.work.ends[index], nodes[index]
+                    first = np.flatnonzero(np.append(True, nodes_here[1:] != nodes_here[:-1]))
+                    reach = np.maximum.reduceat(ends, first)
+                    reach[:-1] = np.minimum(reach[:-1], starts[first[1:]])  # slices of a track do not overlap
+                    for start, end, node in zip(
+                        starts[first].tolist(), reach.tolist(), nodes_here[first].tolist(), strict=True
+                    ):
+                        args = {"path": paths[node]}
+                        yield self._slice(track, last_of_path(paths[node]), start, end, "perflog_range", args)
+
+    def _collectives(self) -> Iterator[Event]:
+        """Of each collective of several ranks, how long a rank waits for the last one, and the transfer."""
+        for matched in matched_collectives(self._tables):
+            known = matched.collectives[matched.collectives["reason"].isna()]
+            calls = matched.calls[matched.calls["key"].isin(known.index)]
+            for row in calls.to_dict("records"):
+                device, collective = matched.job.members[row["member"]], known.loc[row["key"]]
+                lane = collective["stream"] if collective["group"] is None else collective["group"]
+                track = self._track(device, COLLECTIVES, f"collectives of {lane}")
+                start, wait, last = int(row["start"]), int(row["wait"]), int(collective["last"])
+                args: dict[str, Any] = {"op": collective["op"], "place": int_or_none(collective["place"])}
+                if last >= 0:
+                    args["last"] = matched.job.name(last)
+                name, arrived, end = str(collective["op"]), start + wait, start + int(row["length"])
+                if wait:
+                    yield self._slice(track, f"{name}: waits", start, min(arrived, end), "perflog_collective", args)
+                if end > arrived:
+                    yield self._slice(track, f"{name}: transfer", arrived, end, "perflog_collective", args)
+
+    def _counters(self) -> Iterator[Event]:
+        """Readings of hardware counters, each counter a track."""
+        if not self._tables.count("counters"):
+            return
+        rows = in_base_units(self._tables["counters"])
+        rows = rows[rows["start_ns"].notna() & rows["subject"].isna()].sort_values("start_ns", kind="stable")
+        keys = ["part", "rank", "device", "counter", "unit"]
+        for (part, rank, device, counter, unit), of in rows.groupby(keys, sort=False, dropna=False):
+            label = f"{device_label(int_or_none(device))}: {counter}" if int_or_none(device) is not None else counter
+            name = f"{label} ({unit})" if isinstance(unit, str) and unit else label
+            times, values = of["start_ns"].to_numpy(np.int64), of["base_value"].to_numpy(np.float64)
+            pid = self._tracks.process(int(part), int_or_none(rank))
+            yield from self._readings(pid, name, "counter", times, values)
+
+    def _readings(self, pid: int, name: str, category: str, times: Ints, values: npt.NDArray[Any]) -> Iterator[Event]:
+        for some in _slices(len(times)):
+            for time, value in zip(times[some].tolist(), values[some].tolist(), strict=True):
+                at = {"ts": (time - self._first) / 1e3, "args": {"value": value}}
+                yield {"ph": "C", "name": name, "cat": category, "pid": pid, "tid": 0, **at}
+
+    def _track(self, device: TraceDevice, place: int, name: str) -> tuple[int, int]:
+        """Process and thread of a track of a device."""
+        pid = self._tracks.process(device.part, device.rank)
+        return pid, self._tracks.thread(pid, place, f"{device_label(device.device, device.device_name)}, {name}")
+
+    def _slice(
+        self, track: tuple[int, int], name: str, start: int, end: int, category: str, args: dict[str, Any]
+    ) -> Event:
+        times = {"ts": (start - self._first) / 1e3, "dur": (end - start) / 1e3}
+        return {"ph": "X", "name": name, "cat": category, "pid": track[0], "tid": track[1], **times, "args": args}
+
+
+def _slices(size: int) -> Sequence[slice]:
+    return [slice(begin, begin + _AT_ONCE) for begin in range(0, size, _AT_ONCE)]

@@ -1,0 +1,162 @@
+"""Exported traces: the same events when they are read again, and tracks that show what the metrics say."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.field_logs import CORPUS, needs_corpus
+from support.known_inputs import TRACES
+from support.trace_tables import by_hand, reduce
+from support.trace_tables import log as log_of
+
+import perflog
+from perflog.metrics import Tables, critical_path, device_ranges, launch_queue, launches
+from perflog.metrics.traces.idle_causes import CAUSES
+
+REAL = [CORPUS / f"torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{rank}.json.gz" for rank in (0, 1)]
+NSYS = CORPUS / "nsys/p4arth__cuda-perf-sandbox__report1.sqlite"
+SAME = (  # processes and threads are numbered anew
+    "name", "kind", "category", "device", "stream", "context", "duration_ns", "step", "range", "correlation",
+    "external", "collective", "group", "seq", "ranks", "dtype", "shapes", "grid", "block", "registers", "shared_bytes",
+)  # fmt: skip
+
+
+def exported(log: perflog.Log, folder: Path) -> dict[str, Any]:
+    count = perflog.export.perfetto(log, folder / "out.json")
+    document: dict[str, Any] = json.loads((folder / "out.json").read_text("utf-8"))
+    assert len(document["traceEvents"]) == count
+    return document
+
+
+def slices(document: dict[str, Any], category: str) -> list[tuple[str, int, int]]:
+    """Name, start and end in ns of the slices of a category, on the clock of the trace."""
+    first = document["otherData"]["start_ns"]
+    return [
+        (each["name"], first + round(each["ts"] * 1e3), first + round((each["ts"] + each["dur"]) * 1e3))
+        for each in document["traceEvents"]
+        if each.get("cat") == category and each["ph"] == "X"
+    ]
+
+
+def check_tracks(log: perflog.Log, document: dict[str, Any]) -> None:
+    """Idle slices are the idle time of the metric by cause, and those of the path cover the span once."""
+    idle: Counter[str] = Counter()
+    for name, start, end in slices(document, "perflog_idle"):
+        idle[name] += end - start
+    table = launches(log)
+    whole = table[table["part"] == "trace"]
+    for cause in CAUSES:
+        assert idle[cause] * 1e-9 == pytest.approx(float(whole[f"{cause}_s"].fillna(0.0).sum()), abs=1e-12)
+    path = slices(document, "perflog_path")
+    rows = critical_path(log)
+    rows = rows[(rows["part"] == "trace") & (rows["by"] == "kind")]
+    times: Counter[str] = Counter()
+    for each in document["traceEvents"]:
+        if each.get("cat") == "perflog_path":
+            times[each["args"]["kind"]] += round(each["dur"] * 1e3)
+    assert {kind: ns * 1e-9 for kind, ns in times.items()} == pytest.approx(
+        dict(rows.groupby("kind")["time_s"].sum().items())
+    )
+    assert sum(end - start for _, start, end in path) * 1e-9 == pytest.approx(float(rows["time_s"].sum()))
+    threads: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for each in document["traceEvents"]:
+        if str(each.get("cat")).startswith("perflog_") and each["ph"] == "X":
+            threads.setdefault((each["pid"], each["tid"]), []).append((each["ts"], each["ts"] + each["dur"]))
+    for places in threads.values():
+        places.sort()
+        assert all(one[1] <= two[0] + 5e-4 for one, two in pairwise(places))
+
+
+def check_again(log: perflog.Log, document: dict[str, Any], path: Path) -> None:
+    """What is read again are the events, and nothing of what was computed."""
+    again, first = perflog.read(path), document["otherData"]["start_ns"]
+    ours, theirs = log.table("events"), again.table("events")
+    ours = ours[ours["start_ns"].notna()].reset_index(drop=True)
+    assert list(theirs["start_ns"] + first) == list(ours["start_ns"])
+    for column in SAME:
+        assert theirs[column].astype(str).tolist() == ours[column].astype(str).tolist(), column
+
+
+@pytest.mark.parametrize("path", [each for each in TRACES if each.stem != "2026_quotes"], ids=lambda path: path.stem)
+def test_small_traces(path: Path, tmp_path: Path) -> None:
+    log = perflog.read(path)
+    document = exported(log, tmp_path)
+    check_tracks(log, document)
+    check_again(log, document, tmp_path / "out.json")
+
+
+@needs_corpus
+@pytest.mark.parametrize("path", REAL, ids=["rank 0", "rank 1"])
+def test_real_traces(path: Path, tmp_path: Path) -> None:
+    log = perflog.read(path)
+    document = exported(log, tmp_path)
+    check_tracks(log, document)
+    check_again(log, document, tmp_path / "out.json")
+    again = perflog.read(tmp_path / "out.json")
+    for metric in (launches, critical_path, device_ranges):
+        columns = [name for name in metric(log).columns if name not in ("run", "label", "first_line")]
+        pd.testing.assert_frame_equal(metric(log)[columns], metric(again)[columns])
+    names = {each["args"]["name"] for each in document["traceEvents"] if each["name"] == "process_name"}
+    assert names == {f"rank {document['distributedInfo']['rank']}"}
+
+
+@needs_corpus
+def test_a_database_of_nsight_systems(tmp_path: Path) -> None:
+    log = perflog.read(NSYS)
+    check_tracks(log, exported(log, tmp_path))
+
+
+def test_ranks_are_processes_and_their_waits_are_slices(tmp_path: Path) -> None:
+    """Three collectives of 100 ns; in two of them rank 1 comes 40 ns late."""
+    events = [
+        reduce(at + 40 * (late and rank), at + 100, group="world", seq=at, collective="allreduce", ranks=2, **of)
+        for at, late in ((1000, True), (2000, False), (3000, True))
+        for rank in (0, 1)
+        for of in ({"rank": rank, "part": rank},)
+    ]
+    document = exported(log_of(by_hand(events)), tmp_path)
+    names = [each["args"]["name"] for each in document["traceEvents"] if each["name"] == "process_name"]
+    assert sorted(names) == ["rank 0", "rank 1"]
+    shown = slices(document, "perflog_collective")
+    found = Counter((name.rpartition(": ")[2], end - start) for name, start, end in shown)
+    assert found == {("waits", 40): 2, ("transfer", 60): 4, ("transfer", 100): 2}
+    computed = [each for each in document["traceEvents"] if each.get("cat") == "perflog_collective"]
+    assert {each["args"].get("last") for each in computed} == {"rank 1", None}
+
+
+piece = st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(1, 12))
+"""Time of the call, time from there to the begin, length."""
+
+
+@given(st.lists(piece, min_size=1, max_size=8))
+def test_the_queue_of_launched_work(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("made")
+    events = []
+    for number, (call, delay, lasts) in enumerate(pieces, 1):
+        of_call = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 1, "ts": call, "dur": 2}
+        of_work = {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": call + delay + 0.001, "dur": lasts}
+        args = {"correlation": number}
+        events.append({"ph": "X", **of_call, "args": args})
+        events.append({"ph": "X", **of_work, "args": args | {"device": 0, "stream": 7}})
+    (folder / "in.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    log = perflog.read(folder / "in.json")
+    document = exported(log, folder)
+    check_tracks(log, document)
+    check_again(log, document, folder / "out.json")
+    first = document["otherData"]["start_ns"]
+    for each in document["traceEvents"]:
+        if each["ph"] == "C":
+            at = first + round(each["ts"] * 1e3)
+            waiting = sum(call * 1000 <= at < (call + delay) * 1000 + 1 for call, delay, _ in pieces)
+            assert each["args"]["value"] == waiting
+    assert len(launch_queue(log)) and Tables(log).count("events") == 2 * len(pieces)
