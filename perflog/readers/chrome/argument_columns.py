@@ -97,7 +97,7 @@ _DEVICE_NUMBERS = {
     "device": "device", "stream": "stream", "context": "context", "bytes": "bytes",
     "registers": "registers per thread", "shared_bytes": "shared memory",
 }  # fmt: skip
-_MEMORY_KEYS = ("Addr", "Bytes", "Total Allocated", "Total Reserved")  # instants with any of these are of memory
+_MEMORY_KEYS = ("Addr", "Total Allocated", "Total Reserved")  # instants with any of these are of memory
 _MEMORY_DEVICE, _MEMORY_DEVICE_TYPE, _HOST = "Device Id", "Device Type", 0  # c10::DeviceType::CPU
 _COLLECTIVE_NUMBERS = {"seq": "Seq", "ranks": "Group size", "src_rank": "Src Rank", "dst_rank": "Dst Rank"}
 _COLLECTIVE_TEXTS = {
