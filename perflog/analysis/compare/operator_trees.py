@@ -11,7 +11,7 @@ import numpy as np
 from perflog.analysis.compare.trace_measures import places_of_work, step_at, work_times
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL
-from perflog.metrics.traces.device_operators import operator_trees
+from perflog.metrics.traces.device_operators import OPERATOR, operator_trees
 from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds
 from perflog.metrics.traces.work_tree import WorkTree
 from perflog.statistics.samples import Floats
@@ -90,7 +90,7 @@ def operators_by_run(tables: Tables) -> dict[str, list[WorkTree]]:
     """Return the operators of each run whose trace has work of a device and names operators."""
     by_run: dict[str, list[WorkTree]] = {}
     for tree in operator_trees(tables) if tables.count("events") else ():
-        if tree.work and "operator" in tree.kinds:
+        if tree.work and OPERATOR in tree.kinds:
             by_run.setdefault(tree.run, []).append(tree)
     return by_run
 

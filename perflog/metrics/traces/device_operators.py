@@ -23,6 +23,9 @@ from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN, Word, 
 if TYPE_CHECKING:
     import pandas as pd
 
+OPERATOR = "operator"
+"""The kind of a call that is no range and no module."""
+
 _KINDS = ("range", "python", "cpu")
 _MOST_SHAPES = 6  # that are written one by one
 _KERNELS = 3  # that a row names
@@ -94,7 +97,7 @@ def operator_word(kind: str, name: str, shapes: str | None) -> Word | None:
     """Return what a call of the host is in a tree of operators; None for a function of Python that is no module."""
     if found := range_of(kind, name):
         return Word(*found)
-    return Word(name, "operator", shapes_text(shapes)) if kind == "cpu" else None
+    return Word(name, OPERATOR, shapes_text(shapes)) if kind == "cpu" else None
 
 
 @cache
@@ -176,24 +179,17 @@ def kernels_text(times: Mapping[str, float]) -> str | None:
 
 def _rows(tree: WorkTree) -> list[dict[str, Any]]:
     """Rows of the metric, depth first, the longest first. All other work comes last."""
-    own, number = np.zeros(len(tree.names), np.int64), np.zeros(len(tree.names), np.int64)
-    for device, nodes in tree.work:
-        np.add.at(own, nodes, device.work.ends - device.work.starts)
-        np.add.at(number, nodes, 1)
-    inclusive, launched, total = tree.with_nested(own), tree.with_nested(number), int(own.sum())
-    paths, by_name = tree.paths(), launched_by_name(tree)
+    sums, paths, by_name = tree.sums(), tree.paths(), launched_by_name(tree)
     rows = []
-    for index, depth in tree.depth_first(inclusive):
-        if not launched[index]:
+    for index, depth in tree.depth_first(sums.inclusive):
+        if not sums.launched[index]:
             continue
         named = tree.kinds[index] is not None
         rows.append(
             {
                 "run": tree.run, "label": tree.label, "rank": tree.rank, "operator": tree.names[index],
                 "shapes": tree.shapes[index], "depth": depth, "kind": tree.kinds[index],
-                "calls": int(tree.entered[index]) if named else None, "launched": int(launched[index]),
-                "gpu_s": float(seconds(inclusive[index])), "share": inclusive[index] / total if total else None,
-                "exclusive_s": float(seconds(own[index])),
+                "calls": int(tree.entered[index]) if named else None, **sums.figures(index),
                 "host_s": float(seconds(tree.host_ns[index])) if named else None,
                 "kernels": kernels_text({name: time for name, (time, _) in by_name[index].items()}),
                 "path": paths[index], "first_line": tree.lines[index],

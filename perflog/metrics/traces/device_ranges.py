@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.device_work import STEP_NAME, seconds
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN, Word, WorkTree, work_trees
@@ -111,16 +109,11 @@ def range_of(kind: str, name: str) -> tuple[str, str] | None:
 
 def _rows(tree: WorkTree) -> list[dict[str, Any]]:
     """Rows of the metric, depth first, the longest first. All other work comes last."""
-    own, number = np.zeros(len(tree.names), np.int64), np.zeros(len(tree.names), np.int64)
-    for device, nodes in tree.work:
-        np.add.at(own, nodes, device.work.ends - device.work.starts)
-        np.add.at(number, nodes, 1)
-    inclusive, launched, total = tree.with_nested(own), tree.with_nested(number), int(own.sum())
-    paths, has_work = tree.paths(), bool(tree.work)
+    sums, paths, has_work = tree.sums(), tree.paths(), bool(tree.work)
     rows = []
-    for index, depth in tree.depth_first(inclusive):
+    for index, depth in tree.depth_first(sums.inclusive):
         named = tree.kinds[index] is not None
-        if not named and not number[index]:
+        if not named and not sums.launched[index]:
             continue
         row: dict[str, Any] = {
             "run": tree.run, "label": tree.label, "rank": tree.rank, "range": tree.names[index], "depth": depth,
@@ -129,11 +122,6 @@ def _rows(tree: WorkTree) -> list[dict[str, Any]]:
         if named:
             row |= {"entered": int(tree.entered[index]), "host_s": float(seconds(tree.host_ns[index]))}
         if has_work:
-            row |= {
-                "launched": int(launched[index]),
-                "gpu_s": float(seconds(inclusive[index])),
-                "share": inclusive[index] / total if total else None,
-                "exclusive_s": float(seconds(own[index])),
-            }
+            row |= sums.figures(index)
         rows.append(row)
     return rows

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, call_trees
-from perflog.metrics.traces.device_ranges import range_of
+from perflog.metrics.traces.device_operators import OPERATOR, operator_word
 from perflog.metrics.traces.launches import Calls, Launches, threads_of
 from perflog.metrics.traces.memory_course import MemoryCourse, memory_courses
-from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, JoinedCalls, Word, joined_calls
+from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, JoinedCalls, joined_calls
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import of_arrow
 
@@ -97,7 +97,9 @@ def _held_memory(tables: Tables) -> list[HeldMemory]:
     found: dict[int, HeldMemory] = {}
     for tree in call_trees(tables.only({run for run, _ in of_files}), kinds=_KINDS, name=_counts):
         place = tree.run, tree.part
-        joined = joined_calls(tree, _word)
+        if place not in of_files:
+            continue
+        joined = joined_calls(tree, operator_word)
         for number, course in enumerate(courses):
             if (course.run, course.part) == place:
                 found[number] = _held(course, joined, calls.get(place))
@@ -112,13 +114,7 @@ _TIMES = ("process", "thread", "start_ns", "duration_ns")
 
 
 def _counts(kind: str, name: str) -> bool:
-    return _word(kind, name, None) is not None
-
-
-def _word(kind: str, name: str, shapes: str | None) -> Word | None:  # noqa: ARG001 (all words take the same)
-    if found := range_of(kind, name):
-        return Word(*found)
-    return Word(name, "operator") if kind == "cpu" else None
+    return operator_word(kind, name, None) is not None
 
 
 def _held(course: MemoryCourse, joined: JoinedCalls, calls: Calls | None) -> HeldMemory:
@@ -141,14 +137,14 @@ def _held(course: MemoryCourse, joined: JoinedCalls, calls: Calls | None) -> Hel
 
 def _holder(joined: JoinedCalls, node: int) -> Holder:
     operator: str | None = None
-    while node != NO_CALL and joined.words[node].kind == "operator":
+    while node != NO_CALL and joined.words[node].kind == OPERATOR:
         name = joined.words[node].name
         if operator is None or _ALLOCATES.fullmatch(operator):
             operator = name
         node = int(joined.parents[node])
     path: list[str] = []
     while node != NO_CALL:
-        if joined.words[node].kind != "operator":
+        if joined.words[node].kind != OPERATOR:
             path.append(joined.words[node].name)
         node = int(joined.parents[node])
     return Holder(PATH_MARK.join(reversed(path)) or OUTSIDE, operator)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
-from perflog.metrics.traces.device_work import TraceDevice
+from perflog.metrics.traces.device_work import TraceDevice, seconds
 from perflog.metrics.traces.launches import Launches, launches_by_file
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
@@ -94,6 +94,14 @@ class WorkTree:
                 sums[self.parents[index]] += sums[index]
         return sums
 
+    def sums(self) -> WorkSums:
+        """Return the sums of the work of all devices of the file."""
+        own, number = np.zeros(len(self.names), np.int64), np.zeros(len(self.names), np.int64)
+        for device, nodes in self.work:
+            np.add.at(own, nodes, device.work.ends - device.work.starts)
+            np.add.at(number, nodes, 1)
+        return WorkSums(own, self.with_nested(own), self.with_nested(number))
+
     def depth_first(self, size: Ints) -> list[tuple[int, int]]:
         """Index and depth of the nodes, each after its parent, the largest first: by size, then by host time.
 
@@ -111,6 +119,25 @@ class WorkTree:
             order.append((index, depth))
             stack += [(each, depth + 1) for each in inside.get(index, [])]
         return order
+
+
+@dataclass(frozen=True, eq=False)
+class WorkSums:
+    """GPU time in ns and number of pieces of work of each node of a tree: its own, and with the nodes inside."""
+
+    own: Ints
+    inclusive: Ints
+    launched: Ints
+
+    def figures(self, index: int) -> dict[str, Any]:
+        """Return the columns of a row of a metric that tell them."""
+        total = int(self.own.sum())
+        return {
+            "launched": int(self.launched[index]),
+            "gpu_s": float(seconds(self.inclusive[index])),
+            "share": self.inclusive[index] / total if total else None,
+            "exclusive_s": float(seconds(self.own[index])),
+        }
 
 
 def last_of_path(path: str) -> str:

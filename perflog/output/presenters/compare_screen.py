@@ -298,7 +298,8 @@ def _tree(compared: Comparison, room: int) -> Iterator[str]:
     row = max(compared.headlines, key=lambda row: abs(row["change"]))
     parts = [part for part in compared.attribution_records if all(part[key] == row[key] for key in ("case", "side"))]
     kinds = [[part for part in parts if part["kind"] == kind] for kind in dict.fromkeys(p["kind"] for p in parts)]
-    kinds = [of_kind for of_kind in kinds if len(of_kind) > 1]
+    told = "range" if compared.operator_records else None  # operators tell more than the ranges around them
+    kinds = [of_kind for of_kind in kinds if len(of_kind) > 1 and of_kind[0]["kind"] != told]
     letter = _letters(compared).get(row["side"])
     place = "" if _is_pair(compared) else " ".join(filter(None, [f" in {letter or row['side']}", cell(row["case"])]))
     for done, of_kind in enumerate(kinds):

@@ -97,7 +97,7 @@ _OPERATOR_JSON = {
     "Input dims": "shapes", "Input Dims": "shapes", "Input type": "input_types", "Input Strides": "input_strides",
     "Concrete Inputs": "input_values",
 }  # fmt: skip
-_MEMORY_KEYS = ("Addr", "Bytes", "Total Allocated", "Total Reserved")  # instants with any of these are of memory
+_MEMORY_KEYS = ("Addr", "Total Allocated", "Total Reserved")  # instants with any of these are of memory
 _MEMORY_DEVICE, _MEMORY_DEVICE_TYPE, _HOST = "Device Id", "Device Type", 0  # c10::DeviceType::CPU
 _COLLECTIVE_NUMBERS = {"seq": "Seq", "ranks": "Group size", "src_rank": "Src Rank", "dst_rank": "Dst Rank"}
 _COLLECTIVE_TEXTS = {
