@@ -14,10 +14,11 @@ from perflog.metrics.registry import Tables
 from perflog.metrics.traces.collective_matching import matched_collectives
 from perflog.metrics.traces.counters import in_base_units
 from perflog.metrics.traces.critical_path import critical_paths
-from perflog.metrics.traces.device_ranges import last_of_path, range_trees
+from perflog.metrics.traces.device_ranges import range_trees
 from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.idle_causes import CAUSES, idle_causes
 from perflog.metrics.traces.path_walk import kinds_of
+from perflog.metrics.traces.work_tree import last_of_path
 from perflog.output.export.event_tracks import (
     COLLECTIVES,
     IDLE,
