@@ -43,12 +43,16 @@ def all_to_all(rows: Tensor, sent: Sequence[int], received: Sequence[int], clock
     return out
 
 
+_GATHER: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+"""The function of newer versions of PyTorch, where the other name is deprecated."""
+
+
 def gather_counts(counts: Tensor) -> Tensor:
     """Gather the counts [n] of each rank: [world, n]."""
     if dist.get_world_size() == 1:
         return counts[None]
     out = counts.new_empty((dist.get_world_size(), len(counts)))
-    dist.all_gather_into_tensor(out, counts)  # `all_gather` into a list copies each rank's part once more
+    _GATHER(out, counts[None])  # `all_gather` into a list copies each rank's part once more
     return out
 
 
