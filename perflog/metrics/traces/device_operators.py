@@ -90,7 +90,7 @@ def device_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa:
 
 def operator_trees(tables: Tables) -> list[WorkTree]:
     """Return the operators, ranges and modules of all files of traces that have any, as trees."""
-    return cached(tables, "operators of traces", lambda: work_trees(tables, _KINDS, operator_word, with_shapes=True))
+    return cached(tables, "trees of operators", lambda: work_trees(tables, _KINDS, operator_word, with_shapes=True))
 
 
 def operator_word(kind: str, name: str, shapes: str | None) -> Word | None:

@@ -129,7 +129,7 @@ class Operator:
 
 def known_operators(tables: Tables) -> list[tuple[FileOperators, list[Operator]]]:
     """Return the operators of each file of traces, with their work, those that take longest first."""
-    return cached(tables, "operators of traces", lambda: [(f, _operators(f)) for f in operators_by_file(tables)])
+    return cached(tables, "work of operators", lambda: [(f, _operators(f)) for f in operators_by_file(tables)])
 
 
 def _operators(file: FileOperators) -> list[Operator]:
