@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from perflog.errors import UsageError
+
 _STYLE: dict[str, Any] = {
     "font.family": ["DejaVu Sans"],  # comes with matplotlib, so that a figure looks the same on all machines
     "font.size": 9,
@@ -30,8 +32,16 @@ _STYLE: dict[str, Any] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw with matplotlib's defaults and the style above. The user's settings neither count nor change."""
-    import matplotlib.style
+    """Draw with matplotlib's defaults and the style above. The user's settings neither count nor change.
+
+    Raises:
+        UsageError: The environment names a backend that matplotlib does not have.
+    """
+    try:
+        import matplotlib.style
+    except ValueError as error:
+        reason = str(error).partition(";")[0].removeprefix("Key ")
+        raise UsageError(f"matplotlib does not start: {reason}", help="unset MPLBACKEND, or set it to agg") from error
 
     with matplotlib.style.context(["default", _STYLE]):
         yield

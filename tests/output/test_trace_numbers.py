@@ -76,7 +76,7 @@ def explain_graphs(screen: Screen, trace: RawTrace, mark: str = "") -> None:
 
 
 def explain_path(screen: Screen, dependencies: PlainPath) -> None:
-    """What the critical path consists of: groups of its kinds, of kernels and of the host the largest kind too."""
+    """What the critical path consists of: groups of its kinds, of kernels and of the host the two largest too."""
     groups = {"communication": "communication", "memcpy": "copies", "memset": "copies", "launch": "launch"}
     groups |= dict.fromkeys(("gap", "waiting", "unknown"), "waiting")
     groups |= dict.fromkeys(("synchronisation", "runtime", "operator", "python", "idle host"), "host")
@@ -90,10 +90,11 @@ def explain_path(screen: Screen, dependencies: PlainPath) -> None:
     told = {group: kinds for group, kinds in times.items() if kinds.total() > TELLING * (end - start)}
     words, shares = [], []
     for group in sorted(told, key=lambda group: -told[group].total()):
-        largest, time = told[group].most_common(1)[0]
-        has_kind = group in ("kernels", "host")
-        words.append(f"{group} <>{f' ({largest} <>)' * has_kind}")
-        shares += [told[group].total() / (end - start), *[time / (end - start)] * has_kind]
+        largest = told[group].most_common(2) if group in ("kernels", "host") else []
+        parts = [(kind, time) for kind, time in largest if time > TELLING * (end - start)]
+        each = ", ".join(f"{kind} <>" for kind, _ in parts)
+        words.append(f"{group} <>{each and f' ({each})'}")
+        shares += [told[group].total() / (end - start), *(time / (end - start) for _, time in parts)]
     screen.explain(f"On the critical path: {', '.join(words)}.", *shares)
 
 

@@ -19,7 +19,7 @@ from perflog.analysis.compare.operator_trees import Key, OperatorNode, merged, o
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.compare.trace_measures import devices_by_run, steady_steps
 from perflog.metrics import MetricColumn, Tables
-from perflog.metrics.traces.device_operators import kernels_text
+from perflog.metrics.traces.device_operators import OPERATOR, kernels_text
 from perflog.metrics.traces.work_tree import PATH_MARK
 from perflog.statistics.samples import Floats
 from perflog.units import show
@@ -172,7 +172,7 @@ def matched_sides(cases: Sequence[Case], values: Sequence[SideValues]) -> list[M
 
 
 def add_measures(compared: Sequence[MatchedSides], values: Sequence[SideValues]) -> None:
-    """Add the operators that take a noticeable part of the time to the values of their sides.
+    """Add the operators that take a noticeable part of the time to the values of their sides; ranges are there already.
 
     Where there are several sides, only those whose name and shapes are equal: others are one on two of the sides only.
     """
@@ -181,7 +181,7 @@ def add_measures(compared: Sequence[MatchedSides], values: Sequence[SideValues])
         pairs = [
             (pair, above)
             for pair, above in _walk(sides.whole, ())
-            if pair.base and pair.side and max(sides.times(pair)) >= least
+            if pair.base and pair.side and pair.node.kind == OPERATOR and max(sides.times(pair)) >= least
             and (len(values) == 2 or all(each.is_same for each in (*above, pair)))
         ]  # fmt: skip
         shorts = Counter(_measure_name(pair, above, False) for pair, above in pairs)

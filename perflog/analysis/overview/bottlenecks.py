@@ -59,6 +59,7 @@ _UNTIMED = 0.3  # of the step
 _MOSTLY = 0.5  # of the communication: less is hidden badly; of the step: more is its bottleneck
 _WHOLE = 0.9  # of the GPU time: a range around nearly all of it is divided
 _RANGES = 5  # that a sentence names
+_KINDS_OF_PATH = 2
 _HOLDERS = 4  # of memory, that a sentence names
 _SLOW = 2.0  # times the median step
 _MEANWHILE = {
@@ -215,9 +216,11 @@ def _critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
     told = []
     for group, kinds in sorted(times.items(), key=lambda item: -sum(item[1].values())):
         if (share := sum(kinds.values())) > _TELLING:
-            largest = max(kinds, key=lambda kind: kinds[kind])
-            part = f" ({largest} {percent(kinds[largest])})" if group in ("kernels", "host") else ""
-            told.append(f"{group} {percent(share)}{part}")
+            largest = (
+                sorted(kinds, key=lambda kind: -kinds[kind])[:_KINDS_OF_PATH] if group in ("kernels", "host") else []
+            )
+            each = ", ".join(f"{kind} {percent(kinds[kind])}" for kind in largest if kinds[kind] > _TELLING)
+            told.append(f"{group} {percent(share)}{each and f' ({each})'}")
     if len(times) > 1 or len(rows) > 1:  # else the states of the device say it
         yield f"On the critical path: {', '.join(told)}."
 

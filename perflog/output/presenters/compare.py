@@ -6,6 +6,7 @@ The verdicts and their reasons come from `perflog.analysis.compare.verdicts`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -43,6 +44,7 @@ _ALIKE = 2  # findings of one code that are shown one by one
 _LISTED = 3  # averages of the runs of a side that are shown one by one
 _CASE = 25  # characters of a configuration on a small terminal
 _SHAPES = 44  # characters of the shapes of an operator
+_PATHS, _LONGEST_PATH = ("range", "operator"), 60  # kinds of measures whose names are paths, and their characters
 _MARK = {True: "*", False: ""}
 
 
@@ -54,6 +56,8 @@ def comparison(compared: Comparison, format: str, everything: bool = False) -> I
         yield Sheet("comparison", tuple(SheetColumn(n) for n in names), rows)
         return
     compared = _with_short_kernels(compared)
+    if format == "text":
+        compared = _with_short_paths(compared)
     if format == "text" and terminal.width() and max(map(len, compared.sides)) > LONG:
         letter_of = {side: letters(i) for i, side in enumerate(compared.sides)}
         yield pairs("sides", [(letter, side) for side, letter in letter_of.items()])
@@ -71,6 +75,20 @@ def _with_short_kernels(compared: Comparison) -> Comparison:
         row_records=tuple(r | {"metric": short.get(r["metric"], r["metric"])} for r in compared.row_records),
         attribution_records=tuple(p | {"part": short.get(p["part"], p["part"])} for p in compared.attribution_records),
     )
+
+
+def _with_short_paths(compared: Comparison) -> Comparison:
+    """The comparison with start and end of long paths of ranges and operators, numbered where they are alike."""
+    short: dict[tuple[str, str], str] = {}
+    taken: Counter[str] = Counter()
+    for row in compared.row_records:
+        kind, name = row["kind"], row["metric"]
+        if kind in _PATHS and (kind, name) not in short:
+            text = cut(name, _LONGEST_PATH)
+            taken[text] += 1
+            short[kind, name] = f"{text} #{taken[text]}" if taken[text] > 1 else text
+    records = (r | {"metric": short.get((r["kind"], r["metric"]), r["metric"])} for r in compared.row_records)
+    return replace(compared, row_records=tuple(records))
 
 
 def _with_letters(compared: Comparison, letter_of: Mapping[str, str]) -> Comparison:
@@ -194,7 +212,7 @@ def _notes(compared: Comparison, shown: Sequence[ResultRow]) -> Iterator[str]:
     if any(row["derived"] for row in compared.row_records):
         yield "* computed from another figure: no further evidence"
     if any(row["kind"] == "kernel" and row["metric"] != ALL for row in shown):
-        yield "names of kernels are short: --format csv or json has the whole ones"
+        yield "names of kernels are short, long paths too: --format csv or json has the whole ones"
     if left := len(compared.row_records) - len(shown):
         yield f"{left} more rows of phases, layers, ranges, operators, kernels and so on: --all shows them"
 
