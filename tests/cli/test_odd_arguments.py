@@ -508,7 +508,7 @@ def test_a_line_that_is_not_utf_8_is_explained() -> None:
 
 
 def test_a_backend_that_matplotlib_does_not_have(here: Path) -> None:
-    """matplotlib looks at it when it is loaded: in a process of its own."""
+    """It is looked at when matplotlib is loaded: in a process of its own."""
     call = [sys.executable, "-m", "perflog", "plot", "run.txt", "steps", "-o", "x.png"]
     done = subprocess.run(call, cwd=here, env=os.environ | {"MPLBACKEND": "nope"}, capture_output=True, text=True)
     assert done.returncode == 2 and "unset MPLBACKEND" in done.stderr and "Traceback" not in done.stderr

@@ -184,7 +184,7 @@ def test_a_trace_names_what_the_gpu_waits_for() -> None:
             "Bottleneck: idle GPU, 55 % of the time (23 % host-bound, 32 % queued); then SendRecv: 10 calls x "
             "39.6 ms; only 15 % of all communication is hidden."
         ),
-        "On the critical path: host 100 % (operator 50 %).",
+        "On the critical path: host 100 % (operator 50 %, idle host 49 %).",
         ("CUDA graphs would win at most 23 % of the time: the median launch takes 7 us, what it launches 20 us."),
         (
             "GPU time by range: backward (autograd) 40 %, ## forward ## 31 %, ## optimizer ## 18 %, "
