@@ -25,6 +25,7 @@ STATES = ("compute", "communication", "copies")
 
 NS = 1e-9
 
+MEMORY_KINDS = {0: "Pageable", 1: "Pinned", 2: "Device"}
 COPY_KINDS = {1: "Memcpy Host-to-Device", 2: "Memcpy Device-to-Host"}
 """Copies of CUPTI's enumeration that real databases here have."""
 
@@ -275,10 +276,16 @@ def nsys_database(path: Path) -> RawTrace:
         work = [
             Work(start, end, "compute", text[name], *launches[i]) for start, end, i, name in database.execute(kernels)
         ]
-        copies = database.execute("select start, end, correlationId, copyKind, bytes from CUPTI_ACTIVITY_KIND_MEMCPY")
-        for start, end, i, kind, size in copies:
+        present = {row[1] for row in database.execute("pragma table_info(CUPTI_ACTIVITY_KIND_MEMCPY)")}
+        ends = "srcKind, dstKind" if {"srcKind", "dstKind"} <= present else "null, null"
+        copies = database.execute(
+            f"select start, end, correlationId, copyKind, bytes, {ends} from CUPTI_ACTIVITY_KIND_MEMCPY"
+        )
+        for start, end, i, kind, size, source, target in copies:
             launch, _, length, thread = launches[i]
-            work.append(Work(start, end, "copies", COPY_KINDS[kind], launch, size, length, thread))
+            known = source in MEMORY_KINDS and target in MEMORY_KINDS
+            memory = f" ({MEMORY_KINDS[source]} -> {MEMORY_KINDS[target]})" if known else ""
+            work.append(Work(start, end, "copies", COPY_KINDS[kind] + memory, launch, size, length, thread))
         waits = [(thread, end) for _, _, end, thread, name in calls if WAIT.search(text[name])]
     return RawTrace(work, {}, waits=waits)
 

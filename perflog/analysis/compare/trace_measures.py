@@ -22,6 +22,7 @@ from perflog.metrics.traces.memory import memory_holders, memory_peak
 from perflog.metrics.traces.memory_course import ALLOCATOR_TOTALS
 from perflog.metrics.traces.operator_efficiency import operator_efficiency
 from perflog.metrics.traces.operator_work import COMMUNICATION, PRODUCTS
+from perflog.metrics.traces.path_walk import UNKNOWN_WAIT
 from perflog.metrics.traces.work_tree import WorkTree
 from perflog.statistics.samples import Floats
 from perflog.tables.nulls import none_if_null
@@ -157,11 +158,12 @@ def operator_rates(tables: Tables) -> Iterator[tuple[str, str, str, float]]:
 
 
 def paths_by_run(tables: Tables) -> dict[str, pd.DataFrame]:
-    """Return the rows of metric `critical_path` by kind, of each run that has a trace."""
+    """Return the rows of metric `critical_path` by kind, of each run with a trace, without unknown waits."""
     if not tables.count("events"):
         return {}
     rows = critical_path.table(tables, Options())
-    return {str(run): of_run for run, of_run in rows[rows["by"] == "kind"].groupby("run", sort=False)}
+    rows = rows[(rows["by"] == "kind") & (rows["kind"] != UNKNOWN_WAIT)]
+    return {str(run): of_run for run, of_run in rows.groupby("run", sort=False)}
 
 
 def path_times(rows: pd.DataFrame, steps: Ints | None) -> Iterator[tuple[str, Floats]]:

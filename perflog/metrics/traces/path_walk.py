@@ -22,6 +22,9 @@ from perflog.tables.columns import NULL
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int16]
 
+UNKNOWN_WAIT = "unknown"
+"""Kind of the pieces of which the trace does not tell what the next work waited for."""
+
 HOST_KINDS = {
     "launch": "from the begin of the call that launches work to its begin, where the launch bound it",
     "synchronisation": "from the end of the work that a call waited for to its return",
@@ -33,7 +36,7 @@ HOST_KINDS = {
 DEVICE_KINDS = {
     "gap": "between work and the work that it bound, no longer than a launch takes",
     "waiting": "the same, if longer: an event, another rank, or what the trace does not tell",
-    "unknown": "the trace does not tell what the next work waited for",
+    UNKNOWN_WAIT: "the trace does not tell what the next work waited for",
 }
 """Kinds of pieces of a path on the host, and on the device beside the categories of work; what each is."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perflog.metrics.registry import Tables
@@ -23,10 +23,16 @@ _ARGS = {
     "group_description": "Process Group Description", "group_ranks": "Process Group Ranks", "seq": "Seq",
     "ranks": "Group size", "src_rank": "Src Rank", "dst_rank": "Dst Rank", "in_split": "In split size",
     "out_split": "Out split size", "dtype": "dtype", "registers": "registers per thread",
-    "shared_bytes": "shared memory", "stack": "Call stack", "step": "step", "range": "range", "line": "line",
+    "shared_bytes": "shared memory", "stack": "Call stack", "record": "Record function id", "address": "Addr",
+    "step": "step", "range": "range", "line": "line",
 }  # fmt: skip
-_LISTS = {"shapes": "Input Dims", "grid": "grid", "block": "block"}
-_WHERE = ("rank", "process", "thread", "name", "category", "start_ns", "duration_ns")
+_LISTS = {
+    "shapes": "Input Dims", "input_types": "Input type", "input_strides": "Input Strides",
+    "input_values": "Concrete Inputs", "grid": "grid", "block": "block",
+}  # fmt: skip
+_WHERE = ("rank", "process", "thread", "kind", "name", "category", "start_ns", "duration_ns")
+
+_HOST, _GPU = 0, 1  # c10::DeviceType
 
 HOST, PATH, IDLE, STREAM, RANGES, COLLECTIVES = 20, 10, 30, 40, 41, 50
 """Places of the threads of a process, from the top: threads of the host, critical path, idle time, streams, ..."""
@@ -68,6 +74,13 @@ def device_label(device: int | None, name: str | None = None) -> str:
 def stream_place(stream: int | None, computed: bool = False) -> int:
     """Return the place of a stream in its process, or of what is computed of it, behind it."""
     return (RANGES if computed else STREAM) + 2 * max(stream or 0, 0) + 10 * (stream is not None)
+
+
+def _of_memory(args: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an event of memory beside those that other events have too: whose memory, and how many bytes."""
+    device = args.get("device")
+    place = {"Device Type": _HOST, "Device Id": -1} if device is None else {"Device Type": _GPU, "Device Id": device}
+    return place | ({"Bytes": args["bytes"]} if "bytes" in args else {})
 
 
 def _list(text: str) -> Any:
@@ -118,6 +131,8 @@ def events_of(tables: Tables, first: int, tracks: Tracks) -> Iterator[Event]:
                     tid = tracks.thread(pid, stream_place(row["stream"]), label)
                 args = {name: row[column] for column, name in _ARGS.items() if row[column] is not None}
                 args |= {name: _list(row[column]) for column, name in _LISTS.items() if row[column] is not None}
+                if row["kind"] == "memory":
+                    args |= _of_memory(args)
                 event = {"name": row["name"] or "", "cat": row["category"] or "", "pid": pid, "tid": tid}
                 event |= {"ts": (row["start_ns"] - first) / 1e3, "args": args}
                 has_duration = row["duration_ns"] is not None and row["duration_ns"] >= 0

@@ -359,7 +359,7 @@ def test_rates_of_the_same_operator_and_shapes_are_compared(tmp_path: Path) -> N
         trace.kernel(805, 10)
         logs.append(trace.read(tmp_path / f"{side}.json"))
     compared = perflog.compare(*logs).rows
-    found = compared[compared["kind"] == "operator"].set_index("metric")
+    found = compared[compared["kind"] == "rate"].set_index("metric")
     assert set(found.index) == {"aten::mm 512x512, 512x512 (bfloat16)", "aten::add 512x512, 512x512 (bfloat16)"}
     product, add = (found.loc[f"aten::{name} 512x512, 512x512 (bfloat16)"] for name in ("mm", "add"))
     assert (product["unit"], product["better"], product["derived"]) == ("TFLOP/s", "higher", True)
