@@ -102,8 +102,10 @@ def batch(number, clock, out):
             dims = [[8, 1024, 4096], [4096, 4096], [4096]]
             args = {"External id": external, "Record function id": 0, "Sequence number": external, "Fwd thread id": 0}
             args |= {"Concrete Inputs": ["", "", ""], "Input type": ["c10::BFloat16"] * 3, "Input Dims": dims}
-            host.append(out.x("cpu_op", name, 4037, 4037, start, 9000 + clock.go(900) % 977, args))
+            length = 9000 + clock.go(900) % 977
+            host.append(out.x("cpu_op", name, 4037, 4037, start, length, args))
             if place % 2:
+                clock.now = start + length
                 continue
             correlation, call = clock.new(), clock.go(2000)
             args = {"External id": external, "cbid": 211, "correlation": correlation}
@@ -116,11 +118,11 @@ def batch(number, clock, out):
             device.append(out.x("kernel", name, 0, stream, at, 11_000 + call % 5003, args))
             device.append(out.flow("s", correlation, 4037, 4037, call))
             device.append(out.flow("f", correlation, 0, stream, at))
+            clock.now = start + length  # operators of a thread follow one another
         if layer % 4 == 3:
-            correlation, call = clock.new(), clock.go(2000)
+            correlation, start, call = clock.new(), clock.go(2000), clock.go(900)
             sizes = {"In msg nelems": 16_777_216, "Out msg nelems": 16_777_216, "Group size": 8, "dtype": "BFloat16"}
             said = {"Collective name": "allreduce", **sizes, "Process Group Name": "0", "Seq": number * 8 + layer // 4}
-            start = clock.go(900)
             host.append(
                 out.x("user_annotation", "nccl:all_reduce", 4037, 4037, start, 30_000, {"External id": call % 99})
             )
@@ -128,6 +130,7 @@ def batch(number, clock, out):
             host.append(out.x("cuda_runtime", "cudaLaunchKernelExC", 4037, 4037, call, 4567, args))
             args = {"External id": correlation, "device": 0, "stream": 20, "correlation": correlation, **said}
             device.append(out.x("kernel", NCCL, 0, 20, call + 200_000, 800_000 + call % 7919, args))
+            clock.now = start + 30_000
     return host, device, begin, clock.go(3000)
 
 

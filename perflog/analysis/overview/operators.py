@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from perflog.analysis.overview.parts import percent
 from perflog.metrics import Options, Tables, operator_efficiency
 from perflog.metrics.traces.operator_work import PRODUCTS
+from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def _joined(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _name(row: pd.Series[str]) -> str:
-    return f"{row['operator']} of {row['inputs']} ({row['dtype']})"
+    dtype = none_if_null(row["dtype"])
+    return f"{row['operator']} of {row['inputs']}{f' ({dtype})' if dtype else ''}"
 
 
 def _speed(flop: float, time: float) -> str:

@@ -24,6 +24,7 @@ from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.idle_causes import USUAL, DeviceIdle, idle_causes, is_wait
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.launches import Launches
+from perflog.statistics.groups import distinct
 from perflog.tables.columns import NULL
 
 Ints = npt.NDArray[np.int64]
@@ -249,7 +250,7 @@ def _other_streams(starts: Ints, ends: Ints, launched: Ints, since: Ints, turns:
 
 def _timeline(calls: CallTree, thread: int, blocked_until: Ints, blocked: Ints) -> Timeline:
     part = slice(int(calls.begins[thread]), int(calls.begins[thread + 1]))
-    begins = np.unique(np.concatenate([calls.starts[part], calls.ends[part]]))
+    begins = distinct(np.concatenate([calls.starts[part], calls.ends[part]]))
     return Timeline(begins, calls.innermost(thread, begins), blocked_until, blocked)
 
 

@@ -257,11 +257,15 @@ class _Clock:
         first, last = np.searchsorted(line.begins, start, "right"), np.searchsorted(line.begins, end)
         calls = np.append(line.calls[first - 1] if first else NO_CALL, line.calls[first:last])
         self._begins = np.append(start, line.begins[first:last])
-        self._nothing = window.flags(of.call_kinds[calls], of.call_names[calls])
+        nothing = window.flags(of.call_kinds[calls], of.call_names[calls])
+        self._later = np.zeros(nothing.shape[1], np.int64)  # than alone
+        self._of_host = np.flatnonzero(nothing.any(axis=0))  # the columns in which the thread skips anything
+        self._nothing = nothing[:, self._of_host]
         self._skipped = np.zeros(self._nothing.shape, np.int64)  # until each begin
-        np.cumsum(np.diff(self._begins)[:, None] * self._nothing[:-1], axis=0, out=self._skipped[1:])
+        lengths = np.diff(self._begins)
+        for column in range(len(self._of_host)):  # one by one: all at once would be as large as the result
+            np.cumsum(lengths * self._nothing[:-1, column], out=self._skipped[1:, column])
         self._blocked = self._blocked_until(np.array([start]))
-        self._later = np.zeros(self._nothing.shape[1], np.int64)  # than alone
 
     def at(self, times: Ints) -> Ints:
         """Return when it gets to each time. Rows are the times."""
@@ -272,7 +276,10 @@ class _Clock:
         inside = np.maximum(times, self._start)
         place = np.searchsorted(self._begins, inside, "right") - 1
         skipped = self._skipped[place] + (inside - self._begins[place])[:, None] * self._nothing[place]
-        alone: Ints = (times - self._blocked_until(inside) + self._blocked)[:, None] - skipped
+        alone: Ints = np.repeat(
+            (times - self._blocked_until(inside) + self._blocked)[:, None], len(self._later), axis=1
+        )
+        alone[:, self._of_host] -= skipped
         return alone
 
     def set(self, time: int, to: Ints) -> None:
