@@ -10,11 +10,13 @@ from perflog.analysis.compare.operators import kernels_of_both
 from perflog.metrics.waterfall import BARS
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Part, number
 from perflog.output.report.data import ReportData, TableRow
+from perflog.output.terminal import cut
 from perflog.units import show
 
 _LEAST_SHARE = 0.005  # smaller parts have no bar
 _MAX_RUNS = 6  # side by side
 _MAX_PARTS = 24
+_LONGEST = 60  # characters of an operator with its shapes; the details have all
 _TIME_GOES, _DIFFERENCE_WENT = "where the time goes", "where the difference went"
 _OPERATORS_DIFFER = "GPU time of a step by operator"
 
@@ -91,7 +93,7 @@ def where_the_operators_differ(comparison: Comparison) -> AnswerTable | None:
     if not rows or not (telling := telling_parts(rows, _MAX_PARTS)):
         return None
     shown = [rows[0], *telling]
-    names = [" ".join(filter(None, (row["operator"], row["shapes"]))) for row in shown]
+    names = [cut(" ".join(filter(None, (row["operator"], row["shapes"]))), _LONGEST) for row in shown]
     table = _tree_of_differences(_OPERATORS_DIFFER, comparison, shown, names)
     kernels: list[Cell] = [kernels_of_both(row) for row in shown]
     rows_with_kernels = [[*cells, text] for cells, text in zip(table.rows, kernels, strict=True)]
