@@ -91,7 +91,8 @@ class Log:
         whole: Whether these are all runs of their logs. Only whole logs can be saved.
         warnings: What went wrong while the logs were read, in words.
         dates: Returns when the logs of runs were read into their store, by run id.
-        count: Returns the number of rows of a table by run and part; by default they are read and counted.
+        count: `count(table, runs)` returns the number of rows by run and part, of all runs or of those with the given
+            ids; by default the rows are read and counted.
 
     Attributes:
         name: The name by which `find_runs` found these runs, for commands that name them again; else None.
@@ -104,7 +105,7 @@ class Log:
         whole: bool = True,
         warnings: Sequence[str] = (),
         dates: Callable[[], Mapping[str, str]] = dict,
-        count: Callable[[str], RowCounts] | None = None,
+        count: Callable[[str, Sequence[str] | None], RowCounts] | None = None,
     ) -> None:
         self._fetch = fetch
         self._whole = whole
@@ -204,7 +205,7 @@ class Log:
         """Number of rows of a table by run and part, of those that have any. Of a store hardly anything is read."""
         if self._count is None or name == "runs":
             return row_counts(self._rows(name, ["run", "part"]).to_batches())
-        counts = self._count(name)
+        counts = self._count(name, None if self._whole else [key.id for key in self.run_keys])
         return {key.id: counts[key.id] for key in self.run_keys if key.id in counts}
 
     @property
@@ -436,7 +437,7 @@ def combined(logs: Sequence[Log]) -> Log:
     def dates() -> Mapping[str, str]:
         return {run: date for part in parts for run, date in part.ingested.items()}
 
-    def count(name: str) -> RowCounts:
+    def count(name: str, runs: Sequence[str] | None) -> RowCounts:  # noqa: ARG001 (each part knows its runs)
         return {run: counts for part in parts for run, counts in part.part_counts(name).items()}
 
     return Log(fetch, keys, whole, warnings, dates, count)
@@ -623,8 +624,8 @@ def _stored(*stores: Store) -> Log:
         of_logs = {log: date for store in stores for log, date in store.ingested().items()}
         return {key.id: of_logs[log] for key in keys if (log := key.sha256[:LOG_ID]) in of_logs}
 
-    def count(name: str) -> RowCounts:
-        return {run: counts for store in stores for run, counts in store.row_counts(name).items()}
+    def count(name: str, runs: Sequence[str] | None) -> RowCounts:
+        return {run: counts for store in stores for run, counts in store.row_counts(name, runs).items()}
 
     return Log(fetch, keys, dates=dates, count=count)
 

@@ -214,10 +214,10 @@ class Tables(Mapping[str, "pd.DataFrame"]):
             return
         passing = sorted(filter(where.get("run", bool), counts))
         for runs in _few(passing, counts):
-            if len(runs) > 1 or counts[runs[0]] <= _AT_ONCE:
+            of_part = self._part_counts(name)[runs[0]]
+            if len(runs) > 1 or counts[runs[0]] <= _AT_ONCE or len(of_part) == 1:  # nothing to divide
                 yield runs, None
                 continue
-            of_part = self._part_counts(name)[runs[0]]
             for parts in _few(sorted(filter(where.get("part", _any), of_part)), of_part):
                 yield runs, parts
 

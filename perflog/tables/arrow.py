@@ -22,6 +22,7 @@ _TYPES = {
     np.dtype(np.int8): pa.int8(),
 }
 _PART_BITS = 32
+_CLOSE = 1 << 12  # numbers of parts differ by less
 _CACHED = 48  # columns of one value in the cache: many tables of one stretch of a log use the same ones
 
 
@@ -159,6 +160,8 @@ def of_runs(where: Where, runs: Iterable[str]) -> Where:
 def rows_where(table: pa.Table, where: Where, share: bool = False) -> pa.Table:
     """Return the rows that pass; a test is asked once for each word or integer, and for null.
 
+    It may also be asked for integers between those of the rows.
+
     Args:
         table: The rows.
         where: The tests.
@@ -174,8 +177,8 @@ def rows_where(table: pa.Table, where: Where, share: bool = False) -> pa.Table:
             distinct, codes = column.dictionary.to_pylist(), column.indices
             codes = numbers_of(codes.fill_null(-1) if column.null_count else codes)
         else:
-            values, codes = np.unique(numbers_of(column.fill_null(0)), return_inverse=True)
-            distinct, codes = values.tolist(), np.where(valid_mask(column), codes, -1)
+            distinct, codes = _distinct_integers(numbers_of(column.fill_null(0) if column.null_count else column))
+            codes = np.where(valid_mask(column), codes, -1) if column.null_count else codes
         answers = np.array([*(bool(test(value)) for value in distinct), bool(test(None))], np.bool_)
         passed &= answers.take(codes)  # -1 takes the last one
     if passed.all():
@@ -185,6 +188,15 @@ def rows_where(table: pa.Table, where: Where, share: bool = False) -> pa.Table:
         if passed[first:last].all():
             return table.slice(first, last - first)
     return table.take(index_array(passed))
+
+
+def _distinct_integers(values: npt.NDArray[Any]) -> tuple[list[int], npt.NDArray[Any]]:
+    """Return integers among which are all values, and the place of each value. Those that are close are not sorted."""
+    least, most = int(values.min()), int(values.max())
+    if most - least < _CLOSE:
+        return list(range(least, most + 1)), values - least
+    distinct, codes = np.unique(values, return_inverse=True)
+    return distinct.tolist(), codes
 
 
 def row_counts(batches: Iterable[pa.RecordBatch]) -> dict[str, dict[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,7 +11,8 @@ from support.paths import ROOT
 
 import perflog
 from perflog.metrics import Tables
-from perflog.tables.arrow import one_of, row_counts
+from perflog.tables.arrow import Where, one_of, row_counts
+from perflog.tables.parquet import stored_row_counts
 from perflog.tables.schema import TABLES
 
 TRACES = [ROOT / "tests" / "traces" / name for name in ("2021.json", "2024_base_rank1.json", "2026_quotes.json")]
@@ -90,6 +92,39 @@ def test_rows_are_counted_by_run_and_part(tmp_path: Path) -> None:
             wanted = some.table(name).groupby(["run", "part"]).size()
             counts = some.part_counts(name)
             assert {(run, part): rows for run, parts in counts.items() for part, rows in parts.items()} == dict(wanted)
+
+
+def test_to_count_the_rows_of_a_run_other_batches_are_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for trace in TRACES:
+        perflog.ingest(trace, store=tmp_path / "store")
+    opened: list[Path] = []
+
+    def counted(path: Path, name: str) -> dict[str, dict[int, int]]:
+        opened.append(path)
+        return stored_row_counts(path, name)
+
+    monkeypatch.setattr("perflog.tables.store.stored_row_counts", counted)
+    stored = perflog.load(tmp_path / "store")
+    first = stored.select(stored.run_keys[0])
+    assert first.part_counts("events") == {key.id: stored.part_counts("events")[key.id] for key in stored.run_keys[:1]}
+    assert len(opened) == 1 + len(TRACES)
+
+
+def test_a_run_of_one_part_is_not_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask for its only part would be a test of each row."""
+    log = perflog.ingest(TRACES[0], store=tmp_path / "store")
+    monkeypatch.setattr("perflog.metrics.registry._AT_ONCE", 1)
+    asked: list[object] = []
+
+    def some_rows(self: perflog.Log, name: str, where: Where, *columns: str, **options: Any) -> Any:
+        asked.extend(where)
+        return original(self, name, where, *columns, **options)
+
+    original = perflog.Log.some_rows
+    monkeypatch.setattr(perflog.Log, "some_rows", some_rows)
+    assert list(Tables(log).arrow_by_file("events", WHERE["all"], "name")) and "part" not in asked
 
 
 def test_rows_are_counted_over_all_batches() -> None:

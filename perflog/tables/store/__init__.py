@@ -147,14 +147,18 @@ class Store:
         rows = pa.concat_tables(parts).unify_dictionaries()
         return rows if logs is None else of_logs(rows, logs)
 
-    def row_counts(self, name: str) -> dict[str, dict[int, int]]:
+    def row_counts(self, name: str, runs: Sequence[str] | None = None) -> dict[str, dict[int, int]]:
         """Return the number of rows of a table by run and part, as they are in the store at one moment.
+
+        Args:
+            name: The name of the table.
+            runs: Ids of runs whose logs are looked at, with the logs that are stored beside them; by default all.
 
         Raises:
             UsageError: There is no such table.
             StoreError: A file is damaged, cannot be read, or was written by a newer perflog.
         """
-        parts = self._of_batches(name, partial(stored_row_counts, name=name))
+        parts = self._of_batches(name, partial(stored_row_counts, name=name), runs=runs)
         return {run: counts for part in parts for run, counts in part.items()}  # a run is in one batch
 
     def _of_batches(
