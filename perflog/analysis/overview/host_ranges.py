@@ -19,8 +19,8 @@ def host_time_of_steps(tables: Tables, run: str, options: Options) -> tuple[floa
     if not len(steps) or rows["gpu_s"].notna().any():
         return None
     entered = float(steps["entered"].sum())
-    inside = rows[rows["depth"] == 1]
-    inside = inside[inside["path"].str.partition(PATH_MARK)[0].isin(steps["path"])]
+    inside, names = rows[rows["depth"] == 1], set(steps["path"])
+    inside = inside[[path.partition(PATH_MARK)[0] in names for path in inside["path"]]]
     if not len(inside):
         return None
     times = inside.groupby("range")["host_s"].sum().sort_values(ascending=False, kind="stable") / entered

@@ -60,6 +60,7 @@ def _metric_of(tables: Tables) -> str | None:
     if metric is None and (curves.table(tables, Options())["of"] == "curve").any():
         return "curves"
     if metric == "device_kernels" and not trace_devices(tables):  # what the host did is all that it shows
-        of_host = (each for each in (device_ranges, host_operators) if len(each.table(tables, Options())))
-        return next((each.name for each in of_host), metric)
+        if (device_ranges.table(tables, Options())["kind"] != "step").any():
+            return device_ranges.name
+        return host_operators.name if len(host_operators.table(tables, Options())) else metric
     return metric

@@ -220,6 +220,16 @@ def test_without_a_device_the_ranges_of_the_host_say_where_the_steps_go(tmp_path
     assert any(command.endswith("device_ranges") for command in seen.next)
 
 
+def test_of_steps_without_a_range_inside_the_operators_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "steps.json"
+    step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 7, "tid": 7, "ts": 0, "dur": 1000}
+    call = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 7, "tid": 7, "ts": 100, "dur": 500, "args": {}}
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [step | {"args": {}}, call]}))
+    seen = overview(perflog.read(path), "steps.json")
+    assert list(seen.reasons) == ["Operators of the host take 500 us: 100 % aten::mm (1 call)."]
+    assert any(command.endswith("host_operators") for command in seen.next)
+
+
 @pytest.mark.parametrize(
     ("forward", "optimizer", "reason"),
     [
