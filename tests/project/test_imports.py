@@ -58,8 +58,8 @@ metrics: hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
-metrics.traces: intervals device_work launches call_tree work_tree counters counter_curve device_time device_kernels
-metrics.traces: copies device_ranges device_operators operator_work operator_calls operator_efficiency
+metrics.traces: input_shapes intervals device_work launches call_tree work_tree counters counter_curve device_time
+metrics.traces: device_kernels copies device_ranges device_operators operator_work operator_calls operator_efficiency
 metrics.traces: recorded_operators host_operators collective_volume memory_course memory_holders memory idle_causes
 metrics.traces: launch_delays dependencies path_walk what_if critical_path jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss

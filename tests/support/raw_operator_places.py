@@ -83,12 +83,12 @@ def shapes_of(dims: list[Any]) -> str:
     texts = []
     for each in sizes:
         if not any(isinstance(size, list) for size in each):
-            texts.append("[" + ",".join(str(size) for size in each) + "]")
+            texts.append("x".join(str(size) for size in each))
         elif len(each) <= 6:
-            texts.append("(" + ", ".join("[" + ",".join(map(str, one)) + "]" for one in each) + ")")
+            texts.append("(" + ", ".join("x".join(map(str, one)) or "[]" for one in each) + ")")
         else:
             texts.append(_many(list(_flat(each))))
-    return " x ".join(texts)
+    return ", ".join(texts)
 
 
 def _flat(sizes: list[Any]) -> list[list[int]]:

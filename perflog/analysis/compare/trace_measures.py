@@ -18,6 +18,7 @@ from perflog.metrics.traces.device_time import device_time_columns
 from perflog.metrics.traces.device_work import Ints, StepWindows, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.host_operators import host_operators
 from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
+from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.memory import memory_holders, memory_peak
 from perflog.metrics.traces.memory_course import ALLOCATOR_TOTALS
 from perflog.metrics.traces.operator_efficiency import operator_efficiency
@@ -231,7 +232,8 @@ def operator_figures(tables: Tables) -> Iterator[tuple[str, str, str | None, str
     rows, volumes = host_operators.table(tables, Options()), collective_volume.table(tables, Options())
     for run, of_run in rows.groupby("run", sort=False):
         shaped = of_run[of_run["shapes"].notna()]
-        shaped = shaped.assign(name=shaped["operator"] + " " + shaped["shapes"])
+        shapes = (shapes_text(printed) or "" for printed in shaped["shapes"])
+        shaped = shaped.assign(name=[" ".join(words).strip() for words in zip(shaped["operator"], shapes, strict=True)])
         if of_run["self_s"].notna().any():
             yield str(run), "all", None, "s", float(of_run["self_s"].sum())
             for name, own in of_run.groupby("operator", sort=False)["self_s"].sum().items():

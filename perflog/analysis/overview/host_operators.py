@@ -9,6 +9,7 @@ from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.parts import percent
 from perflog.metrics import Options, Tables, collective_volume, host_operators
 from perflog.metrics.traces.device_work import trace_devices
+from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _NAMED = 3  # operators, or collectives, that a sentence names
 _TELLING = 0.03  # of the self time
-_SHAPES = 40  # characters of shapes
 
 
 def host_operators_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
@@ -61,8 +61,8 @@ def _shapes(rows: pd.DataFrame, row: dict[str, Any]) -> str:
     if not len(of_operator):
         return ""
     by = "self_s" if of_operator["self_s"].notna().any() else "calls"
-    shapes = str(of_operator.sort_values(by, ascending=False, kind="stable")["shapes"].iloc[0])
-    return f", most of {shapes if len(shapes) <= _SHAPES else shapes[: _SHAPES - 3] + '...'}"
+    shapes = shapes_text(str(of_operator.sort_values(by, ascending=False, kind="stable")["shapes"].iloc[0]))
+    return f", most with inputs {shapes}" if shapes else ""
 
 
 def _collectives(tables: Tables, run: str, options: Options) -> Iterator[str]:

@@ -5,10 +5,7 @@ An operator is told by its name, the shapes of its inputs where the trace prints
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +15,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables,
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.device_ranges import range_of
 from perflog.metrics.traces.device_work import seconds
+from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN, Word, WorkTree, work_trees
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ OPERATOR = "operator"
 """The kind of a call that is no range and no module."""
 
 _KINDS = ("range", "python", "cpu")
-_MOST_SHAPES = 6  # that are written one by one
 _KERNELS = 3  # that a row names
 
 Launched = Mapping[str, tuple[int, int]]
@@ -98,51 +95,6 @@ def operator_word(kind: str, name: str, shapes: str | None) -> Word | None:
     if found := range_of(kind, name):
         return Word(*found)
     return Word(name, OPERATOR, shapes_text(shapes)) if kind == "cpu" else None
-
-
-@cache
-def shapes_text(printed: str | None) -> str | None:
-    """Return the shapes of inputs as people write them, from JSON; None where the trace prints none.
-
-    Numbers and absent inputs have no shape. Of a list of many tensors, their number and that of their elements is kept.
-
-    Example:
-        >>> shapes_text("[[4096, 1024], [1024, 512], [], []]")
-        '[4096,1024] x [1024,512]'
-    """
-    try:
-        shapes = json.loads(printed) if printed else None
-    except ValueError:
-        return printed
-    if not isinstance(shapes, list):
-        return printed
-    texts = [text for shape in shapes if (text := _shape(shape))]
-    return (" x ".join(texts) if len(texts) <= _MOST_SHAPES else _many(shapes)) or None
-
-
-def _shape(shape: object) -> str:
-    if not isinstance(shape, list) or not shape:
-        return ""
-    if not any(isinstance(size, list) for size in shape):
-        return f"[{','.join(map(str, shape))}]"
-    if len(shape) <= _MOST_SHAPES:
-        return f"({', '.join(_shape(each) or '[]' for each in shape)})"
-    return _many(shape)
-
-
-def _many(shapes: list[object]) -> str:
-    """Many shapes in short: the number of tensors and of their elements."""
-    tensors = list(_tensors(shapes))
-    return f"({len(tensors)} tensors, {sum(map(math.prod, tensors))} elements)"
-
-
-def _tensors(shapes: list[object]) -> Iterator[list[int]]:
-    for shape in shapes:
-        if isinstance(shape, list) and shape:
-            if all(isinstance(size, int) for size in shape):
-                yield shape
-            else:
-                yield from _tensors(shape)
 
 
 def launched_by_name(tree: WorkTree) -> list[Launched]:

@@ -11,8 +11,9 @@ from perflog.errors import UsageError
 from perflog.metrics.hardware import bandwidth_tbs, gpu_model, precision
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.device_work import seconds
+from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.operator_calls import FileOperators, operators_by_file
-from perflog.metrics.traces.operator_work import COMMUNICATION, PRODUCTS, class_of, short_shapes, work_of
+from perflog.metrics.traces.operator_work import COMMUNICATION, PRODUCTS, class_of, work_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +29,7 @@ _COLUMNS = (
     MetricColumn("by", meaning="trace: all work of its devices; class: of its operators; shape: operator and shapes"),
     MetricColumn("class", meaning="what the operator does; null: no formula for its work, or it wraps one that counts"),
     MetricColumn("operator", meaning="innermost operator with a formula around the launch, else the innermost"),
-    MetricColumn("inputs", meaning="shapes of its tensors: 8x16, 16x4"),
+    MetricColumn("inputs", meaning="shapes of its tensors, in short: 8x16, 16x4"),
     MetricColumn("shapes", meaning="shapes of its inputs, as printed", brief=False),
     MetricColumn("dtype", meaning="element type of its first input that counts"),
     MetricColumn("calls", meaning="number of calls that launched work"),
@@ -111,7 +112,7 @@ class Operator:
     @property
     def inputs(self) -> str | None:
         """The shapes of its tensors, short."""
-        return short_shapes(self.shapes)
+        return shapes_text(self.shapes)
 
     @property
     def known(self) -> bool:

@@ -37,7 +37,6 @@ _SCALAR_TYPE_BYTES = {
 }  # fmt: skip
 """Bytes of an element by the number of its type, as in c10/core/ScalarType.h."""
 _ERRORS = (ArithmeticError, KeyError, TypeError, ValueError)
-_MOST_SHOWN = 4  # shapes of a call
 _MOST = 2.0**100  # no call does so much: sizes are wrong
 
 
@@ -159,25 +158,6 @@ def work_of(operator: str, shapes: str | None, types: str | None, strides: str |
     formulas = operator_formulas().get(operator, ())
     unknown = Work(type=next(iter(call.types.values()), None))
     return next((work for formula in formulas if (work := formula.work(call)) is not None), unknown)
-
-
-def short_shapes(shapes: str | None) -> str | None:
-    """Return the shapes of the tensors among inputs; of many the first ones. None if none is known.
-
-    Example:
-        >>> short_shapes("[[8, 16], [16, 4], [], [[2], [3]]]")
-        '8x16, 16x4, (2, 3)'
-    """
-    words = [_short(shape) for shape in _listed(shapes) if isinstance(shape, list) and shape]
-    shown = words if len(words) <= _MOST_SHOWN else [*words[:_MOST_SHOWN], f"+{len(words) - _MOST_SHOWN}"]
-    return ", ".join(shown) or None
-
-
-def _short(shape: list[Any]) -> str:
-    if _is_shape(shape):
-        return "x".join(map(str, shape))
-    words = [_short(inner) if isinstance(inner, list) else str(inner) for inner in shape[:_MOST_SHOWN]]
-    return f"({', '.join([*words, '...'] if len(shape) > _MOST_SHOWN else words)})"
 
 
 class Call:

@@ -78,16 +78,16 @@ def test_a_kernel_that_changed_is_matched_by_its_operator(tmp_path: Path) -> Non
     rows = list(result.operator_records)
     levels_add_up(rows)
     row = named(rows, "aten::mm")
-    assert (row["shapes"], row["base_calls"], row["side_calls"], row["only"]) == ("[64,32] x [32,64]", 1, 1, None)
+    assert (row["shapes"], row["base_calls"], row["side_calls"], row["only"]) == ("64x32, 32x64", 1, 1, None)
     assert (row["base_s"], row["side_s"]) == pytest.approx((31e-6, 22e-6))
     assert (row["base_kernels"], row["side_kernels"]) == ("ampere_sgemm_128x64_tn", "cutlass_80_tensorop_gemm")
     assert row["share"] == pytest.approx(1) and row["path"] == "ProfilerStep#N > forward > aten::linear > aten::mm"
     assert rows[0]["operator"] == ALL_WORK and rows[0]["difference_s"] == pytest.approx(-9e-6)
     (measured,) = [r for r in result.row_records if r["kind"] == "operator" and "aten::mm" in r["metric"]]
-    assert measured["metric"].endswith("aten::linear > aten::mm [64,32] x [32,64]")
+    assert measured["metric"].endswith("aten::linear > aten::mm 64x32, 32x64")
     assert measured["change"] == pytest.approx(22 / 31 - 1) and measured["verdict"].endswith("improvement")
     screen = CliRunner().invoke(main, ["compare", str(tmp_path / "base.json"), str(tmp_path / "side.json")]).output
-    assert re.search(r"aten::mm \[64,32\] x \[32,64\] +31 us -> +22 us +-9 us\n +ampere_sgemm_128x64_tn -> cut", screen)
+    assert re.search(r"aten::mm 64x32, 32x64 +31 us -> +22 us +-9 us\n +ampere_sgemm_128x64_tn -> cut", screen)
 
 
 def test_a_change_of_the_shapes_and_operators_of_one_side(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_change_of_the_shapes_and_operators_of_one_side(tmp_path: Path) -> Non
     rows = list(compared(tmp_path, base, side).operator_records)
     levels_add_up(rows)
     row = named(rows, "aten::mm")
-    assert row["shapes"] == "[64,32] x [32,64] -> [128,32] x [32,64]"
+    assert row["shapes"] == "64x32, 32x64 -> 128x32, 32x64"
     gone, new = named(rows, "aten::gelu"), named(rows, "aten::relu")
     assert (gone["only"], gone["base_calls"], gone["side_calls"], gone["side_s"]) == ("base", 1, None, 0)
     assert (new["only"], new["base_calls"], new["side_calls"], new["base_s"]) == ("side", None, 1, 0)
@@ -210,5 +210,5 @@ def test_the_overview_names_the_operators_of_a_slower_trace(tmp_path: Path) -> N
     for name, made in (("base", base), ("side", side)):
         write(tmp_path / f"{name}.json", made)
     (text,) = [line for line in perflog.overview(perflog.find_runs(str(tmp_path))).reasons if "operator" in line]
-    told = "aten::mm [64,32] x [32,64]: 10 us -> 900 us (gemm -> gemm_slow)."
+    told = "aten::mm 64x32, 32x64: 10 us -> 900 us (gemm -> gemm_slow)."
     assert text == f"GPU time by operator, A -> B, a step: {told}"

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.operator_work import (
     CLASSES,
     Work,
     class_of,
     operator_formulas,
-    short_shapes,
     takes_values,
     work_of,
 )
@@ -302,7 +302,7 @@ def test_odd_inputs_are_unknown_and_no_error(operator: str, inputs: list[Any]) -
     work = work_of(operator, *(json.dumps(value) for value in inputs))
     for number in work[:2]:
         assert number is None or (math.isfinite(number) and number >= 0)
-    short_shapes(json.dumps(inputs[0]))
+    shapes_text(json.dumps(inputs[0]))
 
 
 @given(st.lists(st.text(max_size=20), min_size=4, max_size=4))
