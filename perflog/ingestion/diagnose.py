@@ -19,7 +19,9 @@ from perflog.parsing.match.records import Batch, unread_shapes
 from perflog.tables.sink import IngestResult
 
 _LINES_TRIED = 400
-_READS = "perflog reads text logs, Chrome traces and exports of Nsight Systems, also packed as gz, zst or xz"
+_READS = (
+    "perflog reads text logs, traces (Chrome, XLA, Perfetto) and exports of Nsight Systems and rocprof, packed or not"
+)
 _CHANCE = 3  # this many matching literal bytes can be chance
 
 _PICKLE = "a pickle is not read", "to load a pickle may run code that is in it: write its data as JSON or CSV"
