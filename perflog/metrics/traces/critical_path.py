@@ -14,7 +14,8 @@ from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import dependencies
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
 from perflog.metrics.traces.path_walk import DEVICE_KINDS, HOST_KINDS, CriticalPath, PathWalk, is_host, kinds_of
-from perflog.metrics.traces.what_if import ALL, WhatIf
+from perflog.metrics.traces.replay import ALL
+from perflog.metrics.traces.what_if import WhatIf
 
 if TYPE_CHECKING:
     import pandas as pd

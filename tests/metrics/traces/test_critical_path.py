@@ -20,7 +20,8 @@ from perflog.metrics import Tables, critical_path
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.critical_path import critical_paths
 from perflog.metrics.traces.path_walk import CriticalPath, kinds_of
-from perflog.metrics.traces.what_if import ALL, WhatIf
+from perflog.metrics.traces.replay import ALL
+from perflog.metrics.traces.what_if import WhatIf
 
 US = 1000
 

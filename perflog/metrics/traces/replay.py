@@ -1,0 +1,431 @@
+"""A window of a trace in which things take no time: when its works and its threads end then.
+
+In the order of the launches, everything depends only on what came before. The works of a block are taken at once. On a
+stream they begin at a running maximum (b[i] = max(b[i-1] + step[i], c[i]), a scan of sums), for all things that may
+take no time side by side. Where works wait for another stream of the block, or threads wait, the streams are cut into
+segments that depend on each other by their ends alone; only these are gone through one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.dependencies import (
+    FREE,
+    LAUNCH,
+    NO_WORK,
+    OTHER_STREAM,
+    STREAM,
+    Dependencies,
+    turn,
+)
+from perflog.metrics.traces.path_walk import LAUNCHING, SYNCHRONISATION, kinds_of_calls, kinds_of_work, waits_of
+from perflog.tables.columns import NULL
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int16]
+Flags = npt.NDArray[np.bool_]
+
+Thing = tuple[int, int]
+"""A kind of pieces of a path, as an index into `kinds_of`, and the code of a name in `CriticalPath.names`, or ALL."""
+
+ALL = -1
+"""In place of a name: all of a kind."""
+
+_BLOCK = 1 << 13  # pieces of work that are taken at once
+_UNNAMED = -2
+_NO_NAME = np.array([_UNNAMED])
+_SYNC, _LAUNCHING = np.array([SYNCHRONISATION]), np.array([LAUNCHING])
+_NEVER = np.iinfo(np.int64).min // 2
+_WAIT, _LEAVE, _TAKE_OVER = range(3)
+
+
+class Replayed:
+    """What the windows of a device need, prepared once."""
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        of = self.dependencies = dependencies
+        self.work_kinds, (self.work_names, words) = kinds_of_work(of), of.device.work.rows.codes("name")
+        self.call_kinds, self.call_names = np.zeros(0, np.int16), np.zeros(0, np.int32)
+        if of.calls is not None:
+            codes = of.calls.rows.codes("name")[0] + len(words)
+            self.call_kinds, self.call_names = kinds_of_calls(of), np.append(codes, _UNNAMED).astype(np.int32)
+        self.reach = np.maximum.accumulate(of.ends)
+        launched = np.flatnonzero(of.bound_by == LAUNCH)
+        self.fastest = int((of.starts - of.since)[launched].min()) if len(launched) else 0
+        self.streams = np.empty(len(of.order), np.int32)
+        self.streams[of.order] = np.cumsum(of.before[of.order] == NO_WORK)
+        # Where works of a stream overlap, the next one follows the begin of the one before, not its end.
+        self.until_next = of.ends.copy()
+        later = np.flatnonzero(of.before != NO_WORK)
+        self.until_next[of.before[later]] = np.minimum(of.ends[of.before[later]], of.starts[later])
+        self.last_use = np.full(len(of.starts), _NEVER)  # the last turn at which something waits for a work
+        needs = np.flatnonzero(of.bound_by == OTHER_STREAM)
+        np.maximum.at(self.last_use, of.sources[needs], of.turns[needs])
+        np.maximum.at(self.last_use, of.waits.works, 2 * of.waits.returns)
+
+
+class _Changes(NamedTuple):
+    """What happens to threads, in order: behind how many works, what, to which, and its index in waits or hand-overs."""
+
+    places: Ints
+    what: Ints
+    threads: Ints
+    index: Ints
+
+    def part(self, part: slice) -> _Changes:
+        return _Changes(*(column[part] for column in self))
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Works that are taken at once, one stream after the other. Rows are the works, columns the things.
+
+    `begin`: position of the block in the order of the turns; `positions`: of each work in the block, `rows`: the row at
+    each position. `heads`: the first row of each stream. `possible`: when each work may begin, as far as that is known
+    before the block is gone through; `launched`: as its launch allows, if its thread is no later than alone. `delays`:
+    how long after what bound it a work begins. `sums`: when each would begin if each followed the one before on its
+    stream, but for a summand of the stream. `until_next`: how long after its begin the next one may follow; `lengths`:
+    how long it runs.
+    """
+
+    begin: int
+    works: Ints
+    positions: Ints
+    rows: Ints
+    heads: Ints
+    possible: Ints
+    launched: Ints
+    delays: Ints
+    sums: Ints
+    until_next: Ints
+    lengths: Ints
+    nothing: Flags
+
+
+@dataclass(frozen=True, eq=False)
+class _Segments:
+    """Parts of the streams of a block that are each begun by one thread, as late as at their begin.
+
+    What another stream or a thread waits for ends a segment, and what waits for another stream begins one. `of_row`: the
+    segment of each row. `firsts`: first row; `follow`: whether it goes on with the stream of the one before; `threads`:
+    that launch them, or NO_CALL; `sources`: the row that the first one waits for, or NO_WORK. `behind`: largest of
+    (begin - sum) of each segment, as far as it is known; `launched`: the same of what launches allow. `later`: how much
+    later than alone its thread is.
+    """
+
+    of_row: Ints
+    firsts: Ints
+    follow: Flags
+    threads: Ints
+    sources: Ints
+    behind: Ints
+    launched: Ints
+    later: Ints
+
+
+class Replay:
+    """A window of a device in which things take no time. Columns stand for the things; in the first, all take it."""
+
+    def __init__(self, of: Replayed, things: Sequence[Thing], start: int, end: int) -> None:
+        self._all, self._of, self._start, self._end = of, of.dependencies, start, end
+        self._things = list(enumerate(things, 1))
+        self._columns = len(things) + 1
+        first, last = np.searchsorted(of.reach, start, "right"), np.searchsorted(self._of.starts, end)
+        works = np.arange(first, last)
+        self._works = works[np.argsort(self._of.turns[works], kind="stable")]
+        self._first, self._positions = int(first), np.empty(len(works), np.int64)
+        self._positions[self._works - first] = np.arange(len(works))
+        self._changes = self._changes_of_threads()
+        self._clocks = {thread: _Clock(self, of, thread, start, end) for thread in self._of.timelines}
+        self._later = {thread: np.zeros(self._columns, np.int64) for thread in self._clocks}  # than alone
+        self._left: dict[int, Ints] = {}  # when the last call before a hand-over ended
+        self._stream_ends: dict[int, Ints] = {}  # when the next work of a stream may begin
+        self._work_ends: dict[int, Ints] = {}  # of works that something behind their block waits for
+        self._top = np.full(self._columns, start)
+
+    def ends(self, thread: int) -> Ints:
+        """Return the end of the window in each column: of its works, and of a thread unless that is NO_CALL."""
+        count = len(self._works)
+        for begin in range(0, max(count, 1), _BLOCK):
+            stop = min(begin + _BLOCK, count)
+            until = stop if stop < count else count + 1  # changes may come behind the last work
+            changes = self._changes.part(slice(*np.searchsorted(self._changes.places, (begin, until)).tolist()))
+            self._advance(begin, stop, changes)
+        if thread in self._clocks:
+            end = self._clocks[thread].alone(np.array([self._end]))[0] + self._later[thread]
+            self._top = np.maximum(self._top, end)
+        return self._top
+
+    def flags(self, kinds: Ints | Codes, names: Ints | npt.NDArray[np.int32]) -> Flags:
+        """Flag what takes no time, in each column. Names are codes of `CriticalPath.names`."""
+        flags = np.zeros((len(kinds), self._columns), np.bool_)
+        for column, (kind, name) in self._things:
+            flags[:, column] = (kinds == kind) if name == ALL else (kinds == kind) & (names == name)
+        return flags
+
+    def _changes_of_threads(self) -> _Changes:
+        """What happens to threads in the window, in order."""
+        waits, overs = self._of.waits, self._of.hand_overs
+        i = np.arange(*np.searchsorted(waits.returns, (self._start, self._end), "right"))
+        j = np.arange(*np.searchsorted(overs.times, (self._start, self._end), "right"))
+        turns = np.concatenate([2 * waits.returns[i], 2 * overs.ends[j], turn(overs.times[j])])
+        what = np.repeat([_WAIT, _LEAVE, _TAKE_OVER], [len(i), len(j), len(j)])
+        threads = np.concatenate([waits.threads[i], overs.sources[j], overs.threads[j]])
+        order = np.lexsort((what, turns))
+        places = np.searchsorted(self._of.turns[self._works], turns[order], "right")
+        return _Changes(places, what[order], threads[order], np.concatenate([i, j, j])[order])
+
+    def _advance(self, begin: int, stop: int, changes: _Changes) -> None:
+        """Compute when the works at these positions begin and end, and what the changes among them do to threads."""
+        of, block = self._of, self._block(begin, stop)
+        waits = np.flatnonzero(changes.what == _WAIT)
+        waited = np.full(len(changes.what), NO_WORK)  # rows
+        waited[waits] = self._rows_of(of.waits.works[changes.index[waits]], block)
+        sources = np.full(len(block.works), NO_WORK)
+        needs = np.flatnonzero(of.bound_by[block.works] == OTHER_STREAM)
+        sources[needs] = self._rows_of(of.sources[block.works[needs]], block)
+        for row in needs[sources[needs] == NO_WORK].tolist():
+            ended = self._end_of(int(of.sources[block.works[row]]))
+            block.possible[row] = np.maximum(block.possible[row], ended + block.delays[row])
+        segments = self._segments(block, sources, waited, changes)
+        self._go_through(block, segments, waited, changes)
+        possible = np.maximum(block.possible, block.launched + segments.later[segments.of_row])
+        needs = needs[sources[needs] != NO_WORK]
+        ended = self._ends_of_segments(block, segments, sources[needs])
+        possible[needs] = np.maximum(possible[needs], ended + block.delays[needs])
+        self._finish(block, possible)
+
+    def _block(self, begin: int, stop: int) -> _Block:
+        """Take the works at these positions, with all that does not depend on others of the block."""
+        of = self._of
+        streams = self._all.streams[self._works[begin:stop]]
+        positions = np.argsort(streams, kind="stable")
+        works, heads = self._works[begin:stop][positions], np.flatnonzero(np.diff(streams[positions], prepend=-1))
+        rows = np.empty(len(works), np.int64)
+        rows[positions] = np.arange(len(works))
+        begins, bound = of.starts[works], of.bound_by[works]
+        nothing = self.flags(self._all.work_kinds[works], self._all.work_names[works])
+        first, more, kind, longer = waits_of(of, works)
+        since = of.since[works]
+        skipped = self.flags(kind, _NO_NAME) * self._inside(since, since + first)[:, None]
+        skipped += self.flags(longer, _NO_NAME) * self._inside(begins - more, begins)[:, None]
+        delays = (first + more)[:, None] - skipped
+        follows = np.where((bound == STREAM)[:, None], delays, 0)
+        until_next, lengths = (
+            (ends[works] - begins)[:, None] - nothing * self._inside(begins, ends[works])[:, None]
+            for ends in (self._all.until_next, of.ends)
+        )
+        possible = np.full(nothing.shape, _NEVER)
+        free = bound == FREE
+        possible[free] = begins[free, None]
+        for head in heads.tolist():
+            possible[head] = np.maximum(possible[head], self._stream_end(works[head]) + follows[head])
+        steps = follows
+        steps[1:] += until_next[:-1]
+        launched = self._launched(works, delays)
+        return _Block(
+            begin, works, positions, rows, heads, possible, launched, delays, np.cumsum(steps, axis=0), until_next,
+            lengths, nothing,
+        )  # fmt: skip
+
+    def _stream_end(self, work: int) -> Any:
+        """When the work before on the stream of one, in another block or before the window, lets it begin."""
+        before = self._of.before[work]
+        of_window = _NEVER if before == NO_WORK else self._all.until_next[before]
+        return self._stream_ends.get(int(self._all.streams[work]), of_window)
+
+    def _end_of(self, work: int) -> Any:
+        """When a work of another block, or of before the window, has ended."""
+        return self._work_ends.get(work, self._of.ends[work])
+
+    def _rows_of(self, works: Ints, block: _Block) -> Ints:
+        """The rows of works in a block; NO_WORK for those of other blocks."""
+        rows = np.full(len(works), NO_WORK)
+        inside = np.flatnonzero((works >= self._first) & (works < self._first + len(self._works)))
+        places = self._positions[works[inside] - self._first] - block.begin
+        here = (places >= 0) & (places < len(block.works))
+        rows[inside[here]] = block.rows[places[here]]
+        return rows
+
+    def _inside(self, begins: Ints, ends: Ints) -> Ints:
+        """How much of these times lies behind the begin of the window: what was before stays as it was."""
+        return np.maximum(ends - np.maximum(begins, self._start), 0)
+
+    def _launched(self, works: Ints, delays: Ints) -> Ints:
+        """When launches allow works to begin, if their threads are no later than alone."""
+        of, launched = self._of, np.full(delays.shape, _NEVER)
+        no_delay = self.flags(_LAUNCHING, _NO_NAME)[0]
+        for thread, clock in self._clocks.items():
+            index = np.flatnonzero((of.threads[works] == thread) & (of.launched[works] != NULL))
+            if len(index):
+                begins = of.launched[works[index]]
+                least = np.minimum(of.starts[works[index]] - begins, self._all.fastest)[:, None] * ~no_delay
+                is_bound = (of.bound_by[works[index]] == LAUNCH)[:, None]
+                launched[index] = clock.alone(begins) + np.where(is_bound, delays[index], least)
+        return launched
+
+    def _segments(self, block: _Block, sources: Ints, waited: Ints, changes: _Changes) -> _Segments:
+        """Cut the streams of a block: `sources` and `waited` are rows that works and threads wait for."""
+        of, count = self._of, len(block.works)
+        threads = np.where(of.launched[block.works] == NULL, NO_CALL, of.threads[block.works])
+        is_head, is_cut = np.zeros((2, count), np.bool_)
+        is_head[block.heads] = True
+        behind = np.append(sources[sources != NO_WORK], waited[waited != NO_WORK]) + 1
+        is_cut[behind[behind < count]] = True
+        if len(changes.what):
+            # A thread is as late as at its last change: each launch has the thread and the number of its changes.
+            late = np.where(threads == NO_CALL, NO_CALL, threads * (len(changes.what) + 1))
+            for thread in np.unique(changes.threads).tolist():
+                of_thread = threads == thread
+                places = changes.places[changes.threads == thread] - block.begin
+                late[of_thread] += np.searchsorted(places, block.positions[of_thread], "right")
+            known = (late != NO_CALL) | is_head
+            last = np.maximum.accumulate(np.where(known, np.arange(count), 0))
+            is_cut[1:] |= (late[1:] != NO_CALL) & (late[1:] != late[last[:-1]])
+        firsts = np.flatnonzero(is_head | is_cut | (sources != NO_WORK))
+        of_row = np.cumsum(np.bincount(firsts, minlength=count)) - 1
+        behind = np.maximum.reduceat(block.possible - block.sums, firsts) if count else block.possible
+        launched = np.maximum.reduceat(block.launched - block.sums, firsts) if count else block.launched
+        of_segment = np.maximum.reduceat(threads, firsts) if count else threads
+        later = np.zeros(behind.shape, np.int64)
+        return _Segments(of_row, firsts, ~is_head[firsts], of_segment, sources[firsts], behind, launched, later)
+
+    def _go_through(self, block: _Block, segments: _Segments, waited: Ints, changes: _Changes) -> None:
+        """Complete `behind` and `later` of the segments, and what the changes do to the threads, in order."""
+        firsts, sources = segments.firsts, segments.sources
+        places = np.append(2 * block.positions[firsts] + 1, 2 * (changes.places - block.begin))
+        needs = np.flatnonzero(sources != NO_WORK)
+        of_source = np.full(len(firsts), NO_WORK)
+        of_source[needs] = segments.of_row[sources[needs]]
+        waits = np.zeros(segments.behind.shape, np.int64)  # from the sum of the source to that of what waits for it
+        rows = sources[needs]
+        waits[needs] = block.sums[rows] + block.lengths[rows] + block.delays[firsts[needs]] - block.sums[firsts[needs]]
+        behind, launched = list(segments.behind), list(segments.launched)
+        follow, threads, of_source = segments.follow.tolist(), segments.threads.tolist(), of_source.tolist()
+        stay, reach = self._shifts(changes)
+        for i in np.argsort(places, kind="stable").tolist():
+            if i >= len(behind):
+                self._change(i - len(behind), changes, (stay, reach), waited, block, segments)
+                continue
+            top = behind[i]
+            if follow[i]:
+                np.maximum(top, behind[i - 1], out=top)
+            if threads[i] != NO_CALL:
+                later = self._later[threads[i]]
+                segments.later[i] = later
+                np.maximum(top, launched[i] + later, out=top)
+            if of_source[i] != NO_WORK:
+                np.maximum(top, behind[of_source[i]] + waits[i], out=top)
+
+    def _ends_of_segments(self, block: _Block, segments: _Segments, rows: Ints) -> Ints:
+        """When the works of these rows end, the last of their segments."""
+        ends: Ints = segments.behind[segments.of_row[rows]] + block.sums[rows] + block.lengths[rows]
+        return ends
+
+    def _shifts(self, changes: _Changes) -> tuple[Ints, Ints]:
+        """How changes make a thread later: it is then the larger of what it was + the first, and an end + the second.
+
+        The end is that of the work that a call waited for, or of the last call of the other thread.
+        """
+        stay, reach = np.zeros((2, len(changes.what), self._columns), np.int64)
+        waits, overs = self._of.waits, self._of.hand_overs
+        for thread in np.unique(changes.threads).tolist():
+            clock = self._clocks[thread]
+            for what in range(3):
+                rows = np.flatnonzero((changes.threads == thread) & (changes.what == what))
+                index = changes.index[rows]
+                if what == _LEAVE:
+                    stay[rows] = clock.alone(overs.ends[index])
+                elif what == _TAKE_OVER:
+                    idle = overs.idle_since[index]
+                    stay[rows] = clock.alone(np.maximum(idle, 0)) - clock.alone(overs.times[index])
+                    stay[rows[idle == NULL]] = _NEVER
+                    reach[rows] = -clock.alone(overs.ends[index])
+                else:
+                    ended, returned = self._of.ends[waits.works[index]], waits.returns[index]
+                    at_return = clock.alone(returned)
+                    stay[rows] = clock.alone(waits.begins[index]) - at_return
+                    names = self._all.call_names[waits.calls[index]]
+                    nothing = self.flags(np.broadcast_to(_SYNC, names.shape), names)
+                    skipped = nothing * np.maximum(returned - np.maximum(ended, self._start), 0)[:, None]
+                    reach[rows] = (returned - ended)[:, None] - skipped - at_return
+        return stay, reach
+
+    def _change(
+        self, i: int, changes: _Changes, shifts: tuple[Ints, Ints], waited: Ints, block: _Block, segments: _Segments
+    ) -> None:
+        """Make a thread as late as a change of it does."""
+        thread, index = int(changes.threads[i]), int(changes.index[i])
+        own = self._later[thread] + shifts[0][i]
+        if changes.what[i] == _LEAVE:
+            self._left[index] = own
+            return
+        if changes.what[i] == _TAKE_OVER:
+            ended = self._left.pop(index)
+        elif waited[i] != NO_WORK:
+            ended = self._ends_of_segments(block, segments, waited[i : i + 1])[0]
+        else:
+            ended = self._end_of(int(self._of.waits.works[index]))
+        self._later[thread] = np.maximum(own, ended + shifts[1][i])
+
+    def _finish(self, block: _Block, possible: Ints) -> None:
+        """Note the ends that other blocks need, and the last end in the window."""
+        if not len(block.works):
+            return
+        of, begun = self._of, possible - block.sums
+        stops = np.append(block.heads[1:], len(block.works))
+        for head, stop in zip(block.heads.tolist(), stops.tolist(), strict=True):
+            np.maximum.accumulate(begun[head:stop], out=begun[head:stop])
+        begun += block.sums
+        for last in (stops - 1).tolist():
+            self._stream_ends[int(self._all.streams[block.works[last]])] = begun[last] + block.until_next[last]
+        ended = begun + block.lengths
+        for row in np.flatnonzero(self._all.last_use[block.works] >= of.turns[block.works].max()).tolist():
+            self._work_ends[int(block.works[row])] = ended[row].copy()
+        over = np.flatnonzero(of.ends[block.works] > self._end)  # they count as far as the window goes
+        begins = of.starts[block.works[over]]
+        lengths = (self._end - begins)[:, None] - block.nothing[over] * self._inside(begins, self._end)[:, None]
+        ended[over] = begun[over] + lengths
+        self._top = np.maximum(self._top, ended.max(axis=0))
+
+
+class _Clock:
+    """When a thread gets to each time of the trace if it waits for nothing, in each column of a window."""
+
+    def __init__(self, window: Replay, of: Replayed, thread: int, start: int, end: int) -> None:
+        line = self._line = of.dependencies.timelines[thread]
+        self._start = start
+        first, last = np.searchsorted(line.begins, start, "right"), np.searchsorted(line.begins, end)
+        calls = np.append(line.calls[first - 1] if first else NO_CALL, line.calls[first:last])
+        self._begins = np.append(start, line.begins[first:last])
+        nothing = window.flags(of.call_kinds[calls], of.call_names[calls])
+        self._columns = nothing.shape[1]
+        self._of_host = np.flatnonzero(nothing.any(axis=0))  # the columns in which the thread skips anything
+        self._nothing = nothing[:, self._of_host]
+        self._skipped = np.zeros(self._nothing.shape, np.int64)  # until each begin
+        lengths = np.diff(self._begins)
+        for column in range(len(self._of_host)):  # one by one: all at once would be as large as the result
+            np.cumsum(lengths * self._nothing[:-1, column], out=self._skipped[1:, column])
+        self._blocked = self._blocked_until(np.array([start]))
+
+    def alone(self, times: Ints) -> Ints:
+        """Return when it gets to each time. Rows are the times."""
+        inside = np.maximum(times, self._start)
+        place = np.searchsorted(self._begins, inside, "right") - 1
+        skipped = self._skipped[place] + (inside - self._begins[place])[:, None] * self._nothing[place]
+        alone: Ints = np.repeat(
+            (times - self._blocked_until(inside) + self._blocked)[:, None], self._columns, axis=1
+        )
+        alone[:, self._of_host] -= skipped
+        return alone
+
+    def _blocked_until(self, times: Ints) -> Ints:
+        until: Ints = self._line.blocked[np.searchsorted(self._line.blocked_until, times, "right")]
+        return until
