@@ -134,7 +134,7 @@ class PlainPath:
 
     @cached_property
     def threads(self) -> list[Any]:
-        return list(dict.fromkeys(each.call.thread for each in self.work if each.call is not None))
+        return sorted({each.call.thread for each in self.work if each.call is not None})
 
     @cached_property
     def changes(self) -> dict[Any, list[Change]]:

@@ -10,6 +10,7 @@ import numpy as np
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.stuck_ranks import CALL_COUNTS
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, Ints, seconds
+from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where
 from perflog.tables.columns import Rows, of_arrow
 from perflog.units import UNITS
@@ -75,13 +76,13 @@ def _courses(rows: Rows) -> Iterator[pd.DataFrame]:
     if not len(rows):
         return
     words = [rows.codes(name) for name in ("name", "subject", "device_name", "unit")]
-    keys = np.stack([rows["rank"], rows["device"], *(codes for codes, _ in words)])
-    _, first, of_row = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    counters = groups_of(rows["rank"], rows["device"], *(codes for codes, _ in words))
     begin = int(rows["start_ns"].min())
     length = max(int(rows["start_ns"].max()) - begin, 1)
     period = (rows["start_ns"] - begin) * _BINS // (length + 1)
-    for code in np.argsort(first, kind="stable").tolist():
-        index = np.flatnonzero(of_row.ravel() == code)
+    parts = np.split(np.argsort(counters.of_row, kind="stable"), np.cumsum(counters.sizes)[:-1])
+    for code in np.argsort(counters.first, kind="stable").tolist():
+        index = parts[code]
         if len(index) >= _FEWEST:
             yield _course(rows.where(index), period[index], length)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seco
 from perflog.metrics.traces.path_walk import DEVICE_KINDS, HOST_KINDS, CriticalPath, PathWalk, is_host, kinds_of
 from perflog.metrics.traces.replay import ALL
 from perflog.metrics.traces.what_if import WhatIf
+from perflog.statistics.groups import groups_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,7 +145,9 @@ def _of_window(
     things = [*((kind, ALL) for (kind,) in kinds), *may_go.longest]
     gained = may_go.what_if.gains(start, end, things, may_go.thread).tolist()
     gains: dict[tuple[int, ...], int] = dict(zip(things, gained, strict=True))
-    gains |= {(kind, name): gains[kind, ALL] for kind, name in names if path.names[1][name] is None}
+    number = Counter(kind for kind, _ in names)
+    unnamed = [(kind, name) for kind, name in names if path.names[1][name] is None]
+    gains |= {(kind, name): gains[kind, ALL] for kind, name in unnamed if number[kind] == 1}
 
     def rows(by: str, sums: _Sums, columns: Sequence[dict[str, Any]], things: Sequence[tuple[int, ...]]) -> _DictRows:
         for i in np.argsort(-sums[0], kind="stable").tolist():
@@ -163,8 +167,8 @@ def _of_window(
 
 def _sums(path: CriticalPath, *codes: npt.NDArray[Any]) -> tuple[list[tuple[int, ...]], _Sums]:
     """The distinct combinations of codes of the pieces, with their time in ns and their number."""
-    distinct, of_piece = np.unique(np.stack([code.astype(np.int64) for code in codes]), axis=1, return_inverse=True)
-    times, pieces = np.zeros(distinct.shape[1], np.int64), np.zeros(distinct.shape[1], np.int64)
-    np.add.at(times, of_piece.ravel(), path.ends - path.starts)
-    np.add.at(pieces, of_piece.ravel(), 1)
-    return [tuple(column) for column in distinct.T.tolist()], (times, pieces)
+    groups = groups_of(*codes)
+    times = np.zeros(len(groups.first), np.int64)
+    np.add.at(times, groups.of_row, path.ends - path.starts)
+    distinct = zip(*(code[groups.first].tolist() for code in codes), strict=True)
+    return list(distinct), (times, groups.sizes)

@@ -24,7 +24,7 @@ from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.idle_causes import USUAL, DeviceIdle, idle_causes, is_wait
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.launches import Launches
-from perflog.statistics.groups import distinct
+from perflog.statistics.groups import distinct, groups_of
 from perflog.tables.columns import NULL
 
 Ints = npt.NDArray[np.int64]
@@ -155,7 +155,7 @@ def _dependencies(idle: DeviceIdle, calls: CallTree | None) -> Dependencies:
         of_name = np.array([in_tree.get(thread, NO_CALL) for thread in launches.names], np.int64)
         threads[known] = of_name[launches.threads[known]]
         launching[known] = calls.around(launches)[known]
-    queues = _blocked(launched, threads, starts, launches)
+    queues, held_up = _blocked(launched, threads, starts, launches)
     turns, overtaken = _turns(starts, launched, order, before)
     launched[overtaken] = NULL  # an earlier launch on its stream was later: this one held nothing up
     bound_by, since = _bound(starts, ends, before, launched)
@@ -167,7 +167,7 @@ def _dependencies(idle: DeviceIdle, calls: CallTree | None) -> Dependencies:
     waits, hand_overs = _NO_WAITS, _NO_HAND_OVERS
     if calls is not None:
         timelines = {thread: _timeline(calls, thread, *queue) for thread, queue in queues.items()}
-        waits = _waits(idle, calls, threads, launching, turns)
+        waits = _waits(idle, calls, threads, launching, turns, held_up)
         hand_overs = _hand_overs(calls, timelines)
     return Dependencies(
         idle.device, calls, starts, ends, order, places, before, launched, threads, launching, turns, bound_by,
@@ -185,24 +185,31 @@ def _by_stream(device: TraceDevice) -> tuple[Ints, Ints]:
     return order, before
 
 
-def _blocked(launched: Ints, threads: Ints, starts: Ints, launches: Launches) -> dict[int, tuple[Ints, Ints]]:
+def _blocked(
+    launched: Ints, threads: Ints, starts: Ints, launches: Launches
+) -> tuple[dict[int, tuple[Ints, Ints]], Ints]:
     """For each thread that launches: ends of its calls that found the queue full, and what they took too long so far.
 
     Such a call waits until the device has begun something. Its excess over the median of the others is no work of the
-    host.
+    host. A call that launches a graph is one launch. Also returned: the work of the last call of each row of such
+    calls, behind which the thread has waited for the device.
     """
     known = np.flatnonzero(threads != NO_CALL)
+    known = np.sort(known[groups_of(threads[known], launches.starts[known]).first])  # the first work of each call
     begins, ends = launched[known], launches.ends[known]
     queue = np.searchsorted(np.sort(begins), begins) - np.searchsorted(starts[known], begins, "right")
     lengths, full = ends - launches.starts[known], queue >= _FULL
     usual = round(float(np.median(lengths[~full]))) if not full.all() else 0
     excess = np.maximum(lengths - usual, 0)
-    found = {}
+    by_thread, last = {}, []
     for thread in np.unique(threads[known]).tolist():
-        index = np.flatnonzero((threads[known] == thread) & full & (excess > 0))
+        index = np.flatnonzero(threads[known] == thread)
         index = index[np.argsort(ends[index], kind="stable")]
-        found[thread] = ends[index], np.append(0, np.cumsum(excess[index]))
-    return found
+        waited = (full & (excess > 0))[index]
+        last.append(known[index[waited & ~np.append(waited[1:], False)]])
+        index = index[waited]
+        by_thread[thread] = ends[index], np.append(0, np.cumsum(excess[index]))
+    return by_thread, np.concatenate([_NOTHING, *last])
 
 
 def _turns(starts: Ints, launched: Ints, order: Ints, before: Ints) -> tuple[Ints, Flags]:
@@ -254,9 +261,11 @@ def _timeline(calls: CallTree, thread: int, blocked_until: Ints, blocked: Ints) 
     return Timeline(begins, calls.innermost(thread, begins), blocked_until, blocked)
 
 
-def _waits(idle: DeviceIdle, calls: CallTree, threads: Ints, launching: Ints, turns: Ints) -> Waits:
+def _waits(idle: DeviceIdle, calls: CallTree, threads: Ints, launching: Ints, turns: Ints, held_up: Ints) -> Waits:
     """The calls of the launching threads that waited for the device: copies for themselves, others for the last work
     that ended before they returned.
+
+    `held_up`: works whose launches were the last of those that a full queue held up: they waited too.
     """
     work, launches = idle.device.work, idle.launches
     (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
@@ -264,6 +273,7 @@ def _waits(idle: DeviceIdle, calls: CallTree, threads: Ints, launching: Ints, tu
     waiting &= np.array([*(word == "runtime" for word in kinds), False], np.bool_)[kind]
     of_call = np.repeat(np.arange(len(calls.threads)), np.diff(calls.begins))
     found = np.flatnonzero(waiting & np.isin(of_call, np.unique(threads)))
+    found = np.append(found, launching[held_up])
     by_end = np.argsort(work.ends, kind="stable")
     last = np.searchsorted(work.ends[by_end], calls.ends[found], "right") - 1
     found, works = found[last >= 0], by_end[last[last >= 0]]
@@ -274,8 +284,9 @@ def _waits(idle: DeviceIdle, calls: CallTree, threads: Ints, launching: Ints, tu
     works = works[first]
     holds = (work.ends[works] > calls.starts[found]) & (turns[works] <= 2 * calls.ends[found])
     holds &= (threads[works] == NO_CALL) | (launches.starts[works] < calls.ends[found])
-    holds &= ~np.isin(found, calls.parents[found])  # a call around another one that waits
     found, works = found[holds], works[holds]
+    inner = ~np.isin(found, calls.parents[found])  # not around another call that waits
+    found, works = found[inner], works[inner]
     index = np.argsort(calls.ends[found], kind="stable")
     found, works = found[index], works[index]
     return Waits(of_call[found], calls.starts[found], calls.ends[found], found, works)

@@ -21,6 +21,7 @@ from perflog.metrics.kernel_categories import OTHER, category, category_of_profi
 from perflog.metrics.registry import MetricColumn, Tables, cached, frame_for_metrics
 from perflog.metrics.traces.intervals import Intervals, union
 from perflog.readers.processes import process_label
+from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, index_array, one_of, without_chunks
 from perflog.tables.columns import NULL, Rows, of_arrow
 
@@ -325,10 +326,9 @@ def _launching_processes(work: Rows, place: tuple[str, int], tables: Tables) -> 
     calls = of_arrow(of_all[place])
     launches = calls.where(calls.known("correlation") & np.isin(calls["correlation"], work["correlation"]))
     process, words = launches.codes("process")
-    pairs = np.unique(np.stack([launches["correlation"], process]), axis=1)
-    _, times = np.unique(pairs[0], return_counts=True)
-    unambiguous = np.repeat(times == 1, times)
-    return _most_first(pairs[1][unambiguous], words)
+    first = groups_of(launches["correlation"], process).first
+    of_number = groups_of(launches["correlation"][first])
+    return _most_first(process[first[of_number.sizes[of_number.of_row] == 1]], words)
 
 
 def _device_names(rows: Rows, index: Ints) -> tuple[Ints, list[str]]:
@@ -339,10 +339,11 @@ def _device_names(rows: Rows, index: Ints) -> tuple[Ints, list[str]]:
     codes, words = rows.codes("device_name")
     names, context = codes[index].copy(), rows["context"][index]
     unnumbered = np.flatnonzero((names >= 0) & (rows["device"][index] == NULL) & (context != NULL))
-    pairs = np.stack([names[unnumbered], context[unnumbered]])
-    distinct, of_pair = np.unique(pairs, axis=1, return_inverse=True)
-    names[unnumbered] = of_pair.ravel() + len(words)
-    return names, [*words, *(f"{words[name]}, context {number}" for name, number in distinct.T.tolist())]
+    pairs = groups_of(names[unnumbered], context[unnumbered])
+    distinct = zip(names[unnumbered[pairs.first]].tolist(), context[unnumbered[pairs.first]].tolist(), strict=True)
+    labels = [*words, *(f"{words[name]}, context {number}" for name, number in distinct)]
+    names[unnumbered] = pairs.of_row + len(words)
+    return names, labels
 
 
 def _work_category(kind: str, name: str | None) -> str:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import FREE, LAUNCH, NO_WORK, OTHER_STREAM, STREAM, Dependencies, turn
 from perflog.metrics.traces.device_ranges import range_of
+from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
 Ints = npt.NDArray[np.int64]
@@ -125,14 +126,14 @@ class CriticalPath:
         code_of: dict[tuple[int, int], int] = {}
         open_ = np.flatnonzero(around != NO_CALL)
         while len(open_):
-            pairs, of_pair = np.unique(
-                np.stack([kind[around[open_]], name[around[open_]]]), axis=1, return_inverse=True
-            )  # fmt: skip
-            for i, j in pairs.T.tolist():
+            pairs = groups_of(kind[around[open_]], name[around[open_]])
+            calls = around[open_[pairs.first]]
+            each = list(zip(kind[calls].tolist(), name[calls].tolist(), strict=True))
+            for i, j in each:
                 if (i, j) not in code_of:
                     named = range_of(kinds[i], names[j]) if j >= 0 else None
                     code_of[i, j] = -1 if named is None else words.setdefault(named[0], len(words))
-            codes[open_] = np.array([code_of[i, j] for i, j in pairs.T.tolist()], np.int64)[of_pair.ravel()]
+            codes[open_] = np.array([code_of[pair] for pair in each], np.int64)[pairs.of_row]
             open_ = open_[codes[open_] < 0]
             around[open_] = tree.parents[around[open_]]
             open_ = open_[around[open_] != NO_CALL]

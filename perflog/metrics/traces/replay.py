@@ -23,7 +23,6 @@ from perflog.metrics.traces.dependencies import (
     OTHER_STREAM,
     STREAM,
     Dependencies,
-    turn,
 )
 from perflog.metrics.traces.path_walk import LAUNCHING, SYNCHRONISATION, kinds_of_calls, kinds_of_work, waits_of
 from perflog.tables.columns import NULL
@@ -43,7 +42,7 @@ _UNNAMED = -2
 _NO_NAME = np.array([_UNNAMED])
 _SYNC, _LAUNCHING = np.array([SYNCHRONISATION]), np.array([LAUNCHING])
 _NEVER = np.iinfo(np.int64).min // 2
-_WAIT, _LEAVE, _TAKE_OVER = range(3)
+_WAIT, _PAUSE, _LEAVE, _TAKE_OVER = range(4)  # of those at one time, a wait comes first
 
 
 class Replayed:
@@ -72,12 +71,16 @@ class Replayed:
 
 
 class _Changes(NamedTuple):
-    """What happens to threads, in order: behind how many works, what, to which, and its index in waits or hand-overs."""
+    """What happens to threads, in order.
+
+    `places`: behind how many works; `what`: a thread returns from a wait, ends its last call before it takes over or
+    before another one does, or takes over; `threads`: which; `of`: index of the wait or hand-over.
+    """
 
     places: Ints
     what: Ints
     threads: Ints
-    index: Ints
+    of: Ints
 
     def part(self, part: slice) -> _Changes:
         return _Changes(*(column[part] for column in self))
@@ -113,7 +116,7 @@ class _Block:
 class _Segments:
     """Parts of the streams of a block that are each begun by one thread, as late as at their begin.
 
-    What another stream or a thread waits for ends a segment, and what waits for another stream begins one. `of_row`: the
+    What another stream or a thread waits for ends a segment, what waits for another stream begins one. `of_row`: the
     segment of each row. `firsts`: first row; `follow`: whether it goes on with the stream of the one before; `threads`:
     that launch them, or NO_CALL; `sources`: the row that the first one waits for, or NO_WORK. `behind`: largest of
     (begin - sum) of each segment, as far as it is known; `launched`: the same of what launches allow. `later`: how much
@@ -145,7 +148,8 @@ class Replay:
         self._changes = self._changes_of_threads()
         self._clocks = {thread: _Clock(self, of, thread, start, end) for thread in self._of.timelines}
         self._later = {thread: np.zeros(self._columns, np.int64) for thread in self._clocks}  # than alone
-        self._left: dict[int, Ints] = {}  # when the last call before a hand-over ended
+        self._paused: dict[int, Ints] = {}  # when the last call before a hand-over ended, of the thread itself
+        self._left: dict[int, Ints] = {}  # and of the thread that it takes over from
         self._stream_ends: dict[int, Ints] = {}  # when the next work of a stream may begin
         self._work_ends: dict[int, Ints] = {}  # of works that something behind their block waits for
         self._top = np.full(self._columns, start)
@@ -175,19 +179,21 @@ class Replay:
         waits, overs = self._of.waits, self._of.hand_overs
         i = np.arange(*np.searchsorted(waits.returns, (self._start, self._end), "right"))
         j = np.arange(*np.searchsorted(overs.times, (self._start, self._end), "right"))
-        turns = np.concatenate([2 * waits.returns[i], 2 * overs.ends[j], turn(overs.times[j])])
-        what = np.repeat([_WAIT, _LEAVE, _TAKE_OVER], [len(i), len(j), len(j)])
-        threads = np.concatenate([waits.threads[i], overs.sources[j], overs.threads[j]])
+        paused = j[overs.idle_since[j] != NULL]
+        times = [2 * waits.returns[i], 2 * overs.idle_since[paused], 2 * overs.ends[j], 2 * overs.times[j] + 1]
+        turns, of = np.concatenate(times), np.concatenate([i, paused, j, j])
+        what = np.repeat([_WAIT, _PAUSE, _LEAVE, _TAKE_OVER], [len(i), len(paused), len(j), len(j)])
+        threads = np.concatenate([waits.threads[i], overs.threads[paused], overs.sources[j], overs.threads[j]])
         order = np.lexsort((what, turns))
         places = np.searchsorted(self._of.turns[self._works], turns[order], "right")
-        return _Changes(places, what[order], threads[order], np.concatenate([i, j, j])[order])
+        return _Changes(places, what[order], threads[order], of[order])
 
     def _advance(self, begin: int, stop: int, changes: _Changes) -> None:
         """Compute when the works at these positions begin and end, and what the changes among them do to threads."""
         of, block = self._of, self._block(begin, stop)
         waits = np.flatnonzero(changes.what == _WAIT)
         waited = np.full(len(changes.what), NO_WORK)  # rows
-        waited[waits] = self._rows_of(of.waits.works[changes.index[waits]], block)
+        waited[waits] = self._rows_of(of.waits.works[changes.of[waits]], block)
         sources = np.full(len(block.works), NO_WORK)
         needs = np.flatnonzero(of.bound_by[block.works] == OTHER_STREAM)
         sources[needs] = self._rows_of(of.sources[block.works[needs]], block)
@@ -302,13 +308,13 @@ class Replay:
         firsts, sources = segments.firsts, segments.sources
         places = np.append(2 * block.positions[firsts] + 1, 2 * (changes.places - block.begin))
         needs = np.flatnonzero(sources != NO_WORK)
-        of_source = np.full(len(firsts), NO_WORK)
-        of_source[needs] = segments.of_row[sources[needs]]
+        of_sources = np.full(len(firsts), NO_WORK)
+        of_sources[needs] = segments.of_row[sources[needs]]
         waits = np.zeros(segments.behind.shape, np.int64)  # from the sum of the source to that of what waits for it
         rows = sources[needs]
         waits[needs] = block.sums[rows] + block.lengths[rows] + block.delays[firsts[needs]] - block.sums[firsts[needs]]
         behind, launched = list(segments.behind), list(segments.launched)
-        follow, threads, of_source = segments.follow.tolist(), segments.threads.tolist(), of_source.tolist()
+        follow, threads, of_source = segments.follow.tolist(), segments.threads.tolist(), of_sources.tolist()
         stay, reach = self._shifts(changes)
         for i in np.argsort(places, kind="stable").tolist():
             if i >= len(behind):
@@ -330,50 +336,41 @@ class Replay:
         return ends
 
     def _shifts(self, changes: _Changes) -> tuple[Ints, Ints]:
-        """How changes make a thread later: it is then the larger of what it was + the first, and an end + the second.
-
-        The end is that of the work that a call waited for, or of the last call of the other thread.
-        """
+        """What to add to how late a thread is, and to the end that it waits for: the larger sum is how late it gets."""
         stay, reach = np.zeros((2, len(changes.what), self._columns), np.int64)
         waits, overs = self._of.waits, self._of.hand_overs
         for thread in np.unique(changes.threads).tolist():
             clock = self._clocks[thread]
-            for what in range(3):
-                rows = np.flatnonzero((changes.threads == thread) & (changes.what == what))
-                index = changes.index[rows]
-                if what == _LEAVE:
-                    stay[rows] = clock.alone(overs.ends[index])
-                elif what == _TAKE_OVER:
-                    idle = overs.idle_since[index]
-                    stay[rows] = clock.alone(np.maximum(idle, 0)) - clock.alone(overs.times[index])
-                    stay[rows[idle == NULL]] = _NEVER
-                    reach[rows] = -clock.alone(overs.ends[index])
-                else:
-                    ended, returned = self._of.ends[waits.works[index]], waits.returns[index]
-                    at_return = clock.alone(returned)
-                    stay[rows] = clock.alone(waits.begins[index]) - at_return
-                    names = self._all.call_names[waits.calls[index]]
-                    nothing = self.flags(np.broadcast_to(_SYNC, names.shape), names)
-                    skipped = nothing * np.maximum(returned - np.maximum(ended, self._start), 0)[:, None]
-                    reach[rows] = (returned - ended)[:, None] - skipped - at_return
+            of_thread = np.flatnonzero(changes.threads == thread)
+            wait, pause, leave, take = (of_thread[changes.what[of_thread] == what] for what in range(4))
+            stay[pause] = clock.alone(overs.idle_since[changes.of[pause]])
+            stay[leave] = clock.alone(overs.ends[changes.of[leave]])
+            stay[take] = -clock.alone(overs.times[changes.of[take]])
+            reach[take] = -clock.alone(overs.ends[changes.of[take]])
+            at = changes.of[wait]
+            ended, returned = self._of.ends[waits.works[at]], waits.returns[at]
+            returns, names = clock.alone(returned), self._all.call_names[waits.calls[at]]
+            stay[wait] = clock.alone(waits.begins[at]) - returns
+            nothing = self.flags(np.broadcast_to(_SYNC, names.shape), names)
+            skipped = nothing * np.maximum(returned - np.maximum(ended, self._start), 0)[:, None]
+            reach[wait] = (returned - ended)[:, None] - skipped - returns
         return stay, reach
 
     def _change(
         self, i: int, changes: _Changes, shifts: tuple[Ints, Ints], waited: Ints, block: _Block, segments: _Segments
     ) -> None:
         """Make a thread as late as a change of it does."""
-        thread, index = int(changes.threads[i]), int(changes.index[i])
-        own = self._later[thread] + shifts[0][i]
-        if changes.what[i] == _LEAVE:
-            self._left[index] = own
-            return
-        if changes.what[i] == _TAKE_OVER:
-            ended = self._left.pop(index)
+        what, thread, of = int(changes.what[i]), int(changes.threads[i]), int(changes.of[i])
+        (stay, reach), later = (shift[i] for shift in shifts), self._later[thread]
+        if what in (_PAUSE, _LEAVE):
+            (self._paused if what == _PAUSE else self._left)[of] = later + stay
+        elif what == _TAKE_OVER:
+            self._later[thread] = np.maximum(self._paused.pop(of, _NEVER) + stay, self._left.pop(of) + reach)
         elif waited[i] != NO_WORK:
             ended = self._ends_of_segments(block, segments, waited[i : i + 1])[0]
+            self._later[thread] = np.maximum(later + stay, ended + reach)
         else:
-            ended = self._end_of(int(self._of.waits.works[index]))
-        self._later[thread] = np.maximum(own, ended + shifts[1][i])
+            self._later[thread] = np.maximum(later + stay, self._end_of(int(self._of.waits.works[of])) + reach)
 
     def _finish(self, block: _Block, possible: Ints) -> None:
         """Note the ends that other blocks need, and the last end in the window."""
@@ -391,7 +388,9 @@ class Replay:
             self._work_ends[int(block.works[row])] = ended[row].copy()
         over = np.flatnonzero(of.ends[block.works] > self._end)  # they count as far as the window goes
         begins = of.starts[block.works[over]]
-        lengths = (self._end - begins)[:, None] - block.nothing[over] * self._inside(begins, self._end)[:, None]
+        lengths = (
+            self._end - begins[:, None] - block.nothing[over] * self._inside(begins, np.array([self._end]))[:, None]
+        )
         ended[over] = begun[over] + lengths
         self._top = np.maximum(self._top, ended.max(axis=0))
 
@@ -420,9 +419,7 @@ class _Clock:
         inside = np.maximum(times, self._start)
         place = np.searchsorted(self._begins, inside, "right") - 1
         skipped = self._skipped[place] + (inside - self._begins[place])[:, None] * self._nothing[place]
-        alone: Ints = np.repeat(
-            (times - self._blocked_until(inside) + self._blocked)[:, None], self._columns, axis=1
-        )
+        alone: Ints = np.repeat((times - self._blocked_until(inside) + self._blocked)[:, None], self._columns, axis=1)
         alone[:, self._of_host] -= skipped
         return alone
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.field_logs import CORPUS, needs_corpus
 from support.plain_path import plain_path
@@ -19,8 +19,9 @@ import perflog
 from perflog.metrics import Tables, critical_path
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.critical_path import critical_paths
+from perflog.metrics.traces.dependencies import Dependencies
 from perflog.metrics.traces.path_walk import CriticalPath, kinds_of
-from perflog.metrics.traces.replay import ALL
+from perflog.metrics.traces.replay import ALL, Replay, Replayed
 from perflog.metrics.traces.what_if import WhatIf
 
 US = 1000
@@ -37,6 +38,12 @@ def launched(
     args = {"device": 0, "stream": stream, "correlation": number}
     work = event("kernel", name, start, length, tid=stream, **args) | {"pid": 0}
     return [event("cuda_runtime", "cudaLaunchKernel", call, 2, tid, correlation=number), work]
+
+
+def launched_in(took: float, call: float, start: float, length: float, number: int) -> list[dict[str, Any]]:
+    """A kernel, and the call that launches it, of some length."""
+    launch, work = launched(call, start, length, number)
+    return [{**launch, "dur": took}, work]
 
 
 def traced(path: Path, *events: dict[str, Any]) -> perflog.Log:
@@ -181,9 +188,69 @@ def test_launches_that_find_the_queue_full_are_no_work_of_the_host(tmp_path: Pat
         ]
         at, begin = at + took, begin + 20
     step = event("user_annotation", "ProfilerStep#1", 0, at)
-    rows = of_kinds(traced(tmp_path / "a.json", *events, step), part="step")
+    log = traced(tmp_path / "a.json", *events, step)
+    rows = of_kinds(log, part="step")
     assert rows["gemm"]["share"] > 0.99
     assert rows["gemm"]["gain"] > 0.5
+    (paths,) = critical_paths(Tables(log))
+    start, end = int(paths.trace.starts[0]), int(paths.trace.ends[-1])
+    assert length(paths.trace.dependencies, start, end) == end - start
+
+
+def test_a_thread_that_a_full_queue_held_up_goes_on_when_it_did(tmp_path: Path) -> None:
+    """1500 kernels of 20 us, of which 1024 may wait; then the host loads for 40 ms, and launches one more."""
+    events, begins, at = [], [0], 0
+    for number in range(1, 1501):
+        begins.append(max(begins[-1] + 20 * (number > 1), at + 5))
+        until = max(at + 2, begins[number - 1024]) if number > 1024 else at + 2
+        events += launched_in(until - at, at, begins[number], 20, number)
+        at = until
+    events.append(event("cpu_op", "load", at, 40_000))
+    log = traced(tmp_path / "a.json", *events, *launched(at + 40_000, at + 40_005, 10, 1501))
+    (paths,) = critical_paths(Tables(log))
+    start, end = int(paths.trace.starts[0]), int(paths.trace.ends[-1])
+    assert length(paths.trace.dependencies, start, end) == end - start
+    saved = (end - start) / US - 1500 * 20 - 10  # without the load, the last kernel follows the one before at once
+    assert of_kinds(log)["operator"]["gain_s"] == pytest.approx(saved * 1e-6, abs=20e-6)
+
+
+def test_the_launch_of_a_graph_is_one_launch(tmp_path: Path) -> None:
+    """A queue that gets full; then graphs of 400 kernels each, whose calls take longer than a usual launch."""
+    events, begin, at = [], 5, 0
+    for number in range(1, 3001):
+        begin = max(begin, at + 5)
+        events += launched_in(3, at, begin, 2, number)
+        at, begin = at + 3, begin + 2
+    for number in range(3001, 3011):
+        begin = max(begin, at + 10)
+        call, kernel = launched_in(100, at, begin, 2, number)
+        events += [call, *({**kernel, "ts": begin + 2 * i} for i in range(400))]
+        at, begin = at + 100, begin + 800
+    events.append(event("cpu_op", "load", at, 20_000))
+    log = traced(tmp_path / "a.json", *events, *launched(at + 20_000, at + 20_005, 2, 4000))
+    (paths,) = critical_paths(Tables(log))
+    start, end = int(paths.trace.starts[0]), int(paths.trace.ends[-1])
+    assert length(paths.trace.dependencies, start, end) == end - start
+    assert of_kinds(log)["operator"]["gain_s"] > 0.01
+
+
+def test_a_wait_inside_another_one_that_waits_for_nothing_counts_not(tmp_path: Path) -> None:
+    outer = event("cuda_runtime", "cudaDeviceSynchronize", 10, 70)
+    inner = event("cuda_runtime", "cudaStreamSynchronize", 72, 4)
+    events = [*launched(0, 5, 60, 1), outer, inner, *launched(90, 95, 10, 2)]
+    times = {kind: row["time_s"] for kind, row in of_kinds(traced(tmp_path / "a.json", *events)).items()}
+    assert times["gemm"] == pytest.approx(70e-6)
+    assert times["synchronisation"] == pytest.approx(15e-6)
+
+
+def test_an_operator_without_a_name_has_not_the_gain_of_all_operators(tmp_path: Path) -> None:
+    unnamed = event("cpu_op", "x", 0, 10)
+    del unnamed["name"]
+    events = [unnamed, event("cpu_op", "aten::mm", 10, 30), *launched(0, 5, 2, 1), *launched(38, 45, 10, 2)]
+    rows = critical_path(traced(tmp_path / "a.json", *events))
+    rows = rows[(rows["by"] == "name") & (rows["kind"] == "operator")]
+    assert rows["name"].isna().any()
+    assert rows["gain_s"].isna().tolist() == rows["name"].isna().tolist()
 
 
 def begin_count(begin: int, at: int) -> int:
@@ -245,6 +312,11 @@ def made(threads: list[list[tuple[int, int, str, int, int]]]) -> list[dict[str, 
     return events
 
 
+def length(of: Dependencies, start: int, end: int, thread: int = NO_CALL) -> int:
+    """The length of the longest path of a window if all takes the time that it took."""
+    return int(Replay(Replayed(of), [], start, end).ends(thread)[0]) - start
+
+
 def check(log: perflog.Log, events: list[dict[str, Any]], steps: dict[int, tuple[int, int, Any]]) -> None:
     """Compare pieces and gains of the trace and of its steps with the oracle."""
     for paths in critical_paths(Tables(log)):
@@ -282,8 +354,27 @@ def check(log: perflog.Log, events: list[dict[str, Any]], steps: dict[int, tuple
                 assert 0 <= gain <= times[kind, name]
             if found[0][2] != "unknown":
                 assert whole == end - start
+                assert length(of, start, end, thread if thread != NO_CALL else paths.walk.last_thread(end)) == whole
 
 
+# A thread waits after the last call before it takes over; threads whose first launches are in another order.
+@example(
+    [
+        [(3, 1, "op", 0, 0), (0, 8, "sync", 0, 0), (0, 1, "copy", 0, 1)],
+        [(1, 6, "python", 0, 0), (2, 1, "python", 0, 0), (0, 1, "copy", 0, 0)],
+    ],
+    10,
+    44,
+)
+@example(
+    [
+        [(2, 2, "sync", 0, 0), (0, 1, "nested", 0, 0)],
+        [(0, 5, "7", 0, 0)],
+        [(5, 1, "op", 0, 0), (0, 1, "nested", 0, 1)],
+    ],
+    29,
+    1,
+)
 @given(st.lists(st.lists(call, max_size=8), min_size=1, max_size=3), st.integers(0, 40), st.integers(1, 60))
 def test_made_traces_event_by_event(
     tmp_path_factory: pytest.TempPathFactory,
