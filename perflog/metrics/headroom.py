@@ -6,7 +6,7 @@ rank, for example, is also a part of its communication.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perflog.metrics.breakdown import UNTIMED, breakdown
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Gain = tuple[str, str, str, float, float, str]
 """Run, whole (step, trace or pipeline), what would be ideal, time of the whole, time that is gained, model."""
+
+_Kind = Callable[[Tables, Options], Iterator[Gain]]
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -68,9 +70,18 @@ def headroom(tables: Tables, options: Options) -> pd.DataFrame:
                             ideal   gain
         ...
     """
+    return _frame(tables, options, (*_KINDS, _off_the_path))
+
+
+def gains_of_parts(tables: Tables, options: Options) -> pd.DataFrame:
+    """Return the rows of `headroom` without those of critical paths, which take most of its time."""
+    return _frame(tables, options, _KINDS)
+
+
+def _frame(tables: Tables, options: Options, kinds: Iterable[_Kind]) -> pd.DataFrame:
     import pandas as pd
 
-    gains = [gain for kind in _KINDS for gain in kind(tables, options) if gain[4] > 0]
+    gains = [gain for kind in kinds for gain in kind(tables, options) if gain[4] > 0]
     order = {run: i for i, run in enumerate(tables["runs"]["run"])}
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     rows = [
@@ -156,4 +167,4 @@ def _off_the_path(tables: Tables, options: Options) -> Iterator[Gain]:
             yield str(run), "critical path", f"{kind} takes no time", whole, float(gain), model
 
 
-_KINDS = (_held_up, _equal_ranks, _equal_stages, _at_the_peak, _at_plain_products, _off_the_path)
+_KINDS = (_held_up, _equal_ranks, _equal_stages, _at_the_peak, _at_plain_products)

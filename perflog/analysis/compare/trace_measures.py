@@ -12,7 +12,7 @@ from perflog.metrics.traces.collective_bandwidth import KERNEL, collective_bandw
 from perflog.metrics.traces.collective_volume import collective_volume
 from perflog.metrics.traces.collective_wait import stragglers
 from perflog.metrics.traces.counters import counters
-from perflog.metrics.traces.critical_path import critical_path
+from perflog.metrics.traces.critical_path import kinds_on_paths
 from perflog.metrics.traces.device_ranges import range_trees
 from perflog.metrics.traces.device_time import device_time_columns
 from perflog.metrics.traces.device_work import Ints, StepWindows, TraceDevice, seconds, trace_devices
@@ -162,8 +162,8 @@ def paths_by_run(tables: Tables) -> dict[str, pd.DataFrame]:
     """Return the rows of metric `critical_path` by kind, of each run with a trace, without unknown waits."""
     if not tables.count("events"):
         return {}
-    rows = critical_path.table(tables, Options())
-    rows = rows[(rows["by"] == "kind") & (rows["kind"] != UNKNOWN_WAIT)]
+    rows = kinds_on_paths(tables)
+    rows = rows[rows["kind"] != UNKNOWN_WAIT]
     return {str(run): of_run for run, of_run in rows.groupby("run", sort=False)}
 
 

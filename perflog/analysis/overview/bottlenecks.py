@@ -22,7 +22,6 @@ from perflog.metrics import (
     breakdown,
     collectives,
     copies,
-    critical_path,
     device_kernels,
     device_ranges,
     device_time,
@@ -43,6 +42,7 @@ from perflog.metrics.kernel_categories import OTHER
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.step_series import step_series
 from perflog.metrics.traces.copies import way_of
+from perflog.metrics.traces.critical_path import kinds_on_paths
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.idle_causes import CAUSES
 from perflog.metrics.traces.memory_holders import NOT_TRACED
@@ -206,8 +206,8 @@ def _critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """What the critical path consists of, where the trace tells what launched the work."""
     if not _of_run(launches.table(tables, options), run)["host_s"].notna().any():
         return
-    rows = _of_run(critical_path.table(tables, options), run)
-    rows = rows[(rows["part"] == "trace") & (rows["by"] == "kind")]
+    rows = _of_run(kinds_on_paths(tables), run)
+    rows = rows[rows["part"] == "trace"]
     whole = float(rows["time_s"].sum())
     times: dict[str, dict[str, float]] = {}
     for where, kind, time in rows[["where", "kind", "time_s"]].itertuples(index=False):

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from perflog.analysis.compare.operators import moved_between, moved_text
 from perflog.analysis.overview.host_ranges import host_time_of_steps
 from perflog.analysis.overview.parts import parts, percent
-from perflog.metrics import Options, Tables, breakdown, headroom
+from perflog.metrics import Options, Tables, breakdown
+from perflog.metrics.headroom import gains_of_parts
 from perflog.metrics.traces.work_tree import OUTSIDE
 from perflog.units import show
 
@@ -55,9 +56,9 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
 
 def time_saved(tables: Tables, run: str, options: Options, mark: str | None = None) -> Iterator[str]:
     """Yield how much time a run could save at most, one ideal at a time. `mark`: its mark, if there are other runs."""
-    rows = headroom.table(tables, options)
+    rows = gains_of_parts(tables, options)
     rows = rows[(rows["run"] == run) & (rows["gain"] >= _TELLING)]
-    rows = rows[~rows["of"].isin(["trace", "critical path"])].head(_MOST_GAINS)  # the parts of a trace say it
+    rows = rows[rows["of"] != "trace"].head(_MOST_GAINS)  # the parts of a trace say it
     if not len(rows):
         return
     first, *others = rows.to_dict("records")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import dependencies
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 
 _Sums = tuple[Ints, Ints]  # times in ns, numbers of pieces
-_DictRows = Iterator[dict[str, Any]]
 
 _NAMES = 10  # whose gain is computed: the longest on the path of the trace
 _MEANINGS = "; ".join(f"{kind}: {meaning}" for kind, meaning in (HOST_KINDS | DEVICE_KINDS).items())
@@ -76,13 +75,21 @@ def critical_path(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
              by           kind    time_s    gain_s
         ...
     """
+    return _frame(row for paths in critical_paths(tables) for row in _rows(paths))
+
+
+def kinds_on_paths(tables: Tables) -> pd.DataFrame:
+    """Return the rows of `critical_path` by kind, whose gains are null: these take most of the time of the metric."""
+    return cached(tables, "kinds on critical paths", lambda: _frame(_kinds_on_paths(tables)))
+
+
+def _frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
-    rows = [row for paths in critical_paths(tables) for row in _rows(paths)]
-    rows.sort(key=lambda row: (row["run"], row["part"] == "step"))
+    ordered = sorted(rows, key=lambda row: (row["run"], row["part"] == "step"))
     whole = dict.fromkeys(("rank", "device", "step", "pieces"), "Int64")
     figures = dict.fromkeys(("time_s", "share", "gain_s", "gain", "span_s"), "float64")
-    return pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]).astype(whole | figures)
+    return pd.DataFrame(ordered, columns=[column.name for column in _COLUMNS]).astype(whole | figures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +110,36 @@ def critical_paths(tables: Tables) -> Iterator[DevicePaths]:
 
 def _rows(paths: DevicePaths) -> Iterator[dict[str, Any]]:
     what_if = WhatIf(paths.trace.dependencies, paths.walk)
-    yield from _of_window(paths.device, paths.trace, {"part": "trace"}, _Things(what_if, _longest_names(paths.trace)))
+    for part, path, thread in _windows(paths):
+        names = _longest_names(path) if path is paths.trace else []
+        yield from _of_window(path, _base(paths.device, path, part), _Removable(what_if, names, thread))
+
+
+def _kinds_on_paths(tables: Tables) -> Iterator[dict[str, Any]]:
+    for paths in critical_paths(tables):
+        for part, path, _ in _windows(paths):
+            kinds, sums = _sums(path, path.kinds)
+            yield from _of_sums(
+                path, _base(paths.device, path, part), "kind", sums, [_kind_of(path, *k) for k in kinds]
+            )
+
+
+def _windows(paths: DevicePaths) -> Iterator[tuple[dict[str, Any], CriticalPath, int]]:
+    """What tells the window, its path, and the thread of the step or NO_CALL: of the trace, and of each step."""
+    yield {"part": "trace"}, paths.trace, NO_CALL
     steps = paths.device.steps
     columns = (steps.numbers, steps.starts, steps.ends, paths.walk.step_threads)
     for number, start, end, thread in zip(*(column.tolist() for column in columns), strict=True):
         if end > start:
-            path, things = paths.walk.path(start, end, thread), _Things(what_if, [], thread)
-            yield from _of_window(paths.device, path, {"part": "step", "step": number}, things)
+            yield {"part": "step", "step": number}, paths.walk.path(start, end, thread), thread
+
+
+def _base(device: TraceDevice, path: CriticalPath, part: dict[str, Any]) -> dict[str, Any]:
+    """What all rows of a window have."""
+    return {
+        "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+        "device_name": device.device_name, **part, "span_s": float(seconds(path.ends[-1] - path.starts[0])),
+    }  # fmt: skip
 
 
 def _longest_names(path: CriticalPath) -> list[tuple[int, int]]:
@@ -121,48 +151,53 @@ def _longest_names(path: CriticalPath) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class _Things:
+class _Removable:
     """What may take no time in a window beside all kinds: names with their kind. `thread`: that of the step."""
 
     what_if: WhatIf
     longest: Sequence[tuple[int, int]]
-    thread: int = NO_CALL
+    thread: int
 
 
-def _of_window(
-    device: TraceDevice, path: CriticalPath, part: dict[str, Any], may_go: _Things
-) -> Iterator[dict[str, Any]]:
+def _of_window(path: CriticalPath, base: dict[str, Any], removable: _Removable) -> Iterator[dict[str, Any]]:
     """Rows of the path of a window."""
-    words = kinds_of(path.dependencies)
-    start, end = int(path.starts[0]), int(path.ends[-1])
-    base = {
-        "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
-        "device_name": device.device_name, **part, "span_s": float(seconds(end - start)),
-    }  # fmt: skip
     kinds, of_kinds = _sums(path, path.kinds)
     names, of_names = _sums(path, path.kinds, path.names[0])
     ranges, of_ranges = _sums(path, path.ranges[0])
-    things = [*((kind, ALL) for (kind,) in kinds), *may_go.longest]
-    gained = may_go.what_if.gains(start, end, things, may_go.thread).tolist()
-    gains: dict[tuple[int, ...], int] = dict(zip(things, gained, strict=True))
+    words = path.names[1]
+    removed = [*((kind, ALL) for (kind,) in kinds), *removable.longest]
+    start, end = int(path.starts[0]), int(path.ends[-1])
+    gained = removable.what_if.gains(start, end, removed, removable.thread).tolist()
+    gains: dict[tuple[int, ...], int] = dict(zip(removed, gained, strict=True))
     number = Counter(kind for kind, _ in names)
-    unnamed = [(kind, name) for kind, name in names if path.names[1][name] is None]
+    unnamed = [(kind, name) for kind, name in names if words[name] is None]
     gains |= {(kind, name): gains[kind, ALL] for kind, name in unnamed if number[kind] == 1}
 
-    def rows(by: str, sums: _Sums, columns: Sequence[dict[str, Any]], things: Sequence[tuple[int, ...]]) -> _DictRows:
-        for i in np.argsort(-sums[0], kind="stable").tolist():
-            time, pieces, gain = int(sums[0][i]), int(sums[1][i]), gains.get(things[i])
-            known = {} if gain is None else {"gain_s": float(seconds(gain)), "gain": gain / (end - start)}
-            figures = {"time_s": float(seconds(time)), "share": time / (end - start), "pieces": pieces}
-            yield base | {"by": by} | columns[i] | figures | known
+    def with_gain(columns: dict[str, Any], thing: tuple[int, ...]) -> dict[str, Any]:
+        gain = gains.get(thing)
+        return columns if gain is None else columns | {"gain_s": float(seconds(gain)), "gain": gain / (end - start)}
 
-    def kind_of(code: int) -> dict[str, Any]:
-        return {"where": "host" if is_host(words[code]) else "device", "kind": words[code]}
+    by_kind = [with_gain(_kind_of(path, kind), (kind, ALL)) for (kind,) in kinds]
+    by_name = [with_gain(_kind_of(path, kind) | {"name": words[name]}, (kind, name)) for kind, name in names]
+    yield from _of_sums(path, base, "kind", of_kinds, by_kind)
+    yield from _of_sums(path, base, "name", of_names, by_name)
+    yield from _of_sums(path, base, "range", of_ranges, [{"range": path.ranges[1][code]} for (code,) in ranges])
 
-    yield from rows("kind", of_kinds, [kind_of(kind) for (kind,) in kinds], [(kind, ALL) for (kind,) in kinds])
-    yield from rows("name", of_names, [kind_of(kind) | {"name": path.names[1][name]} for kind, name in names], names)
-    in_ranges = [{"range": path.ranges[1][code]} for (code,) in ranges]
-    yield from rows("range", of_ranges, in_ranges, [()] * len(ranges))
+
+def _kind_of(path: CriticalPath, code: int) -> dict[str, Any]:
+    kind = kinds_of(path.dependencies)[code]
+    return {"where": "host" if is_host(kind) else "device", "kind": kind}
+
+
+def _of_sums(
+    path: CriticalPath, base: dict[str, Any], by: str, sums: _Sums, columns: Sequence[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """A row for each sum, the longest first. `columns`: what else the row of each has."""
+    span = int(path.ends[-1] - path.starts[0])
+    for i in np.argsort(-sums[0], kind="stable").tolist():
+        time, pieces = int(sums[0][i]), int(sums[1][i])
+        figures = {"time_s": float(seconds(time)), "share": time / span, "pieces": pieces}
+        yield base | {"by": by} | columns[i] | figures
 
 
 def _sums(path: CriticalPath, *codes: npt.NDArray[Any]) -> tuple[list[tuple[int, ...]], _Sums]:
