@@ -27,7 +27,8 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("rank", meaning="rank of the trace"),
     MetricColumn("by", meaning="trace: all work of its devices; class: of its operators; shape: operator and shapes"),
-    MetricColumn("class", meaning="what the operator does; null: no formula for its work, or it wraps one that counts"),
+    MetricColumn("class", meaning="what the operator does; null: no formula for its work, it wraps one that counts, or "
+                 "it copies over a bus"),
     MetricColumn("operator", meaning="innermost operator with a formula around the launch, else the innermost"),
     MetricColumn("inputs", meaning="shapes of its tensors, in short: 8x16, 16x4"),
     MetricColumn("shapes", meaning="shapes of its inputs, as printed", brief=False),
@@ -139,8 +140,8 @@ def _operators(file: FileOperators) -> list[Operator]:
     for calls in file.operators:
         name, *texts, tf32 = calls.inputs
         work = work_of(name, *texts)
-        flop, size = (None, None) if calls.wrapper else (work.flop, work.bytes)
-        kind = None if calls.wrapper else class_of(name)
+        flop, size = (None, None) if calls.uncounted else (work.flop, work.bytes)
+        kind = None if calls.uncounted else class_of(name)
         new = Operator(
             name, kind, calls.inputs.shapes, work.type, tf32, calls.calls, calls.time_ns,
             _product(flop, calls.calls), _product(size, calls.calls), calls.first_line,

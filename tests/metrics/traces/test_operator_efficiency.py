@@ -51,6 +51,14 @@ class Trace:
         self.event("cuda_runtime", "cudaLaunchKernel", at, 1, tid, correlation=self._number)
         self.event("kernel", name, 1000 + at, length, 7, device=0, stream=7, correlation=self._number)
 
+    def copy(self, at: float, length: float, name: str) -> None:
+        """A copy of 256 MiB of this length that a call at this time launches."""
+        self._number += 1
+        self.event("cuda_runtime", "cudaMemcpyAsync", at, 1, correlation=self._number)
+        self.event(
+            "gpu_memcpy", name, 1000 + at, length, 7, device=0, stream=7, correlation=self._number, bytes=1 << 28
+        )
+
     def read(self, path: Path, **more: Any) -> perflog.Log:
         path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": self.events} | more))
         return perflog.read(path)
@@ -213,6 +221,26 @@ def test_a_product_above_the_peak_has_no_roof(tmp_path: Path) -> None:
     (row,) = rows(trace.read(tmp_path / "a.json"), gpu="H100 SXM")
     assert (row["impossible"], row["roof_share"], row["bound"]) == (True, None, None)
     assert rows(perflog.read(tmp_path / "a.json"))[0]["impossible"] is None
+
+
+COPIED = [[64, 1024, 1024], [64, 1024, 1024], []], ["float", "float", "Scalar"]
+
+
+@pytest.mark.parametrize("way", ["HtoD (Pinned -> Device)", "DtoH (Device -> Pageable)", "PtoP (Device -> Device)"])
+def test_a_copy_over_a_bus_has_no_roof_of_the_memory(tmp_path: Path, way: str) -> None:
+    """The bandwidth of the device's memory is no bound of it; a copy inside of the device beside it keeps its roof."""
+    trace = Trace()
+    for at, name in enumerate([way, "DtoD (Device -> Device)"]):
+        trace.operator("aten::copy_", at * 200, 20, *COPIED)
+        trace.copy(at * 200 + 5, 10_000, f"Memcpy {name}")
+    log = trace.read(tmp_path / "a.json")
+    over_bus, inside = rows(log, gpu="H100 SXM")
+    if over_bus["class"] is not None:
+        over_bus, inside = inside, over_bus
+    assert {over_bus[column] for column in ("class", "bytes", "tbs", "roof_share", "bound")} == {None}
+    assert (inside["class"], inside["bytes"], inside["bound"]) == ("elementwise", 2 << 28, "memory")
+    assert (over_bus["operator"], over_bus["share"], inside["share"]) == ("aten::copy_", 0.5, 0.5)
+    assert rows(log, "trace", gpu="H100 SXM")[0]["known_share"] == 0.5
 
 
 ODD_ARGUMENTS: list[Any] = [
