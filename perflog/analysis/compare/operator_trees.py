@@ -16,8 +16,8 @@ from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds
 from perflog.metrics.traces.work_tree import WorkTree
 from perflog.statistics.samples import Floats
 
-Key = tuple[str, str | None]
-"""Name and shapes of an operator."""
+Key = tuple[str, str | None, str | None]
+"""Name, shapes and kind of an operator, range or module."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class OperatorNode:
 
     @property
     def key(self) -> Key:
-        return self.name, self.shapes
+        return self.name, self.shapes, self.kind
 
     @cached_property
     def inclusive(self) -> dict[str, Floats]:

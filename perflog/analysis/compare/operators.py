@@ -1,16 +1,16 @@
 """Operators of two sides, matched by what is around them: where their GPU time went, and which kernels they launch.
 
-Operators are one if their names and the shapes of their inputs are equal, and all that is around them is one. What is
-left in a place is matched by its name alone, so that a change of the shapes shows, then by its name with its numbers
-left out, such as those of batches. The rest is on one side only. Times add up: the rows inside a row, and its own time,
-make its time.
+Operators are one if their names, kinds and the shapes of their inputs are equal, and all that is around them is one.
+What is left in a place is matched by name and kind, so that a change of the shapes shows, then with the numbers of the
+name left out, such as those of batches. The rest is on one side only. Times add up: the rows inside a row, and its own
+time, make its time.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,8 @@ _ROUNDING = 1e-12  # relative
 _MOST_SHAPES = 3  # that a row names
 _NUMBER = re.compile(r"\d+")
 
+NameOf = Callable[[Key], Hashable]
+
 
 @dataclass(frozen=True)
 class Matched:
@@ -105,7 +107,7 @@ def _matches(base: OperatorNode | None, side: OperatorNode | None) -> Iterator[M
     left = [dict(node.inside) if node else {} for node in (base, side)]
     for key in [key for key in left[0] if key in left[1]]:
         yield matched(left[0].pop(key), left[1].pop(key), (key[1], key[1]))
-    ways: tuple[Callable[[Key], str], ...] = (lambda key: key[0], lambda key: _NUMBER.sub("N", key[0]))
+    ways: tuple[NameOf, ...] = (lambda key: (key[0], key[2]), lambda key: (_NUMBER.sub("N", key[0]), key[2]))
     for name_of in ways:
         groups = [_by_name(of_side, name_of) for of_side in left]
         for name in [name for name in groups[0] if name in groups[1]]:
@@ -119,8 +121,8 @@ def _matches(base: OperatorNode | None, side: OperatorNode | None) -> Iterator[M
         yield matched(None, node, (None, key[1]))
 
 
-def _by_name(nodes: dict[Key, OperatorNode], name_of: Callable[[Key], str]) -> dict[str, list[Key]]:
-    groups: dict[str, list[Key]] = {}
+def _by_name(nodes: dict[Key, OperatorNode], name_of: NameOf) -> dict[Hashable, list[Key]]:
+    groups: dict[Hashable, list[Key]] = {}
     for key in nodes:
         groups.setdefault(name_of(key), []).append(key)
     return groups
@@ -128,7 +130,7 @@ def _by_name(nodes: dict[Key, OperatorNode], name_of: Callable[[Key], str]) -> d
 
 def _listed(keys: Sequence[Key]) -> str | None:
     """The shapes of operators that became one."""
-    shapes = list(dict.fromkeys(shapes for _, shapes in keys if shapes))
+    shapes = list(dict.fromkeys(shapes for _, shapes, _ in keys if shapes))
     more = f" and {len(shapes) - _MOST_SHAPES} more" if len(shapes) > _MOST_SHAPES else ""
     return "; ".join(shapes[:_MOST_SHAPES]) + more if shapes else None
 
