@@ -154,6 +154,25 @@ def test_a_range_and_an_operator_of_one_name_are_two(tmp_path: Path) -> None:
     assert found == {"range": pytest.approx(10e-6), "operator": pytest.approx(7e-6)}
 
 
+def test_ranges_nested_in_thousands(tmp_path: Path) -> None:
+    """As a program writes them whose ranges recurse, or lack their ends."""
+    for name, kernel, length in (("base", "gemm", 10), ("side", "other", 20)):
+        made = Allocator()
+        step = made.begin()
+        begins = [made.begin() for _ in range(2_000)]
+        made.operator("aten::mm", MIB, kernel, length)
+        for depth, begin in reversed(list(enumerate(begins))):
+            made.around("user_annotation", f"level{depth % 7}{'abc'[depth % 3]}", begin)
+        made.around("user_annotation", "ProfilerStep#3", step)
+        write(tmp_path / f"{name}.json", made)
+    paths = [str(tmp_path / f"{name}.json") for name in ("base", "side")]
+    result = CliRunner().invoke(main, ["compare", *paths, "--warmup", "0"], catch_exceptions=False)
+    assert result.exit_code == 0 and "gemm -> other" in result.output
+    rows = list(perflog.compare(*paths, warmup=0, draws=50).operator_records)
+    assert (rows[-1]["depth"], rows[-1]["operator"]) == (2_002, "aten::mm")
+    assert rows[0]["difference_s"] == rows[-1]["difference_s"] == pytest.approx(10e-6)
+
+
 _CALL = st.tuples(
     st.sampled_from(["aten::mm", "aten::add", "aten::bmm"]), st.sampled_from([MM, BIG, [[8], []], []]),
     st.sampled_from(["a", "b", "c"]), st.integers(1, 50).map(float),
