@@ -18,7 +18,7 @@ import perflog
 from perflog.errors import UsageError
 from perflog.metrics import operator_efficiency
 from perflog.metrics.hardware import bandwidth_tbs
-from perflog.metrics.traces.operator_calls import operator_of
+from perflog.metrics.traces.input_shapes import nvtx_operator
 from perflog.metrics.traces.operator_work import operator_formulas
 
 Event = dict[str, Any]
@@ -278,24 +278,41 @@ def test_traces_without_operators_or_work_have_no_rows(tmp_path: Path) -> None:
 
 def test_the_ranges_of_nsight_systems_say_shapes(tmp_path: Path) -> None:
     """`emit_nvtx(record_shapes=True)` writes no types: bytes and roof are unknown."""
-    text = "aten::mm, seq = 4, op_id = 9, sizes = [[2, 3], [3, 4]], input_op_ids = [(7,0), (8,0)]"
-    assert operator_of(text) == ("aten::mm", "[[2, 3], [3, 4]]")
-    assert operator_of("forward, sizes") == ("forward, sizes", None)
     ranges = [
-        {"start": 0, "end": 900, "text": text, "eventType": 59, "globalTid": 5},
-        {"start": 0, "end": 950, "text": "forward", "eventType": 59, "globalTid": 5},
+        {
+            "start": at,
+            "end": at + 900,
+            "eventType": 59,
+            "globalTid": 5,
+            "text": f"aten::mm, seq = {at}, op_id = {at + 5}, sizes = [[2, 3], [3, 4]], input_op_ids = [(7,0), (8,0)]",
+        }
+        for at in (0, 1000)
     ]
+    ranges.append({"start": 0, "end": 1950, "text": "forward", "eventType": 59, "globalTid": 5})
     tables: dict[str, list[Event]] = {
         "StringIds": STRINGS,
         "META_DATA_EXPORT": [{"name": "EXPORT_SCHEMA_VERSION", "value": "3.24.0"}],
-        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(2000, 3000, correlationId=1)],
-        "CUPTI_ACTIVITY_KIND_RUNTIME": [call(100, 200, 1) | {"globalTid": 5}],
+        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(2000, 3000, correlationId=1), kernel(3000, 4000, correlationId=2)],
+        "CUPTI_ACTIVITY_KIND_RUNTIME": [call(at, at + 100, n) | {"globalTid": 5} for n, at in ((1, 100), (2, 1100))],
         "NVTX_EVENTS": ranges,
     }
     log = perflog.read(write_tables(tmp_path / "report.sqlite", tables))
     (row,) = rows(log, gpu="H100 SXM")
-    assert (row["operator"], row["inputs"], row["flop"], row["bytes"]) == ("aten::mm", "2x3, 3x4", 48.0, None)
-    assert row["roof_share"] is None
+    assert (row["operator"], row["inputs"], row["flop"], row["bytes"]) == ("aten::mm", "2x3, 3x4", 96.0, None)
+    assert (row["calls"], row["roof_share"]) == (2, None)
+    tree = perflog.metrics.device_operators(log)
+    assert tree[["operator", "kind", "shapes", "calls"]].to_numpy().tolist()[1:] == [
+        ["aten::mm", "operator", "2x3, 3x4", 2]
+    ]
+
+
+def test_names_of_ranges_that_are_operators() -> None:
+    assert nvtx_operator("aten::mm, seq = 4, op_id = 9, sizes = [[2], []]") == ("aten::mm", "[[2], []]")
+    assert nvtx_operator("aten::mm, seq = 4, op_id = 9") == ("aten::mm", None)
+    node = "autograd::engine::evaluate_function: MmBackward0"
+    assert nvtx_operator(f"{node}, op_id = 9") == (node, None)
+    for name in ("forward, sizes", "forward", "forward, seq = 3", "load, op_id", "a b, op_id = x"):
+        assert nvtx_operator(name) is None
 
 
 def random_trace(seed: int) -> Trace:
