@@ -288,7 +288,7 @@ def test_the_ranges_of_nsight_systems_say_shapes(tmp_path: Path) -> None:
         }
         for at in (0, 1000)
     ]
-    ranges.append({"start": 0, "end": 1950, "text": "forward", "eventType": 59, "globalTid": 5})
+    ranges.append({"start": 0, "end": 1950, "eventType": 59, "globalTid": 5, "text": "forward"})
     tables: dict[str, list[Event]] = {
         "StringIds": STRINGS,
         "META_DATA_EXPORT": [{"name": "EXPORT_SCHEMA_VERSION", "value": "3.24.0"}],
