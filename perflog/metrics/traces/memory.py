@@ -274,10 +274,9 @@ def _curve(held: HeldMemory, begin: int) -> pd.DataFrame:
 
 
 def _points(course: MemoryCourse) -> Ints:
-    """The event of each period behind which most is allocated; the last one where there are several."""
+    """The first event of each period behind which most is allocated; the peak is one of them."""
     first, last = int(course.times[0]), int(course.times[-1])
     period = np.minimum((course.times - first) * _BINS // max(last - first, 1), _BINS - 1)
-    order = np.lexsort((course.allocated, period))
-    chosen = order[np.flatnonzero(np.diff(period[order], append=_BINS))]
-    points: Ints = np.union1d(chosen, [course.peak])
+    order = np.lexsort((-np.arange(len(period)), course.allocated, period))
+    points: Ints = np.sort(order[np.flatnonzero(np.diff(period[order], append=_BINS))])
     return points

@@ -78,6 +78,17 @@ def test_the_curve_adds_up_to_what_is_allocated(tmp_path: Path, prints: bool) ->
                                     "(outside of ranges): aten::add", OTHER, NOT_TRACED}  # fmt: skip
 
 
+def test_the_curve_has_events_of_one_moment_once(tmp_path: Path) -> None:
+    """Clocks of whole microseconds: two events behind which as much is allocated at the same time."""
+    program = Allocator()
+    for at, size, address in ((0, MIB, 1), (5, MIB, 2), (5, -MIB, 2), (5, MIB, 3), (1000, -MIB, 3)):
+        program.now = 1000.0 + at - 0.5
+        program.memory(size, address << 20)
+    curve = memory_curve(perflog.read(write(tmp_path / "a.json", program)))
+    assert curve["at_s"].is_unique and curve["is_peak"].sum() == 1
+    assert curve["allocated"].tolist() == [MIB, 2 * MIB, MIB]
+
+
 def test_who_held_the_memory_of_a_step(tmp_path: Path) -> None:
     log = perflog.read(write(tmp_path / "a.json", training()))
     row = only(memory_peak(log))
@@ -147,6 +158,8 @@ def test_the_overview_and_the_comparison_tell_the_peak(tmp_path: Path) -> None:
     peak = rows["device memory, peak allocated"]
     assert peak["kind"] == "memory"
     assert (peak["base_value"], peak["side_value"]) == pytest.approx((108 * MIB, 124 * MIB))
+    growth = rows["device memory, growth a step"]
+    assert (growth["base_value"], growth["side_value"]) == pytest.approx((0, 4 * MIB))
     held = rows["backward: aten::mm, at the peak"]
     assert held["kind"] == "holder"
     assert (held["base_value"], held["side_value"]) == pytest.approx((2 * MIB, 2 * MIB))
