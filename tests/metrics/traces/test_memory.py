@@ -160,9 +160,37 @@ def test_the_overview_and_the_comparison_tell_the_peak(tmp_path: Path) -> None:
     assert (peak["base_value"], peak["side_value"]) == pytest.approx((108 * MIB, 124 * MIB))
     growth = rows["device memory, growth a step"]
     assert (growth["base_value"], growth["side_value"]) == pytest.approx((0, 4 * MIB))
-    held = rows["backward: aten::mm, at the peak"]
+    held = rows["backward: aten::mm, at the peak of device memory"]
     assert held["kind"] == "holder"
     assert (held["base_value"], held["side_value"]) == pytest.approx((2 * MIB, 2 * MIB))
+
+
+def test_holders_of_one_name_are_told_once(tmp_path: Path) -> None:
+    program = Allocator()
+    for layer in ("layer1", "layer2"):
+        outer, inner = program.begin(), program.begin()
+        program.operator("aten::mm", 10 * MIB)
+        program.around("user_annotation", "attention", inner)
+        program.around("user_annotation", layer, outer)
+    (text,) = [
+        line for line in perflog.overview(perflog.read(write(tmp_path / "a.json", program))).reasons if "Held" in line
+    ]
+    assert text.endswith("Held by attention: aten::mm 100 %.")
+
+
+def test_a_holder_of_device_and_host_memory_has_two_rows(tmp_path: Path) -> None:
+    paths = []
+    for name, size in (("a", MIB), ("b", 2 * MIB)):
+        device, host = Allocator(), Allocator(on_host=True)
+        for program, factor in ((device, 1), (host, 3)):
+            program.operator("aten::mm", factor * size)
+            host.now = device.now + 100
+        paths.append(str(write(tmp_path / f"{name}.json", device, host)))
+    rows = {r["metric"]: r["base_value"] for r in perflog.compare(*paths).row_records if r["kind"] == "holder"}
+    wanted = {"device": MIB, "host": 3 * MIB}
+    assert rows == pytest.approx(
+        {f"(outside of ranges): aten::mm, at the peak of {place} memory": size for place, size in wanted.items()}
+    )
 
 
 def test_the_plot_stacks_the_holders_and_marks_the_peak(tmp_path: Path) -> None:
