@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perflog.errors import UsageError
-from perflog.metrics.hardware import bandwidth_tbs, gpu_model, precision
+from perflog.metrics.hardware import bandwidth_tbs, given_peak, gpu_model, precision
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.input_shapes import shapes_text
@@ -174,13 +174,15 @@ class _Roof:
     @classmethod
     def of(cls, options: Options, device_names: Sequence[str | None]) -> _Roof | None:
         """Return the roof of the options, or None. Raises UsageError for a GPU or a peak that cannot be."""
-        if options.peak_tflops is not None and not 0 < options.peak_tflops < math.inf:
-            help = "give the dense peak of one device, in TFLOP/s"
-            raise UsageError(f"`peak_tflops` must be positive and finite, not {options.peak_tflops}", help=help)
+        given = given_peak(options.peak_tflops)
         if not options.gpu:
-            return None if options.peak_tflops is None else cls(options.peak_tflops, None)
-        peaks = gpu_model(options.gpu).peaks_tflops if options.peak_tflops is None else options.peak_tflops
-        return cls(peaks, bandwidth_tbs(options.gpu, *device_names))
+            return None if given is None else cls(given, None)
+        if given is None:
+            return cls(gpu_model(options.gpu).peaks_tflops, bandwidth_tbs(options.gpu, *device_names))
+        try:
+            return cls(given, bandwidth_tbs(options.gpu, *device_names))
+        except UsageError:  # a GPU that the table lacks, or one of several: its peak is known
+            return cls(given, None)
 
     def peak(self, name: str | None) -> float | None:
         """Return the peak at a precision in TFLOP/s."""

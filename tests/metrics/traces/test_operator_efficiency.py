@@ -186,6 +186,9 @@ def test_no_roof_without_a_gpu_or_its_memory(tmp_path: Path) -> None:
         assert rows(log, **options)[0]["roof_share"] is None
     assert rows(log, gpu="A100-SXM4-80GB")[0]["peak_tbs"] == 2.039
     assert rows(log, gpu="H100 SXM", peak_tflops=500.0)[0]["peak_tflops"] == 500.0
+    for gpu in ("MyGPU", "H100"):  # unknown, and one of several
+        (row,) = rows(log, gpu=gpu, peak_tflops=500.0)
+        assert (row["peak_tflops"], row["peak_tbs"], row["roof_share"]) == (500.0, None, None)
     named = trace.read(tmp_path / "b.json", deviceProperties=[{"id": 0, "name": "NVIDIA A100-SXM4-40GB"}])
     assert rows(named, gpu="A100")[0]["peak_tbs"] == 1.555
     with pytest.raises(UsageError, match="no peak of `H1000` is known"):
