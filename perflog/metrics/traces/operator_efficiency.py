@@ -215,7 +215,8 @@ class _Roof:
 
 def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) -> Iterator[dict[str, Any]]:
     """Rows of a file: all its work, each class, each operator."""
-    least = {id(each): max(bounds.values(), default=None) for each in operators if (bounds := _bounds(each, roof))}
+    bounds = {id(each): of for each in operators if roof is not None and (of := roof.bounds(each))}
+    least = {place: max(of.values()) for place, of in bounds.items()}
     yield {"by": "trace", **_figures(operators, file.time_ns, file.time_ns, least)}
     classes: dict[str, list[Operator]] = {}
     for each in operators:
@@ -233,18 +234,12 @@ def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) ->
         if roof is not None:
             row |= {"peak_tflops": roof.peak(each.precision), "peak_tbs": roof.tbs}
             row["impossible"] = roof.impossible(each)
-        if bounds := _bounds(each, roof):
-            row["bound"] = max(bounds, key=lambda side: bounds[side])
+        if id(each) in bounds:
+            row["bound"], _ = max(bounds[id(each)].items(), key=lambda side: side[1])
         yield row
 
 
-def _bounds(operator: Operator, roof: _Roof | None) -> dict[str, float]:
-    return {} if roof is None else roof.bounds(operator)
-
-
-def _figures(
-    operators: Sequence[Operator], time_ns: int, whole_ns: int, least: Mapping[int, float | None]
-) -> dict[str, Any]:
+def _figures(operators: Sequence[Operator], time_ns: int, whole_ns: int, least: Mapping[int, float]) -> dict[str, Any]:
     """Sums and rates of operators. Each rate is that of those whose amount is known."""
     counted = [each for each in operators if each.flop is not None]
     moved = [each for each in operators if each.bytes is not None]
