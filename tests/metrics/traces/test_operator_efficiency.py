@@ -429,12 +429,13 @@ def test_the_overview_tells_how_far_below_the_roof(tmp_path: Path) -> None:
     log = trace.read(tmp_path / "a.json")
     product, add = 2 * 4096**3 / 989.4e12, 6 * 4096**2 / 3.35e12
     assert overview_of(log, gpu="H100 SXM") == (
-        f"Operators of known work take 85 % of the GPU time and run at {(product + add) / 340e-6:.0%} of the roofline; "
+        f"Operators with a roof take 85 % of the GPU time and run at {(product + add) / 340e-6:.0%} of the roofline; "
         f"most is lost in aten::mm of 4096x4096, 4096x4096 (bfloat16): {product / 280e-6:.0%} of it, compute-bound, "
         "70 % of the GPU time."
     ).replace("%", " %").replace("  ", " ")
     rate = f"{2 * 4096**3 / 280e-6 / 1e12:.3g} TFLOP/s"
     assert overview_of(log) == (
-        f"Products take 70 % of the GPU time and run at {rate}; the longest is aten::mm of 4096x4096, 4096x4096 "
+        "Matrix products, convolutions and attention take 70 % of the GPU time and "
+        f"run at {rate}; the longest is aten::mm of 4096x4096, 4096x4096 "
         f"(bfloat16): {rate}, 70 % of the GPU time."
     )
