@@ -5,6 +5,7 @@ There is no default model: a wrong peak makes a wrong MFU.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -117,6 +118,14 @@ def gpu_model(name: str) -> GpuModel:
     close = [names[key] for key in get_close_matches(plain, names, 3, 0.5)]
     help = f"did you mean {', '.join(f'`{n}`' for n in close)}?" if close else f"there are: {', '.join(names.values())}"
     raise UsageError(f"no peak of `{name}` is known", help=f"{help}\nor give the peak itself: `peak_tflops`")
+
+
+def given_peak(tflops: float | None) -> float | None:
+    """Return the peak that a user gives, in TFLOP/s. Raises UsageError for one that cannot be."""
+    if tflops is not None and not 0 < tflops < math.inf:
+        help = "give the dense peak of one device, in TFLOP/s"
+        raise UsageError(f"`peak_tflops` must be positive and finite, not {tflops}", help=help)
+    return tflops
 
 
 def bandwidth_tbs(*names: str | None) -> float | None:

@@ -14,7 +14,7 @@ from perflog.errors import UsageError
 from perflog.formats.flops import Convention, convention
 from perflog.formats.model import Format
 from perflog.formats.template import Field
-from perflog.metrics.hardware import gpu_model
+from perflog.metrics.hardware import given_peak, gpu_model
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
@@ -156,10 +156,7 @@ class _Peak:
     @classmethod
     def of_options(cls, options: Options) -> _Peak | None:
         """The peak of the options, or None. Raises UsageError for a GPU or peak that cannot be."""
-        tflops, gpu = options.peak_tflops, options.gpu
-        if tflops is not None and not 0 < tflops < math.inf:
-            help = "give the dense peak of one device, in TFLOP/s"
-            raise UsageError(f"`peak_tflops` must be positive and finite, not {tflops}", help=help)
+        tflops, gpu = given_peak(options.peak_tflops), options.gpu
         if gpu and tflops is None:
             gpu_model(gpu)  # an unknown name is an error even when no rate can be computed
         return _Peak(tflops, gpu) if gpu or tflops else None

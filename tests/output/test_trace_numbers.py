@@ -194,9 +194,9 @@ def explain_operators(screen: Screen, path: Path, mark: str = "") -> None:
     products = [each for each in operators.values() if each.name in PRODUCTS and each.shapes]
     time = sum(each.time for each in products)
     if time <= TELLING * whole:
-        assert "Products take" not in screen.text
+        assert "Matrix products, convolutions and attention take" not in screen.text
         return
-    screen.explain(f"{mark}Products take <> of the GPU time", time / whole)
+    screen.explain(f"{mark}Matrix products, convolutions and attention take <> of the GPU time", time / whole)
     flop = sum(each.flop for each in products)
     rate = re.search(r"run at ([\d.]+) TFLOP/s", screen.text)
     assert rate and float(rate[1]) == float(f"{flop / time / 1e3:.3g}")

@@ -65,7 +65,7 @@ def attribution(
                 for measure in pairs:
                     inside.setdefault(measure.of, []).append(measure)
                 top = next(m for m in pairs if m.name == whole and m.kind == kind)
-                for part in _tree(pairs, inside, top, ()):
+                for part in _tree(pairs, inside, top):
                     share = part["difference_s"] / total if total else None
                     parts.append(names | {"kind": kind, "share": share} | part)
     return [{c.name: part.get(c.name) for c in COLUMNS} for part in parts]
@@ -90,21 +90,27 @@ def _median_pairs(
     return pairs
 
 
-def _tree(
-    pairs: MedianPairs, parts: Mapping[str | None, Sequence[Measure]], whole: Measure, above: tuple[str, ...]
-) -> Iterator[ResultRow]:
-    """The whole, then its parts, each followed by its own parts. `above`: names of what it is part of."""
-    (base, side), depth = pairs[whole], len(above)
-    yield {"part": whole.name, "of": whole.of, "depth": depth, "base_s": base, "side_s": side,
-           "difference_s": side - base}  # fmt: skip
-    inside = [m for m in parts.get(whole.name, ()) if m.name not in (*above, whole.name)]
-    if not inside:
-        return
-    for part in sorted(inside, key=lambda m: -abs(pairs[m][1] - pairs[m][0])):
-        yield from _tree(pairs, parts, part, (*above, whole.name))
-    left = [total - sum(pairs[m][i] for m in inside) for i, total in enumerate((base, side))]
-    yield {"part": UNEXPLAINED, "of": whole.name, "depth": depth + 1, "base_s": left[0], "side_s": left[1],
-           "difference_s": left[1] - left[0]}  # fmt: skip
+def _tree(pairs: MedianPairs, parts: Mapping[str | None, Sequence[Measure]], whole: Measure) -> Iterator[ResultRow]:
+    """The whole, then its parts, each followed by its own parts."""
+    open_: list[tuple[Measure, tuple[str, ...]] | ResultRow] = [(whole, ())]  # with the names of what it is part of
+    while open_:
+        next_ = open_.pop()
+        if isinstance(next_, dict):
+            yield next_
+            continue
+        each, above = next_
+        path = (*above, each.name)
+        yield _row(each.name, each.of, len(above), *pairs[each])
+        inside = [m for m in parts.get(each.name, ()) if m.name not in path]
+        if inside:
+            left = (total - sum(pairs[m][i] for m in inside) for i, total in enumerate(pairs[each]))
+            open_.append(_row(UNEXPLAINED, each.name, len(path), *left))
+            inside.sort(key=lambda m: -abs(pairs[m][1] - pairs[m][0]))
+            open_ += [(m, path) for m in reversed(inside)]  # the last one is next
+
+
+def _row(part: str, of: str | None, depth: int, base: float, side: float) -> ResultRow:
+    return {"part": part, "of": of, "depth": depth, "base_s": base, "side_s": side, "difference_s": side - base}
 
 
 def part_name(part: ResultRow) -> str:

@@ -218,7 +218,8 @@ def _memory(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
         if holder is None:
             yield Measure("memory", name, "B"), run, size
         else:
-            yield Measure("holder", f"{holder}, at the peak", "B", of=name), run, size
+            place = name.partition(" ")[0]  # a holder may have memory of the device and of the host
+            yield Measure("holder", f"{holder}, at the peak of {place} memory", "B", of=name), run, size
 
 
 def _counters(tables: Tables) -> Iterator[tuple[Measure, str, float]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -16,8 +15,8 @@ from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds
 from perflog.metrics.traces.work_tree import WorkTree
 from perflog.statistics.samples import Floats
 
-Key = tuple[str, str | None]
-"""Name and shapes of an operator."""
+Key = tuple[str, str | None, str | None]
+"""Name, shapes and kind of an operator, range or module."""
 
 
 @dataclass
@@ -36,28 +35,58 @@ class OperatorNode:
     calls: dict[str, float] = field(default_factory=dict)
     kernels: dict[str, float] = field(default_factory=dict)
     inside: dict[Key, OperatorNode] = field(default_factory=dict)
+    _totals: tuple[dict[str, Floats], dict[str, float]] | None = field(default=None, init=False, repr=False)
 
     @property
     def key(self) -> Key:
-        return self.name, self.shapes
+        return self.name, self.shapes, self.kind
 
-    @cached_property
+    @property
     def inclusive(self) -> dict[str, Floats]:
         """GPU time with that of the nodes inside, in each steady step, by run."""
-        return _sum_by_run([self.own, *(node.inclusive for node in self.inside.values())])
+        return self._with_inside()[0]
 
-    @cached_property
+    @property
     def all_kernels(self) -> dict[str, float]:
         """GPU time in a step by the name of what it and the nodes inside it launched."""
-        return _sums([self.kernels, *(node.all_kernels for node in self.inside.values())])
+        return self._with_inside()[1]
+
+    def _with_inside(self) -> tuple[dict[str, Floats], dict[str, float]]:
+        """Sums over the node and those inside, kept in each: in a loop, since ranges may lie in thousands of others."""
+        order, open_ = [], [self]
+        while open_:
+            node = open_.pop()
+            if node._totals is None:
+                order.append(node)
+                open_ += node.inside.values()
+        for node in reversed(order):
+            totals = [each._with_inside() for each in node.inside.values()]
+            node._totals = (
+                _sum_by_run([node.own, *(times for times, _ in totals)]),
+                _sums([node.kernels, *(kernels for _, kernels in totals)]),
+            )
+        assert self._totals is not None
+        return self._totals
 
 
 def merged(nodes: Sequence[OperatorNode]) -> OperatorNode:
     """Return several nodes as one: the nodes inside them that have one key are one too."""
-    inside: dict[Key, list[OperatorNode]] = {}
-    for node in nodes:
-        for key, each in node.inside.items():
-            inside.setdefault(key, []).append(each)
+    whole = _merged_alone(nodes)
+    open_ = [(whole, nodes)]
+    while open_:
+        made, parts = open_.pop()
+        alike: dict[Key, list[OperatorNode]] = {}
+        for part in parts:
+            for key, each in part.inside.items():
+                alike.setdefault(key, []).append(each)
+        for key, inner in alike.items():
+            made.inside[key] = inner[0] if len(inner) == 1 else _merged_alone(inner)
+            open_ += [(made.inside[key], inner)] if len(inner) > 1 else []
+    return whole
+
+
+def _merged_alone(nodes: Sequence[OperatorNode]) -> OperatorNode:
+    """Several nodes as one, without those inside them."""
     first = nodes[0]
     return OperatorNode(
         first.name,
@@ -66,7 +95,6 @@ def merged(nodes: Sequence[OperatorNode]) -> OperatorNode:
         _sum_by_run(node.own for node in nodes),
         _sums(node.calls for node in nodes),
         _sums(node.kernels for node in nodes),
-        {key: each[0] if len(each) == 1 else merged(each) for key, each in inside.items()},
     )
 
 

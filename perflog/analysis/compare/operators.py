@@ -1,16 +1,16 @@
 """Operators of two sides, matched by what is around them: where their GPU time went, and which kernels they launch.
 
-Operators are one if their names and the shapes of their inputs are equal, and all that is around them is one. What is
-left in a place is matched by its name alone, so that a change of the shapes shows, then by its name with its numbers
-left out, such as those of batches. The rest is on one side only. Times add up: the rows inside a row, and its own time,
-make its time.
+Operators are one if their names, kinds and the shapes of their inputs are equal, and all that is around them is one.
+What is left in a place is matched by name and kind, so that a change of the shapes shows, then with the numbers of the
+name left out, such as those of batches. The rest is on one side only. Times add up: the rows inside a row, and its own
+time, make its time.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,8 @@ _ROUNDING = 1e-12  # relative
 _MOST_SHAPES = 3  # that a row names
 _NUMBER = re.compile(r"\d+")
 
+NameOf = Callable[[Key], Hashable]
+
 
 @dataclass(frozen=True)
 class Matched:
@@ -67,7 +69,7 @@ class Matched:
     base: OperatorNode | None
     side: OperatorNode | None
     shapes: tuple[str | None, str | None]
-    inside: Sequence[Matched]
+    inside: list[Matched]
 
     @property
     def node(self) -> OperatorNode:
@@ -98,29 +100,37 @@ class Matched:
 
 def matched(base: OperatorNode | None, side: OperatorNode | None, shapes: tuple[str | None, str | None]) -> Matched:
     """Return two operators as one, with those inside them."""
-    return Matched(base, side, shapes, list(_matches(base, side)))
+    whole = Matched(base, side, shapes, [])
+    open_ = [whole]  # a loop: ranges may lie in thousands of others
+    while open_:
+        pair = open_.pop()
+        pair.inside.extend(_matches(pair.base, pair.side))
+        open_ += pair.inside
+    return whole
 
 
 def _matches(base: OperatorNode | None, side: OperatorNode | None) -> Iterator[Matched]:
+    """The operators directly inside of two, matched; what is inside of these is not yet."""
     left = [dict(node.inside) if node else {} for node in (base, side)]
     for key in [key for key in left[0] if key in left[1]]:
-        yield matched(left[0].pop(key), left[1].pop(key), (key[1], key[1]))
-    ways: tuple[Callable[[Key], str], ...] = (lambda key: key[0], lambda key: _NUMBER.sub("N", key[0]))
+        yield Matched(left[0].pop(key), left[1].pop(key), (key[1], key[1]), [])
+    ways: tuple[NameOf, ...] = (lambda key: (key[0], key[2]), lambda key: (_NUMBER.sub("N", key[0]), key[2]))
     for name_of in ways:
         groups = [_by_name(of_side, name_of) for of_side in left]
         for name in [name for name in groups[0] if name in groups[1]]:
             of_base, of_side = (
                 [nodes.pop(key) for key in group[name]] for nodes, group in zip(left, groups, strict=True)
             )
-            yield matched(merged(of_base), merged(of_side), (_listed(groups[0][name]), _listed(groups[1][name])))
+            shapes = _listed(groups[0][name]), _listed(groups[1][name])
+            yield Matched(merged(of_base), merged(of_side), shapes, [])
     for key, node in left[0].items():
-        yield matched(node, None, (key[1], None))
+        yield Matched(node, None, (key[1], None), [])
     for key, node in left[1].items():
-        yield matched(None, node, (None, key[1]))
+        yield Matched(None, node, (None, key[1]), [])
 
 
-def _by_name(nodes: dict[Key, OperatorNode], name_of: Callable[[Key], str]) -> dict[str, list[Key]]:
-    groups: dict[str, list[Key]] = {}
+def _by_name(nodes: dict[Key, OperatorNode], name_of: NameOf) -> dict[Hashable, list[Key]]:
+    groups: dict[Hashable, list[Key]] = {}
     for key in nodes:
         groups.setdefault(name_of(key), []).append(key)
     return groups
@@ -128,7 +138,7 @@ def _by_name(nodes: dict[Key, OperatorNode], name_of: Callable[[Key], str]) -> d
 
 def _listed(keys: Sequence[Key]) -> str | None:
     """The shapes of operators that became one."""
-    shapes = list(dict.fromkeys(shapes for _, shapes in keys if shapes))
+    shapes = list(dict.fromkeys(shapes for _, shapes, _ in keys if shapes))
     more = f" and {len(shapes) - _MOST_SHAPES} more" if len(shapes) > _MOST_SHAPES else ""
     return "; ".join(shapes[:_MOST_SHAPES]) + more if shapes else None
 
@@ -195,9 +205,11 @@ def add_measures(compared: Sequence[MatchedSides], values: Sequence[SideValues])
 
 def _walk(pair: Matched, above: tuple[Matched, ...]) -> Iterator[tuple[Matched, tuple[Matched, ...]]]:
     """The operators inside of one, each with those around it."""
-    for each in pair.inside:
+    open_ = [(each, above) for each in reversed(pair.inside)]
+    while open_:
+        each, above = open_.pop()
         yield each, above
-        yield from _walk(each, (*above, each))
+        open_ += [(inner, (*above, each)) for inner in reversed(each.inside)]
 
 
 def _measure_name(pair: Matched, above: Sequence[Matched], with_shapes: bool) -> str:
@@ -216,7 +228,7 @@ def operator_rows(sides: Sequence[Side], compared: Sequence[MatchedSides]) -> li
         names: ResultRow = {"case": each.case.name, "base": sides[0].name, "side": sides[each.number].name}
         base, side = each.times(each.whole)
         total = side - base if abs(side - base) > _ROUNDING * max(base, side) else None
-        rows += [{c.name: (names | row).get(c.name) for c in COLUMNS} for row in _rows_of(each, each.whole, (), total)]
+        rows += [{c.name: (names | row).get(c.name) for c in COLUMNS} for row in _rows_of(each, total)]
     return rows
 
 
@@ -233,7 +245,7 @@ def moved_between(tables: Tables, base: str, other: str, room: int) -> list[Resu
         roots.append(operator_tree(trees[run], members, steady_steps(members, None, 0)))
     whole = matched(roots[0], roots[1], (None, None))
     sides = MatchedSides(Case("", ((base,), (other,))), 1, ((base,), (other,)), whole)
-    return moved_most(list(_rows_of(sides, sides.whole, (), None)), room)
+    return moved_most(list(_rows_of(sides, None)), room)
 
 
 def changes_kernels(row: ResultRow) -> bool:
@@ -255,24 +267,36 @@ def moved_text(row: ResultRow) -> str:
     return f"{text} ({kernels_of_both(row)})" if changes_kernels(row) else text
 
 
-def _rows_of(sides: MatchedSides, pair: Matched, above: tuple[str, ...], total: float | None) -> Iterator[ResultRow]:
-    """The row of an operator, of those inside it, and of what it launches itself."""
-    is_whole, path = pair is sides.whole, (*above, pair.name)
+def _rows_of(sides: MatchedSides, total: float | None) -> Iterator[ResultRow]:
+    """The rows of all work: of each operator, of those inside it, and of what it launches itself."""
+    open_: list[tuple[Matched, tuple[str, ...]] | ResultRow] = [(sides.whole, ())]
+    while open_:
+        next_ = open_.pop()
+        if isinstance(next_, dict):
+            yield next_
+            continue
+        pair, above = next_
+        path = (*above, pair.name)
+        yield _row_of(sides, pair, path, total)
+        inside = [each for each in pair.inside if any(sides.times(each))]
+        if inside and any(own := sides.own_times(pair)):
+            kernels = (kernels_text(node.kernels) if node else None for node in (pair.base, pair.side))
+            row = _times_of(own, total) | dict(zip(("base_kernels", "side_kernels"), kernels, strict=True))
+            open_.append(row | {"operator": ITSELF, "depth": len(path), "path": PATH_MARK.join((*path[1:], ITSELF))})
+        inside.sort(key=lambda each: -abs(sides.times(each)[1] - sides.times(each)[0]))
+        open_ += [(each, path) for each in reversed(inside)]  # the last one is next
+
+
+def _row_of(sides: MatchedSides, pair: Matched, path: tuple[str, ...], total: float | None) -> ResultRow:
+    is_whole = pair is sides.whole
     row = _times_of(sides.times(pair), total) | {"operator": ALL_WORK if is_whole else pair.name}
-    row |= {"depth": len(above), "kind": pair.node.kind, "shapes": pair.shapes_text}
+    row |= {"depth": len(path) - 1, "kind": pair.node.kind, "shapes": pair.shapes_text}
     for name, node, runs in (("base", pair.base, sides.runs[0]), ("side", pair.side, sides.runs[1])):
         if node is not None:
             row[f"{name}_kernels"] = kernels_text(node.all_kernels)
             row[f"{name}_calls"] = sum(node.calls.values()) / len(runs) if node.kind else None
     row["only"] = "base" if pair.side is None else "side" if pair.base is None else None
-    yield row | {"path": None if is_whole else PATH_MARK.join(path[1:])}
-    inside = [each for each in pair.inside if any(sides.times(each))]
-    for each in sorted(inside, key=lambda each: -abs(sides.times(each)[1] - sides.times(each)[0])):
-        yield from _rows_of(sides, each, path, total)
-    if inside and any(own := sides.own_times(pair)):
-        kernels = (kernels_text(node.kernels) if node else None for node in (pair.base, pair.side))
-        row = _times_of(own, total) | dict(zip(("base_kernels", "side_kernels"), kernels, strict=True))
-        yield row | {"operator": ITSELF, "depth": len(path), "path": PATH_MARK.join((*path[1:], ITSELF))}
+    return row | {"path": None if is_whole else PATH_MARK.join(path[1:])}
 
 
 def _times_of(times: tuple[float, float], total: float | None) -> ResultRow:

@@ -196,7 +196,7 @@ def memory_figures(tables: Tables) -> Iterator[tuple[str, str, str | None, float
     for (run, memory), rows in peaks.groupby(["run", "memory"], sort=False):
         largest = rows.loc[rows["peak"].astype(float).idxmax()]
         for column, name in _MEMORY.items():
-            if (values := rows[column].dropna().astype(float)).gt(0).any():
+            if len(values := rows[column].dropna().astype(float)):
                 yield run, f"{memory} memory, {name}", None, float(values.max())
         own = holders[(holders["run"] == run) & (holders["memory"] == memory)]
         for column in ("rank", "device", "process"):

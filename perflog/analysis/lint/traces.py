@@ -331,7 +331,7 @@ def profiler_overhead(data: LintInput) -> Iterator[Finding]:
     severity="warning",
     title="memory grows from step to step",
     why="At the end of each step more memory is allocated than at the end of the step before, and each step leaves "
-    "blocks behind that nothing frees. A longer run of this program may end without memory.",
+    "blocks behind that nothing frees. A longer run of this program may run out of memory.",
     action="look at what the program keeps of a step, such as losses with their graph (`loss.item()` keeps none), "
     "outputs in lists, hooks; `perflog analyze RUN memory_holders` lists what holds the memory",
     needs=("events",),

@@ -315,9 +315,11 @@ def _memory(tables: Tables, run: str, options: Options) -> Iterator[str]:
     for column in ("rank", "memory", "device", "process"):
         is_null = none_if_null(peak[column]) is None
         held = held[held[column].isna() if is_null else (held[column] == peak[column]).fillna(False).astype(bool)]
-    largest = held[held["share"].astype(float) > _TELLING].head(_HOLDERS)
-    names = ["memory from before the trace" if name == NOT_TRACED else name for name in largest["holder"]]
-    each = ", ".join(f"{name} {percent(share)}" for name, share in zip(names, largest["share"], strict=True))
+    # Places of one name are one here: those of layers, say.
+    shares = held.groupby("holder", sort=False)["share"].sum().astype(float).sort_values(ascending=False, kind="stable")
+    largest = shares[shares > _TELLING].head(_HOLDERS)
+    names = ["memory from before the trace" if name == NOT_TRACED else name for name in largest.index]
+    each = ", ".join(f"{name} {percent(share)}" for name, share in zip(names, largest, strict=True))
     yield f"{text}{f'. Held by {each}' if each else ''}."
 
 

@@ -37,7 +37,7 @@ def _below_roof(rows: pd.DataFrame, whole: float) -> str:
     alike = _joined(rows)
     worst = alike.loc[(alike["time_s"] - alike["roof_s"]).idxmax()]
     share = percent(float(rows["roof_s"].sum()) / time)
-    text = f"Operators of known work take {percent(time / whole)} of the GPU time and run at {share} of the roofline"
+    text = f"Operators with a roof take {percent(time / whole)} of the GPU time and run at {share} of the roofline"
     if worst["time_s"] - worst["roof_s"] > _TELLING * whole:
         text += (
             f"; most is lost in {_name(worst)}: {percent(float(worst['roof_s'] / worst['time_s']))} of it, "
@@ -51,7 +51,8 @@ def _rate(rows: pd.DataFrame, whole: float) -> str:
     time = float(rows["time_s"].sum())
     alike = _joined(rows)
     longest = alike.loc[alike["time_s"].idxmax()]
-    text = f"Products take {percent(time / whole)} of the GPU time and run at {_speed(rows['flop'].sum(), time)}"
+    share, speed = percent(time / whole), _speed(rows["flop"].sum(), time)
+    text = f"Matrix products, convolutions and attention take {share} of the GPU time and run at {speed}"
     if longest["time_s"] > _TELLING * whole:
         rate, share = _speed(longest["flop"], longest["time_s"]), percent(float(longest["time_s"]) / whole)
         text += f"; the longest is {_name(longest)}: {rate}, {share} of the GPU time"

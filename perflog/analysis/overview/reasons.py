@@ -27,10 +27,10 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
         wholes = [float(of_run["whole_s"].iloc[0]) for of_run in of_runs]
         times = [{part.name: part.seconds for part in parts(tables, run, options)} for run in (base, slower)]
     else:
-        on_host = [found for run in (base, slower) if (found := host_time_of_steps(tables, run, options))]
         if moved := moved_between(tables, base, slower, _MOST_OPERATORS):
             yield f"GPU time by operator, {marks[0]} -> {marks[1]}, a step: {'; '.join(map(moved_text, moved))}."
             return
+        on_host = [found for run in (base, slower) if (found := host_time_of_steps(tables, run, options))]
         if len(on_host) < len(of_runs):
             yield f"Why {marks[1]} is slower than {marks[0]} is not in the log: it times nothing inside a step."
             return

@@ -117,5 +117,5 @@ def _rate(rows: Rows, column: str, lengths: Ints, index: Ints) -> float:
     """
     amounts = rows[column][index]
     known = amounts != NULL
-    amount, time = float(amounts[known].sum()), float(lengths[known].sum())
+    amount, time = float(amounts[known].sum(dtype=np.float64)), float(lengths[known].sum())
     return amount / (time * 1e-9) if amount > 0 and time > 0 else np.nan

@@ -15,7 +15,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables,
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.device_ranges import range_of
 from perflog.metrics.traces.device_work import seconds
-from perflog.metrics.traces.input_shapes import shapes_text
+from perflog.metrics.traces.input_shapes import nvtx_operator, shapes_text
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN, Word, WorkTree, work_trees
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ def operator_trees(tables: Tables) -> list[WorkTree]:
 
 def operator_word(kind: str, name: str, shapes: str | None) -> Word | None:
     """Return what a call of the host is in a tree of operators; None for a function of Python that is no module."""
+    if kind == "range" and (operator := nvtx_operator(name)):
+        kind, (name, shapes) = "cpu", operator
     if found := range_of(kind, name):
         return Word(*found)
     return Word(name, OPERATOR, shapes_text(shapes)) if kind == "cpu" else None

@@ -9,6 +9,7 @@ import numpy as np
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.recorded_operators import Operators, operators_by_file
+from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
 if TYPE_CHECKING:
@@ -68,9 +69,8 @@ def _rows(operators: Operators, label: str | None) -> pd.DataFrame:
     """Rows of one file."""
     import pandas as pd
 
-    pairs = np.stack([operators.name, operators.shapes])
-    distinct, which = np.unique(pairs, axis=1, return_inverse=True)
-    which, count = which.ravel(), distinct.shape[1]
+    alike = groups_of(operators.name, operators.shapes)
+    which, count = alike.of_row, len(alike.first)
 
     def sums(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sums of the known values of each row, NaN where none is known, and their numbers."""
@@ -89,8 +89,8 @@ def _rows(operators: Operators, label: str | None) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "run": operators.run, "label": label, "rank": operators.rank,
-            "operator": np.array([*operators.names, None], object)[distinct[0]],
-            "shapes": np.array([*operators.shape_texts, None], object)[distinct[1]],
+            "operator": np.array([*operators.names, None], object)[operators.name[alike.first]],
+            "shapes": np.array([*operators.shape_texts, None], object)[operators.shapes[alike.first]],
             "calls": np.bincount(which, minlength=count), "share": share, "self_s": seconds(own),
             "time_s": seconds(time), "avg_s": average,
             "bytes": pd.array([int(s) if n else pd.NA for s, n in zip(size, sized, strict=True)], "Int64"),

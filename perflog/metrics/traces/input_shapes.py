@@ -1,13 +1,31 @@
-"""Shapes of the inputs of an operator, as people write them."""
+"""Shapes of the inputs of an operator: as people write them, and in the names of ranges."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from functools import cache
 
 _MOST = 6  # shapes that are written out
+# emit_nvtx of PyTorch, nsys --pytorch=autograd-nvtx and autograd-shapes-nvtx: torch/csrc/profiler/util.cpp
+_NVTX = re.compile(
+    r"(\w[\w:.]*(?:: \w+)?)(?=, .*\b(?:op_id|sizes) = )(?:, seq = \d+)?(?:, op_id = \d+)?"
+    r"(?:, sizes = (\[.*?\])(?:, input_op_ids = .*)?)?",
+    re.DOTALL,
+)
+
+
+def nvtx_operator(name: str) -> tuple[str, str | None] | None:
+    """Return operator and shapes of a range that PyTorch writes for an operator: both are in its name. Else None.
+
+    Example:
+        >>> nvtx_operator("aten::mm, op_id = 7, sizes = [[2, 3], [3, 4]]")
+        ('aten::mm', '[[2, 3], [3, 4]]')
+    """
+    match = _NVTX.fullmatch(name)
+    return (match[1], match[2]) if match else None
 
 
 @cache

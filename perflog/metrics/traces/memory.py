@@ -227,12 +227,13 @@ def _holders(held: HeldMemory) -> Iterator[dict[str, Any]]:
     course, peak = held.course, held.course.peak
     total = int(course.allocated[peak])
     number, living = held.blocks_at(peak), course.living(peak)
-    born = course.blocks.born[living]
+    firsts = np.full(len(held.holders), len(course.rows), np.int64)
+    np.minimum.at(firsts, held.of_block[living], course.blocks.born[living])
     rows = []
     for code, size in enumerate(held.at_peak.tolist()):
         if not size:
             continue
-        holder, first = held.holders[code], int(born[held.of_block[living] == code].min())
+        holder, first = held.holders[code], int(firsts[code])
         row = {"holder": holder.name, "bytes": size, "blocks": int(number[code]), "operator": holder.operator,
                "range": holder.range, "oldest_step": course.step_at(first),
                "first_line": int(course.rows["line"][first])}  # fmt: skip
@@ -249,8 +250,9 @@ def _curve(held: HeldMemory, begin: int) -> pd.DataFrame:
 
     course = held.course
     points = _points(course)
-    names = list(dict.fromkeys(holder.name for holder in held.holders))
-    name_of = np.array([names.index(holder.name) for holder in held.holders], np.int64)
+    codes: dict[str, int] = {}
+    name_of = np.array([codes.setdefault(holder.name, len(codes)) for holder in held.holders], np.int64)
+    names = list(codes)
     at_peak = np.zeros(len(names), np.int64)
     np.add.at(at_peak, name_of, held.at_peak)
     largest = [code for code in np.argsort(-at_peak, kind="stable")[:_SHOWN].tolist() if at_peak[code]]
@@ -274,10 +276,9 @@ def _curve(held: HeldMemory, begin: int) -> pd.DataFrame:
 
 
 def _points(course: MemoryCourse) -> Ints:
-    """The event of each period behind which most is allocated; the last one where there are several."""
+    """The first event of each period behind which most is allocated; the peak is one of them."""
     first, last = int(course.times[0]), int(course.times[-1])
     period = np.minimum((course.times - first) * _BINS // max(last - first, 1), _BINS - 1)
-    order = np.lexsort((course.allocated, period))
-    chosen = order[np.flatnonzero(np.diff(period[order], append=_BINS))]
-    points: Ints = np.union1d(chosen, [course.peak])
+    order = np.lexsort((-np.arange(len(period)), course.allocated, period))
+    points: Ints = np.sort(order[np.flatnonzero(np.diff(period[order], append=_BINS))])
     return points

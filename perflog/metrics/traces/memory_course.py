@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.device_work import NO_STEPS, StepWindows, step_windows
+from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, index_array, one_of
 from perflog.tables.columns import NULL, Rows, of_arrow
 
@@ -189,10 +190,9 @@ def _of_lines(lines: Ints, known: Ints, values: Ints) -> Ints:
 def _by_device(rows: Rows, index: Ints) -> Iterator[Ints]:
     """The events of each device of each process and rank; those of the host come last."""
     device = np.where(rows["device"][index] == NULL, np.iinfo(np.int64).max, rows["device"][index])
-    keys = np.stack([rows["rank"][index], device, rows.codes("process")[0][index]])
-    distinct, of_row = np.unique(keys, axis=1, return_inverse=True)
-    for code in range(distinct.shape[1]):
-        yield index[of_row.ravel() == code]
+    alike = groups_of(rows["rank"][index], device, rows.codes("process")[0][index])
+    in_groups = index[np.argsort(alike.of_row, kind="stable")]
+    yield from np.split(in_groups, np.cumsum(alike.sizes)[:-1]) if len(index) else ()
 
 
 def _only(values: Ints) -> int | None:

@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
+from perflog.metrics.traces.copies import way_of
 from perflog.metrics.traces.device_work import TraceDevice, trace_devices
+from perflog.metrics.traces.input_shapes import nvtx_operator
 from perflog.metrics.traces.launches import Launches, launches_by_file, threads_of
 from perflog.metrics.traces.operator_work import CLASSES, PRODUCTS, class_of, takes_values
 from perflog.statistics.groups import groups_of
@@ -27,10 +29,6 @@ Flags = npt.NDArray[np.bool_]
 _INPUTS = ("shapes", "input_types", "input_strides", "input_values")
 _KINDS = ("range", "cpu")
 _NODE = "autograd::engine::evaluate_function: "  # lies around the operator of its name
-# emit_nvtx(record_shapes=True) of PyTorch, nsys --pytorch=autograd-shapes-nvtx: torch/csrc/profiler/util.cpp
-_NVTX = re.compile(
-    r"(\w[\w:.]*)(?:, seq = \d+)?(?:, op_id = \d+)?, sizes = (\[.*?\])(?:, input_op_ids = .*)?", re.DOTALL
-)
 # Products of float32 on tensor cores: cuBLAS, CUTLASS and cuDNN name their kernels so.
 _TF32 = re.compile(r"tf32|s1688|s161616gemm|f32f32_f32f32.*tensorop", re.IGNORECASE)
 
@@ -50,14 +48,15 @@ class OperatorInputs(NamedTuple):
 class OperatorCalls:
     """All calls of an operator with the same inputs that launched work in a file.
 
-    `calls`: their number. `time_ns`: sum of the times of their work. `wrapper`: they only wrap operators whose work
-    counts, as aten::linear wraps aten::addmm: this is their other work. `first_line`: line of the first call.
+    `calls`: their number. `time_ns`: sum of the times of their work. `uncounted`: no formula is for this time:
+    they only wrap operators whose work counts, as aten::linear wraps aten::addmm, and this is their other work; or it
+    is that of copies over a bus. `first_line`: line of the first call.
     """
 
     inputs: OperatorInputs
     calls: int
     time_ns: int
-    wrapper: bool
+    uncounted: bool
     first_line: int
 
 
@@ -117,28 +116,20 @@ def _launching(rows: Rows, devices: Sequence[tuple[TraceDevice, Launches]]) -> F
 
 
 def _is_operator(kind: str, name: str) -> bool:
-    return not name.startswith(_NODE) if kind == "cpu" else _NVTX.fullmatch(name) is not None
-
-
-def operator_of(name: str) -> tuple[str, str | None]:
-    """Return operator and shapes of the name of a call: NVTX ranges have the shapes in their name.
-
-    Example:
-        >>> operator_of("aten::mm, op_id = 7, sizes = [[2, 3], [3, 4]]")
-        ('aten::mm', '[[2, 3], [3, 4]]')
-    """
-    match = _NVTX.fullmatch(name)
-    return (match[1], match[2]) if match else (name, None)
+    of_range = nvtx_operator(name) if kind == "range" else None
+    operator = of_range[0] if of_range else name
+    return (kind == "cpu" or of_range is not None) and not operator.startswith(_NODE)
 
 
 def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launches]]) -> FileOperators:
-    names = [operator_of(name) for name in tree.rows.codes("name")[1]]
-    kinds = [class_of(name) for name, _ in names]
-    kind = np.array([CLASSES.index(kind) if kind else -1 for kind in (*kinds, None)], np.int64)[
-        tree.rows.codes("name")[0]
-    ]
+    code, words = tree.rows.codes("name")
+    pairs: dict[tuple[str, str | None], int] = {}  # names of ranges have the number of the call in them
+    of_word = [pairs.setdefault(nvtx_operator(word) or (word, None), len(pairs)) for word in words]
+    name, names = np.array([*of_word, -1], np.int64)[code], list(pairs)
+    kinds = [class_of(operator) for operator, _ in names]
+    kind = np.array([CLASSES.index(kind) if kind else -1 for kind in (*kinds, None)], np.int64)[name]
     times, tf32 = np.zeros(len(tree), np.int64), np.zeros(len(tree), np.bool_)
-    launched = np.zeros(len(tree), np.bool_)
+    launched, uncounted = np.zeros(len(tree), np.bool_), np.zeros(len(tree), np.bool_)
     for device, launches in devices:
         owner = _owners(tree, kind, tree.around(launches))
         owned = np.flatnonzero(owner != NO_CALL)
@@ -148,7 +139,10 @@ def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launche
         code, words = work.rows.codes("name")
         named = np.array([*(_TF32.search(word) is not None for word in words), False], np.bool_)[code[owned]]
         tf32[owner[owned[named]]] = True
+        over_bus = np.array([*map(_crosses_bus, words), False], np.bool_)[code] & work.rows.one_of("kind", ["memcpy"])
+        uncounted[owner[owned[over_bus[owned]]]] = True
     calls = np.flatnonzero(launched)
+    uncounted |= _wrappers(tree, kind, calls)
     ranks = np.unique(tree.rows["rank"])
     return FileOperators(
         run=tree.run,
@@ -156,8 +150,13 @@ def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launche
         rank=int(ranks[0]) if len(ranks) == 1 and ranks[0] >= 0 else None,
         device_names=list(dict.fromkeys(device.device_name for device, _ in devices)),
         time_ns=sum(int((device.work.ends - device.work.starts).sum()) for device, _ in devices),
-        operators=list(_joined(tree, calls, times, tf32, _wrappers(tree, kind, calls), names)),
+        operators=list(_joined(tree, calls, times, tf32, uncounted, name, names)),
     )
+
+
+def _crosses_bus(copy: str) -> bool:
+    """Return whether a copy of this name leaves the memory of its device, whose bandwidth then is no bound of it."""
+    return any(place in way_of(copy)[0] for place in ("host", "peer"))
 
 
 def _owners(tree: CallTree, kind: Ints, around: Ints) -> Ints:
@@ -184,14 +183,23 @@ def _wrappers(tree: CallTree, kind: Ints, calls: Ints) -> Flags:
 
 
 def _joined(
-    tree: CallTree, calls: Ints, times: Ints, tf32: Flags, wraps: Flags, names: Sequence[tuple[str, str | None]]
+    tree: CallTree,
+    calls: Ints,
+    times: Ints,
+    tf32: Flags,
+    uncounted: Flags,
+    name: Ints,
+    names: Sequence[tuple[str, str | None]],
 ) -> Iterator[OperatorCalls]:
-    """Yield the sums over the calls of one operator with the same inputs, in the order of their first calls."""
-    name = tree.rows.codes("name")[0]
+    """Yield the sums over the calls of one operator with the same inputs, in the order of their first calls.
+
+    `name`: of each call of the tree, as an index into `names`: operators and the shapes that a range has in its name.
+    """
     needs_values = np.array([*(takes_values(operator) for operator, _ in names), False], np.bool_)
     texts: Mapping[str, tuple[Ints, Sequence[str]]] = {column: tree.rows.codes(column) for column in _INPUTS}
     values = np.where(needs_values[name], texts["input_values"][0], -1)
-    keys = [name, *(texts[column][0] for column in _INPUTS[:-1]), values, tf32.astype(np.int64), wraps.astype(np.int64)]
+    keys = [name, *(texts[column][0] for column in _INPUTS[:-1]), values, tf32.astype(np.int64)]
+    keys.append(uncounted.astype(np.int64))
     keys = [key[calls] for key in keys]
     groups = groups_of(*keys)
     sums, lines = np.zeros(len(groups.first), np.int64), np.full(len(groups.first), np.iinfo(np.int64).max)

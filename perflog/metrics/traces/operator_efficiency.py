@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perflog.errors import UsageError
-from perflog.metrics.hardware import bandwidth_tbs, gpu_model, precision
+from perflog.metrics.hardware import bandwidth_tbs, given_peak, gpu_model, precision
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.input_shapes import shapes_text
@@ -27,7 +27,8 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("rank", meaning="rank of the trace"),
     MetricColumn("by", meaning="trace: all work of its devices; class: of its operators; shape: operator and shapes"),
-    MetricColumn("class", meaning="what the operator does; null: no formula for its work, or it wraps one that counts"),
+    MetricColumn("class", meaning="what the operator does; null: no formula for its work, it wraps one that counts, or "
+                 "it copies over a bus"),
     MetricColumn("operator", meaning="innermost operator with a formula around the launch, else the innermost"),
     MetricColumn("inputs", meaning="shapes of its tensors, in short: 8x16, 16x4"),
     MetricColumn("shapes", meaning="shapes of its inputs, as printed", brief=False),
@@ -139,8 +140,8 @@ def _operators(file: FileOperators) -> list[Operator]:
     for calls in file.operators:
         name, *texts, tf32 = calls.inputs
         work = work_of(name, *texts)
-        flop, size = (None, None) if calls.wrapper else (work.flop, work.bytes)
-        kind = None if calls.wrapper else class_of(name)
+        flop, size = (None, None) if calls.uncounted else (work.flop, work.bytes)
+        kind = None if calls.uncounted else class_of(name)
         new = Operator(
             name, kind, calls.inputs.shapes, work.type, tf32, calls.calls, calls.time_ns,
             _product(flop, calls.calls), _product(size, calls.calls), calls.first_line,
@@ -173,13 +174,15 @@ class _Roof:
     @classmethod
     def of(cls, options: Options, device_names: Sequence[str | None]) -> _Roof | None:
         """Return the roof of the options, or None. Raises UsageError for a GPU or a peak that cannot be."""
-        if options.peak_tflops is not None and not 0 < options.peak_tflops < math.inf:
-            help = "give the dense peak of one device, in TFLOP/s"
-            raise UsageError(f"`peak_tflops` must be positive and finite, not {options.peak_tflops}", help=help)
+        given = given_peak(options.peak_tflops)
         if not options.gpu:
-            return None if options.peak_tflops is None else cls(options.peak_tflops, None)
-        peaks = gpu_model(options.gpu).peaks_tflops if options.peak_tflops is None else options.peak_tflops
-        return cls(peaks, bandwidth_tbs(options.gpu, *device_names))
+            return None if given is None else cls(given, None)
+        if given is None:
+            return cls(gpu_model(options.gpu).peaks_tflops, bandwidth_tbs(options.gpu, *device_names))
+        try:
+            return cls(given, bandwidth_tbs(options.gpu, *device_names))
+        except UsageError:  # a GPU that the table lacks, or one of several: its peak is known
+            return cls(given, None)
 
     def peak(self, name: str | None) -> float | None:
         """Return the peak at a precision in TFLOP/s."""
@@ -212,7 +215,8 @@ class _Roof:
 
 def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) -> Iterator[dict[str, Any]]:
     """Rows of a file: all its work, each class, each operator."""
-    least = {id(each): max(bounds.values(), default=None) for each in operators if (bounds := _bounds(each, roof))}
+    bounds = {id(each): of for each in operators if roof is not None and (of := roof.bounds(each))}
+    least = {place: max(of.values()) for place, of in bounds.items()}
     yield {"by": "trace", **_figures(operators, file.time_ns, file.time_ns, least)}
     classes: dict[str, list[Operator]] = {}
     for each in operators:
@@ -230,18 +234,12 @@ def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) ->
         if roof is not None:
             row |= {"peak_tflops": roof.peak(each.precision), "peak_tbs": roof.tbs}
             row["impossible"] = roof.impossible(each)
-        if bounds := _bounds(each, roof):
-            row["bound"] = max(bounds, key=lambda side: bounds[side])
+        if id(each) in bounds:
+            row["bound"], _ = max(bounds[id(each)].items(), key=lambda side: side[1])
         yield row
 
 
-def _bounds(operator: Operator, roof: _Roof | None) -> dict[str, float]:
-    return {} if roof is None else roof.bounds(operator)
-
-
-def _figures(
-    operators: Sequence[Operator], time_ns: int, whole_ns: int, least: Mapping[int, float | None]
-) -> dict[str, Any]:
+def _figures(operators: Sequence[Operator], time_ns: int, whole_ns: int, least: Mapping[int, float]) -> dict[str, Any]:
     """Sums and rates of operators. Each rate is that of those whose amount is known."""
     counted = [each for each in operators if each.flop is not None]
     moved = [each for each in operators if each.bytes is not None]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,13 +31,14 @@ CLASSES = (*PRODUCTS, "normalisation", "elementwise", COMMUNICATION)
 """All classes of operators."""
 
 _FILE = Path(__file__).with_name("operators.toml")
-_KEYS = ("class", "inputs", "values", "types", "equal", "absent", "floating", "flop", "bytes", "source")
+_KEYS = ("class", "inputs", "values", "types", "equal", "absent", "floating", "arithmetic", "flop", "bytes", "source")
 _SCALAR_TYPE_BYTES = {
     **dict.fromkeys((0, 1, 11, 23, 24, 25, 26, 44), 1), **dict.fromkeys((2, 5, 15), 2), **dict.fromkeys((3, 6, 8), 4),
     **dict.fromkeys((4, 7, 9), 8), 10: 16,
 }  # fmt: skip
 """Bytes of an element by the number of its type, as in c10/core/ScalarType.h."""
 _ERRORS = (ArithmeticError, KeyError, TypeError, ValueError)
+_WHOLE = re.compile(r"(\d)\.(?!\d)")  # PyTorch prints 2.0 as `2.`
 _MOST = 2.0**100  # no call does so much: sizes are wrong
 
 
@@ -63,6 +65,7 @@ class OperatorFormula:
     equal: tuple[tuple[Expression, Expression], ...] = ()
     absent: tuple[int, ...] = ()
     floating: bool = False
+    arithmetic: int | None = None
     flop: Expression | None = None
     bytes: Expression | None = None
 
@@ -78,8 +81,10 @@ class OperatorFormula:
         names |= call.sizes
         if all(f"size{place}" in names for place in read):
             names["read"] = sum(names[f"size{place}"] for place in read)
-        first = call.types.get(read[0]) if read else None
-        return Work(_number(self.flop, names), _number(self.bytes, names), first)
+        first = call.types.get(read[0] if self.arithmetic is None else self.arithmetic) if read else None
+        # A complex product has four times the operations, or three with a trick: no formula counts them.
+        flop = None if self.kind in PRODUCTS and "complex" in (first or "") else _number(self.flop, names)
+        return Work(flop, _number(self.bytes, names), first)
 
     def _names(self, call: Call) -> dict[str, Any] | None:
         """Return sizes and values by name."""
@@ -128,7 +133,7 @@ def _formula(keys: Mapping[str, Any]) -> OperatorFormula:
     return OperatorFormula(
         keys["class"], tuple(keys["inputs"]), keys["source"], keys.get("values", {}), keys.get("types", {}),
         tuple((_expression(left), _expression(right)) for left, right in keys.get("equal", ())),
-        tuple(keys.get("absent", ())), keys.get("floating", False), **texts,
+        tuple(keys.get("absent", ())), keys.get("floating", False), keys.get("arithmetic"), **texts,
     )  # fmt: skip
 
 
@@ -254,7 +259,8 @@ def _is_shape(shape: Any) -> bool:
 def _value(text: str | None) -> Any:
     """Return the number, or the list of numbers, that a text prints; None if it prints anything else."""
     try:
-        value = json.loads((text or "").replace("True", "1").replace("False", "0"))
+        words = (text or "").replace("True", "1").replace("False", "0")
+        value = json.loads(_WHOLE.sub(r"\1.0", words))
     except (ValueError, RecursionError):
         return None
     items = value if isinstance(value, list) else [value]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,13 +130,17 @@ class WorkSums:
     inclusive: Ints
     launched: Ints
 
+    @cached_property
+    def total(self) -> int:
+        """Sum over all nodes."""
+        return int(self.own.sum())
+
     def figures(self, index: int) -> dict[str, Any]:
         """Return the columns of a row of a metric that tell them."""
-        total = int(self.own.sum())
         return {
             "launched": int(self.launched[index]),
             "gpu_s": float(seconds(self.inclusive[index])),
-            "share": self.inclusive[index] / total if total else None,
+            "share": self.inclusive[index] / self.total if self.total else None,
             "exclusive_s": float(seconds(self.own[index])),
         }
 

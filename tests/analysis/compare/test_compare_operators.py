@@ -135,6 +135,44 @@ def test_what_an_operator_launches_itself_has_a_row_of_its_own(tmp_path: Path) -
     assert (moved["operator"], moved["places"], moved["difference_s"]) == ("aten::cat", 1, pytest.approx(2e-6))
 
 
+def test_a_range_and_an_operator_of_one_name_are_two(tmp_path: Path) -> None:
+    made = []
+    for kernel in ("gemm", "other"):
+        each = Allocator()
+        for number in range(3):
+            step = each.begin()
+            for category, length in (("user_annotation", 10), ("cpu_op", 7)):
+                outer = each.begin()
+                each.operator("aten::mm", MIB, kernel, length)
+                each.around(category, "attn", outer)
+            each.around("user_annotation", f"ProfilerStep#{number}", step)
+        made.append(each)
+    rows = list(compared(tmp_path, *made).operator_records)
+    levels_add_up(rows)
+    assert rows[0]["base_s"] == rows[0]["side_s"] == pytest.approx(17e-6)
+    found = {row["kind"]: row["base_s"] for row in rows if row["operator"] == "attn"}
+    assert found == {"range": pytest.approx(10e-6), "operator": pytest.approx(7e-6)}
+
+
+def test_ranges_nested_in_thousands(tmp_path: Path) -> None:
+    """As a program writes them whose ranges recurse, or lack their ends."""
+    for name, kernel, length in (("base", "gemm", 10), ("side", "other", 20)):
+        made = Allocator()
+        step = made.begin()
+        begins = [made.begin() for _ in range(2_000)]
+        made.operator("aten::mm", MIB, kernel, length)
+        for depth, begin in reversed(list(enumerate(begins))):
+            made.around("user_annotation", f"level{depth % 7}{'abc'[depth % 3]}", begin)
+        made.around("user_annotation", "ProfilerStep#3", step)
+        write(tmp_path / f"{name}.json", made)
+    paths = [str(tmp_path / f"{name}.json") for name in ("base", "side")]
+    result = CliRunner().invoke(main, ["compare", *paths, "--warmup", "0"], catch_exceptions=False)
+    assert result.exit_code == 0 and "gemm -> other" in result.output
+    rows = list(perflog.compare(*paths, warmup=0, draws=50).operator_records)
+    assert (rows[-1]["depth"], rows[-1]["operator"]) == (2_002, "aten::mm")
+    assert rows[0]["difference_s"] == rows[-1]["difference_s"] == pytest.approx(10e-6)
+
+
 _CALL = st.tuples(
     st.sampled_from(["aten::mm", "aten::add", "aten::bmm"]), st.sampled_from([MM, BIG, [[8], []], []]),
     st.sampled_from(["a", "b", "c"]), st.integers(1, 50).map(float),

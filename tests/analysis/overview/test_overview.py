@@ -190,7 +190,7 @@ def test_a_trace_names_what_the_gpu_waits_for() -> None:
             "GPU time by range: backward (autograd) 40 %, ## forward ## 31 %, ## optimizer ## 18 %, "
             "## sdd_preprocess_splits ## 6 %, ## sdd_preprocess_tensors ## 3 %."
         ),
-        "Products take 11 % of the GPU time and run at 24.3 TFLOP/s.",
+        "Matrix products, convolutions and attention take 11 % of the GPU time and run at 24.3 TFLOP/s.",
     ]
     assert seen.what == "chrome_trace, 1 run x 2 steps (551-552), rank 0 of 128"
     assert [doubt.message for doubt in seen.doubts] == ["2 steps: neither warm-up nor scatter can be judged"]

@@ -78,6 +78,17 @@ def test_the_curve_adds_up_to_what_is_allocated(tmp_path: Path, prints: bool) ->
                                     "(outside of ranges): aten::add", OTHER, NOT_TRACED}  # fmt: skip
 
 
+def test_the_curve_has_events_of_one_moment_once(tmp_path: Path) -> None:
+    """Clocks of whole microseconds: two events behind which as much is allocated at the same time."""
+    program = Allocator()
+    for at, size, address in ((0, MIB, 1), (5, MIB, 2), (5, -MIB, 2), (5, MIB, 3), (1000, -MIB, 3)):
+        program.now = 1000.0 + at - 0.5
+        program.memory(size, address << 20)
+    curve = memory_curve(perflog.read(write(tmp_path / "a.json", program)))
+    assert curve["at_s"].is_unique and curve["is_peak"].sum() == 1
+    assert curve["allocated"].tolist() == [MIB, 2 * MIB, MIB]
+
+
 def test_who_held_the_memory_of_a_step(tmp_path: Path) -> None:
     log = perflog.read(write(tmp_path / "a.json", training()))
     row = only(memory_peak(log))
@@ -147,9 +158,39 @@ def test_the_overview_and_the_comparison_tell_the_peak(tmp_path: Path) -> None:
     peak = rows["device memory, peak allocated"]
     assert peak["kind"] == "memory"
     assert (peak["base_value"], peak["side_value"]) == pytest.approx((108 * MIB, 124 * MIB))
-    held = rows["backward: aten::mm, at the peak"]
+    growth = rows["device memory, growth a step"]
+    assert (growth["base_value"], growth["side_value"]) == pytest.approx((0, 4 * MIB))
+    held = rows["backward: aten::mm, at the peak of device memory"]
     assert held["kind"] == "holder"
     assert (held["base_value"], held["side_value"]) == pytest.approx((2 * MIB, 2 * MIB))
+
+
+def test_holders_of_one_name_are_told_once(tmp_path: Path) -> None:
+    program = Allocator()
+    for layer in ("layer1", "layer2"):
+        outer, inner = program.begin(), program.begin()
+        program.operator("aten::mm", 10 * MIB)
+        program.around("user_annotation", "attention", inner)
+        program.around("user_annotation", layer, outer)
+    (text,) = [
+        line for line in perflog.overview(perflog.read(write(tmp_path / "a.json", program))).reasons if "Held" in line
+    ]
+    assert text.endswith("Held by attention: aten::mm 100 %.")
+
+
+def test_a_holder_of_device_and_host_memory_has_two_rows(tmp_path: Path) -> None:
+    paths = []
+    for name, size in (("a", MIB), ("b", 2 * MIB)):
+        device, host = Allocator(), Allocator(on_host=True)
+        for program, factor in ((device, 1), (host, 3)):
+            program.operator("aten::mm", factor * size)
+            host.now = device.now + 100
+        paths.append(str(write(tmp_path / f"{name}.json", device, host)))
+    rows = {r["metric"]: r["base_value"] for r in perflog.compare(*paths).row_records if r["kind"] == "holder"}
+    wanted = {"device": MIB, "host": 3 * MIB}
+    assert rows == pytest.approx(
+        {f"(outside of ranges): aten::mm, at the peak of {place} memory": size for place, size in wanted.items()}
+    )
 
 
 def test_the_plot_stacks_the_holders_and_marks_the_peak(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import perflog
 from perflog.errors import UsageError
 from perflog.metrics import operator_efficiency
 from perflog.metrics.hardware import bandwidth_tbs
-from perflog.metrics.traces.operator_calls import operator_of
+from perflog.metrics.traces.input_shapes import nvtx_operator
 from perflog.metrics.traces.operator_work import operator_formulas
 
 Event = dict[str, Any]
@@ -50,6 +50,14 @@ class Trace:
         self._number += 1
         self.event("cuda_runtime", "cudaLaunchKernel", at, 1, tid, correlation=self._number)
         self.event("kernel", name, 1000 + at, length, 7, device=0, stream=7, correlation=self._number)
+
+    def copy(self, at: float, length: float, name: str) -> None:
+        """A copy of 256 MiB of this length that a call at this time launches."""
+        self._number += 1
+        self.event("cuda_runtime", "cudaMemcpyAsync", at, 1, correlation=self._number)
+        self.event(
+            "gpu_memcpy", name, 1000 + at, length, 7, device=0, stream=7, correlation=self._number, bytes=1 << 28
+        )
 
     def read(self, path: Path, **more: Any) -> perflog.Log:
         path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": self.events} | more))
@@ -178,6 +186,9 @@ def test_no_roof_without_a_gpu_or_its_memory(tmp_path: Path) -> None:
         assert rows(log, **options)[0]["roof_share"] is None
     assert rows(log, gpu="A100-SXM4-80GB")[0]["peak_tbs"] == 2.039
     assert rows(log, gpu="H100 SXM", peak_tflops=500.0)[0]["peak_tflops"] == 500.0
+    for gpu in ("MyGPU", "H100"):  # unknown, and one of several
+        (row,) = rows(log, gpu=gpu, peak_tflops=500.0)
+        assert (row["peak_tflops"], row["peak_tbs"], row["roof_share"]) == (500.0, None, None)
     named = trace.read(tmp_path / "b.json", deviceProperties=[{"id": 0, "name": "NVIDIA A100-SXM4-40GB"}])
     assert rows(named, gpu="A100")[0]["peak_tbs"] == 1.555
     with pytest.raises(UsageError, match="no peak of `H1000` is known"):
@@ -215,6 +226,26 @@ def test_a_product_above_the_peak_has_no_roof(tmp_path: Path) -> None:
     assert rows(perflog.read(tmp_path / "a.json"))[0]["impossible"] is None
 
 
+COPIED = [[64, 1024, 1024], [64, 1024, 1024], []], ["float", "float", "Scalar"]
+
+
+@pytest.mark.parametrize("way", ["HtoD (Pinned -> Device)", "DtoH (Device -> Pageable)", "PtoP (Device -> Device)"])
+def test_a_copy_over_a_bus_has_no_roof_of_the_memory(tmp_path: Path, way: str) -> None:
+    """The bandwidth of the device's memory is no bound of it; a copy inside of the device beside it keeps its roof."""
+    trace = Trace()
+    for at, name in enumerate([way, "DtoD (Device -> Device)"]):
+        trace.operator("aten::copy_", at * 200, 20, *COPIED)
+        trace.copy(at * 200 + 5, 10_000, f"Memcpy {name}")
+    log = trace.read(tmp_path / "a.json")
+    over_bus, inside = rows(log, gpu="H100 SXM")
+    if over_bus["class"] is not None:
+        over_bus, inside = inside, over_bus
+    assert {over_bus[column] for column in ("class", "bytes", "tbs", "roof_share", "bound")} == {None}
+    assert (inside["class"], inside["bytes"], inside["bound"]) == ("elementwise", 2 << 28, "memory")
+    assert (over_bus["operator"], over_bus["share"], inside["share"]) == ("aten::copy_", 0.5, 0.5)
+    assert rows(log, "trace", gpu="H100 SXM")[0]["known_share"] == 0.5
+
+
 ODD_ARGUMENTS: list[Any] = [
     {}, {"Input Dims": []}, {"Input Dims": "[[2, 3], [3, 4]]"}, {"Input Dims": [[2, "x"], [3, 4]]},
     {"Input Dims": [[2, 3], [[3, 4], [5]]]}, {"Input Dims": [[2, -3], [-3, 4]]}, {"Input Dims": [[2, 3.5], [3.5, 4]]},
@@ -250,24 +281,41 @@ def test_traces_without_operators_or_work_have_no_rows(tmp_path: Path) -> None:
 
 def test_the_ranges_of_nsight_systems_say_shapes(tmp_path: Path) -> None:
     """`emit_nvtx(record_shapes=True)` writes no types: bytes and roof are unknown."""
-    text = "aten::mm, seq = 4, op_id = 9, sizes = [[2, 3], [3, 4]], input_op_ids = [(7,0), (8,0)]"
-    assert operator_of(text) == ("aten::mm", "[[2, 3], [3, 4]]")
-    assert operator_of("forward, sizes") == ("forward, sizes", None)
     ranges = [
-        {"start": 0, "end": 900, "text": text, "eventType": 59, "globalTid": 5},
-        {"start": 0, "end": 950, "text": "forward", "eventType": 59, "globalTid": 5},
+        {
+            "start": at,
+            "end": at + 900,
+            "eventType": 59,
+            "globalTid": 5,
+            "text": f"aten::mm, seq = {at}, op_id = {at + 5}, sizes = [[2, 3], [3, 4]], input_op_ids = [(7,0), (8,0)]",
+        }
+        for at in (0, 1000)
     ]
+    ranges.append({"start": 0, "end": 1950, "eventType": 59, "globalTid": 5, "text": "forward"})
     tables: dict[str, list[Event]] = {
         "StringIds": STRINGS,
         "META_DATA_EXPORT": [{"name": "EXPORT_SCHEMA_VERSION", "value": "3.24.0"}],
-        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(2000, 3000, correlationId=1)],
-        "CUPTI_ACTIVITY_KIND_RUNTIME": [call(100, 200, 1) | {"globalTid": 5}],
+        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(2000, 3000, correlationId=1), kernel(3000, 4000, correlationId=2)],
+        "CUPTI_ACTIVITY_KIND_RUNTIME": [call(at, at + 100, n) | {"globalTid": 5} for n, at in ((1, 100), (2, 1100))],
         "NVTX_EVENTS": ranges,
     }
     log = perflog.read(write_tables(tmp_path / "report.sqlite", tables))
     (row,) = rows(log, gpu="H100 SXM")
-    assert (row["operator"], row["inputs"], row["flop"], row["bytes"]) == ("aten::mm", "2x3, 3x4", 48.0, None)
-    assert row["roof_share"] is None
+    assert (row["operator"], row["inputs"], row["flop"], row["bytes"]) == ("aten::mm", "2x3, 3x4", 96.0, None)
+    assert (row["calls"], row["roof_share"]) == (2, None)
+    tree = perflog.metrics.device_operators(log)
+    assert tree[["operator", "kind", "shapes", "calls"]].to_numpy().tolist()[1:] == [
+        ["aten::mm", "operator", "2x3, 3x4", 2]
+    ]
+
+
+def test_names_of_ranges_that_are_operators() -> None:
+    assert nvtx_operator("aten::mm, seq = 4, op_id = 9, sizes = [[2], []]") == ("aten::mm", "[[2], []]")
+    assert nvtx_operator("aten::mm, seq = 4, op_id = 9") == ("aten::mm", None)
+    node = "autograd::engine::evaluate_function: MmBackward0"
+    assert nvtx_operator(f"{node}, op_id = 9") == (node, None)
+    for name in ("forward, sizes", "forward", "forward, seq = 3", "load, op_id", "a b, op_id = x"):
+        assert nvtx_operator(name) is None
 
 
 def random_trace(seed: int) -> Trace:
@@ -381,12 +429,13 @@ def test_the_overview_tells_how_far_below_the_roof(tmp_path: Path) -> None:
     log = trace.read(tmp_path / "a.json")
     product, add = 2 * 4096**3 / 989.4e12, 6 * 4096**2 / 3.35e12
     assert overview_of(log, gpu="H100 SXM") == (
-        f"Operators of known work take 85 % of the GPU time and run at {(product + add) / 340e-6:.0%} of the roofline; "
+        f"Operators with a roof take 85 % of the GPU time and run at {(product + add) / 340e-6:.0%} of the roofline; "
         f"most is lost in aten::mm of 4096x4096, 4096x4096 (bfloat16): {product / 280e-6:.0%} of it, compute-bound, "
         "70 % of the GPU time."
     ).replace("%", " %").replace("  ", " ")
     rate = f"{2 * 4096**3 / 280e-6 / 1e12:.3g} TFLOP/s"
     assert overview_of(log) == (
-        f"Products take 70 % of the GPU time and run at {rate}; the longest is aten::mm of 4096x4096, 4096x4096 "
+        "Matrix products, convolutions and attention take 70 % of the GPU time and "
+        f"run at {rate}; the longest is aten::mm of 4096x4096, 4096x4096 "
         f"(bfloat16): {rate}, 70 % of the GPU time."
     )
