@@ -6,6 +6,7 @@ from array import array
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.readers.event_columns import MISSING, Int64s
 
@@ -62,31 +63,31 @@ time the last; and for each interval the value of the one around it. Where there
 """
 
 
-def nested_parents(begins: Int64s, ends: Int64s) -> Int64s | None:
-    """Return the index of the innermost interval that contains each interval, or -1; None if some overlap.
+def nested_parents(begins: Int64s, ends: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """Return the index of the innermost interval that contains each interval, or -1, and flags of wrong ones.
 
     The intervals have a length, and are in order of their begins, the outer first. The depth of one is the number of
-    those that began before it and have not ended, and its parent is the last one before it of the depth above. If
-    intervals overlap, some parent does not contain its child.
+    those that began before it and have not ended, and its parent is the last one before it of the depth above. Where
+    intervals overlap, some parent does not contain its child: it is flagged. All between two moments at which nothing
+    is open are right if none of them is flagged.
     """
     depths = np.arange(len(begins)) - np.searchsorted(np.sort(ends, kind="stable"), begins, "right")
     parents = np.full(len(begins), -1, np.int64)
     if not depths.any():
-        return parents
+        return parents, np.zeros(len(begins), np.bool_)
     order = np.argsort(depths.astype(np.uint16) if int(depths.max()) < _MOST_BY_RADIX else depths, kind="stable")
     levels = np.split(order, np.flatnonzero(np.diff(depths[order])) + 1)
     for above, level in pairwise(levels):
         parents[level] = above[np.searchsorted(above, level) - 1]
-    inner = parents >= 0
-    return None if (ends[parents[inner]] < ends[inner]).any() else parents
+    return parents, (parents >= 0) & (ends[parents] < ends)
 
 
 def _changes_of_nested(begins: Int64s, ends: Int64s, values: Int64s) -> _Changes | None:
     """Return the changes of nested intervals, those of one begin the outer first; None if some overlap."""
     long = ends > begins
     opens, closes, own = (column if long.all() else column[long] for column in (begins, ends, values))
-    parents = nested_parents(opens, closes)
-    if parents is None:
+    parents, wrong = nested_parents(opens, closes)
+    if wrong.any():
         return None
     around = np.append(own, -1)[parents]
     inner_first = np.argsort(closes[::-1], kind="stable")

@@ -158,9 +158,13 @@ def _parents(threads: Ints, starts: Ints, ends: Ints) -> Ints:
     edges = np.flatnonzero(np.diff(threads, prepend=-1, append=-1))
     for first, last in pairwise(edges.tolist()):
         start, end = starts[first:last], ends[first:last]
-        found = nested_parents(start, end)
-        if found is None:
-            found = _parents_one_by_one(start, end)
+        found, wrong = nested_parents(start, end)
+        if wrong.any():  # only those between two moments at which no call is open are gone through again
+            reach = np.maximum.accumulate(end)
+            group = np.cumsum(np.append(False, start[1:] >= reach[:-1]))
+            again = np.flatnonzero(np.isin(group, group[wrong]))
+            of_group = _parents_one_by_one(start[again], end[again])
+            found[again] = np.where(of_group == NO_CALL, NO_CALL, again[of_group])
         parents[first:last] = np.where(found == NO_CALL, NO_CALL, found + first)
     return parents
 
