@@ -30,6 +30,7 @@ CALL_KINDS = ("range", "python", "cpu", "runtime")
 NO_CALL = -1
 """In place of the index of a call: there is none, or the trace does not tell which."""
 
+_BLOCK = 1 << 16  # intervals that are gone through as Python integers at a time
 _ROUNDED_NS = 1000  # old traces hold whole microseconds: an inner call may end so much later than the outer one
 
 
@@ -175,13 +176,15 @@ def _parents_one_by_one(starts: Ints, ends: Ints) -> Ints:
     # Of those that began before, each that ends later than all that began after it: no other one can be a parent. The
     # last one ends first.
     open_: list[tuple[int, int]] = []  # end, index
-    for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        least = max(end - _ROUNDED_NS, start + 1)
-        while open_ and open_[-1][0] < least:
-            open_.pop()
-        if open_:
-            parents[index] = open_[-1][1]
-        while open_ and open_[-1][0] <= end:
-            open_.pop()
-        open_.append((end, index))
+    for first in range(0, len(starts), _BLOCK):  # Python integers take much memory
+        block = (column[first : first + _BLOCK].tolist() for column in (starts, ends))
+        for index, (start, end) in enumerate(zip(*block, strict=True), first):
+            least = max(end - _ROUNDED_NS, start + 1)
+            while open_ and open_[-1][0] < least:
+                open_.pop()
+            if open_:
+                parents[index] = open_[-1][1]
+            while open_ and open_[-1][0] <= end:
+                open_.pop()
+            open_.append((end, index))
     return parents

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.call_tree import NO_CALL
-from perflog.metrics.traces.dependencies import dependencies
+from perflog.metrics.traces.dependencies import Dependencies, dependencies
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
 from perflog.metrics.traces.path_walk import DEVICE_KINDS, HOST_KINDS, CriticalPath, PathWalk, is_host, kinds_of
 from perflog.metrics.traces.replay import ALL
@@ -75,17 +76,18 @@ def critical_path(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
              by           kind    time_s    gain_s
         ...
     """
-    return _frame(row for paths in critical_paths(tables) for row in _rows(paths))
+    return _frame(tables, _rows)
 
 
 def kinds_on_paths(tables: Tables) -> pd.DataFrame:
     """Return the rows of `critical_path` by kind, whose gains are null: these take most of the time of the metric."""
-    return cached(tables, "kinds on critical paths", lambda: _frame(_kinds_on_paths(tables)))
+    return cached(tables, "kinds on critical paths", lambda: _frame(tables, _rows_of_kinds))
 
 
-def _frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+def _frame(tables: Tables, rows_of: Callable[[DevicePaths], Iterator[dict[str, Any]]]) -> pd.DataFrame:
     import pandas as pd
 
+    rows = chain.from_iterable(map(rows_of, critical_paths(tables)))  # holds one device at a time
     ordered = sorted(rows, key=lambda row: (row["run"], row["part"] == "step"))
     whole = dict.fromkeys(("rank", "device", "step", "pieces"), "Int64")
     figures = dict.fromkeys(("time_s", "share", "gain_s", "gain", "span_s"), "float64")
@@ -104,8 +106,13 @@ class DevicePaths:
 def critical_paths(tables: Tables) -> Iterator[DevicePaths]:
     """Yield the critical path of each device with work, file by file: those of one file are in memory at a time."""
     for of_device in dependencies(tables):
-        walk, busy = PathWalk(of_device), of_device.device.work.busy
-        yield DevicePaths(of_device.device, walk.path(int(busy.starts[0]), int(busy.ends[-1])), walk)
+        yield _paths(of_device)
+        del of_device  # before the next one is made
+
+
+def _paths(of_device: Dependencies) -> DevicePaths:
+    walk, busy = PathWalk(of_device), of_device.device.work.busy
+    return DevicePaths(of_device.device, walk.path(int(busy.starts[0]), int(busy.ends[-1])), walk)
 
 
 def _rows(paths: DevicePaths) -> Iterator[dict[str, Any]]:
@@ -115,13 +122,11 @@ def _rows(paths: DevicePaths) -> Iterator[dict[str, Any]]:
         yield from _of_window(path, _base(paths.device, path, part), _Removable(what_if, names, thread))
 
 
-def _kinds_on_paths(tables: Tables) -> Iterator[dict[str, Any]]:
-    for paths in critical_paths(tables):
-        for part, path, _ in _windows(paths):
-            kinds, sums = _sums(path, path.kinds)
-            yield from _of_sums(
-                path, _base(paths.device, path, part), "kind", sums, [_kind_of(path, *k) for k in kinds]
-            )
+def _rows_of_kinds(paths: DevicePaths) -> Iterator[dict[str, Any]]:
+    for part, path, _ in _windows(paths):
+        kinds, sums = _sums(path, path.kinds)
+        columns = [_kind_of(path, kind) for (kind,) in kinds]
+        yield from _of_sums(path, _base(paths.device, path, part), "kind", sums, columns)
 
 
 def _windows(paths: DevicePaths) -> Iterator[tuple[dict[str, Any], CriticalPath, int]]:

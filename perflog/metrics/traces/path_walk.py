@@ -304,10 +304,12 @@ class PathWalk:
         ))  # fmt: skip
 
     def _joined(self) -> CriticalPath:
-        starts, ends, kinds, works, calls = (np.concatenate(column) for column in zip(*self._pieces[::-1], strict=True))
-        long = ends > starts
+        columns = [list(column) for column in zip(*self._pieces[::-1], strict=True)]
         self._pieces = []
-        return CriticalPath(self._of, starts[long], ends[long], kinds[long], works[long], calls[long])
+        long = np.concatenate(columns[1]) > np.concatenate(columns[0])
+        for i, parts in enumerate(columns):  # one by one: the parts of all would stay beside the whole
+            columns[i] = [np.concatenate(parts)[long]]
+        return CriticalPath(self._of, *(column for (column,) in columns))
 
 
 def _threads_of_steps(dependencies: Dependencies) -> Ints:

@@ -285,16 +285,15 @@ class Replay:
         is_head[block.heads] = True
         behind = np.append(sources[sources != NO_WORK], waited[waited != NO_WORK]) + 1
         is_cut[behind[behind < count]] = True
-        if len(changes.what):
-            # A thread is as late as at its last change: each launch has the thread and the number of its changes.
-            late = np.where(threads == NO_CALL, NO_CALL, threads * (len(changes.what) + 1))
-            for thread in np.unique(changes.threads).tolist():
-                of_thread = threads == thread
-                places = changes.places[changes.threads == thread] - block.begin
-                late[of_thread] += np.searchsorted(places, block.positions[of_thread], "right")
-            known = (late != NO_CALL) | is_head
-            last = np.maximum.accumulate(np.where(known, np.arange(count), 0))
-            is_cut[1:] |= (late[1:] != NO_CALL) & (late[1:] != late[last[:-1]])
+        # A thread is as late as at its last change: each launch has the thread and the number of its changes.
+        late = np.where(threads == NO_CALL, NO_CALL, threads * (len(changes.what) + 1))
+        for thread in np.unique(changes.threads).tolist():
+            of_thread = threads == thread
+            places = changes.places[changes.threads == thread] - block.begin
+            late[of_thread] += np.searchsorted(places, block.positions[of_thread], "right")
+        known = (late != NO_CALL) | is_head
+        last = np.maximum.accumulate(np.where(known, np.arange(count), 0))
+        is_cut[1:] |= (late[1:] != NO_CALL) & (late[1:] != late[last[:-1]])
         firsts = np.flatnonzero(is_head | is_cut | (sources != NO_WORK))
         of_row = np.cumsum(np.bincount(firsts, minlength=count)) - 1
         behind = np.maximum.reduceat(block.possible - block.sums, firsts) if count else block.possible

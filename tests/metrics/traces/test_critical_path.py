@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import example, given
@@ -17,6 +18,7 @@ from support.raw_traces import NS, category, chrome_json, span_of
 
 import perflog
 from perflog.metrics import Tables, critical_path
+from perflog.metrics.traces import replay
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.critical_path import critical_paths
 from perflog.metrics.traces.dependencies import Dependencies
@@ -365,6 +367,7 @@ def check(log: perflog.Log, events: list[dict[str, Any]], steps: dict[int, tuple
     ],
     10,
     44,
+    8192,
 )
 @example(
     [
@@ -374,20 +377,29 @@ def check(log: perflog.Log, events: list[dict[str, Any]], steps: dict[int, tuple
     ],
     29,
     1,
+    8192,
 )
-@given(st.lists(st.lists(call, max_size=8), min_size=1, max_size=3), st.integers(0, 40), st.integers(1, 60))
+@given(
+    st.lists(st.lists(call, max_size=8), min_size=1, max_size=3),
+    st.integers(0, 40),
+    st.integers(1, 60),
+    st.sampled_from([1, 2, 5, 8192]),
+)
 def test_made_traces_event_by_event(
     tmp_path_factory: pytest.TempPathFactory,
     threads: list[list[tuple[int, int, str, int, int]]],
     begin: int,
     length: int,
+    block: int,
 ) -> None:
+    """`block`: works that are taken at once."""
     events = [*made(threads), event("user_annotation", "ProfilerStep#1", begin, length)]
     if not any(category(each) in ("kernel", "memcpy") and each["dur"] for each in events):
         return
     log = traced(tmp_path_factory.mktemp("made") / "a.json", *events)
     steps = {1: (begin * US, (begin + length) * US, (9, 1))}
-    check(log, events, steps)
+    with mock.patch.object(replay, "_BLOCK", block):
+        check(log, events, steps)
 
 
 @needs_corpus
