@@ -115,6 +115,14 @@ class RecordReader:
             columns[name] = column.texts() if kind == TEXT else column.numbers(kind)
         return Cells(len(heads), columns, odd[shape_of] if odd.any() else None, counts @ (types != _NULL))
 
+    def count(self, data: _Bytes) -> int:
+        """Return the number of rows of some pages.
+
+        Raises:
+            UnusualRowsError: If a page is none with rows.
+        """
+        return len(self._cells(data)[0])
+
     def last_row(self, data: _Bytes) -> int:
         """Return the number of the last row of some pages.
 

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -185,8 +185,8 @@ def test_rows_of_many_shapes_are_left_to_sqlite(tmp_path: Path, monkeypatch: pyt
     assert asked
 
 
-def test_rows_out_of_order_are_left_to_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a file could be made of which each page is asked for all rows."""
+def test_pages_out_of_order_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite looks for rows by their numbers: asked for the rest of the rows, it would miss some."""
     path = write(tmp_path / "a.sqlite", plain_rows(3000))
     data = bytearray(path.read_bytes())
     places = [page * 4096 for page in range(2, len(data) // 4096) if data[page * 4096] == 13]
@@ -195,8 +195,22 @@ def test_rows_out_of_order_are_left_to_sqlite(tmp_path: Path, monkeypatch: pytes
     path.write_bytes(data)
     monkeypatch.setattr("perflog.readers.sqlite._BATCH_ROWS", 1)
     asked = questions(monkeypatch)
-    read(path)
-    assert len(asked) == 1 and "<=" not in asked[0]
+    with pytest.raises(InputError, match="the database is damaged: the numbers of its rows are out of order"):
+        read(path)
+    assert not asked
+
+
+@pytest.mark.parametrize("row", range(0, 50, 7))
+def test_no_row_is_lost_where_the_size_of_one_is_damaged(tmp_path: Path, row: int) -> None:
+    """SQLite looks for rows by their numbers, of which the damaged one is another."""
+    path = write(tmp_path / "a.sqlite", plain_rows(50))
+    data = bytearray(path.read_bytes())
+    page = 4096
+    cell = page + int.from_bytes(data[page + 8 + 2 * row :][:2], "big")
+    data[cell : cell + 2] = b"\xff\x7f"
+    path.write_bytes(data)
+    with suppress(InputError):
+        assert len(read(path)[0]) == 50
 
 
 def test_rows_from_before_the_first_number(tmp_path: Path) -> None:
