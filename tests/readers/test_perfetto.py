@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cost import cpu_growth
 from support.examples import examples
 from support.history_files import field as wire
 from support.paths import ROOT
@@ -127,6 +128,28 @@ def test_a_clock_that_no_snapshot_explains_gives_no_time(tmp_path: Path) -> None
     log = read(tmp_path, MAIN, packet(event(INSTANT, "a", 2), at=5, clock=3), packet(event(INSTANT, "b", 2), at=5))
     assert rows(log, "name", "start_ns") == [("a", None), ("b", 5)]
     assert any("clock 3" in warning for warning in log.warnings)
+
+
+def test_clocks_that_are_told_by_each_other_stay_within_64_bits(tmp_path: Path) -> None:
+    """Each snapshot is later than the one before by all that a reading can hold."""
+    far = (1 << 62) - 1
+    log = read(
+        tmp_path, MAIN, packet(snapshot({6: 1 << 61, 3: 1})), packet(snapshot({3: far, 4: 1})),
+        packet(snapshot({4: far, 5: 1})), packet(snapshot({5: far, 2: 1})),
+        packet(event(INSTANT, "known", 2), at=5, clock=3), packet(event(INSTANT, "unknown", 2), at=5, clock=2),
+    )  # fmt: skip
+    assert rows(log, "name", "start_ns") == [("known", (1 << 61) + 4), ("unknown", None)]
+
+
+def test_each_snapshot_costs_the_same(tmp_path: Path) -> None:
+    def read_snapshots(count: int) -> None:
+        read(
+            tmp_path, MAIN,
+            *(packet(snapshot({6: 1000 + i, 3: i}), at=i) + packet(event(INSTANT, "a", 2), at=i, clock=3)
+              for i in range(count)),
+        )  # fmt: skip
+
+    assert cpu_growth(read_snapshots, 400, 3200) < 16  # 8 times the snapshots
 
 
 def test_tracks_may_be_described_after_their_events(tmp_path: Path) -> None:
