@@ -2,12 +2,13 @@
 
 A trace is some large messages, in which millions of small ones stand one behind the other. `outline` finds the fields
 of a large message one by one. `fields_of` then reads all small ones together: it takes the first field of each
-message, then the second of each that has one, and so on.
+message, then the second of each that has one, and so on. What few messages have beyond `_FEW` fields is found one by
+one again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,8 @@ _PADDING = 16  # bytes behind the last message, which words of eight bytes reach
 _CHUNK = 1 << 20  # bytes whose fields are found in one copy
 _BATCH = 1 << 16  # messages whose fields are read together
 _LARGEST_BATCH = 1 << 24  # bytes of them
+_TAGS = range(8, 1 << 32)  # numbers from 1 up to 29 bits, each with a wire type
+_FEW = 256  # fields of a message, and messages with more of them
 _WIDTH = {FIXED64: 8, FIXED32: 4}
 _U = np.uint64
 _NONE = np.zeros(0, np.int64)
@@ -90,7 +93,7 @@ def _outline_of_chunk(chunk: bytes, last: int) -> tuple[list[int], list[int], li
             else:
                 length = _WIDTH[wire]
             end = place + length
-            if end > last or tag < 8:
+            if end > last or tag not in _TAGS:
                 return tags, starts, ends, begin
             tags.append(tag)
             starts.append(place)
@@ -202,6 +205,10 @@ def fields_of(data: Bytes, starts: Int64s, ends: Int64s) -> FieldColumns:
     place, end = starts[index], ends[index]
     columns: list[tuple[Int64s, ...]] = []
     while len(index):
+        if len(columns) >= _FEW > len(index):
+            spans = zip(index.tolist(), place.tolist(), end.tolist(), strict=True)
+            columns += _one_by_one(data, words, spans, damaged)
+            break
         tag, content, known = _varints(words, place)
         wire = tag & 7
         number, behind, known_too = _varints(words, np.minimum(content, end))
@@ -215,8 +222,8 @@ def fields_of(data: Bytes, starts: Int64s, ends: Int64s) -> FieldColumns:
             known_too |= is_fixed
         number = np.where(wire == BYTES, behind, number)
         following = behind + size
-        good = known & known_too & ((wire <= BYTES) | is_fixed) & (tag >= 8) & (content < end)
-        good &= (size >= 0) & (size <= end) & (following <= end)
+        good = known & known_too & ((wire <= BYTES) | is_fixed) & (content < end)
+        good &= (tag >= _TAGS.start) & (tag < _TAGS.stop) & (size >= 0) & (size <= end) & (following <= end)
         if not good.all():
             damaged[index[~good]] = True
             index, tag, wire, number, size, following, end = (
@@ -229,6 +236,24 @@ def fields_of(data: Bytes, starts: Int64s, ends: Int64s) -> FieldColumns:
     order = np.argsort(joined[0], kind="stable")
     owner, numbers, wires, values, sizes = (column[order] for column in joined)
     return FieldColumns(data, owner, numbers, wires, values, sizes, damaged)
+
+
+def _one_by_one(
+    data: Bytes, words: npt.NDArray[np.uint64], rest: Iterable[tuple[int, int, int]], damaged: npt.NDArray[np.bool_]
+) -> Iterator[tuple[Int64s, ...]]:
+    """Give the columns of the fields in the rest of each message, and note in `damaged` whether it cannot be read.
+
+    `rest`: index of the message, and where its rest begins and ends.
+    """
+    for message, begin, end in rest:
+        found = outline(data.data, begin, end)
+        damaged[message] = found.damage >= 0
+        integers, *_ = _varints(words, found.starts)
+        bits = words[found.starts].view(np.int64)
+        forms = [found.wires == wire for wire in (VARINT, BYTES, FIXED64)]
+        value = np.select(forms, [integers, found.starts, bits], bits & 0xFFFFFFFF)
+        size = np.where(found.wires == BYTES, found.ends - found.starts, 0)
+        yield np.full(len(value), message, np.int64), found.numbers, found.wires, value, size
 
 
 def _varints(words: npt.NDArray[np.uint64], place: Int64s) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
