@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection
 
 from perflog.readers.event_columns import MISSING
+from perflog.readers.timestamps import number_in_name
 
 _DEVICE = re.compile(  # sources: XPlane names of XLA; labels of Kineto; torch_npu; rocprof v1
     r"/device:(?!cpu|custom)\w+:(\d+).*|(?:gpu|npu|tpu|xpu|hpu|mlu|mtia|gcu|dcu|musa|device)[ :#_]*(\d+)\b.*"
@@ -27,7 +28,7 @@ _WAIT = re.compile(r"(?:event|notify|capture)[_ ]?(?:wait|record|reset)", re.IGN
 def device_number(name: str) -> int | None:
     """Return the number of the device that a name is of; -1 if it has none; None if it names no device."""
     match = _DEVICE.fullmatch(name.strip())
-    return None if match is None else int(match[1] or match[2] or -1)
+    return None if match is None else number_in_name(match[1] or match[2], -1)
 
 
 def is_work_track(name: str, neighbours: Collection[str]) -> bool:
@@ -41,7 +42,7 @@ def is_work_track(name: str, neighbours: Collection[str]) -> bool:
 def stream_number(name: str) -> int:
     """Return the number of the stream that a track is; MISSING if its name has none."""
     match = _STREAM.match(name.strip())
-    return int(match[1]) if match else MISSING
+    return number_in_name(match[1], MISSING) if match else MISSING
 
 
 def work_kind(name: str) -> str:

@@ -32,6 +32,7 @@ _Words = npt.NDArray[np.uint64]
 _Flags = npt.NDArray[np.bool_]
 
 _HEADER = 8  # bytes of the header of a page
+_LARGEST_PAGE = 65536  # bytes
 _LARGEST_HEADER = 127  # of a record: its size is one byte
 _BEYOND = 35  # a record that is less than so much smaller than a page goes on on another one
 _SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # of a cell by its type; larger ones are blobs (even) and texts (odd)
@@ -231,7 +232,7 @@ _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 
 
 def _shape(header: bytes, columns: int) -> _Shape | None:
-    """Return where a header says that the cells are; None if they are not as many as the columns."""
+    """Return where a header says that the cells are; None if they are not as many as the columns, or beyond a page."""
     place, rest = len(header), header[1:]
     places, types = [], []
     while rest:
@@ -241,6 +242,8 @@ def _shape(header: bytes, columns: int) -> _Shape | None:
         places.append(place)
         types.append(kind)
         place += _SIZES[kind] if kind < _FIRST_BLOB else (kind - _FIRST_BLOB) // 2
+        if place > _LARGEST_PAGE:
+            return None
     return _Shape(places, types, place) if len(types) == columns else None
 
 

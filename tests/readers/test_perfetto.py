@@ -165,6 +165,21 @@ def test_tracks_may_be_described_after_their_events(tmp_path: Path) -> None:
     ]
 
 
+def test_devices_of_rocprof_have_all_digits_of_their_number(tmp_path: Path) -> None:
+    names = ["COMPUTE AGENT [1234567890] QUEUE [7] (GPU)", f"COPY to AGENT [{'9' * 5000}] THREAD [1] (GPU)"]
+    names += ["STREAM [12]", f"STREAM [{'9' * 19}]"]
+    log = read(
+        tmp_path,
+        *(packet(track(40 + i, name)) + packet(event(BEGIN, "k", 40 + i), at=1) for i, name in enumerate(names)),
+    )
+    assert rows(log, "kind", "device", "stream") == [
+        ("kernel", 1234567890, 7),
+        ("kernel", None, None),
+        ("kernel", None, 12),
+        ("kernel", None, None),
+    ]
+
+
 def test_compressed_packets_stand_in_their_place(tmp_path: Path) -> None:
     plain = [
         packet(event(BEGIN, "a", 2), at=1),

@@ -213,6 +213,19 @@ def test_no_row_is_lost_where_the_size_of_one_is_damaged(tmp_path: Path, row: in
         assert len(read(path)[0]) == 50
 
 
+def test_a_cell_larger_than_any_is_left_to_sqlite(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sqlite", [(5, 6.5, "x", 7)])
+    data = bytearray(path.read_bytes())
+    header = bytes([13, 1, 1]) + b"\xff" * 9 + bytes([1])
+    row = bytes([len(header) + 3, 1]) + header + b"\x05\x06\x07"
+    page, place = 4096, 2000
+    data[page + place : page + place + len(row)] = row
+    data[page + 8 : page + 10] = place.to_bytes(2, "big")
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="the database is damaged: .* malformed"):
+        read(path)
+
+
 def test_rows_from_before_the_first_number(tmp_path: Path) -> None:
     path = write(tmp_path / "a.sqlite", plain_rows(50))
     numbers = (-(1 << 63), -5, (1 << 63) - 1)

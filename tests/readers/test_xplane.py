@@ -106,6 +106,18 @@ def test_statistics_that_nobody_declared_are_values_or_unread(tmp_path: Path) ->
     assert log.figure_account == {"total": 5, "stored": 3, "dropped": 1, "unread": 1}
 
 
+def test_numbers_that_64_bits_do_not_hold_are_unknown(tmp_path: Path) -> None:
+    digits = "9" * 19
+    copy = {"memcpy_details": f"kind:MEMCPYH2D size:{'1' * 19}"}
+    kernel = {"kernel_details": "regs:32 static_shared:1234567890123456 " + f"dynamic_shared:{'9' * 18} " * 20}
+    plane = PlaneWriter(f"/device:GPU:{digits}").line(
+        f"Stream #{digits}(Compute)", [Event("a", 0, 1000, copy), Event("b", 0, 1000, kernel)]
+    )
+    events = perflog.read(write_space(tmp_path / "a.xplane.pb", plane)).arrow("events").to_pylist()
+    found = [[row[name] for name in ("device", "stream", "bytes", "registers", "shared_bytes")] for row in events]
+    assert found == [[None, None, None, None, None], [None, None, None, 32, None]]
+
+
 def test_a_cut_file_has_all_whole_planes(tmp_path: Path) -> None:
     data = space(*gpu_planes())
     host = perflog.read(write_space(tmp_path / "host.xplane.pb", gpu_planes()[0])).line_account["read"]

@@ -14,6 +14,7 @@ from perflog.readers.device_names import device_number, is_work_track, stream_nu
 from perflog.readers.event_columns import MISSING
 from perflog.readers.message_columns import FieldColumns
 from perflog.readers.perfetto.packets import Packets
+from perflog.readers.timestamps import number_in_name
 
 _DESCRIPTOR, _PROCESS_OF_PACKET, _THREAD_OF_PACKET = 60, 43, 44  # fields of a packet
 _UUID, _NAME, _PROCESS, _THREAD, _PARENT, _COUNTER, _STATIC_NAME, _ATRACE_NAME = 1, 2, 3, 4, 5, 8, 10, 13
@@ -152,9 +153,9 @@ class Tracks:
         names += [self.process_names.get(track.process, "") for track in chain if track.process is not None]
         for name in names:
             if match := _AGENT.match(name):
-                return int(match[1][:9]), int(match[2][:18]) if match[2] else MISSING, True
+                return number_in_name(match[1], -1), number_in_name(match[2], MISSING), True
             if match := _ROCPROF_STREAM.match(name):
-                return -1, int(match[1][:18]), True
+                return -1, number_in_name(match[1], MISSING), True
             number = device_number(name)
             if number is not None:
                 parent = chain[0].parent

@@ -18,6 +18,7 @@ from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int6
 from perflog.readers.event_table import EventAccount
 from perflog.readers.message_columns import FieldColumns, message_batches
 from perflog.readers.string_interning import Interners, StringInterner
+from perflog.readers.timestamps import number_in_name
 from perflog.readers.xplane.planes import Line, Plane
 from perflog.readers.xplane.stats import Stats, stats_of
 
@@ -279,14 +280,14 @@ def _step_name(name: str, number: int) -> str:
 def _number(pattern: re.Pattern[str]) -> Callable[[str], int]:
     def read(text: str) -> int:
         match = pattern.search(text)
-        return int(match[1][:18]) if match else MISSING
+        return number_in_name(match[1], MISSING) if match else MISSING
 
     return read
 
 
 def _shared_bytes(text: str) -> int:
-    sizes = [int(size[:18]) for size in _SHARED.findall(text)]
-    return sum(sizes) if sizes else MISSING
+    sizes = [number_in_name(size, MISSING) for size in _SHARED.findall(text)]
+    return sum(sizes) if sizes and MISSING not in sizes and sum(sizes) < _LARGEST else MISSING
 
 
 def _dimensions(pattern: re.Pattern[str], code: Callable[[str], int]) -> Callable[[str], int]:
