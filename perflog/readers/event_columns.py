@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,15 @@ def distinct_rows(numbers: Int64s) -> tuple[Int64s, Int64s]:
         return first_row[present], code[offsets]
     _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
     return first, index
+
+
+def distinct_tuples(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int64s, Int64s]:
+    """Return the first row of each distinct tuple of numbers, and for each row the index of its tuple among them."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        first, index = distinct_rows(column)
+        key = distinct_rows(key * len(first) + index)[1]
+    return distinct_rows(key)
 
 
 def on_device(kind: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -222,7 +222,7 @@ def test_a_cell_larger_than_any_is_left_to_sqlite(tmp_path: Path) -> None:
     data[page + place : page + place + len(row)] = row
     data[page + 8 : page + 10] = place.to_bytes(2, "big")
     path.write_bytes(data)
-    with pytest.raises(InputError, match="the database is damaged: .* malformed"):
+    with pytest.raises(InputError, match="the database is damaged"):
         read(path)
 
 

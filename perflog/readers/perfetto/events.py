@@ -10,7 +10,15 @@ import numpy.typing as npt
 
 from perflog.readers.chrome.event_roles import role_and_kind
 from perflog.readers.device_names import work_kind
-from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s, distinct_values, durations_between
+from perflog.readers.event_columns import (
+    KIND_CODE,
+    MISSING,
+    EventColumns,
+    Int64s,
+    distinct_tuples,
+    distinct_values,
+    durations_between,
+)
 from perflog.readers.event_table import EventAccount
 from perflog.readers.message_columns import FieldColumns
 from perflog.readers.perfetto.arguments import Arguments
@@ -240,8 +248,9 @@ class EventCollector:
         """Return the tracks of events, and for each event the index of its track."""
         uuid = columns["track"][rows]
         generation = np.where(uuid == 0, columns["generation"][rows], 0)
-        pairs, which = np.unique(np.stack([uuid, generation]), axis=1, return_inverse=True)
-        return [self.tracks.track(*pair) for pair in pairs.T.tolist()], which.ravel()
+        first, which = distinct_tuples((uuid, generation))
+        pairs = zip(uuid[first].tolist(), generation[first].tolist(), strict=True)
+        return [self.tracks.track(*pair) for pair in pairs], which
 
     def _kinds(self, events: EventColumns) -> npt.NDArray[np.int8]:
         """Return the kinds of slices: by category, else by the track of a device; other slices are ranges."""
