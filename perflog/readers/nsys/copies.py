@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.readers.event_columns import MISSING, distinct_tuples
 from perflog.readers.nsys.tables import COPY_ENDS
@@ -32,7 +33,7 @@ def copy_names(batch: pa.RecordBatch, names: Codes, labels: dict[int, str], inte
     Ends on two devices have their numbers. A name stays as it is where an end is not known.
     """
     columns, count = columns_of(batch), batch.num_rows
-    copies = [names, *(integers(columns.get(name), count) for name in COPY_ENDS)]
+    copies: list[npt.NDArray[Any]] = [names, *(integers(columns.get(name), count) for name in COPY_ENDS)]
     first, of_copy = distinct_tuples(copies)
     interner = interners["name"]
     codes = []
