@@ -101,7 +101,8 @@ class RecordReader:
         """
         cells, page_ends = self._cells(data)
         heads, sizes = _heads(data, cells)
-        if (sizes > self._usable - _BEYOND).any() or (heads + sizes > page_ends).any():
+        too_long = (sizes > self._usable - _BEYOND).any() or (heads + sizes > page_ends).any()
+        if too_long or int(sizes.sum()) > len(data):  # else rows that share their bytes take memory without bound
             raise UnusualRowsError(rest=False)
         shapes, shape_of = self._shapes_of(data, heads)
         if (np.array([shape.size for shape in shapes], np.int64)[shape_of] != sizes).any():
@@ -315,7 +316,8 @@ class _Column:
         lengths = self._by_row(np.where(is_text, (self._types - _FIRST_BLOB) // 2, 0))
         offsets = np.zeros(len(lengths) + 1, np.int32)
         np.cumsum(lengths, out=offsets[1:])
-        places = np.repeat(self._cells() - offsets[:-1], lengths) + np.arange(int(offsets[-1]))
+        places = np.repeat(self._cells() - offsets[:-1], lengths)
+        places += np.arange(len(places))
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._data[places])]
         texts = pa.Array.from_buffers(pa.string(), len(lengths), buffers)
         try:

@@ -226,6 +226,19 @@ def test_a_cell_larger_than_any_is_left_to_sqlite(tmp_path: Path) -> None:
         read(path)
 
 
+def test_rows_that_share_their_bytes_are_left_to_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a page may hold thousands of times its size."""
+    path = write(tmp_path / "a.sqlite", [(1, 2.5, "y" * 16000, 3)], page_size=65536)
+    data, page, count = bytearray(path.read_bytes()), 65536, 100
+    data[page + 3 : page + 5] = count.to_bytes(2, "big")
+    data[page + 8 : page + 8 + 2 * count] = data[page + 8 : page + 10] * count
+    path.write_bytes(data)
+    asked = questions(monkeypatch)
+    found, *_ = read(path)
+    assert len(found) == count and found == expected(path)
+    assert asked
+
+
 def test_rows_from_before_the_first_number(tmp_path: Path) -> None:
     path = write(tmp_path / "a.sqlite", plain_rows(50))
     numbers = (-(1 << 63), -5, (1 << 63) - 1)
