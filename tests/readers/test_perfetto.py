@@ -29,6 +29,7 @@ from support.perfetto_files import (
 )
 
 import perflog
+from perflog.errors import InputError
 from perflog.readers.event_columns import MISSING
 from perflog.readers.perfetto.events import _slices
 from perflog.readers.perfetto.packets import begins_as_trace
@@ -191,6 +192,21 @@ def test_compressed_packets_stand_in_their_place(tmp_path: Path) -> None:
     assert whole == packed == [(3, "a", 1, 2), (5, "b", 4, None)]
     damaged = read(tmp_path, MAIN, wire(1, wire(50, b"no zlib")), plain[2])
     assert damaged.line_account["unread"] == 1 and any("compressed" in w for w in damaged.warnings)
+
+
+def test_compressed_packets_in_compressed_ones_are_unread(tmp_path: Path) -> None:
+    """Else a file may unpack to any size, each time to some hundred times the one before."""
+    plain = packet(event(INSTANT, "a", 2), at=1)
+    log = read(tmp_path, MAIN, compressed(plain, compressed(plain)))
+    assert log.line_account == {"total": 4, "read": 1, "context": 2, "unread": 1}
+
+
+def test_compressed_packets_have_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perflog.parsing.input.limits.MOST_UNPACKED", 1 << 20)
+    one = compressed(packet(wire(66, b"\0" * 600_000)))
+    assert read(tmp_path, MAIN, one, packet(event(INSTANT, "a", 2))).line_account["read"] == 1
+    with pytest.raises(InputError, match=r"a\.pftrace: unpacks to more than 250 times its size, and more than 1 MiB"):
+        read(tmp_path, MAIN, one, one)
 
 
 def test_counters_may_count_differences(tmp_path: Path) -> None:

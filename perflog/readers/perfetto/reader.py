@@ -42,9 +42,8 @@ class PerfettoReader:
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the number of packets by what they are."""
-        collector = EventCollector(PacketReader(memoryview(b"")), _interners(), EventAccount())
         with _open_file(source) as data:
-            _collect(collector, data)
+            collector = _collected(data, source.name, _interners())
         shapes = sorted(collector.account.shapes.items(), key=lambda item: item[1].first)
         return [(entry.first, shape, f"{entry.count} packets, {status}") for (status, shape), entry in shapes]
 
@@ -60,9 +59,8 @@ class PerfettoReader:
         warnings: list[str] = []
         with RunWriter(source.name, source.digest(), self.name, sink) as writer:
             for number, (part, (rank, rule)) in enumerate(zip(source.parts, ranks, strict=True)):
-                collector = EventCollector(PacketReader(memoryview(b"")), interners, EventAccount())
                 with _open_file(part) as data:
-                    _collect(collector, data)
+                    collector = _collected(data, part.name, interners)
                 _write(collector, EventOrigin(writer.run, number, rank, rule), writer)
                 since_1970 = since_1970 and collector.clocks.since_1970 is not None
                 last = max(last, collector.reader.count)
@@ -91,10 +89,12 @@ def _interners() -> Interners:
     return new_interners() | {"argument": StringInterner(), "string": StringInterner()}
 
 
-def _collect(collector: EventCollector, data: memoryview) -> None:
-    collector.reader.data = data
-    for packets in collector.reader.batches(collector.interners):
+def _collected(data: memoryview, name: str, interners: Interners) -> EventCollector:
+    """Return the events of a file."""
+    collector = EventCollector(PacketReader(data, name), interners, EventAccount())
+    for packets in collector.reader.batches(interners):
         collector.add(packets)
+    return collector
 
 
 def _warnings(collector: EventCollector) -> Iterator[str]:
