@@ -223,6 +223,15 @@ def test_counters_may_count_differences(tmp_path: Path) -> None:
     assert log.line_account == {"total": 4, "read": 2, "context": 1, "unread": 1}
 
 
+def test_a_counter_of_a_category_may_lack_its_number(tmp_path: Path) -> None:
+    named = packet(wire(11, wire(9, COUNTER) + wire(11, 9) + wire(22, "mem")))
+    lines = read(tmp_path, packet(track(9, "sent", counter=b"")), named).arrow("lines").to_pylist()
+    assert {row["shape"]: row["count"] for row in lines if row["count"]} == {
+        "track": 1,
+        "counter mem without a number": 1,
+    }
+
+
 def test_events_of_the_system_are_accounted_for(tmp_path: Path) -> None:
     ftrace = wire(1, wire(1, 0) + wire(2, wire(1, 5)) + wire(2, wire(1, 6)))
     log = read(tmp_path, MAIN, packet(ftrace), packet(wire(66, b"")), packet(event(INSTANT, "a", 2), at=1))

@@ -204,7 +204,7 @@ class EventCollector:
         order = np.argsort(rows, kind="stable")
         rows, duration = rows[order], duration[order]
         if len(lone_ends):
-            self._take_back(columns, lone_ends)
+            self._take_back(columns, lone_ends, END, "without its begin")
         events = {name: columns[name][rows] for name in ("place", "name", "category")} | {
             "start": columns["time"][rows], "duration": duration, "row": rows,
         }  # fmt: skip
@@ -218,14 +218,14 @@ class EventCollector:
         places: Int64s = self._places[rows]
         return places
 
-    def _take_back(self, columns: EventColumns, ends: Int64s) -> None:
-        """Count ends without a begin as unread."""
-        texts, category = self.interners["category"].texts, columns["category"][ends]
+    def _take_back(self, columns: EventColumns, rows: Int64s, kind: int, why: str) -> None:
+        """Count events of a type as unread, which were counted as read."""
+        texts, category = self.interners["category"].texts, columns["category"][rows]
         for code in np.unique(category).tolist():
-            places = columns["place"][ends[category == code]]
-            shape = f"{_WORDS[END]} {texts[code] if code >= 0 else ''}".strip()
+            places = columns["place"][rows[category == code]]
+            shape = f"{_WORDS[kind]} {texts[code] if code >= 0 else ''}".strip()
             self.account.add("read", shape, -len(places), int(places[0]))
-            self.account.add_places("unread", f"{shape} without its begin", places)
+            self.account.add_places("unread", f"{shape} {why}", places)
 
     def _columns_of_tracks(self, columns: EventColumns, rows: Int64s) -> EventColumns:
         """Return process, thread, device and stream of events, and whether their track shows work of a device."""
@@ -272,8 +272,7 @@ class EventCollector:
         rows = np.flatnonzero((columns["type"] == COUNTER) & np.isfinite(values))
         lost = np.flatnonzero((columns["type"] == COUNTER) & ~np.isfinite(values))
         if len(lost):
-            self.account.add("read", "counter", -len(lost), int(columns["place"][lost[0]]))
-            self.account.add_places("unread", "counter without a number", columns["place"][lost])
+            self._take_back(columns, lost, COUNTER, "without a number")
         if not len(rows):
             return {}
         columns_of_tracks = self._columns_of_tracks(columns, rows)
