@@ -141,7 +141,8 @@ def test_totals_of_memory_say_what_is_known_of_the_device(tmp_path: Path, where:
     event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 9, "tid": 9, "ts": 1}
     log = read(tmp_path / "t.json", [event | {"args": {"Total Allocated": 7} | where}])
     (reading,) = log.arrow("counters").to_pylist()
-    assert (reading["name"], reading["value"], reading["device"]) == (name, 7.0, 3 if where.get("Device Id") == 3 else None)
+    device = 3 if where.get("Device Id") == 3 else None
+    assert (reading["name"], reading["value"], reading["device"]) == (name, 7.0, device)
 
 
 def test_memory_after_each_allocation(tmp_path: Path) -> None:
