@@ -26,7 +26,7 @@ _ROW, _OFFSET, _DURATION, _STATS, _OCCURRENCES = range(1, 6)  # fields of an eve
 _PS = 1000  # in a nanosecond
 _LARGEST = 1 << 62
 
-STEP_NAME = re.compile(r"(?:.*\W|.*_|)step (\d{1,9})", re.DOTALL)
+STEP_NAME = re.compile(r"(?:.*\W|.*_|)step (\d{1,9})$", re.DOTALL)
 """Name of a range that is a step: the profiler writes name and number apart."""
 
 _NUMBERS = {
