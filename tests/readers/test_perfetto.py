@@ -244,7 +244,16 @@ def test_a_cut_trace_has_all_whole_packets(tmp_path: Path) -> None:
     last = packet(event(INSTANT, "b", 2), at=2)
     log = read(tmp_path, MAIN, packet(event(INSTANT, "a", 2), at=1), last[:-3])
     assert rows(log, "name", "start_ns") == [("a", 1)]
-    assert any("cut or damaged" in warning for warning in log.warnings)
+    assert log.line_account == {"total": 4, "read": 1, "context": 2, "unread": 1}
+    (warning,) = log.warnings
+    assert "the trace is cut or damaged from byte" in warning and warning.count("a.pftrace") == 1
+
+
+def test_a_compressed_packet_may_be_cut(tmp_path: Path) -> None:
+    whole = packet(event(INSTANT, "a", 2), at=1)
+    log = read(tmp_path, MAIN, compressed(whole, whole[:-3]), whole)
+    assert log.line_account == {"total": 5, "read": 2, "context": 2, "unread": 1}
+    assert any("a compressed packet is cut or damaged" in warning for warning in log.warnings)
 
 
 @pytest.mark.parametrize("text", [b"\n\nstep 1 loss 2\n", b"\n\n\n\n", b"", b"\n", b"\n    at main.py\n", b"\n\x12\n"])

@@ -90,13 +90,14 @@ class PacketReader:
 
     `name`: of the file. `texts`: of each table the code of a text by generation and number. `default_track` and
     `default_clock`: by generation. `count`: number of packets that were read. `damage`: where the file or a compressed
-    packet is damaged.
+    packet is damaged; `damaged_parts`: how often this ends the packets there.
     """
 
     data: memoryview
     name: str
     count: int = 0
     damage: list[str] = field(default_factory=list)
+    damaged_parts: int = 0
     texts: dict[str, dict[int, int]] = field(default_factory=lambda: {table: {} for table in TEXTS})
     default_track: dict[int, int] = field(default_factory=dict)
     default_clock: dict[int, int] = field(default_factory=dict)
@@ -136,7 +137,9 @@ class PacketReader:
             if before < len(packets.damaged):
                 yield _part(packets, before, len(packets.damaged))
         if found.damage >= 0:
-            self.damage.append(f"the trace is cut or damaged from byte {found.damage} on")
+            where = "a compressed packet" if inside else "the trace"
+            self.damage.append(f"{where} is cut or damaged from byte {found.damage} on")
+            self.damaged_parts += 1
 
     def _inflated(self, data: bytes) -> bytes:
         """Return the bytes of a compressed packet.

@@ -67,7 +67,8 @@ class PerfettoReader:
                 names = {str(pid): name for pid, name in collector.tracks.process_names.items()}
                 of_rank = {} if rank is None else {"rank": rank}
                 files.append({"name": os.path.basename(part.name), **of_rank, "processes": names})
-                warnings += [f"{part.name}: {text}" for text in _warnings(collector)]
+                named = f"{os.path.basename(part.name)}: " if len(ranks) > 1 else ""
+                warnings += [f"{named}{text}" for text in _warnings(collector)]
                 if options.progress is not None:
                     options.progress(part.size())
             if not last:
@@ -94,6 +95,9 @@ def _collected(data: memoryview, name: str, interners: Interners) -> EventCollec
     collector = EventCollector(PacketReader(data, name), interners, EventAccount())
     for packets in collector.reader.batches(interners):
         collector.add(packets)
+    if damaged := collector.reader.damaged_parts:
+        collector.account.add("unread", "damaged part of the file", damaged, collector.reader.count + 1)
+        collector.reader.count += damaged
     return collector
 
 
