@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.readers.event_columns import Int64s
-from perflog.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError
+from perflog.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError, varint
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -81,15 +81,15 @@ def _outline_of_chunk(chunk: bytes, last: int) -> tuple[list[int], list[int], li
             tag = chunk[place]
             place += 1
             if tag >= 0x80:
-                tag, place = _varint(chunk, begin)
+                tag, place = varint(chunk, begin)
             wire = tag & 7
             if wire == BYTES:
                 length = chunk[place]
                 place += 1
                 if length >= 0x80:
-                    length, place = _varint(chunk, place - 1)
+                    length, place = varint(chunk, place - 1)
             elif wire == VARINT:
-                length = _varint(chunk, place)[1] - place
+                length = varint(chunk, place)[1] - place
             else:
                 length = _WIDTH[wire]
             end = place + length
@@ -102,18 +102,6 @@ def _outline_of_chunk(chunk: bytes, last: int) -> tuple[list[int], list[int], li
     except (IndexError, KeyError, WireError):
         return tags, starts, ends, begin
     return tags, starts, ends, place
-
-
-def _varint(chunk: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = chunk[place]
-        value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 0x80:
-            return value, place
-        if shift > 63:
-            raise WireError("an integer has no end")
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,12 @@ class EventCollector:
         columns: EventColumns = {
             "place": owner + packets.place, "type": kind, "time": times[owner], "length": length,
             "track": np.where(track == MISSING, default_track, track), "generation": generation.astype(np.int32),
-            "name": self._codes("name", _NAME_NUMBER, _NAME, events, generation),
-            "category": self._codes("category", _CATEGORY_NUMBER, _CATEGORY, events, generation),
+            **{
+                table: self.reader.texts_of(events, number, text, generation, table, self.interners[table])
+                for table, number, text in (
+                    ("name", _NAME_NUMBER, _NAME), ("category", _CATEGORY_NUMBER, _CATEGORY),
+                )
+            },
         }  # fmt: skip
         self._count_events(columns, events.damaged)
         integers, reals = events.integers(_INTEGER, MISSING), events.fixed64(_REAL, MISSING)
@@ -129,25 +133,6 @@ class EventCollector:
             length[owner] = np.where((micros >= 0) & (micros < 1 << 50), micros * 1000, MISSING)
         is_known = (kind >= 0) & (kind <= COUNTER) | (kind == _COMPLETE) & (length != MISSING)
         return np.where(is_known, kind, _OTHER).astype(np.int8), length
-
-    def _codes(self, table: str, number: int, text: int, events: FieldColumns, generation: Int64s) -> Codes:
-        """Return the codes of texts that events name by number, or hold."""
-        numbers = events.integers(number, MISSING)
-        codes = np.full(len(numbers), -1, np.int32)
-        known = np.flatnonzero(numbers != MISSING)
-        if len(known):
-            codes[known] = self.reader.codes(table, generation[known], numbers[known])
-        owner, start, end = events.contents(text)
-        if len(owner):
-            code_of, blob = self.interners[table].code, events.data.tobytes()
-            cache: dict[bytes, int] = {}
-            spans = zip(start.tolist(), end.tolist(), strict=True)
-            codes[owner] = [
-                cache[word] if (word := blob[first:last]) in cache
-                else cache.setdefault(word, code_of(word.decode("utf-8", "replace")))
-                for first, last in spans
-            ]  # fmt: skip
-        return codes
 
     def _count_packets(self, packets: Packets, owners: Int64s) -> None:
         """Count the packets that are no events of tracks."""

@@ -17,7 +17,7 @@ from perflog.parsing.input.limits import check_unpacked
 from perflog.readers.event_columns import MISSING, Int64s, distinct_values
 from perflog.readers.message_columns import FieldColumns, message_batches, outline
 from perflog.readers.protobuf import BYTES, VARINT, WireError, fields
-from perflog.readers.string_interning import StringInterner
+from perflog.readers.string_interning import Codes, StringInterner
 
 _PACKET = 1  # field of a trace
 _COMPRESSED, _SEQUENCE, _FLAGS, _CLEARED, _INTERNED, _DEFAULTS = 50, 10, 13, 41, 12, 59
@@ -201,6 +201,35 @@ class PacketReader:
         known = self.texts[table]
         distinct, index = distinct_values(generation << _NUMBER_BITS | numbers & _LARGEST_NUMBER)
         return np.array([known.get(key, -1) for key in distinct.tolist()], np.int64)[index]
+
+    def texts_of(
+        self, messages: FieldColumns, number: int, text: int, generation: Int64s, table: str, interner: StringInterner
+    ) -> Codes:
+        """Return the codes of texts that messages name by number, or hold; -1 where there is none.
+
+        Args:
+            messages: the fields of messages.
+            number: the field that holds the number of a text.
+            text: the field that holds a text itself.
+            generation: the generation of each message.
+            table: the table of the numbers.
+            interner: the interner of this table.
+        """
+        numbers = messages.integers(number, MISSING)
+        codes = np.full(len(numbers), -1, np.int32)
+        known = np.flatnonzero(numbers != MISSING)
+        if len(known):
+            codes[known] = self.codes(table, generation[known], numbers[known])
+        owner, start, end = messages.contents(text)
+        if len(owner):
+            blob, cache = messages.data.tobytes(), dict[bytes, int]()
+            spans = zip(start.tolist(), end.tolist(), strict=True)
+            codes[owner] = [
+                cache[word] if (word := blob[first:last]) in cache
+                else cache.setdefault(word, interner.code(word.decode("utf-8", "replace")))
+                for first, last in spans
+            ]  # fmt: skip
+        return codes
 
 
 def by_generation(values: dict[int, int], generation: Int64s, missing: int) -> Int64s:

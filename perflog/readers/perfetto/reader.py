@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.perfetto.events import STEP_NAME, EventCollector
 from perflog.readers.perfetto.packets import PacketReader, begins_as_trace
 from perflog.readers.rank_files import ranks_of_files
-from perflog.readers.spill_file import decompressed_path
+from perflog.readers.spill_file import mapped_file
 from perflog.readers.string_interning import Interners, StringInterner, new_interners
 from perflog.readers.xplane.planes import begins_as_space
 from perflog.tables.sink import IngestResult, Sink
@@ -42,7 +40,7 @@ class PerfettoReader:
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the number of packets by what they are."""
-        with _open_file(source) as data:
+        with mapped_file(source) as data:
             collector = _collected(data, source.name, _interners())
         shapes = sorted(collector.account.shapes.items(), key=lambda item: item[1].first)
         return [(entry.first, shape, f"{entry.count} packets, {status}") for (status, shape), entry in shapes]
@@ -59,7 +57,7 @@ class PerfettoReader:
         warnings: list[str] = []
         with RunWriter(source.name, source.digest(), self.name, sink) as writer:
             for number, (part, (rank, rule)) in enumerate(zip(source.parts, ranks, strict=True)):
-                with _open_file(part) as data:
+                with mapped_file(part) as data:
                     collector = _collected(data, part.name, interners)
                 _write(collector, EventOrigin(writer.run, number, rank, rule), writer)
                 since_1970 = since_1970 and collector.clocks.since_1970 is not None
@@ -77,13 +75,6 @@ class PerfettoReader:
             ingested = writer.write_run(options.label, last, config)
         ingested.warnings += [*warnings, *(warning for part in source.parts for warning in part.warnings)]
         return ingested
-
-
-@contextmanager
-def _open_file(source: Source) -> Iterator[memoryview]:
-    """Give a file, which is mapped into memory."""
-    with decompressed_path(source) as path, open(path, "rb") as file:
-        yield memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _interners() -> Interners:

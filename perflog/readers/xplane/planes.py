@@ -14,7 +14,7 @@ import numpy as np
 
 from perflog.readers.event_columns import Int64s
 from perflog.readers.message_columns import FieldColumns, fields_of, outline, padded
-from perflog.readers.protobuf import BYTES, VARINT, signed
+from perflog.readers.protobuf import BYTES, VARINT, signed, varint
 from perflog.readers.xplane.stats import Stats, stats_of
 
 _PLANES, _ERRORS, _WARNINGS, _HOSTS = range(1, 5)  # fields of a space
@@ -168,21 +168,14 @@ def _event_names(data: memoryview, starts: Int64s, ends: Int64s, stat_names: Map
 
 def _line(data: memoryview, start: int, end: int) -> Line:
     found = outline(data, start, end)
-    name = number = begin = 0, 0
+    name, number, begin = (0, 0), 0, 0
     for place in np.flatnonzero(found.numbers != _EVENTS).tolist():
         span = int(found.starts[place]), int(found.ends[place])
         if found.numbers[place] == _LINE_NAME and found.wires[place] == BYTES:
             name = span
         elif found.numbers[place] == _LINE_ID and found.wires[place] == VARINT:
-            number = span
+            number = signed(varint(data, span[0])[0])
         elif found.numbers[place] == _LINE_START and found.wires[place] == VARINT:
-            begin = span
+            begin = signed(varint(data, span[0])[0])
     text = bytes(data[name[0] : name[1]]).decode("utf-8", "replace")
-    return Line(_integer(data, number), text, _integer(data, begin), *found.of(_EVENTS), found.damage, data)
-
-
-def _integer(data: memoryview, span: tuple[int, int]) -> int:
-    value = 0
-    for place, byte in enumerate(data[span[0] : span[1]]):
-        value |= (byte & 0x7F) << 7 * place
-    return signed(value & 0xFFFFFFFFFFFFFFFF)
+    return Line(number, text, begin, *found.of(_EVENTS), found.damage, data)
