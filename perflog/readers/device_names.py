@@ -8,7 +8,7 @@ all streams, such as steps and modules: ranges, and no work.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Iterable
 
 from perflog.readers.event_columns import MISSING
 from perflog.readers.timestamps import number_in_name
@@ -31,12 +31,13 @@ def device_number(name: str) -> int | None:
     return None if match is None else number_in_name(match[1] or match[2], -1)
 
 
-def is_work_track(name: str, neighbours: Collection[str]) -> bool:
-    """Return whether the events of a track of a device are its work, by its name and those of all tracks there."""
+def work_tracks(names: Iterable[str]) -> Callable[[str], bool]:
+    """Return what tells by the name of a track of a device whether its events are work. `names`: of all its tracks."""
+    names = list(names)
     for pattern in (_STREAM, _OPERATIONS):
-        if any(pattern.match(other.strip()) for other in neighbours):
-            return pattern.match(name.strip()) is not None
-    return True
+        if any(pattern.match(name.strip()) for name in names):
+            return lambda name: pattern.match(name.strip()) is not None
+    return lambda _: True
 
 
 def stream_number(name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,16 @@ def distinct_values(numbers: Int64s) -> tuple[Int64s, Int64s]:
         return numbers[:1], np.zeros(len(numbers), np.int64)
     distinct, index = np.unique(numbers, return_inverse=True)
     return distinct, index
+
+
+def rows_by_number(numbers: Int64s) -> Iterator[tuple[int, Int64s]]:
+    """Give each distinct number with its rows, which are in order."""
+    if not len(numbers):
+        return
+    distinct, index = distinct_values(numbers)
+    order = np.argsort(index, kind="stable")
+    ends = np.cumsum(np.bincount(index, minlength=len(distinct)))
+    yield from zip(distinct.tolist(), np.split(order, ends[:-1]), strict=True)
 
 
 def distinct_rows(numbers: Int64s) -> tuple[Int64s, Int64s]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cost import cpu_growth
+from support.cost import call_growth, cpu_growth
 from support.examples import examples
 from support.history_files import field as wire
 from support.paths import ROOT
@@ -151,6 +151,22 @@ def test_each_snapshot_costs_the_same(tmp_path: Path) -> None:
         )  # fmt: skip
 
     assert cpu_growth(read_snapshots, 400, 3200) < 16  # 8 times the snapshots
+
+
+def test_each_track_costs_the_same(tmp_path: Path) -> None:
+    """Tracks of a device look at those beside them; each counter has readings of its own."""
+
+    def read_tracks(count: int) -> None:
+        counter = wire(3, 3)
+        of_device = (
+            packet(track(1000 + i, f"x{i}", 1)) + packet(event(BEGIN, "k", 1000 + i), at=i)
+            + packet(event(END, track=1000 + i), at=i + 1) + packet(track(9000 + i, f"c{i}", counter=counter))
+            + packet(event(COUNTER, track=9000 + i, category=f"of {i}", counter=i), at=i)
+            for i in range(count)
+        )  # fmt: skip
+        read(tmp_path, packet(track(1, "GPU 1")), *of_device)
+
+    assert call_growth(read_tracks, 50, 800) < 18  # 16 times the tracks
 
 
 def test_tracks_may_be_described_after_their_events(tmp_path: Path) -> None:

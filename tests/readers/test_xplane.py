@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.history_files import field as wire
 from support.paths import ROOT
 from support.xplane_files import MS, Event, PlaneWriter, Reference, gpu_planes, space, tpu_planes, write_space
 
@@ -111,6 +112,22 @@ def test_statistics_that_nobody_declared_are_values_or_unread(tmp_path: Path) ->
     log = perflog.read(write_space(tmp_path / "a.xplane.pb", plane))
     assert log.table("values")[["line", "key", "value"]].values.tolist() == [[1, "batch", 32], [1, "ratio", 0.5]]
     assert log.figure_account == {"total": 5, "stored": 3, "dropped": 1, "unread": 1}
+
+
+def test_two_statistics_of_one_name_fill_one_column(tmp_path: Path) -> None:
+    def of(number: int, value: int) -> bytes:
+        return wire(4, wire(1, 1) + wire(2, 0) + wire(3, 1000) + wire(4, wire(1, number) + wire(4, value)))
+
+    def named(number: int, name: str) -> bytes:
+        return wire(1, number) + wire(2, wire(1, number) + wire(2, name))
+
+    line = wire(3, wire(1, 1) + wire(2, "python") + of(1, 10) + of(2, 20))
+    stats = b"".join(wire(5, named(number, "correlation_id")) for number in (1, 2))
+    path = tmp_path / "a.xplane.pb"
+    path.write_bytes(wire(1, wire(2, "/host:CPU") + line + wire(4, named(1, "a")) + stats))
+    log = perflog.read(path)
+    assert log.table("events")["correlation"].tolist() == [10, 20]
+    assert log.figure_account["stored"] == 2
 
 
 def test_numbers_that_64_bits_do_not_hold_are_unknown(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perflog.readers.event_columns import MISSING, Int64s, distinct_values
+from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
 from perflog.readers.event_table import EventAccount
 from perflog.readers.message_columns import FieldColumns
 from perflog.readers.perfetto.packets import PacketReader
@@ -71,9 +71,7 @@ class Arguments:
         """
         names = reader.texts_of(notes, _NAME_NUMBER, _NAME, generation, "argument", self.interners["argument"])
         form, value, size = self._values(notes)
-        distinct, which = distinct_values(names.astype(np.int64))
-        for number, code in enumerate(distinct.tolist()):
-            chosen = np.flatnonzero(which == number)
+        for code, chosen in rows_by_number(names.astype(np.int64)):
             name = self.interners["argument"].texts[code] if code >= 0 else "argument without a name"
             figures = self.account.figures_of(name, place, because=DROPPED.get(name.lower(), ""))
             column = _NUMBERS.get(name.lower()) or _TEXTS.get(name.lower())

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perflog.readers.event_columns import MISSING, Int64s, distinct_values
+from perflog.readers.event_columns import MISSING, Int64s, rows_by_number
 from perflog.readers.perfetto.packets import Packets
 
 REALTIME, BOOTTIME = 1, 6
@@ -136,11 +136,9 @@ class Clocks:
         known = (time != MISSING) & (time >= 0) & (time < _LARGEST) & (clock >= 0) & (clock < 1 << 32)
         own = (clock >= _OWN.start) & (clock < _OWN.stop)
         keys = np.where(own, sequence << _SEQUENCE_BITS | clock, -1 - clock)
-        distinct, which = distinct_values(np.where(known, keys, MISSING))
-        for number, key in enumerate(distinct.tolist()):
+        for key, chosen in rows_by_number(np.where(known, keys, MISSING)):
             if key == MISSING:
                 continue
-            chosen = np.flatnonzero(which == number)
             of: Clock = (key >> _SEQUENCE_BITS, key & (1 << _SEQUENCE_BITS) - 1) if key >= 0 else (0, -1 - key)
             result[chosen] = self._of_clock(of, time[chosen])
         return result

@@ -18,6 +18,7 @@ from perflog.readers.event_columns import (
     distinct_tuples,
     distinct_values,
     durations_between,
+    rows_by_number,
 )
 from perflog.readers.event_table import EventAccount
 from perflog.readers.message_columns import FieldColumns
@@ -161,15 +162,14 @@ class EventCollector:
         """Count events by type and category."""
         columns["type"][damaged] = _OTHER
         keys = columns["type"].astype(np.int64) << 32 | columns["category"].astype(np.int64) & 0xFFFFFFFF
-        distinct, which = distinct_values(keys)
         texts = self.interners["category"].texts
-        for number, key in enumerate(distinct.tolist()):
+        for key, rows in rows_by_number(keys):
             code = (key & 0xFFFFFFFF) if key & 0x80000000 == 0 else -1
             word = _WORDS.get(key >> 32)
             shape = " ".join(
                 part for part in (word or "event of another type", texts[code] if code >= 0 else "") if part
             )
-            self.account.add_places("read" if word else "unread", shape, columns["place"][which == number])
+            self.account.add_places("read" if word else "unread", shape, columns["place"][rows])
 
     # --- when all packets have been read ---------------------------------------------------------------------------
 
@@ -206,8 +206,8 @@ class EventCollector:
     def _take_back(self, columns: EventColumns, rows: Int64s, kind: int, why: str) -> None:
         """Count events of a type as unread, which were counted as read."""
         texts, category = self.interners["category"].texts, columns["category"][rows]
-        for code in np.unique(category).tolist():
-            places = columns["place"][rows[category == code]]
+        for code, chosen in rows_by_number(category.astype(np.int64)):
+            places = columns["place"][rows[chosen]]
             shape = f"{_WORDS[kind]} {texts[code] if code >= 0 else ''}".strip()
             self.account.add("read", shape, -len(places), int(places[0]))
             self.account.add_places("unread", f"{shape} {why}", places)
@@ -265,8 +265,7 @@ class EventCollector:
         names = [self.tracks.name(uuid) for uuid in uuids.tolist()]
         described = [self.tracks.counter(uuid) for uuid in uuids.tolist()]
         value, time = values[rows].copy(), columns["time"][rows]
-        for number, (_, factor, differs) in enumerate(described):
-            chosen = np.flatnonzero(which == number)
+        for (_, factor, differs), (_, chosen) in zip(described, rows_by_number(which), strict=True):
             value[chosen] *= factor or 1
             if differs:  # each value is the difference to the one before
                 ordered = chosen[np.argsort(time[chosen], kind="stable")]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perflog.parsing.input.limits import check_unpacked
-from perflog.readers.event_columns import MISSING, Int64s, distinct_values
+from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
 from perflog.readers.message_columns import FieldColumns, message_batches, outline
 from perflog.readers.protobuf import BYTES, VARINT, WireError, fields
 from perflog.readers.string_interning import Codes, StringInterner
@@ -163,9 +163,7 @@ class PacketReader:
         """Return the generation of each packet."""
         clears = (fields_of_packets.integers(_FLAGS, 0) & _CLEARS > 0) | (fields_of_packets.integers(_CLEARED, 0) > 0)
         generation = np.zeros(len(sequence), np.int64)
-        distinct, index = distinct_values(sequence)
-        for which, number in enumerate(distinct.tolist()):
-            chosen = np.flatnonzero(index == which)
+        for number, chosen in rows_by_number(sequence):
             new = clears[chosen].copy()
             if number not in self._generations:
                 new[0] = True

@@ -26,20 +26,23 @@ _LINE_ID, _LINE_NAME, _LINE_START, _EVENTS = range(1, 5)
 
 @dataclass(frozen=True)
 class EventNames:
-    """What events of a plane share, by row: `name`, and statistics. `row` gives the row of a number."""
+    """What events of a plane share, by row: `name`, and statistics. The last row stands for unknown numbers.
+
+    `_numbers`: those that events name, in order. `_rows`: the row of each.
+    """
 
     name: list[str]
     stats: Stats
-    row: Mapping[int, int]
+    _numbers: Int64s
+    _rows: Int64s
 
     def rows(self, numbers: Int64s) -> Int64s:
         """Return the rows of numbers; the last row, which has no name, where there is none."""
-        known = np.array(sorted(self.row), np.int64)
-        if not len(known):
-            return np.full(len(numbers), len(self.name) - 1, np.int64)
-        rows = np.array([self.row[number] for number in known.tolist()], np.int64)
-        place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-        return np.where(known[place] == numbers, rows[place], len(self.name) - 1)
+        unknown = len(self.name) - 1
+        if not len(self._numbers):
+            return np.full(len(numbers), unknown, np.int64)
+        place = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
+        return np.where(self._numbers[place] == numbers, self._rows[place], unknown)
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ def _plane(data: memoryview, start: int, end: int) -> Plane:
         first = int(starts.min())
         block = padded(data, first, int(ends.max()))
         stats = stats_of(np.arange(len(starts)), fields_of(block, starts - first, ends - first), names)
-        plane.stats = {name: stats.value_at(int(places[-1])) for name, places in stats.by_name()}
+        plane.stats = {name: stats.value_at(int(places[-1])) for name, places in stats.by_name.items()}
     return plane
 
 
@@ -162,8 +165,11 @@ def _event_names(data: memoryview, starts: Int64s, ends: Int64s, stat_names: Map
     spans = (*shared.last_contents(_NAME), *shared.last_contents(_DISPLAY_NAME))
     for name_start, name_end, shown_start, shown_end in zip(*(column.tolist() for column in spans), strict=True):
         names.append(shared.text_at(shown_start, shown_end) or shared.text_at(name_start, name_end))
-    rows = {number: row for row, number in enumerate(keys)}
-    return EventNames([*names, ""], stats_of(*shared.messages(_STATS), stat_names), rows)
+    rows = {number: row for row, number in enumerate(keys)}  # of two rows of one number the last one counts
+    numbers = sorted(rows)
+    rows_of_numbers = np.array([rows[number] for number in numbers], np.int64)
+    stats = stats_of(*shared.messages(_STATS), stat_names)
+    return EventNames([*names, ""], stats, np.array(numbers, np.int64), rows_of_numbers)
 
 
 def _line(data: memoryview, start: int, end: int) -> Line:
