@@ -8,9 +8,10 @@ all streams, such as steps and modules: ranges, and no work.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Iterable
 
 from perflog.readers.event_columns import MISSING
+from perflog.readers.timestamps import number_in_name
 
 _DEVICE = re.compile(  # sources: XPlane names of XLA; labels of Kineto; torch_npu; rocprof v1
     r"/device:(?!cpu|custom)\w+:(\d+).*|(?:gpu|npu|tpu|xpu|hpu|mlu|mtia|gcu|dcu|musa|device)[ :#_]*(\d+)\b.*"
@@ -27,21 +28,22 @@ _WAIT = re.compile(r"(?:event|notify|capture)[_ ]?(?:wait|record|reset)", re.IGN
 def device_number(name: str) -> int | None:
     """Return the number of the device that a name is of; -1 if it has none; None if it names no device."""
     match = _DEVICE.fullmatch(name.strip())
-    return None if match is None else int(match[1] or match[2] or -1)
+    return None if match is None else number_in_name(match[1] or match[2], -1)
 
 
-def is_work_track(name: str, neighbours: Collection[str]) -> bool:
-    """Return whether the events of a track of a device are its work, by its name and those of all tracks there."""
+def work_tracks(names: Iterable[str]) -> Callable[[str], bool]:
+    """Return what tells by the name of a track of a device whether its events are work. `names`: of all its tracks."""
+    names = list(names)
     for pattern in (_STREAM, _OPERATIONS):
-        if any(pattern.match(other.strip()) for other in neighbours):
-            return pattern.match(name.strip()) is not None
-    return True
+        if any(pattern.match(name.strip()) for name in names):
+            return lambda name: pattern.match(name.strip()) is not None
+    return lambda _: True
 
 
 def stream_number(name: str) -> int:
     """Return the number of the stream that a track is; MISSING if its name has none."""
     match = _STREAM.match(name.strip())
-    return int(match[1]) if match else MISSING
+    return number_in_name(match[1], MISSING) if match else MISSING
 
 
 def work_kind(name: str) -> str:

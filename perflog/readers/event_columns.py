@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,16 @@ def distinct_values(numbers: Int64s) -> tuple[Int64s, Int64s]:
     return distinct, index
 
 
+def rows_by_number(numbers: Int64s) -> Iterator[tuple[int, Int64s]]:
+    """Give each distinct number with its rows, which are in order."""
+    if not len(numbers):
+        return
+    distinct, index = distinct_values(numbers)
+    order = np.argsort(index, kind="stable")
+    ends = np.cumsum(np.bincount(index, minlength=len(distinct)))
+    yield from zip(distinct.tolist(), np.split(order, ends[:-1]), strict=True)
+
+
 def distinct_rows(numbers: Int64s) -> tuple[Int64s, Int64s]:
     """Return the first row of each distinct number, and for each row the index of its number among them."""
     if len(numbers) and bool((numbers == numbers[0]).all()):
@@ -73,6 +84,15 @@ def distinct_rows(numbers: Int64s) -> tuple[Int64s, Int64s]:
         return first_row[present], code[offsets]
     _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
     return first, index
+
+
+def distinct_tuples(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int64s, Int64s]:
+    """Return the first row of each distinct tuple of numbers, and for each row the index of its tuple among them."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        first, index = distinct_rows(column)
+        key = distinct_rows(key * len(first) + index)[1]
+    return distinct_rows(key)
 
 
 def on_device(kind: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

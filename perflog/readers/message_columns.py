@@ -2,19 +2,20 @@
 
 A trace is some large messages, in which millions of small ones stand one behind the other. `outline` finds the fields
 of a large message one by one. `fields_of` then reads all small ones together: it takes the first field of each
-message, then the second of each that has one, and so on.
+message, then the second of each that has one, and so on. What few messages have beyond `_FEW` fields is found one by
+one again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from perflog.readers.event_columns import Int64s
-from perflog.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError
+from perflog.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError, varint
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -22,6 +23,8 @@ _PADDING = 16  # bytes behind the last message, which words of eight bytes reach
 _CHUNK = 1 << 20  # bytes whose fields are found in one copy
 _BATCH = 1 << 16  # messages whose fields are read together
 _LARGEST_BATCH = 1 << 24  # bytes of them
+_TAGS = range(8, 1 << 32)  # numbers from 1 up to 29 bits, each with a wire type
+_FEW = 256  # fields of a message, and messages with more of them
 _WIDTH = {FIXED64: 8, FIXED32: 4}
 _U = np.uint64
 _NONE = np.zeros(0, np.int64)
@@ -78,19 +81,19 @@ def _outline_of_chunk(chunk: bytes, last: int) -> tuple[list[int], list[int], li
             tag = chunk[place]
             place += 1
             if tag >= 0x80:
-                tag, place = _varint(chunk, begin)
+                tag, place = varint(chunk, begin)
             wire = tag & 7
             if wire == BYTES:
                 length = chunk[place]
                 place += 1
                 if length >= 0x80:
-                    length, place = _varint(chunk, place - 1)
+                    length, place = varint(chunk, place - 1)
             elif wire == VARINT:
-                length = _varint(chunk, place)[1] - place
+                length = varint(chunk, place)[1] - place
             else:
                 length = _WIDTH[wire]
             end = place + length
-            if end > last or tag < 8:
+            if end > last or tag not in _TAGS:
                 return tags, starts, ends, begin
             tags.append(tag)
             starts.append(place)
@@ -99,18 +102,6 @@ def _outline_of_chunk(chunk: bytes, last: int) -> tuple[list[int], list[int], li
     except (IndexError, KeyError, WireError):
         return tags, starts, ends, begin
     return tags, starts, ends, place
-
-
-def _varint(chunk: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = chunk[place]
-        value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 0x80:
-            return value, place
-        if shift > 63:
-            raise WireError("an integer has no end")
 
 
 @dataclass(frozen=True)
@@ -202,6 +193,10 @@ def fields_of(data: Bytes, starts: Int64s, ends: Int64s) -> FieldColumns:
     place, end = starts[index], ends[index]
     columns: list[tuple[Int64s, ...]] = []
     while len(index):
+        if len(columns) >= _FEW > len(index):
+            spans = zip(index.tolist(), place.tolist(), end.tolist(), strict=True)
+            columns += _one_by_one(data, words, spans, damaged)
+            break
         tag, content, known = _varints(words, place)
         wire = tag & 7
         number, behind, known_too = _varints(words, np.minimum(content, end))
@@ -215,8 +210,8 @@ def fields_of(data: Bytes, starts: Int64s, ends: Int64s) -> FieldColumns:
             known_too |= is_fixed
         number = np.where(wire == BYTES, behind, number)
         following = behind + size
-        good = known & known_too & ((wire <= BYTES) | is_fixed) & (tag >= 8) & (content < end)
-        good &= (size >= 0) & (size <= end) & (following <= end)
+        good = known & known_too & ((wire <= BYTES) | is_fixed) & (content < end)
+        good &= (tag >= _TAGS.start) & (tag < _TAGS.stop) & (size >= 0) & (size <= end) & (following <= end)
         if not good.all():
             damaged[index[~good]] = True
             index, tag, wire, number, size, following, end = (
@@ -229,6 +224,24 @@ def fields_of(data: Bytes, starts: Int64s, ends: Int64s) -> FieldColumns:
     order = np.argsort(joined[0], kind="stable")
     owner, numbers, wires, values, sizes = (column[order] for column in joined)
     return FieldColumns(data, owner, numbers, wires, values, sizes, damaged)
+
+
+def _one_by_one(
+    data: Bytes, words: npt.NDArray[np.uint64], rest: Iterable[tuple[int, int, int]], damaged: npt.NDArray[np.bool_]
+) -> Iterator[tuple[Int64s, ...]]:
+    """Give the columns of the fields in the rest of each message, and note in `damaged` whether it cannot be read.
+
+    `rest`: index of the message, and where its rest begins and ends.
+    """
+    for message, begin, end in rest:
+        found = outline(data.data, begin, end)
+        damaged[message] = found.damage >= 0
+        integers, *_ = _varints(words, found.starts)
+        bits = words[found.starts].view(np.int64)
+        forms = [found.wires == wire for wire in (VARINT, BYTES, FIXED64)]
+        value = np.select(forms, [integers, found.starts, bits], bits & 0xFFFFFFFF)
+        size = np.where(found.wires == BYTES, found.ends - found.starts, 0)
+        yield np.full(len(value), message, np.int64), found.numbers, found.wires, value, size
 
 
 def _varints(words: npt.NDArray[np.uint64], place: Int64s) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:

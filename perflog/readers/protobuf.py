@@ -24,14 +24,14 @@ def fields(message: bytes) -> Iterator[Field]:
     """
     place, size = 0, len(message)
     while place < size:
-        tag, place = _varint(message, place)
+        tag, place = varint(message, place)
         wire = tag & 7
         if wire == VARINT:
-            value, place = _varint(message, place)
+            value, place = varint(message, place)
             yield tag >> 3, wire, value
             continue
         if wire == BYTES:
-            length, place = _varint(message, place)
+            length, place = varint(message, place)
         elif wire in (FIXED64, FIXED32):
             length = 8 if wire == FIXED64 else 4
         else:
@@ -70,13 +70,20 @@ def text(value: bytes | int | None) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
 
 
-def _varint(message: bytes, place: int) -> tuple[int, int]:
+def varint(message: bytes | memoryview, place: int) -> tuple[int, int]:
+    """Return the integer at a place, and the place behind it.
+
+    Raises:
+        WireError: it has no end.
+    """
     value = shift = 0
-    while True:
-        if place >= len(message) or shift > 63:
-            raise WireError("an integer has no end")
-        byte = message[place]
-        value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 0x80:
-            return value & 0xFFFFFFFFFFFFFFFF, place
+    try:
+        while shift < 64:
+            byte = message[place]
+            value |= (byte & 0x7F) << shift
+            place, shift = place + 1, shift + 7
+            if byte < 0x80:
+                return value & 0xFFFFFFFFFFFFFFFF, place
+    except IndexError:
+        pass
+    raise WireError("an integer has no end")

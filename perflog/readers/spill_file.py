@@ -1,8 +1,9 @@
-"""Temporary files: columns that wait for the second pass, and the decompressed copy of a packed log."""
+"""Temporary files: columns that wait for the second pass, and the decompressed copy of a packed log, mapped or not."""
 
 from __future__ import annotations
 
 import io
+import mmap
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -81,3 +82,10 @@ def decompressed_path(source: Source) -> Iterator[str]:
                 reason = f"a temporary file cannot be written: {err.strerror or err}"
                 raise InputError(reason, source.name, temporary.MORE_ROOM) from err
         yield copy.name
+
+
+@contextmanager
+def mapped_file(source: Source) -> Iterator[memoryview]:
+    """Give the decompressed bytes of a log, which are mapped into memory."""
+    with decompressed_path(source) as path, open(path, "rb") as file:
+        yield memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

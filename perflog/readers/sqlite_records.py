@@ -32,6 +32,7 @@ _Words = npt.NDArray[np.uint64]
 _Flags = npt.NDArray[np.bool_]
 
 _HEADER = 8  # bytes of the header of a page
+_LARGEST_PAGE = 65536  # bytes
 _LARGEST_HEADER = 127  # of a record: its size is one byte
 _BEYOND = 35  # a record that is less than so much smaller than a page goes on on another one
 _SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # of a cell by its type; larger ones are blobs (even) and texts (odd)
@@ -100,7 +101,8 @@ class RecordReader:
         """
         cells, page_ends = self._cells(data)
         heads, sizes = _heads(data, cells)
-        if (sizes > self._usable - _BEYOND).any() or (heads + sizes > page_ends).any():
+        too_long = (sizes > self._usable - _BEYOND).any() or (heads + sizes > page_ends).any()
+        if too_long or int(sizes.sum()) > len(data):  # else rows that share their bytes take memory without bound
             raise UnusualRowsError(rest=False)
         shapes, shape_of = self._shapes_of(data, heads)
         if (np.array([shape.size for shape in shapes], np.int64)[shape_of] != sizes).any():
@@ -114,6 +116,14 @@ class RecordReader:
             odd += column.odd(kind)
             columns[name] = column.texts() if kind == TEXT else column.numbers(kind)
         return Cells(len(heads), columns, odd[shape_of] if odd.any() else None, counts @ (types != _NULL))
+
+    def count(self, data: _Bytes) -> int:
+        """Return the number of rows of some pages.
+
+        Raises:
+            UnusualRowsError: If a page is none with rows.
+        """
+        return len(self._cells(data)[0])
 
     def last_row(self, data: _Bytes) -> int:
         """Return the number of the last row of some pages.
@@ -223,7 +233,7 @@ _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 
 
 def _shape(header: bytes, columns: int) -> _Shape | None:
-    """Return where a header says that the cells are; None if they are not as many as the columns."""
+    """Return where a header says that the cells are; None if they are not as many as the columns, or beyond a page."""
     place, rest = len(header), header[1:]
     places, types = [], []
     while rest:
@@ -233,6 +243,8 @@ def _shape(header: bytes, columns: int) -> _Shape | None:
         places.append(place)
         types.append(kind)
         place += _SIZES[kind] if kind < _FIRST_BLOB else (kind - _FIRST_BLOB) // 2
+        if place > _LARGEST_PAGE:
+            return None
     return _Shape(places, types, place) if len(types) == columns else None
 
 
@@ -304,7 +316,8 @@ class _Column:
         lengths = self._by_row(np.where(is_text, (self._types - _FIRST_BLOB) // 2, 0))
         offsets = np.zeros(len(lengths) + 1, np.int32)
         np.cumsum(lengths, out=offsets[1:])
-        places = np.repeat(self._cells() - offsets[:-1], lengths) + np.arange(int(offsets[-1]))
+        places = np.repeat(self._cells() - offsets[:-1], lengths)
+        places += np.arange(len(places))
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._data[places])]
         texts = pa.Array.from_buffers(pa.string(), len(lengths), buffers)
         try:

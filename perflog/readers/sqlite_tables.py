@@ -25,6 +25,7 @@ _REALS = ("value", "payload_real")
 _ROW_NUMBER = "_rowid_"  # as SQLite calls it, if no column has that name
 _REAL_WORDS = ("REAL", "FLOA", "DOUB")  # in the declared type of a column: SQLite may store its doubles as integers
 _MOST_BYTES = 1 << 24  # of the pages of a batch
+_OUT_OF_ORDER = "the numbers of its rows are out of order"
 
 ShortQuery = Callable[..., list[tuple[Any, ...]]]
 """Runs a query with its values, and returns its rows."""
@@ -104,7 +105,11 @@ class TablePages:
     values: dict[str, int] = field(default_factory=dict)
 
     def batches(self, batch_rows: int, read: Callable[[str], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        """Give the rows in batches of about so many rows. `read` gives the rows of SQL."""
+        """Give the rows in batches of about so many rows. `read` gives the rows of SQL.
+
+        Raises:
+            ValueError: If SQLite would miss rows that it is asked for, since their numbers are out of order.
+        """
         self.values = dict.fromkeys(self.columns, 0)
         place, number, most = 0, 1, _MOST_BYTES // self.pages.size
         last: int | None = None
@@ -115,14 +120,19 @@ class TablePages:
             try:
                 last = self.records.last_row(data)
                 if before is not None and last <= before:
-                    raise UnusualRowsError(rest=True)
+                    raise ValueError(_OUT_OF_ORDER)
                 cells = self.records.read(data)
             except UnusualRowsError as unusual:
                 limits = [] if before is None else [f"{_ROW_NUMBER} > {before}"]
                 limits += [] if unusual.rest else [f"{_ROW_NUMBER} <= {last}"]
-                yield from self._by_sql(" AND ".join(limits), read)
+                count = 0
+                for batch in self._by_sql(" AND ".join(limits), read):
+                    count += batch.num_rows
+                    yield batch
                 if unusual.rest:
                     return
+                if count != self.records.count(data):
+                    raise ValueError(_OUT_OF_ORDER) from unusual
                 number = min(2 * number, most)
                 continue
             self._count(cells.values.tolist())

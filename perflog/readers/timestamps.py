@@ -6,8 +6,9 @@ decimals.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from perflog.readers.event_columns import MISSING, Int64s
 
 _NANOSECONDS, _FINER = pa.decimal128(22, 3), pa.decimal128(38, 12)  # of microseconds
 _LIMIT = 1 << 63
+_INTEGER = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
+_MOST_DIGITS = 18  # of any number below the limit
 
 
 def parse_timestamps(texts: Sequence[Any]) -> Int64s:
@@ -59,7 +62,7 @@ def _parse_timestamp(text: bytes) -> int:
     try:
         value = Decimal(text.strip(b'" \t\r\n').decode()) * 1000
         number = int(value.to_integral_value())
-    except (InvalidOperation, ValueError, OverflowError):
+    except (ArithmeticError, ValueError):
         return MISSING
     return number if abs(number) < _LIMIT else MISSING
 
@@ -103,8 +106,13 @@ def parse_integer(value: Any) -> int:
 
 def _integer(value: Any) -> int:
     number = real_number(value) if isinstance(value, str | float) and not isinstance(value, bool) else value
-    if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)
     if isinstance(number, float):
         return int(number) if number.is_integer() else MISSING
     return number if isinstance(number, int) and not isinstance(number, bool) else MISSING
+
+
+def number_in_name(digits: str | None, unknown: int) -> int:
+    """Return a number that stands in a name; `unknown` where there is none, or more digits than 64 bits hold."""
+    return int(digits) if digits and len(digits) <= _MOST_DIGITS else unknown

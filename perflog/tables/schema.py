@@ -209,7 +209,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("thread", "thread that the row is about, as printed"),
     ),
     "events": (
-        _int("step", "N of the range ProfilerStep#N in which the event was launched or lies; else null"),
+        _int("step", "number of the training step in which the event was launched or lies; else null"),
         *_RANK,
         _word("kind", f"{_KINDS}; null if the trace does not say it"),
         _word("name", "name of the event"),

@@ -127,6 +127,24 @@ def test_counters_are_series(tmp_path: Path) -> None:
     assert log.line_account == {"total": 4, "read": 4, "context": 0, "unread": 0}
 
 
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        ({"Device Type": 1}, "device memory allocated"),
+        ({"Device Type": 1, "Device Id": 3}, "device memory allocated"),
+        ({"Device Type": 0}, "host memory allocated"),
+        ({"Device Id": -1}, "host memory allocated"),
+        ({}, "memory allocated"),
+    ],
+)
+def test_totals_of_memory_say_what_is_known_of_the_device(tmp_path: Path, where: Row, name: str) -> None:
+    event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 9, "tid": 9, "ts": 1}
+    log = read(tmp_path / "t.json", [event | {"args": {"Total Allocated": 7} | where}])
+    (reading,) = log.arrow("counters").to_pylist()
+    device = 3 if where.get("Device Id") == 3 else None
+    assert (reading["name"], reading["value"], reading["device"]) == (name, 7.0, device)
+
+
 def test_memory_after_each_allocation(tmp_path: Path) -> None:
     def memory(ts: int, size: int, allocated: int, kind: int) -> Row:
         args = {"Total Reserved": 4096, "Total Allocated": allocated, "Bytes": size, "Addr": 1 << 46}

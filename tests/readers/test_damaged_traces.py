@@ -96,6 +96,7 @@ def test_events_without_times_are_no_trace_to_export(tmp_path: Path) -> None:
     [
         ("TARGET_INFO_SESSION_START_TIME (utcEpochNs)", [("soon",)]),
         ("TARGET_INFO_GPU (id, name)", [(0, 5), (1, b"\0")]),
+        ("META_DATA_EXPORT (name, value)", [(b"\0", "x"), (5, 5), ("KEY", b"\0")]),
         ("META_DATA_CAPTURE (name, value)", [("PROCESS_0:COMMAND", 5), (None, None)]),
     ],
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cost import calls
 from support.examples import examples
-from support.history_files import field, single
+from support.history_files import field, single, varint
 
 from perflog.readers.message_columns import FieldColumns, fields_of, message_batches, outline, padded
 from perflog.readers.protobuf import BYTES, WireError, fields
@@ -54,9 +56,16 @@ def one_by_one(message: bytes) -> tuple[list[tuple[int, int, bytes | int]], bool
     return found, False
 
 
+@pytest.mark.parametrize("few", [2, 256])
 @examples(300)
-@given(st.lists(FIELDS, min_size=1, max_size=6), st.data())
-def test_columns_hold_the_same_fields(drawn: list[Drawn], data: st.DataObject) -> None:
+@given(drawn=st.lists(FIELDS, min_size=1, max_size=6), data=st.data())
+def test_columns_hold_the_same_fields(few: int, drawn: list[Drawn], data: st.DataObject) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("perflog.readers.message_columns._FEW", few)
+        check_columns(drawn, data)
+
+
+def check_columns(drawn: list[Drawn], data: st.DataObject) -> None:
     messages = [written(of_message) for of_message in drawn]
     if data.draw(st.booleans()) and messages[0]:  # one is damaged
         place = data.draw(st.integers(0, len(messages[0]) - 1))
@@ -66,8 +75,8 @@ def test_columns_hold_the_same_fields(drawn: list[Drawn], data: st.DataObject) -
     found = fields_of(padded(joined, 0, len(joined)), ends - [len(message) for message in messages], ends)
     for index, message in enumerate(messages):
         expected, damaged = one_by_one(message)
-        # A field of number 0 is none, which the one reader finds and the other does not look for.
-        if not any(number == 0 for number, _, _ in expected):
+        # A field of number 0 or of more than 29 bits is none, which the one reader finds and the other does not.
+        if all(0 < number < 1 << 29 for number, _, _ in expected):
             assert in_columns(found, index) == expected
             assert found.damaged[index] == damaged
 
@@ -105,3 +114,26 @@ def test_an_outline_ends_where_a_message_is_cut() -> None:
     message = field(4, "whole") + field(4, "cut")[:-1]
     found = outline(memoryview(message), 0, len(message))
     assert (len(found.numbers), found.damage) == (1, len(field(4, "whole")))
+
+
+def test_many_fields_of_one_message_cost_few_calls() -> None:
+    count = 20_000
+    messages = [field(1, 7) * count, field(1, 7)]
+    joined = b"".join(messages)
+    data, ends = padded(joined, 0, len(joined)), np.cumsum([len(message) for message in messages])
+    starts = ends - [len(message) for message in messages]
+    found = fields_of(data, starts, ends)
+    assert found.counts(1).tolist() == [count, 1] and not found.damaged.any()
+    assert calls(lambda: fields_of(data, starts, ends)) < 10 * count
+
+
+@pytest.mark.parametrize(
+    "tag", [varint(1 << 32), varint(1 << 63), varint((1 << 64) - 8), b"\xf8" + b"\xff" * 8 + b"\x7f"]
+)
+def test_a_number_that_no_field_has_is_damage(tag: bytes) -> None:
+    whole = field(4, "whole")
+    message = whole + tag + b"\x00"
+    found = outline(memoryview(message), 0, len(message))
+    assert (len(found.numbers), found.damage) == (1, len(whole))
+    columns = fields_of(padded(message, 0, len(message)), np.array([0]), np.array([len(message)]))
+    assert (columns.number.tolist(), columns.damaged.tolist()) == ([4], [True])

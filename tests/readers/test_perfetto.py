@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cost import call_growth, cpu_growth
 from support.examples import examples
 from support.history_files import field as wire
 from support.paths import ROOT
@@ -28,6 +29,7 @@ from support.perfetto_files import (
 )
 
 import perflog
+from perflog.errors import InputError
 from perflog.readers.event_columns import MISSING
 from perflog.readers.perfetto.events import _slices
 from perflog.readers.perfetto.packets import begins_as_trace
@@ -129,6 +131,44 @@ def test_a_clock_that_no_snapshot_explains_gives_no_time(tmp_path: Path) -> None
     assert any("clock 3" in warning for warning in log.warnings)
 
 
+def test_clocks_that_are_told_by_each_other_stay_within_64_bits(tmp_path: Path) -> None:
+    """Each snapshot is later than the one before by all that a reading can hold."""
+    far = (1 << 62) - 1
+    log = read(
+        tmp_path, MAIN, packet(snapshot({6: 1 << 61, 3: 1})), packet(snapshot({3: far, 4: 1})),
+        packet(snapshot({4: far, 5: 1})), packet(snapshot({5: far, 2: 1})),
+        packet(event(INSTANT, "known", 2), at=5, clock=3), packet(event(INSTANT, "unknown", 2), at=5, clock=2),
+    )  # fmt: skip
+    assert rows(log, "name", "start_ns") == [("known", (1 << 61) + 4), ("unknown", None)]
+
+
+def test_each_snapshot_costs_the_same(tmp_path: Path) -> None:
+    def read_snapshots(count: int) -> None:
+        read(
+            tmp_path, MAIN,
+            *(packet(snapshot({6: 1000 + i, 3: i}), at=i) + packet(event(INSTANT, "a", 2), at=i, clock=3)
+              for i in range(count)),
+        )  # fmt: skip
+
+    assert cpu_growth(read_snapshots, 400, 3200) < 16  # 8 times the snapshots
+
+
+def test_each_track_costs_the_same(tmp_path: Path) -> None:
+    """Tracks of a device look at those beside them; each counter has readings of its own."""
+
+    def read_tracks(count: int) -> None:
+        counter = wire(3, 3)
+        of_device = (
+            packet(track(1000 + i, f"x{i}", 1)) + packet(event(BEGIN, "k", 1000 + i), at=i)
+            + packet(event(END, track=1000 + i), at=i + 1) + packet(track(9000 + i, f"c{i}", counter=counter))
+            + packet(event(COUNTER, track=9000 + i, category=f"of {i}", counter=i), at=i)
+            for i in range(count)
+        )  # fmt: skip
+        read(tmp_path, packet(track(1, "GPU 1")), *of_device)
+
+    assert call_growth(read_tracks, 50, 800) < 18  # 16 times the tracks
+
+
 def test_tracks_may_be_described_after_their_events(tmp_path: Path) -> None:
     log = read(
         tmp_path,
@@ -139,6 +179,21 @@ def test_tracks_may_be_described_after_their_events(tmp_path: Path) -> None:
     assert rows(log, "name", "kind", "device", "stream") == [
         ("memcpyHtoD", "memcpy", 3, 5),
         ("relu", "device_range", 3, None),
+    ]
+
+
+def test_devices_of_rocprof_have_all_digits_of_their_number(tmp_path: Path) -> None:
+    names = ["COMPUTE AGENT [1234567890] QUEUE [7] (GPU)", f"COPY to AGENT [{'9' * 5000}] THREAD [1] (GPU)"]
+    names += ["STREAM [12]", f"STREAM [{'9' * 19}]"]
+    log = read(
+        tmp_path,
+        *(packet(track(40 + i, name)) + packet(event(BEGIN, "k", 40 + i), at=1) for i, name in enumerate(names)),
+    )
+    assert rows(log, "kind", "device", "stream") == [
+        ("kernel", 1234567890, 7),
+        ("kernel", None, None),
+        ("kernel", None, 12),
+        ("kernel", None, None),
     ]
 
 
@@ -155,6 +210,21 @@ def test_compressed_packets_stand_in_their_place(tmp_path: Path) -> None:
     assert damaged.line_account["unread"] == 1 and any("compressed" in w for w in damaged.warnings)
 
 
+def test_compressed_packets_in_compressed_ones_are_unread(tmp_path: Path) -> None:
+    """Else a file may unpack to any size, each time to some hundred times the one before."""
+    plain = packet(event(INSTANT, "a", 2), at=1)
+    log = read(tmp_path, MAIN, compressed(plain, compressed(plain)))
+    assert log.line_account == {"total": 4, "read": 1, "context": 2, "unread": 1}
+
+
+def test_compressed_packets_have_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perflog.parsing.input.limits.MOST_UNPACKED", 1 << 20)
+    one = compressed(packet(wire(66, b"\0" * 600_000)))
+    assert read(tmp_path, MAIN, one, packet(event(INSTANT, "a", 2))).line_account["read"] == 1
+    with pytest.raises(InputError, match=r"a\.pftrace: unpacks to more than 250 times its size, and more than 1 MiB"):
+        read(tmp_path, MAIN, one, one)
+
+
 def test_counters_may_count_differences(tmp_path: Path) -> None:
     counter = wire(3, 3) + wire(4, 1024) + wire(5, 1)
     log = read(
@@ -169,6 +239,15 @@ def test_counters_may_count_differences(tmp_path: Path) -> None:
     assert log.line_account == {"total": 4, "read": 2, "context": 1, "unread": 1}
 
 
+def test_a_counter_of_a_category_may_lack_its_number(tmp_path: Path) -> None:
+    named = packet(wire(11, wire(9, COUNTER) + wire(11, 9) + wire(22, "mem")))
+    lines = read(tmp_path, packet(track(9, "sent", counter=b"")), named).arrow("lines").to_pylist()
+    assert {row["shape"]: row["count"] for row in lines if row["count"]} == {
+        "track": 1,
+        "counter mem without a number": 1,
+    }
+
+
 def test_events_of_the_system_are_accounted_for(tmp_path: Path) -> None:
     ftrace = wire(1, wire(1, 0) + wire(2, wire(1, 5)) + wire(2, wire(1, 6)))
     log = read(tmp_path, MAIN, packet(ftrace), packet(wire(66, b"")), packet(event(INSTANT, "a", 2), at=1))
@@ -181,7 +260,16 @@ def test_a_cut_trace_has_all_whole_packets(tmp_path: Path) -> None:
     last = packet(event(INSTANT, "b", 2), at=2)
     log = read(tmp_path, MAIN, packet(event(INSTANT, "a", 2), at=1), last[:-3])
     assert rows(log, "name", "start_ns") == [("a", 1)]
-    assert any("cut or damaged" in warning for warning in log.warnings)
+    assert log.line_account == {"total": 4, "read": 1, "context": 2, "unread": 1}
+    (warning,) = log.warnings
+    assert "the trace is cut or damaged from byte" in warning and warning.count("a.pftrace") == 1
+
+
+def test_a_compressed_packet_may_be_cut(tmp_path: Path) -> None:
+    whole = packet(event(INSTANT, "a", 2), at=1)
+    log = read(tmp_path, MAIN, compressed(whole, whole[:-3]), whole)
+    assert log.line_account == {"total": 5, "read": 2, "context": 2, "unread": 1}
+    assert any("a compressed packet is cut or damaged" in warning for warning in log.warnings)
 
 
 @pytest.mark.parametrize("text", [b"\n\nstep 1 loss 2\n", b"\n\n\n\n", b"", b"\n", b"\n    at main.py\n", b"\n\x12\n"])

@@ -14,7 +14,8 @@ from support.examples import examples
 
 from perflog.parsing.input.log_names import LogName
 from perflog.readers.chrome.event_boundaries import scan_elements
-from perflog.readers.event_columns import MISSING
+from perflog.readers.device_names import device_number, stream_number
+from perflog.readers.event_columns import MISSING, distinct_tuples
 from perflog.readers.interval_index import IntervalIndex
 from perflog.readers.timestamps import parse_integers, parse_timestamps, round_durations
 
@@ -36,7 +37,7 @@ def test_times_are_exact(texts: list[str]) -> None:
     assert parse_timestamps(quoted).tolist() == [nanoseconds(t) for t in texts]
 
 
-@pytest.mark.parametrize("text", ["", "null", '""', "true", '"x"', "1e30", "[1]", "{}"])
+@pytest.mark.parametrize("text", ["", "null", '""', "true", '"x"', "1e30", "1e999999", "[1]", "{}"])
 def test_what_is_no_time(text: str) -> None:
     assert parse_timestamps([b"1.5", text.encode(), b"2"]).tolist() == [1500, MISSING, 2000]
 
@@ -44,15 +45,34 @@ def test_what_is_no_time(text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "number"),
     [(7, 7), (7.0, 7), ("7", 7), ("-7", -7), (None, MISSING), (7.5, MISSING), ("x", MISSING), ([7], MISSING),
-     (True, MISSING), (2**63, MISSING), ("0x10", MISSING)],
+     (True, MISSING), (2**63, MISSING), ("0x10", MISSING), (" +7 ", 7), ("--7", MISSING), ("\u00b2", MISSING),
+     ("9" * 19, MISSING), ("9" * 5000, MISSING), ("9223372036854775807", 2**63 - 1)],
 )  # fmt: skip
 def test_whole_numbers(value: Any, number: int) -> None:
     assert parse_integers([value, 1, None]).tolist() == [number, 1, MISSING]
 
 
+@pytest.mark.parametrize("digits", ["9" * 19, "9" * 5000])
+def test_a_number_in_a_name_that_64_bits_do_not_hold_is_none(digits: str) -> None:
+    assert device_number(f"/device:TPU:{digits}") == device_number(f"GPU {digits}") == -1
+    assert stream_number(f"Stream #{digits}") == MISSING
+    assert (device_number("GPU 1234567890"), stream_number("stream 123456789012345678")) == (
+        1234567890,
+        123456789012345678,
+    )
+
+
 def test_durations() -> None:
     values = [1, 0.0005, "2.5", None, "x", float("nan"), -3, 4.458677009853422e9]
     assert round_durations(values).tolist() == [1000, 0, 2500, MISSING, MISSING, MISSING, -3000, 4458677009853]
+
+
+@given(st.lists(st.tuples(st.sampled_from([MISSING, -1, 0, 7, 1 << 62]), st.integers(-2, 2)), min_size=1, max_size=20))
+def test_distinct_tuples_are_those_of_a_dictionary(drawn: list[tuple[int, int]]) -> None:
+    first, index = distinct_tuples([np.array(column, np.int64) for column in zip(*drawn, strict=True)])
+    assert sorted(drawn[row] for row in first) == sorted(set(drawn))
+    assert all(drawn.index(drawn[row]) == row for row in first.tolist())
+    assert [drawn[first[code]] for code in index.tolist()] == drawn
 
 
 RANGES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 20)), max_size=12)

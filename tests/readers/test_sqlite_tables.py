@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -185,8 +185,8 @@ def test_rows_of_many_shapes_are_left_to_sqlite(tmp_path: Path, monkeypatch: pyt
     assert asked
 
 
-def test_rows_out_of_order_are_left_to_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a file could be made of which each page is asked for all rows."""
+def test_pages_out_of_order_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite looks for rows by their numbers: asked for the rest of the rows, it would miss some."""
     path = write(tmp_path / "a.sqlite", plain_rows(3000))
     data = bytearray(path.read_bytes())
     places = [page * 4096 for page in range(2, len(data) // 4096) if data[page * 4096] == 13]
@@ -195,8 +195,48 @@ def test_rows_out_of_order_are_left_to_sqlite(tmp_path: Path, monkeypatch: pytes
     path.write_bytes(data)
     monkeypatch.setattr("perflog.readers.sqlite._BATCH_ROWS", 1)
     asked = questions(monkeypatch)
-    read(path)
-    assert len(asked) == 1 and "<=" not in asked[0]
+    with pytest.raises(InputError, match="the database is damaged: the numbers of its rows are out of order"):
+        read(path)
+    assert not asked
+
+
+@pytest.mark.parametrize("row", range(0, 50, 7))
+def test_no_row_is_lost_where_the_size_of_one_is_damaged(tmp_path: Path, row: int) -> None:
+    """SQLite looks for rows by their numbers, of which the damaged one is another."""
+    path = write(tmp_path / "a.sqlite", plain_rows(50))
+    data = bytearray(path.read_bytes())
+    page = 4096
+    cell = page + int.from_bytes(data[page + 8 + 2 * row :][:2], "big")
+    data[cell : cell + 2] = b"\xff\x7f"
+    path.write_bytes(data)
+    with suppress(InputError):
+        assert len(read(path)[0]) == 50
+
+
+def test_a_cell_larger_than_any_is_left_to_sqlite(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sqlite", [(5, 6.5, "x", 7)])
+    data = bytearray(path.read_bytes())
+    header = bytes([13, 1, 1]) + b"\xff" * 9 + bytes([1])
+    row = bytes([len(header) + 3, 1]) + header + b"\x05\x06\x07"
+    page, place = 4096, 2000
+    data[page + place : page + place + len(row)] = row
+    data[page + 8 : page + 10] = place.to_bytes(2, "big")
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="the database is damaged"):
+        read(path)
+
+
+def test_rows_that_share_their_bytes_are_left_to_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a page may hold thousands of times its size."""
+    path = write(tmp_path / "a.sqlite", [(1, 2.5, "y" * 16000, 3)], page_size=65536)
+    data, page, count = bytearray(path.read_bytes()), 65536, 100
+    data[page + 3 : page + 5] = count.to_bytes(2, "big")
+    data[page + 8 : page + 8 + 2 * count] = data[page + 8 : page + 10] * count
+    path.write_bytes(data)
+    asked = questions(monkeypatch)
+    found, *_ = read(path)
+    assert len(found) == count and found == expected(path)
+    assert asked
 
 
 def test_rows_from_before_the_first_number(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.history_files import field as wire
 from support.paths import ROOT
 from support.xplane_files import MS, Event, PlaneWriter, Reference, gpu_planes, space, tpu_planes, write_space
 
@@ -62,7 +63,7 @@ def test_metrics_of_devices_answer(tmp_path: Path) -> None:
     assert whole["memory_s"] == pytest.approx(0.75e-3)
     assert times.loc[times["part"] == "step", "step"].tolist() == [0, 1, 2]
     launches = perflog.metrics.launches(log)
-    assert launches["launched"].sum() == 9 if "launched" in launches else len(launches)
+    assert launches.loc[launches["part"] == "trace", "launches"].tolist() == [9]
     ranges = perflog.metrics.device_ranges(log)
     steps = ranges[ranges["range"] == "train step N"]
     assert steps["entered"].tolist() == [3] and steps["gpu_s"].tolist() == [pytest.approx(18.75e-3)]
@@ -88,6 +89,13 @@ def test_operations_of_a_tpu_have_their_work(tmp_path: Path) -> None:
     assert row["category"] == "convolution"  # as the profiler says: its name tells nothing
 
 
+def test_a_step_ends_with_its_number(tmp_path: Path) -> None:
+    names = ["my step 4", "load step 3 of data", "step 12345678901", "train_step 5"]
+    plane = PlaneWriter("/host:CPU").line("python", [Event(name, i * 10**6, 1000) for i, name in enumerate(names)])
+    log = perflog.read(write_space(tmp_path / "a.xplane.pb", plane))
+    assert log.table("steps")["step"].tolist() == [4, 5]
+
+
 def test_begin_and_end_are_rounded_apart(tmp_path: Path) -> None:
     """Events that follow each other still do, and the sum of their durations is that of the whole."""
     events = [Event(f"e{i}", i * 1500, 1500) for i in range(5)]
@@ -104,6 +112,34 @@ def test_statistics_that_nobody_declared_are_values_or_unread(tmp_path: Path) ->
     log = perflog.read(write_space(tmp_path / "a.xplane.pb", plane))
     assert log.table("values")[["line", "key", "value"]].values.tolist() == [[1, "batch", 32], [1, "ratio", 0.5]]
     assert log.figure_account == {"total": 5, "stored": 3, "dropped": 1, "unread": 1}
+
+
+def test_two_statistics_of_one_name_fill_one_column(tmp_path: Path) -> None:
+    def of(number: int, value: int) -> bytes:
+        return wire(4, wire(1, 1) + wire(2, 0) + wire(3, 1000) + wire(4, wire(1, number) + wire(4, value)))
+
+    def named(number: int, name: str) -> bytes:
+        return wire(1, number) + wire(2, wire(1, number) + wire(2, name))
+
+    line = wire(3, wire(1, 1) + wire(2, "python") + of(1, 10) + of(2, 20))
+    stats = b"".join(wire(5, named(number, "correlation_id")) for number in (1, 2))
+    path = tmp_path / "a.xplane.pb"
+    path.write_bytes(wire(1, wire(2, "/host:CPU") + line + wire(4, named(1, "a")) + stats))
+    log = perflog.read(path)
+    assert log.table("events")["correlation"].tolist() == [10, 20]
+    assert log.figure_account["stored"] == 2
+
+
+def test_numbers_that_64_bits_do_not_hold_are_unknown(tmp_path: Path) -> None:
+    digits = "9" * 19
+    copy = {"memcpy_details": f"kind:MEMCPYH2D size:{'1' * 19}"}
+    kernel = {"kernel_details": "regs:32 static_shared:1234567890123456 " + f"dynamic_shared:{'9' * 18} " * 20}
+    plane = PlaneWriter(f"/device:GPU:{digits}").line(
+        f"Stream #{digits}(Compute)", [Event("a", 0, 1000, copy), Event("b", 0, 1000, kernel)]
+    )
+    events = perflog.read(write_space(tmp_path / "a.xplane.pb", plane)).arrow("events").to_pylist()
+    found = [[row[name] for name in ("device", "stream", "bytes", "registers", "shared_bytes")] for row in events]
+    assert found == [[None, None, None, None, None], [None, None, None, 32, None]]
 
 
 def test_a_cut_file_has_all_whole_planes(tmp_path: Path) -> None:

@@ -98,7 +98,9 @@ _OPERATOR_JSON = {
     "Concrete Inputs": "input_values",
 }  # fmt: skip
 _MEMORY_KEYS = ("Addr", "Total Allocated", "Total Reserved")  # instants with any of these are of memory
-_MEMORY_DEVICE, _MEMORY_DEVICE_TYPE, _HOST = "Device Id", "Device Type", 0  # c10::DeviceType::CPU
+_MEMORY_DEVICE, _MEMORY_DEVICE_TYPE = "Device Id", "Device Type"
+HOST_TYPE = 0
+"""Type of a device that is the host: c10::DeviceType::CPU."""
 _COLLECTIVE_NUMBERS = {"seq": "Seq", "ranks": "Group size", "src_rank": "Src Rank", "dst_rank": "Dst Rank"}
 _COLLECTIVE_TEXTS = {
     "collective": "Collective name", "group": "Process Group Name", "dtype": "dtype",
@@ -182,7 +184,7 @@ class ArgumentColumns:
         address[places] = self._numbers("Addr", chosen)
         device = np.full(len(args), MISSING, np.int64) if device is None else device
         types, numbers = (self._numbers(key, chosen) for key in (_MEMORY_DEVICE_TYPE, _MEMORY_DEVICE))
-        device[places] = np.where((types == _HOST) | (numbers < 0), MISSING, numbers)
+        device[places] = np.where((types == HOST_TYPE) | (numbers < 0), MISSING, numbers)
         kinds = kind.copy()
         kinds[places] = _MEMORY
         return {"kind": kinds, "address": address, "device": device}

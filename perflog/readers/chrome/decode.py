@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from perflog.readers.chrome.argument_columns import NO_ARGS, TAKEN, ArgumentColumns, EventArgs
+from perflog.readers.chrome.argument_columns import HOST_TYPE, NO_ARGS, TAKEN, ArgumentColumns, EventArgs
 from perflog.readers.chrome.arguments import (
     DROPPED,
     FIELDS,
@@ -360,8 +360,10 @@ def counter_readings(place: int, fields: Mapping[str, Any]) -> list[Reading]:
 
 
 def memory_readings(place: int, args: EventArgs, device: int) -> list[Reading]:
-    """Return the totals of memory after an allocation: of a device, or of the host, which is MISSING."""
-    where = "host memory" if device == MISSING else "device memory"
+    """Return the totals of memory after an allocation: of a device, or of the host. MISSING: no device is stated."""
+    kind, number = real_number(args.memory_device_type), real_number(args.memory_device)
+    is_host, is_device = kind == HOST_TYPE or number < 0, kind > HOST_TYPE or number >= 0
+    where = "host memory" if is_host else "device memory" if is_device else "memory"
     totals = {name: getattr(args, name) for name in _TOTALS.values()}
     numbers = {name: real_number(value) for name, value in totals.items() if value is not None}
     return [Reading(place, f"{where} {name}", value, device, True) for name, value in numbers.items() if value == value]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.readers.chrome.trace_contents import TraceContents
-from perflog.readers.device_names import device_number, is_work_track, stream_number, work_kind
+from perflog.readers.device_names import device_number, stream_number, work_kind, work_tracks
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s
 from perflog.readers.string_interning import Interners
 
@@ -31,7 +31,12 @@ class DeviceTracks:
         devices = {p: n for p, n in devices.items() if not _NO_WORK.search(trace.process_names.get(p, ""))}
         self._names = interners["name"].texts
         self._device = _by_code(devices, interners["process"].texts)
-        kinds = {track: _is_work(track, trace.thread_names) for track in trace.thread_names if track[0] in devices}
+        threads: dict[str, list[str]] = {process: [] for process in devices}
+        for (process, _), name in trace.thread_names.items():
+            if process in devices:
+                threads[process].append(name)
+        is_work = {process: work_tracks(names) for process, names in threads.items()}
+        kinds = {track: is_work[track[0]](name) for track, name in trace.thread_names.items() if track[0] in devices}
         codes = {
             name: {text: code for code, text in enumerate(interners[name].texts)} for name in ("process", "thread")
         }
@@ -62,11 +67,6 @@ class DeviceTracks:
         distinct, index = np.unique(names, return_inverse=True)
         kinds = [KIND_CODE[work_kind(self._names[code])] if code >= 0 else -1 for code in distinct.tolist()]
         return np.array(kinds, np.int8)[index]
-
-
-def _is_work(track: tuple[str, str], threads: dict[tuple[str, str], str]) -> bool:
-    """Return whether the events of a thread of a device are its work, by its name and those of its neighbours."""
-    return is_work_track(threads[track], [name for (process, _), name in threads.items() if process == track[0]])
 
 
 def _by_code(numbers: dict[str, int], texts: list[str]) -> Int64s:

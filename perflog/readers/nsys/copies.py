@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from perflog.readers.event_columns import MISSING
+from perflog.readers.event_columns import MISSING, distinct_tuples
 from perflog.readers.nsys.tables import COPY_ENDS
 from perflog.readers.sqlite import Database, columns_of, integers
 from perflog.readers.string_interning import Codes, Interners
@@ -32,11 +33,12 @@ def copy_names(batch: pa.RecordBatch, names: Codes, labels: dict[int, str], inte
     Ends on two devices have their numbers. A name stays as it is where an end is not known.
     """
     columns, count = columns_of(batch), batch.num_rows
-    ends = [integers(columns.get(name), count) for name in COPY_ENDS]
-    distinct, of_copy = np.unique(np.stack([names.astype(np.int64), *ends]), axis=1, return_inverse=True)
+    copies: list[npt.NDArray[Any]] = [names, *(integers(columns.get(name), count) for name in COPY_ENDS)]
+    first, of_copy = distinct_tuples(copies)
     interner = interners["name"]
     codes = []
-    for name, source, target, from_device, to_device in distinct.T.tolist():
+    distinct = zip(*(column[first].tolist() for column in copies), strict=True)
+    for name, source, target, from_device, to_device in distinct:
         words = [labels.get(kind, "") for kind in (source, target)]
         if name < 0 or not set(words).isdisjoint(_UNKNOWN):
             codes.append(name)
@@ -44,4 +46,4 @@ def copy_names(batch: pa.RecordBatch, names: Codes, labels: dict[int, str], inte
         if from_device != to_device and MISSING not in (from_device, to_device):
             words = [f"{word} {number}" for word, number in zip(words, (from_device, to_device), strict=True)]
         codes.append(interner.code(f"{interner.texts[name]} ({words[0]} -> {words[1]})"))
-    return np.array(codes, np.int32)[of_copy.ravel()]
+    return np.array(codes, np.int32)[of_copy]

@@ -38,7 +38,9 @@ def memory_columns(batch: pa.RecordBatch, operations: EventColumns, rows: EventC
         "bytes": np.where(known & (operations["name"] == _FREED), -np.abs(size), size),
     }
     if "device" in rows:
-        columns["device"] = np.where(np.isin(kind, _ON_HOST), MISSING, rows["device"])
+        on_host = np.isin(kind, _ON_HOST)
+        columns["device"] = np.where(on_host, MISSING, rows["device"])
+        columns["device_name"] = np.where(on_host, -1, rows["device_name"])
     return columns
 
 

@@ -6,7 +6,7 @@ An export has no empty tables, and columns came and went with its schema: missin
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from perflog.readers.event_columns import (
     EventColumns,
     Int64s,
     distinct_rows,
+    distinct_tuples,
     durations_between,
     shift_starts,
 )
@@ -327,7 +328,7 @@ class _Export:
         rows: EventColumns = {}
         for name, directions in LAUNCH_SIZES.items():
             sizes = [integers(columns.get(column), count) for column in directions]
-            first, index = _distinct_triples(sizes)
+            first, index = distinct_tuples(sizes)
             triples = zip(*(size[first].tolist() for size in sizes), strict=True)
             texts = [f"[{x}, {y}, {z}]" if min(x, y, z) >= 0 else "" for x, y, z in triples]
             codes = [self.interners[name].code(text) if text else -1 for text in texts]
@@ -432,15 +433,6 @@ class _Export:
             else:
                 figures.unread += values
             self.place += count
-
-
-def _distinct_triples(sizes: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
-    """Return the first row of each distinct triple of numbers, and for each row the index of its triple among them."""
-    key = np.zeros(len(sizes[0]), np.int64)
-    for size in sizes:
-        first, index = distinct_rows(size)
-        key = distinct_rows(key * len(first) + index)[1]
-    return distinct_rows(key)
 
 
 def _kinds(table: ExportTable, types: Int64s) -> npt.NDArray[np.int8]:

@@ -77,10 +77,11 @@ class Session:
                 ranks.setdefault(process_of(row["globalTid"]), set()).add(row["rank"])
         return {process: of_process.pop() for process, of_process in ranks.items() if len(of_process) == 1}
 
-    def _values(self, table: str) -> dict[str, str]:
+    def _values(self, table: str) -> dict[str, Any]:
+        """Return the values of a table by their names; a name of another type than text is none."""
         if not {"name", "value"} <= set(self.db.tables.get(table, ())):
             return {}
-        return dict(self.db.rows(f"SELECT name, value FROM {table}"))
+        return dict(self.db.rows(f"SELECT name, value FROM {table} WHERE typeof(name) = 'text'"))
 
     def _rows(self, table: str, *wanted: str) -> list[dict[str, Any]]:
         columns = [column for column in wanted if column in self.db.tables.get(table, ())]

@@ -18,9 +18,6 @@ class ExportTable:
     label_table: str = ""  # with columns id and label
 
 
-MEMORY_TABLE = "CUDA_GPU_MEMORY_USAGE_EVENTS"
-"""The table of memory that was allocated or freed: on devices, and of the host where devices reach it."""
-
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 # Calls and ranges come first: work on a device is in the range of the call that started it.
 EXPORT_TABLES = (
@@ -35,7 +32,13 @@ EXPORT_TABLES = (
     ExportTable(f"{_ACTIVITY}SYNCHRONIZATION", "sync", "syncType", "{}", "ENUM_CUPTI_SYNC_TYPE"),
     ExportTable(f"{_ACTIVITY}GRAPH_HOST_NODE_AND_HOST_LAUNCH", "sync", "", "Host function"),
     ExportTable(f"{_ACTIVITY}CUDA_EVENT", "", "", "CUDA event"),
-    ExportTable(MEMORY_TABLE, "memory", "memoryOperationType", "GPU memory: {}", "ENUM_CUDA_DEV_MEM_EVENT_OPER"),
+    ExportTable(
+        "CUDA_GPU_MEMORY_USAGE_EVENTS",
+        "memory",
+        "memoryOperationType",
+        "GPU memory: {}",
+        "ENUM_CUDA_DEV_MEM_EVENT_OPER",
+    ),
     ExportTable("CUDNN_EVENTS", "library", "nameId"),
     ExportTable("CUBLAS_EVENTS", "library", "nameId"),
     ExportTable("CUDA_GRAPH_EVENTS", "library", "nameId"),

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perflog.readers.event_columns import MISSING, Int64s, distinct_values
+from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
 from perflog.readers.event_table import EventAccount
 from perflog.readers.message_columns import FieldColumns
 from perflog.readers.perfetto.packets import PacketReader
 from perflog.readers.protobuf import BYTES, FIXED64, VARINT
-from perflog.readers.string_interning import Interners, StringInterner
+from perflog.readers.string_interning import Interners
 from perflog.readers.timestamps import parse_integer
 
 _NAME_NUMBER, _BOOL, _UNSIGNED, _SIGNED, _REAL, _TEXT, _POINTER, _JSON, _NAME, _TEXT_NUMBER = (
@@ -63,18 +63,15 @@ class Arguments:
     account: EventAccount
     taken: dict[str, list[tuple[Int64s, Int64s]]] = field(default_factory=dict)
     others: list[tuple[Int64s, Int64s, npt.NDArray[np.float64]]] = field(default_factory=list)
-    _names: StringInterner = field(default_factory=StringInterner)
 
     def add(self, rows: Int64s, generation: Int64s, notes: FieldColumns, reader: PacketReader, place: int) -> None:
         """Add arguments: the row and the generation of the event of each, and its fields.
 
         `place`: position of the first of these events in the file, for the account.
         """
-        names = self._name_codes(generation, notes, reader)
+        names = reader.texts_of(notes, _NAME_NUMBER, _NAME, generation, "argument", self.interners["argument"])
         form, value, size = self._values(notes)
-        distinct, which = distinct_values(names)
-        for number, code in enumerate(distinct.tolist()):
-            chosen = np.flatnonzero(which == number)
+        for code, chosen in rows_by_number(names.astype(np.int64)):
             name = self.interners["argument"].texts[code] if code >= 0 else "argument without a name"
             figures = self.account.figures_of(name, place, because=DROPPED.get(name.lower(), ""))
             column = _NUMBERS.get(name.lower()) or _TEXTS.get(name.lower())
@@ -106,17 +103,6 @@ class Arguments:
             for rows, values in parts:
                 columns[name][rows] = values
         return columns
-
-    def _name_codes(self, generation: Int64s, notes: FieldColumns, reader: PacketReader) -> Int64s:
-        number = notes.integers(_NAME_NUMBER, MISSING)
-        codes = np.full(len(number), -1, np.int64)
-        interned = np.flatnonzero(number != MISSING)
-        if len(interned):
-            codes[interned] = reader.codes("argument", generation[interned], number[interned])
-        owner, start, end = notes.contents(_NAME)
-        for row, first, last in zip(owner.tolist(), start.tolist(), end.tolist(), strict=True):
-            codes[row] = self.interners["argument"].code(notes.text_at(first, last))
-        return codes
 
     def _values(self, notes: FieldColumns) -> tuple[Int64s, Int64s, Int64s]:
         """Return for each argument the number of the field that holds its value, the value, and the size of a text."""

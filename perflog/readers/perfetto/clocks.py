@@ -7,12 +7,14 @@ is converted with the last snapshot before it. Source: docs/concepts/clock-sync.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from perflog.readers.event_columns import MISSING, Int64s, distinct_values
-from perflog.readers.message_columns import FieldColumns
+from perflog.readers.event_columns import MISSING, Int64s, rows_by_number
 from perflog.readers.perfetto.packets import Packets
 
 REALTIME, BOOTTIME = 1, 6
@@ -39,13 +41,32 @@ class _OwnClock:
 
 
 @dataclass
+class _Readings:
+    """What a clock read at snapshots, in the order of these readings, and the times on the primary clock."""
+
+    known: array[int] = field(default_factory=lambda: array("q"))
+    on_primary: array[int] = field(default_factory=lambda: array("q"))
+
+    def add(self, reading: int, on_primary: int) -> None:
+        place = bisect_right(self.known, reading)
+        self.known.insert(place, reading)
+        self.on_primary.insert(place, on_primary)
+
+    def converted(self, time: Int64s) -> Int64s:
+        """Return times on the primary clock, each with the last reading before it; there is at least one reading."""
+        known, on_primary = (np.frombuffer(column, np.int64) for column in (self.known, self.on_primary))
+        place = np.maximum(np.searchsorted(known, time, "right") - 1, 0)
+        return np.where(time == MISSING, MISSING, time - known[place] + on_primary[place])
+
+
+@dataclass
 class Clocks:
     """The clocks of one file. `unknown`: numbers of clocks that no snapshot explains, with their packets."""
 
     primary: int = BOOTTIME
     unknown: dict[int, int] = field(default_factory=dict)
     _own: dict[Clock, _OwnClock] = field(default_factory=dict)
-    _readings: dict[Clock, list[tuple[int, int]]] = field(default_factory=dict)  # time on it, and on the primary clock
+    _readings: dict[Clock, _Readings] = field(default_factory=dict)
     _realtime: int | None = None  # behind the primary clock
 
     @property
@@ -65,6 +86,12 @@ class Clocks:
         clock = np.where(clock == MISSING, default_clock, clock)
         clock = np.where(clock == MISSING, self.primary, clock)
         snapshots, snapshot_fields = packets.fields.messages(_SNAPSHOT)
+        primary = snapshot_fields.integers(_PRIMARY, MISSING).tolist()
+        owner, clocks = snapshot_fields.messages(_CLOCKS)
+        defaults = {_NUMBER: 0, _READING: 0, _INCREMENTAL: 0, _UNIT: 1}
+        columns = (clocks.integers(number, default).tolist() for number, default in defaults.items())
+        readings = list(zip(*columns, strict=True))
+        cuts = np.searchsorted(owner, np.arange(len(snapshots) + 1)).tolist()
         result = np.full(len(time), MISSING, np.int64)
         begin = 0
         for index, packet in enumerate([*snapshots.tolist(), len(time)]):
@@ -72,44 +99,36 @@ class Clocks:
             result[part] = self._converted(time[part], clock[part], packets.sequence[part])
             begin = packet
             if packet < len(time):
-                self._add(snapshot_fields, index, int(packets.sequence[packet]))
+                of_snapshot = readings[cuts[index] : cuts[index + 1]]
+                self._add(primary[index], of_snapshot, int(packets.sequence[packet]))
         return result
 
-    def _add(self, snapshots: FieldColumns, index: int, sequence: int) -> None:
-        """Add the readings of a snapshot."""
-        primary = int(snapshots.integers(_PRIMARY, MISSING)[index])
+    def _add(self, primary: int, clocks: Iterable[tuple[int, int, int, int]], sequence: int) -> None:
+        """Add a snapshot: number, reading, whether it is incremental and unit of each clock."""
         if primary != MISSING and not self._readings:
             self.primary = primary
-        owner, clocks = snapshots.messages(_CLOCKS)
-        columns = (
-            clocks.integers(_NUMBER, 0),
-            clocks.integers(_READING, 0),
-            clocks.integers(_INCREMENTAL, 0),
-            clocks.integers(_UNIT, 1),
-        )
         readings: dict[Clock, int] = {}
-        for row in np.flatnonzero(owner == index).tolist():
-            number, reading, incremental, unit = (int(column[row]) for column in columns)
+        for number, reading, incremental, unit in clocks:
             key = (sequence, number) if number in _OWN else (0, number)
             unit = unit if 0 < unit < _LARGEST else 1
             if number in _OWN:
                 self._own[key] = _OwnClock(reading, unit, bool(incremental))
-            if abs(reading) < _LARGEST // unit:
+            if 0 <= reading < _LARGEST // unit:
                 readings[key] = reading * unit
         on_primary = readings.get((0, self.primary))
         if on_primary is None:
             known = (self._on_primary(clock, reading) for clock, reading in readings.items())
             on_primary = next((time for time in known if time is not None), None)
-        if on_primary is None:
+        if on_primary is None or abs(on_primary) >= _LARGEST:
             return
         for clock, reading in readings.items():
-            self._readings.setdefault(clock, []).append((reading, on_primary))
+            self._readings.setdefault(clock, _Readings()).add(reading, on_primary)
         if self._realtime is None and (0, REALTIME) in readings:
             self._realtime = readings[0, REALTIME] - on_primary
 
     def _on_primary(self, clock: Clock, reading: int) -> int | None:
         known = self._readings.get(clock)
-        return None if not known else known[-1][1] + reading - known[-1][0]
+        return None if known is None else int(known.converted(np.array([reading], np.int64))[0])
 
     def _converted(self, time: Int64s, clock: Int64s, sequence: Int64s) -> Int64s:
         """Return times between two snapshots on the primary clock."""
@@ -117,11 +136,9 @@ class Clocks:
         known = (time != MISSING) & (time >= 0) & (time < _LARGEST) & (clock >= 0) & (clock < 1 << 32)
         own = (clock >= _OWN.start) & (clock < _OWN.stop)
         keys = np.where(own, sequence << _SEQUENCE_BITS | clock, -1 - clock)
-        distinct, which = distinct_values(np.where(known, keys, MISSING))
-        for number, key in enumerate(distinct.tolist()):
+        for key, chosen in rows_by_number(np.where(known, keys, MISSING)):
             if key == MISSING:
                 continue
-            chosen = np.flatnonzero(which == number)
             of: Clock = (key >> _SEQUENCE_BITS, key & (1 << _SEQUENCE_BITS) - 1) if key >= 0 else (0, -1 - key)
             result[chosen] = self._of_clock(of, time[chosen])
         return result
@@ -136,9 +153,7 @@ class Clocks:
         if clock == (0, self.primary):
             return time
         readings = self._readings.get(clock)
-        if not readings:
+        if readings is None:
             self.unknown[clock[1]] = self.unknown.get(clock[1], 0) + len(time)
             return np.full(len(time), MISSING, np.int64)
-        table = np.array(sorted(readings), np.int64)
-        place = np.maximum(np.searchsorted(table[:, 0], time, "right") - 1, 0)
-        return np.where(time == MISSING, MISSING, time - table[place, 0] + table[place, 1])
+        return readings.converted(time)

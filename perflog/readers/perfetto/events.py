@@ -10,7 +10,16 @@ import numpy.typing as npt
 
 from perflog.readers.chrome.event_roles import role_and_kind
 from perflog.readers.device_names import work_kind
-from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s, distinct_values, durations_between
+from perflog.readers.event_columns import (
+    KIND_CODE,
+    MISSING,
+    EventColumns,
+    Int64s,
+    distinct_tuples,
+    distinct_values,
+    durations_between,
+    rows_by_number,
+)
 from perflog.readers.event_table import EventAccount
 from perflog.readers.message_columns import FieldColumns
 from perflog.readers.perfetto.arguments import Arguments
@@ -91,8 +100,12 @@ class EventCollector:
         columns: EventColumns = {
             "place": owner + packets.place, "type": kind, "time": times[owner], "length": length,
             "track": np.where(track == MISSING, default_track, track), "generation": generation.astype(np.int32),
-            "name": self._codes("name", _NAME_NUMBER, _NAME, events, generation),
-            "category": self._codes("category", _CATEGORY_NUMBER, _CATEGORY, events, generation),
+            **{
+                table: self.reader.texts_of(events, number, text, generation, table, self.interners[table])
+                for table, number, text in (
+                    ("name", _NAME_NUMBER, _NAME), ("category", _CATEGORY_NUMBER, _CATEGORY),
+                )
+            },
         }  # fmt: skip
         self._count_events(columns, events.damaged)
         integers, reals = events.integers(_INTEGER, MISSING), events.fixed64(_REAL, MISSING)
@@ -122,25 +135,6 @@ class EventCollector:
         is_known = (kind >= 0) & (kind <= COUNTER) | (kind == _COMPLETE) & (length != MISSING)
         return np.where(is_known, kind, _OTHER).astype(np.int8), length
 
-    def _codes(self, table: str, number: int, text: int, events: FieldColumns, generation: Int64s) -> Codes:
-        """Return the codes of texts that events name by number, or hold."""
-        numbers = events.integers(number, MISSING)
-        codes = np.full(len(numbers), -1, np.int32)
-        known = np.flatnonzero(numbers != MISSING)
-        if len(known):
-            codes[known] = self.reader.codes(table, generation[known], numbers[known])
-        owner, start, end = events.contents(text)
-        if len(owner):
-            code_of, blob = self.interners[table].code, events.data.tobytes()
-            cache: dict[bytes, int] = {}
-            spans = zip(start.tolist(), end.tolist(), strict=True)
-            codes[owner] = [
-                cache[word] if (word := blob[first:last]) in cache
-                else cache.setdefault(word, code_of(word.decode("utf-8", "replace")))
-                for first, last in spans
-            ]  # fmt: skip
-        return codes
-
     def _count_packets(self, packets: Packets, owners: Int64s) -> None:
         """Count the packets that are no events of tracks."""
         fields, count = packets.fields, len(packets.sequence)
@@ -168,15 +162,14 @@ class EventCollector:
         """Count events by type and category."""
         columns["type"][damaged] = _OTHER
         keys = columns["type"].astype(np.int64) << 32 | columns["category"].astype(np.int64) & 0xFFFFFFFF
-        distinct, which = distinct_values(keys)
         texts = self.interners["category"].texts
-        for number, key in enumerate(distinct.tolist()):
+        for key, rows in rows_by_number(keys):
             code = (key & 0xFFFFFFFF) if key & 0x80000000 == 0 else -1
             word = _WORDS.get(key >> 32)
             shape = " ".join(
                 part for part in (word or "event of another type", texts[code] if code >= 0 else "") if part
             )
-            self.account.add_places("read" if word else "unread", shape, columns["place"][which == number])
+            self.account.add_places("read" if word else "unread", shape, columns["place"][rows])
 
     # --- when all packets have been read ---------------------------------------------------------------------------
 
@@ -196,7 +189,7 @@ class EventCollector:
         order = np.argsort(rows, kind="stable")
         rows, duration = rows[order], duration[order]
         if len(lone_ends):
-            self._take_back(columns, lone_ends)
+            self._take_back(columns, lone_ends, END, "without its begin")
         events = {name: columns[name][rows] for name in ("place", "name", "category")} | {
             "start": columns["time"][rows], "duration": duration, "row": rows,
         }  # fmt: skip
@@ -210,14 +203,14 @@ class EventCollector:
         places: Int64s = self._places[rows]
         return places
 
-    def _take_back(self, columns: EventColumns, ends: Int64s) -> None:
-        """Count ends without a begin as unread."""
-        texts, category = self.interners["category"].texts, columns["category"][ends]
-        for code in np.unique(category).tolist():
-            places = columns["place"][ends[category == code]]
-            shape = f"{_WORDS[END]} {texts[code] if code >= 0 else ''}".strip()
+    def _take_back(self, columns: EventColumns, rows: Int64s, kind: int, why: str) -> None:
+        """Count events of a type as unread, which were counted as read."""
+        texts, category = self.interners["category"].texts, columns["category"][rows]
+        for code, chosen in rows_by_number(category.astype(np.int64)):
+            places = columns["place"][rows[chosen]]
+            shape = f"{_WORDS[kind]} {texts[code] if code >= 0 else ''}".strip()
             self.account.add("read", shape, -len(places), int(places[0]))
-            self.account.add_places("unread", f"{shape} without its begin", places)
+            self.account.add_places("unread", f"{shape} {why}", places)
 
     def _columns_of_tracks(self, columns: EventColumns, rows: Int64s) -> EventColumns:
         """Return process, thread, device and stream of events, and whether their track shows work of a device."""
@@ -240,8 +233,9 @@ class EventCollector:
         """Return the tracks of events, and for each event the index of its track."""
         uuid = columns["track"][rows]
         generation = np.where(uuid == 0, columns["generation"][rows], 0)
-        pairs, which = np.unique(np.stack([uuid, generation]), axis=1, return_inverse=True)
-        return [self.tracks.track(*pair) for pair in pairs.T.tolist()], which.ravel()
+        first, which = distinct_tuples((uuid, generation))
+        pairs = zip(uuid[first].tolist(), generation[first].tolist(), strict=True)
+        return [self.tracks.track(*pair) for pair in pairs], which
 
     def _kinds(self, events: EventColumns) -> npt.NDArray[np.int8]:
         """Return the kinds of slices: by category, else by the track of a device; other slices are ranges."""
@@ -263,8 +257,7 @@ class EventCollector:
         rows = np.flatnonzero((columns["type"] == COUNTER) & np.isfinite(values))
         lost = np.flatnonzero((columns["type"] == COUNTER) & ~np.isfinite(values))
         if len(lost):
-            self.account.add("read", "counter", -len(lost), int(columns["place"][lost[0]]))
-            self.account.add_places("unread", "counter without a number", columns["place"][lost])
+            self._take_back(columns, lost, COUNTER, "without a number")
         if not len(rows):
             return {}
         columns_of_tracks = self._columns_of_tracks(columns, rows)
@@ -272,8 +265,7 @@ class EventCollector:
         names = [self.tracks.name(uuid) for uuid in uuids.tolist()]
         described = [self.tracks.counter(uuid) for uuid in uuids.tolist()]
         value, time = values[rows].copy(), columns["time"][rows]
-        for number, (_, factor, differs) in enumerate(described):
-            chosen = np.flatnonzero(which == number)
+        for (_, factor, differs), (_, chosen) in zip(described, rows_by_number(which), strict=True):
             value[chosen] *= factor or 1
             if differs:  # each value is the difference to the one before
                 ordered = chosen[np.argsort(time[chosen], kind="stable")]

@@ -14,17 +14,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perflog.parsing.input.limits import check_unpacked
-from perflog.readers.event_columns import MISSING, Int64s, distinct_values
+from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
 from perflog.readers.message_columns import FieldColumns, message_batches, outline
 from perflog.readers.protobuf import BYTES, VARINT, WireError, fields
-from perflog.readers.string_interning import StringInterner
+from perflog.readers.string_interning import Codes, StringInterner
 
 _PACKET = 1  # field of a trace
 _COMPRESSED, _SEQUENCE, _FLAGS, _CLEARED, _INTERNED, _DEFAULTS = 50, 10, 13, 41, 12, 59
 _CLEARS, _TRACK_DEFAULTS, _TRACK, _CLOCK = 1, 11, 11, 58
 _NUMBER_BITS = 40  # of the number of a text; above it is the generation
 _LARGEST_NUMBER = (1 << _NUMBER_BITS) - 1
-_DEEPEST = 4  # packets in compressed packets
 
 _WIRES = {
     1: BYTES, 2: BYTES, 3: VARINT, 4: BYTES, 6: BYTES, 7: BYTES, 8: VARINT, 9: BYTES, 10: VARINT, 11: BYTES, 12: BYTES,
@@ -89,35 +88,39 @@ class Packets:
 class PacketReader:
     """Gives the packets of one file.
 
-    `texts`: of each table the code of a text by generation and number. `default_track` and `default_clock`: by
-    generation. `count`: number of packets that were read. `damage`: where the file or a compressed packet is damaged.
+    `name`: of the file. `texts`: of each table the code of a text by generation and number. `default_track` and
+    `default_clock`: by generation. `count`: number of packets that were read. `damage`: where the file or a compressed
+    packet is damaged; `damaged_parts`: how often this ends the packets there.
     """
 
     data: memoryview
+    name: str
     count: int = 0
     damage: list[str] = field(default_factory=list)
+    damaged_parts: int = 0
     texts: dict[str, dict[int, int]] = field(default_factory=lambda: {table: {} for table in TEXTS})
     default_track: dict[int, int] = field(default_factory=dict)
     default_clock: dict[int, int] = field(default_factory=dict)
     _generations: dict[int, int] = field(default_factory=dict)
     _last_generation: int = 0
+    _inflated_bytes: int = 0
 
     def batches(self, code_of: dict[str, StringInterner]) -> Iterator[Packets]:
         """Give the packets, some thousands at a time. The texts that they name go to the interners of their tables."""
-        for fields_of_packets in self._unpacked(self.data, 0):
+        for fields_of_packets in self._unpacked(self.data):
             sequence = fields_of_packets.integers(_SEQUENCE, 0)
             packets = Packets(self.count + 1, fields_of_packets, sequence, self._number(sequence, fields_of_packets))
             self.count += len(sequence)
             self._learn(packets, code_of)
             yield packets
 
-    def _unpacked(self, data: memoryview, depth: int) -> Iterator[FieldColumns]:
-        """Give the fields of packets, those of compressed packets in their place."""
+    def _unpacked(self, data: memoryview, *, inside: bool = False) -> Iterator[FieldColumns]:
+        """Give the fields of packets, those of compressed packets in their place. `inside`: of a compressed packet."""
         found = outline(data, 0, len(data))
         starts, ends = found.of(_PACKET)
         for _, packets in message_batches(data, starts, ends):
             owner, start, end = packets.contents(_COMPRESSED)
-            if not len(owner) or depth >= _DEEPEST:
+            if not len(owner) or inside:  # none is compressed twice
                 yield packets
                 continue
             before = 0
@@ -126,22 +129,41 @@ class PacketReader:
                     yield _part(packets, before, packet)
                 before = packet + 1
                 try:
-                    yield from self._unpacked(memoryview(_inflated(packets.bytes_at(first, last))), depth + 1)
+                    inflated = self._inflated(packets.bytes_at(first, last))
+                    yield from self._unpacked(memoryview(inflated), inside=True)
                 except zlib.error as error:
                     self.damage.append(f"a compressed packet cannot be read: {error}")
                     yield _part(packets, packet, packet + 1)
             if before < len(packets.damaged):
                 yield _part(packets, before, len(packets.damaged))
         if found.damage >= 0:
-            self.damage.append(f"the trace is cut or damaged from byte {found.damage} on")
+            where = "a compressed packet" if inside else "the trace"
+            self.damage.append(f"{where} is cut or damaged from byte {found.damage} on")
+            self.damaged_parts += 1
+
+    def _inflated(self, data: bytes) -> bytes:
+        """Return the bytes of a compressed packet.
+
+        Raises:
+            InputError: The file unpacks to more than the limit.
+            zlib.error: The packet is damaged.
+        """
+        engine = zlib.decompressobj()
+        parts = []
+        while data:
+            parts.append(engine.decompress(data, 1 << 24))
+            self._inflated_bytes += len(parts[-1])
+            check_unpacked(self._inflated_bytes, len(self.data), self.name)
+            if engine.eof or not parts[-1]:
+                break
+            data = engine.unconsumed_tail
+        return b"".join(parts)
 
     def _number(self, sequence: Int64s, fields_of_packets: FieldColumns) -> Int64s:
         """Return the generation of each packet."""
         clears = (fields_of_packets.integers(_FLAGS, 0) & _CLEARS > 0) | (fields_of_packets.integers(_CLEARED, 0) > 0)
         generation = np.zeros(len(sequence), np.int64)
-        distinct, index = distinct_values(sequence)
-        for which, number in enumerate(distinct.tolist()):
-            chosen = np.flatnonzero(index == which)
+        for number, chosen in rows_by_number(sequence):
             new = clears[chosen].copy()
             if number not in self._generations:
                 new[0] = True
@@ -178,24 +200,40 @@ class PacketReader:
         distinct, index = distinct_values(generation << _NUMBER_BITS | numbers & _LARGEST_NUMBER)
         return np.array([known.get(key, -1) for key in distinct.tolist()], np.int64)[index]
 
+    def texts_of(
+        self, messages: FieldColumns, number: int, text: int, generation: Int64s, table: str, interner: StringInterner
+    ) -> Codes:
+        """Return the codes of texts that messages name by number, or hold; -1 where there is none.
+
+        Args:
+            messages: the fields of messages.
+            number: the field that holds the number of a text.
+            text: the field that holds a text itself.
+            generation: the generation of each message.
+            table: the table of the numbers.
+            interner: the interner of this table.
+        """
+        numbers = messages.integers(number, MISSING)
+        codes = np.full(len(numbers), -1, np.int32)
+        known = np.flatnonzero(numbers != MISSING)
+        if len(known):
+            codes[known] = self.codes(table, generation[known], numbers[known])
+        owner, start, end = messages.contents(text)
+        if len(owner):
+            blob, cache = messages.data.tobytes(), dict[bytes, int]()
+            spans = zip(start.tolist(), end.tolist(), strict=True)
+            codes[owner] = [
+                cache[word] if (word := blob[first:last]) in cache
+                else cache.setdefault(word, interner.code(word.decode("utf-8", "replace")))
+                for first, last in spans
+            ]  # fmt: skip
+        return codes
+
 
 def by_generation(values: dict[int, int], generation: Int64s, missing: int) -> Int64s:
     """Return the value of each generation, or `missing`."""
     distinct, index = distinct_values(generation)
     return np.array([values.get(number, missing) for number in distinct.tolist()], np.int64)[index]
-
-
-def _inflated(data: bytes) -> bytes:
-    engine = zlib.decompressobj()
-    parts, size, packed = [], 0, len(data)
-    while data:
-        parts.append(engine.decompress(data, 1 << 24))
-        size += len(parts[-1])
-        check_unpacked(size, packed, "a compressed packet")
-        if engine.eof or not parts[-1]:
-            break
-        data = engine.unconsumed_tail
-    return b"".join(parts)
 
 
 def _part(packets: FieldColumns, first: int, last: int) -> FieldColumns:

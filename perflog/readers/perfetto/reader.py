@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.perfetto.events import STEP_NAME, EventCollector
 from perflog.readers.perfetto.packets import PacketReader, begins_as_trace
 from perflog.readers.rank_files import ranks_of_files
-from perflog.readers.spill_file import decompressed_path
+from perflog.readers.spill_file import mapped_file
 from perflog.readers.string_interning import Interners, StringInterner, new_interners
 from perflog.readers.xplane.planes import begins_as_space
 from perflog.tables.sink import IngestResult, Sink
@@ -42,9 +40,8 @@ class PerfettoReader:
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the number of packets by what they are."""
-        collector = EventCollector(PacketReader(memoryview(b"")), _interners(), EventAccount())
-        with _open_file(source) as data:
-            _collect(collector, data)
+        with mapped_file(source) as data:
+            collector = _collected(data, source.name, _interners())
         shapes = sorted(collector.account.shapes.items(), key=lambda item: item[1].first)
         return [(entry.first, shape, f"{entry.count} packets, {status}") for (status, shape), entry in shapes]
 
@@ -60,16 +57,16 @@ class PerfettoReader:
         warnings: list[str] = []
         with RunWriter(source.name, source.digest(), self.name, sink) as writer:
             for number, (part, (rank, rule)) in enumerate(zip(source.parts, ranks, strict=True)):
-                collector = EventCollector(PacketReader(memoryview(b"")), interners, EventAccount())
-                with _open_file(part) as data:
-                    _collect(collector, data)
+                with mapped_file(part) as data:
+                    collector = _collected(data, part.name, interners)
                 _write(collector, EventOrigin(writer.run, number, rank, rule), writer)
                 since_1970 = since_1970 and collector.clocks.since_1970 is not None
                 last = max(last, collector.reader.count)
                 names = {str(pid): name for pid, name in collector.tracks.process_names.items()}
                 of_rank = {} if rank is None else {"rank": rank}
                 files.append({"name": os.path.basename(part.name), **of_rank, "processes": names})
-                warnings += [f"{part.name}: {text}" for text in _warnings(collector)]
+                named = f"{os.path.basename(part.name)}: " if len(ranks) > 1 else ""
+                warnings += [f"{named}{text}" for text in _warnings(collector)]
                 if options.progress is not None:
                     options.progress(part.size())
             if not last:
@@ -80,21 +77,19 @@ class PerfettoReader:
         return ingested
 
 
-@contextmanager
-def _open_file(source: Source) -> Iterator[memoryview]:
-    """Give a file, which is mapped into memory."""
-    with decompressed_path(source) as path, open(path, "rb") as file:
-        yield memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
 def _interners() -> Interners:
     return new_interners() | {"argument": StringInterner(), "string": StringInterner()}
 
 
-def _collect(collector: EventCollector, data: memoryview) -> None:
-    collector.reader.data = data
-    for packets in collector.reader.batches(collector.interners):
+def _collected(data: memoryview, name: str, interners: Interners) -> EventCollector:
+    """Return the events of a file."""
+    collector = EventCollector(PacketReader(data, name), interners, EventAccount())
+    for packets in collector.reader.batches(interners):
         collector.add(packets)
+    if damaged := collector.reader.damaged_parts:
+        collector.account.add("unread", "damaged part of the file", damaged, collector.reader.count + 1)
+        collector.reader.count += damaged
+    return collector
 
 
 def _warnings(collector: EventCollector) -> Iterator[str]:

@@ -7,13 +7,15 @@ and thread.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from perflog.readers.device_names import device_number, is_work_track, stream_number
+from perflog.readers.device_names import device_number, stream_number, work_tracks
 from perflog.readers.event_columns import MISSING
 from perflog.readers.message_columns import FieldColumns
 from perflog.readers.perfetto.packets import Packets
+from perflog.readers.timestamps import number_in_name
 
 _DESCRIPTOR, _PROCESS_OF_PACKET, _THREAD_OF_PACKET = 60, 43, 44  # fields of a packet
 _UUID, _NAME, _PROCESS, _THREAD, _PARENT, _COUNTER, _STATIC_NAME, _ATRACE_NAME = 1, 2, 3, 4, 5, 8, 10, 13
@@ -62,11 +64,13 @@ class Tracks:
     process_names: dict[int, str] = field(default_factory=dict)
     _tracks: dict[int, _Described] = field(default_factory=dict)
     _of_generation: dict[int, tuple[int | None, int | None, str]] = field(default_factory=dict)
+    _work_tracks: dict[int, Callable[[str], bool]] = field(default_factory=dict)  # by the number of the parent
 
     def learn(self, packets: Packets) -> None:
         """Remember the tracks that packets describe."""
         _, described = packets.fields.messages(_DESCRIPTOR)
         self._learn_tracks(described)
+        self._work_tracks = {}
         owner, threads = packets.fields.messages(_THREAD_OF_PACKET)  # until 2019: of all events of the sequence
         names = _texts(threads, _THREAD_NAME)
         numbers = zip(
@@ -152,15 +156,22 @@ class Tracks:
         names += [self.process_names.get(track.process, "") for track in chain if track.process is not None]
         for name in names:
             if match := _AGENT.match(name):
-                return int(match[1][:9]), int(match[2][:18]) if match[2] else MISSING, True
+                return number_in_name(match[1], -1), number_in_name(match[2], MISSING), True
             if match := _ROCPROF_STREAM.match(name):
-                return -1, int(match[1][:18]), True
+                return -1, number_in_name(match[1], MISSING), True
             number = device_number(name)
             if number is not None:
-                parent = chain[0].parent
-                siblings = [track.name for track in self._tracks.values() if track.parent == parent] or [name]
-                return number, stream_number(chain[0].name), is_work_track(chain[0].name, siblings)
+                return number, stream_number(chain[0].name), self._is_work(chain[0])
         return None, MISSING, False
+
+    def _is_work(self, track: _Described) -> bool:
+        """Return whether the events of a track of a device are its work, by its name and those beside it."""
+        if not self._work_tracks:
+            names: dict[int, list[str]] = {}
+            for described in self._tracks.values():
+                names.setdefault(described.parent, []).append(described.name)
+            self._work_tracks = {parent: work_tracks(beside) for parent, beside in names.items()}
+        return self._work_tracks[track.parent](track.name)
 
 
 def _texts(messages: FieldColumns, number: int) -> dict[int, str]:

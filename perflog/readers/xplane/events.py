@@ -7,17 +7,19 @@ up), so that events that follow each other still do, and a duration is off by le
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from perflog.readers.device_names import device_number, is_work_track, stream_number, work_kind
+from perflog.readers.device_names import device_number, stream_number, work_kind, work_tracks
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s
 from perflog.readers.event_table import EventAccount
 from perflog.readers.message_columns import FieldColumns, message_batches
 from perflog.readers.string_interning import Interners, StringInterner
+from perflog.readers.timestamps import number_in_name
 from perflog.readers.xplane.planes import Line, Plane
 from perflog.readers.xplane.stats import Stats, stats_of
 
@@ -25,7 +27,7 @@ _ROW, _OFFSET, _DURATION, _STATS, _OCCURRENCES = range(1, 6)  # fields of an eve
 _PS = 1000  # in a nanosecond
 _LARGEST = 1 << 62
 
-STEP_NAME = re.compile(r"(?:.*\W|.*_|)step (\d{1,9})", re.DOTALL)
+STEP_NAME = re.compile(r"(?:.*\W|.*_|)step (\d{1,9})$", re.DOTALL)
 """Name of a range that is a step: the profiler writes name and number apart."""
 
 _NUMBERS = {
@@ -102,12 +104,13 @@ class LineKind:
 
 def line_kinds(plane: Plane, lines: Sequence[Line]) -> list[LineKind]:
     """Return what the events of each line of a plane are, by the names of plane and lines."""
-    names, device = [line.name for line in lines], device_number(plane.name.rpartition(" ")[2] or plane.name)
+    counts, device = Counter(line.name for line in lines), device_number(plane.name.rpartition(" ")[2] or plane.name)
     process = plane.stats.get("process_id") if device is None else None
+    is_work = work_tracks(counts)
     found = []
     for line in lines:
-        thread = line.name if line.name and names.count(line.name) == 1 else f"{line.name}/{line.number}".strip("/")
-        work = device is not None and is_work_track(line.name, names)
+        thread = line.name if line.name and counts[line.name] == 1 else f"{line.name}/{line.number}".strip("/")
+        work = device is not None and is_work(line.name)
         stream = MISSING if device is None else stream_number(line.name)
         found.append(LineKind(device, work, stream, str(process or plane.name), thread))
     return found
@@ -201,7 +204,7 @@ class PlaneEvents:
         """Return the columns that statistics of `count` things fill."""
         columns: EventColumns = {name: np.full(count, empty, np.int64) for name, empty in _EMPTY}
         # In the order of the declaration: where two fill one column, the last one counts.
-        found = dict(stats.by_name())
+        found = stats.by_name
         for name in (name for name in (*_NUMBERS, *_TEXTS) if name in found):
             places = found[name]
             if name in _NUMBERS:
@@ -231,7 +234,7 @@ class PlaneEvents:
 
     def _count_figures(self, stats: Stats, first: int) -> None:
         """Count statistics: stored, dropped for a reason, or unread; keep the numbers of those that nobody declared."""
-        for name, places in stats.by_name():
+        for name, places in stats.by_name.items():
             figures = self._account.figures_of(name, first, because=DROPPED.get(name, ""))
             if name in TAKEN:
                 figures.stored += len(places)
@@ -279,14 +282,14 @@ def _step_name(name: str, number: int) -> str:
 def _number(pattern: re.Pattern[str]) -> Callable[[str], int]:
     def read(text: str) -> int:
         match = pattern.search(text)
-        return int(match[1][:18]) if match else MISSING
+        return number_in_name(match[1], MISSING) if match else MISSING
 
     return read
 
 
 def _shared_bytes(text: str) -> int:
-    sizes = [int(size[:18]) for size in _SHARED.findall(text)]
-    return sum(sizes) if sizes else MISSING
+    sizes = [number_in_name(size, MISSING) for size in _SHARED.findall(text)]
+    return sum(sizes) if sizes and MISSING not in sizes and sum(sizes) < _LARGEST else MISSING
 
 
 def _dimensions(pattern: re.Pattern[str], code: Callable[[str], int]) -> Callable[[str], int]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from perflog.readers.event_columns import Int64s
 from perflog.readers.message_columns import FieldColumns, fields_of, outline, padded
-from perflog.readers.protobuf import BYTES, VARINT, signed
+from perflog.readers.protobuf import BYTES, VARINT, signed, varint
 from perflog.readers.xplane.stats import Stats, stats_of
 
 _PLANES, _ERRORS, _WARNINGS, _HOSTS = range(1, 5)  # fields of a space
@@ -26,20 +26,23 @@ _LINE_ID, _LINE_NAME, _LINE_START, _EVENTS = range(1, 5)
 
 @dataclass(frozen=True)
 class EventNames:
-    """What events of a plane share, by row: `name`, and statistics. `row` gives the row of a number."""
+    """What events of a plane share, by row: `name`, and statistics. The last row stands for unknown numbers.
+
+    `_numbers`: those that events name, in order. `_rows`: the row of each.
+    """
 
     name: list[str]
     stats: Stats
-    row: Mapping[int, int]
+    _numbers: Int64s
+    _rows: Int64s
 
     def rows(self, numbers: Int64s) -> Int64s:
         """Return the rows of numbers; the last row, which has no name, where there is none."""
-        known = np.array(sorted(self.row), np.int64)
-        if not len(known):
-            return np.full(len(numbers), len(self.name) - 1, np.int64)
-        rows = np.array([self.row[number] for number in known.tolist()], np.int64)
-        place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-        return np.where(known[place] == numbers, rows[place], len(self.name) - 1)
+        unknown = len(self.name) - 1
+        if not len(self._numbers):
+            return np.full(len(numbers), unknown, np.int64)
+        place = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
+        return np.where(self._numbers[place] == numbers, self._rows[place], unknown)
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ def _plane(data: memoryview, start: int, end: int) -> Plane:
         first = int(starts.min())
         block = padded(data, first, int(ends.max()))
         stats = stats_of(np.arange(len(starts)), fields_of(block, starts - first, ends - first), names)
-        plane.stats = {name: stats.value_at(int(places[-1])) for name, places in stats.by_name()}
+        plane.stats = {name: stats.value_at(int(places[-1])) for name, places in stats.by_name.items()}
     return plane
 
 
@@ -162,27 +165,23 @@ def _event_names(data: memoryview, starts: Int64s, ends: Int64s, stat_names: Map
     spans = (*shared.last_contents(_NAME), *shared.last_contents(_DISPLAY_NAME))
     for name_start, name_end, shown_start, shown_end in zip(*(column.tolist() for column in spans), strict=True):
         names.append(shared.text_at(shown_start, shown_end) or shared.text_at(name_start, name_end))
-    rows = {number: row for row, number in enumerate(keys)}
-    return EventNames([*names, ""], stats_of(*shared.messages(_STATS), stat_names), rows)
+    rows = {number: row for row, number in enumerate(keys)}  # of two rows of one number the last one counts
+    numbers = sorted(rows)
+    rows_of_numbers = np.array([rows[number] for number in numbers], np.int64)
+    stats = stats_of(*shared.messages(_STATS), stat_names)
+    return EventNames([*names, ""], stats, np.array(numbers, np.int64), rows_of_numbers)
 
 
 def _line(data: memoryview, start: int, end: int) -> Line:
     found = outline(data, start, end)
-    name = number = begin = 0, 0
+    name, number, begin = (0, 0), 0, 0
     for place in np.flatnonzero(found.numbers != _EVENTS).tolist():
         span = int(found.starts[place]), int(found.ends[place])
         if found.numbers[place] == _LINE_NAME and found.wires[place] == BYTES:
             name = span
         elif found.numbers[place] == _LINE_ID and found.wires[place] == VARINT:
-            number = span
+            number = signed(varint(data, span[0])[0])
         elif found.numbers[place] == _LINE_START and found.wires[place] == VARINT:
-            begin = span
+            begin = signed(varint(data, span[0])[0])
     text = bytes(data[name[0] : name[1]]).decode("utf-8", "replace")
-    return Line(_integer(data, number), text, _integer(data, begin), *found.of(_EVENTS), found.damage, data)
-
-
-def _integer(data: memoryview, span: tuple[int, int]) -> int:
-    value = 0
-    for place, byte in enumerate(data[span[0] : span[1]]):
-        value |= (byte & 0x7F) << 7 * place
-    return signed(value & 0xFFFFFFFFFFFFFFFF)
+    return Line(number, text, begin, *found.of(_EVENTS), found.damage, data)

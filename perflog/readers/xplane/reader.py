@@ -6,10 +6,8 @@ those of Chrome traces do.
 
 from __future__ import annotations
 
-import mmap
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +21,7 @@ from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, ev
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.interval_index import IntervalIndex
 from perflog.readers.rank_files import ranks_of_files
-from perflog.readers.spill_file import SpilledColumns, decompressed_path, load_spilled, open_spill_file, spill
+from perflog.readers.spill_file import SpilledColumns, load_spilled, mapped_file, open_spill_file, spill
 from perflog.readers.string_interning import Interners, new_interners
 from perflog.readers.xplane.events import STEP_NAME, LineKind, PlaneEvents, line_kinds
 from perflog.readers.xplane.planes import Plane, begins_as_space, read_space
@@ -49,7 +47,7 @@ class XplaneReader:
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return each plane with the number of its lines."""
-        with _open_file(source) as data:
+        with mapped_file(source) as data:
             planes = [(plane.name, len(plane.line_places[0])) for plane in read_space(data).planes()]
         return [(1, "plane", f"{name}: {count} lines") for name, count in planes]
 
@@ -65,7 +63,7 @@ class XplaneReader:
         with RunWriter(source.name, source.digest(), self.name, sink) as writer, open_spill_file() as waiting:
             for number, (part, (rank, rule)) in enumerate(zip(source.parts, ranks, strict=True)):
                 profile = _Profile(os.path.basename(part.name), rank)
-                with _open_file(part) as data:
+                with mapped_file(part) as data:
                     profile.read(data, interners, waiting)
                 if options.progress is not None:
                     options.progress(part.size())
@@ -84,13 +82,6 @@ class XplaneReader:
         ingested.warnings += [f"{p.name}: {w}" if len(files) > 1 else w for p in files for w in p.warnings]
         ingested.warnings += [warning for part in source.parts for warning in part.warnings]
         return ingested
-
-
-@contextmanager
-def _open_file(source: Source) -> Iterator[memoryview]:
-    """Give a file, which is mapped into memory."""
-    with decompressed_path(source) as path, open(path, "rb") as file:
-        yield memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 @dataclass

@@ -6,13 +6,14 @@ Source: XStat in tsl/profiler/protobuf/xplane.proto.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from perflog.readers.event_columns import MISSING, Int64s, distinct_values
+from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
 from perflog.readers.message_columns import FieldColumns
 from perflog.readers.protobuf import BYTES, VARINT
 from perflog.readers.string_interning import StringInterner
@@ -38,16 +39,14 @@ class Stats:
     names: Mapping[int, str]
     _fields: FieldColumns
 
-    def by_name(self) -> Iterator[tuple[str, Int64s]]:
-        """Give the names and the places of their statistics. A number without a name has its digits as name."""
-        if not len(self.name):
-            return
-        distinct, index = distinct_values(self.name)
-        order = np.argsort(index, kind="stable")
-        ends = np.cumsum(np.bincount(index, minlength=len(distinct)))
-        for number, places in zip(distinct.tolist(), np.split(order, ends[:-1]), strict=True):
-            if len(places):
-                yield self.names.get(number) or f"statistic {number}", places
+    @cached_property
+    def by_name(self) -> dict[str, Int64s]:
+        """The places of the statistics by name. A number without a name has its digits as name."""
+        found: dict[str, Int64s] = {}
+        for number, places in rows_by_number(self.name):
+            name = self.names.get(number) or f"statistic {number}"
+            found[name] = places if name not in found else np.sort(np.append(found[name], places))
+        return found
 
     def integers(self, places: Int64s) -> Int64s:
         """Return statistics as integers, also those that are texts; MISSING for anything else."""

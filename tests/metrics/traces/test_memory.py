@@ -244,6 +244,7 @@ def test_memory_in_exports_of_nsight_systems(tmp_path: Path) -> None:
         tmp_path / "m.sqlite",
         {
             "StringIds": [{"id": 3, "value": "cudaMalloc"}, {"id": 4, "value": "setup"}],
+            "TARGET_INFO_GPU": [{"id": 0, "name": "NVIDIA H100"}],
             "NVTX_EVENTS": [{"start": 5, "end": 30, "eventType": 59, "globalTid": TID, "textId": 4}],
             "CUPTI_ACTIVITY_KIND_RUNTIME": [
                 {"start": at, "end": at + 3, "globalTid": TID, "correlationId": number, "nameId": 3}
@@ -265,6 +266,7 @@ def test_memory_in_exports_of_nsight_systems(tmp_path: Path) -> None:
     assert [(row["device"], row["bytes"], row["address"]) for row in events] == [
         (0, 4096, 1 << 34), (0, 8192, 1 << 35), (0, -4096, 1 << 34), (0, -64, 5), (None, 100, 1 << 36),
     ]  # fmt: skip
+    assert [row["device_name"] for row in events] == [*["NVIDIA H100"] * 4, None]
     readings = log.arrow("counters").select(["name", "value", "unit", "subject", "device", "start_ns"]).to_pylist()
     assert [tuple(row.values()) for row in readings] == [
         ("memory pool allocated", 8192.0, "B", "memory pool 0x63", 0, 42),
