@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.field_logs import CORPUS, needs_corpus
 from support.known_inputs import TRACES
-from support.trace_tables import by_hand, reduce
+from support.paths import TESTS
+from support.trace_tables import by_hand, kernel, reduce, step
 from support.trace_tables import log as log_of
 
 import perflog
@@ -23,6 +24,7 @@ from perflog.metrics.traces.idle_causes import CAUSES
 
 REAL = [CORPUS / f"torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{rank}.json.gz" for rank in (0, 1)]
 NSYS = CORPUS / "nsys/p4arth__cuda-perf-sandbox__report1.sqlite"
+DATA = TESTS / "data"
 SAME = (  # processes and threads are numbered anew
     "name", "kind", "category", "device", "stream", "context", "duration_ns", "step", "range", "correlation",
     "external", "collective", "group", "seq", "ranks", "dtype", "shapes", "grid", "block", "registers", "shared_bytes",
@@ -112,6 +114,52 @@ def test_real_traces(path: Path, tmp_path: Path) -> None:
 def test_a_database_of_nsight_systems(tmp_path: Path) -> None:
     log = perflog.read(NSYS)
     check_tracks(log, exported(log, tmp_path))
+
+
+def threads(document: dict[str, Any]) -> list[str]:
+    """The names of the threads, in the order in which a viewer shows them."""
+    of_tid: dict[int, dict[str, Any]] = {}
+    for each in document["traceEvents"]:
+        if each["name"] in ("thread_name", "thread_sort_index"):
+            of_tid.setdefault(each["tid"], {}).update(each["args"])
+    return [thread["name"] for thread in sorted(of_tid.values(), key=lambda thread: thread["sort_index"])]
+
+
+def test_a_device_without_a_number_has_tracks_for_its_streams(tmp_path: Path) -> None:
+    document = exported(perflog.read(DATA / "nvprof_gpu_trace.txt"), tmp_path)
+    assert threads(document) == [
+        "Tesla V100-SXM2, context 1, critical path",
+        "Tesla V100-SXM2, context 1, idle time",
+        "Tesla V100-SXM2, context 1, stream 13",
+        "Tesla V100-SXM2, context 1, stream 14",
+    ]
+
+
+def test_names_of_threads_leave_out_what_is_unknown(tmp_path: Path) -> None:
+    nowhere: dict[str, Any] = {"device": None, "stream": None}
+    events = [
+        kernel(0, 10, **nowhere),
+        kernel(20, 30, device=0, stream=None),
+        kernel(40, 50, kind="runtime", **nowhere),
+        kernel(60, 70, kind="runtime", thread="5", **nowhere),
+        kernel(80, 90, kind="runtime", process="3", thread="5", stream=7, device=None),
+        step(1, 0, 100),
+    ]
+    shown = threads(exported(log_of(by_hand(events)), tmp_path))
+    assert {"device", "device 0", "host", "thread 5", "process 3, thread 5"} <= set(shown)
+    assert not [name for name in shown if "None" in name]
+
+
+def test_collectives_stand_above_all_streams(tmp_path: Path) -> None:
+    events = [
+        reduce(at, at + 50, stream=stream, group="world", seq=at, collective="allreduce", ranks=2, **of)
+        for at, stream in ((100, 0), (200, None), (300, 0))
+        for rank in (0, 1)
+        for of in ({"rank": rank, "part": rank},)
+    ]
+    shown = threads(exported(log_of(by_hand(events)), tmp_path))
+    of_one = shown[: len(shown) // 2]
+    assert of_one[-3:] == ["device 0, collectives of world", "device 0", "device 0, stream 0"]
 
 
 def test_ranks_are_processes_and_their_waits_are_slices(tmp_path: Path) -> None:

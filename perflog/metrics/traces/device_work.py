@@ -342,7 +342,12 @@ def _device_names(rows: Rows, index: Ints) -> tuple[Ints, list[str]]:
     pairs = np.stack([names[unnumbered], context[unnumbered]])
     distinct, of_pair = np.unique(pairs, axis=1, return_inverse=True)
     names[unnumbered] = of_pair.ravel() + len(words)
-    return names, [*words, *(f"{words[name]}, context {number}" for name, number in distinct.T.tolist())]
+    return names, [*words, *(name_in_context(words[name], number) for name, number in distinct.T.tolist())]
+
+
+def name_in_context(name: str, context: int) -> str:
+    """Return the name of a device without a number: a process has its own context on each device."""
+    return f"{name}, context {context}"
 
 
 def _work_category(kind: str, name: str | None) -> str:

@@ -89,7 +89,7 @@ class MetricTracks:
                     index = np.flatnonzero(streams == stream)
                     number = None if stream == NULL else stream
                     place = stream_place(number, computed=True)
-                    track = self._track(device, place, f"stream {number}: ranges")
+                    track = self._track(device, place, "ranges" if number is None else f"stream {number}: ranges")
                     starts, ends, nodes_here = device.work.starts[index], device.work.ends[index], nodes[index]
                     first = np.flatnonzero(np.append(True, nodes_here[1:] != nodes_here[:-1]))
                     reach = np.maximum.reduceat(ends, first)
