@@ -21,6 +21,7 @@ from support.trace_tables import log as log_of
 import perflog
 from perflog.metrics import Tables, critical_path, device_ranges, launch_queue, launches
 from perflog.metrics.traces.idle_causes import CAUSES
+from perflog.tables.schema import TABLES
 
 REAL = [CORPUS / f"torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{rank}.json.gz" for rank in (0, 1)]
 NSYS = CORPUS / "nsys/p4arth__cuda-perf-sandbox__report1.sqlite"
@@ -29,6 +30,12 @@ SAME = (  # processes and threads are numbered anew
     "name", "kind", "category", "device", "stream", "context", "duration_ns", "step", "range", "correlation",
     "external", "collective", "group", "seq", "ranks", "dtype", "shapes", "grid", "block", "registers", "shared_bytes",
 )  # fmt: skip
+
+
+def read(folder: Path, *events: dict[str, Any]) -> perflog.Log:
+    """These events of a Chrome trace."""
+    (folder / "in.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return perflog.read(folder / "in.json")
 
 
 def exported(log: perflog.Log, folder: Path) -> dict[str, Any]:
@@ -162,6 +169,52 @@ def test_collectives_stand_above_all_streams(tmp_path: Path) -> None:
     assert of_one[-3:] == ["device 0, collectives of world", "device 0", "device 0, stream 0"]
 
 
+def test_time_0_is_the_first_reading_or_event(tmp_path: Path) -> None:
+    work = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 100, "dur": 9, "args": {"device": 0}}
+    for first in (40, 300):
+        log = read(
+            tmp_path, work, *({"ph": "C", "name": "sm", "pid": 3, "ts": first + i, "args": {"v": i}} for i in range(3))
+        )
+        document = exported(log, tmp_path)
+        begin = document["otherData"]["start_ns"]
+        assert begin == min(first, 100) * 1000
+        times = [each["ts"] for each in document["traceEvents"] if each.get("cat") == "counter"]
+        assert [at + begin / 1000 for at in times] == [first, first + 1, first + 2]
+        assert min(each["ts"] for each in document["traceEvents"] if "ts" in each) == 0
+
+
+def test_each_counter_of_a_device_and_of_what_it_counts_is_a_track(tmp_path: Path) -> None:
+    active, sent = {"name": "SM Active", "unit": "%"}, {"name": "Bytes sent"}
+    readings: list[dict[str, Any]] = [
+        active | {"device": 0, "value": 40.0},
+        active | {"device_name": "GPU A", "value": 20.0},
+        active | {"device_name": "GPU B", "value": 30.0},
+        sent | {"subject": "mlx5_0 port 1", "value": 7.0},
+        sent | {"device": 0, "subject": "NVLink 1", "value": 8.0},
+        {"name": "load", "value": 9.0},
+    ]
+    elsewhere: list[dict[str, Any]] = [
+        active | {"device": 0, "value": 1.0, "correlation": 3, "subject": "gemm"},  # of a kernel
+        active | {"device": 0, "value": 1.0, "calls": 3, "subject": "gemm"},
+        {"name": "last_enqueued_collective", "subject": "world", "value": 4.0},
+        {"name": "power", "value": 300.0, "clock": "utc"},
+    ]
+    rows = [{"start_ns": 50, **reading} for reading in readings] + [{"start_ns": 0, **reading} for reading in elsewhere]
+    filled = [{"run": "r", "line": line, "part": 0} | row for line, row in enumerate(rows, 1)]
+    frame = pd.DataFrame(filled, columns=[column.name for column in TABLES["counters"]])
+    document = exported(log_of(Tables(dict(by_hand([kernel(100, 110)])) | {"counters": frame})), tmp_path)
+    shown = [each for each in document["traceEvents"] if each.get("cat") == "counter"]
+    assert {each["name"]: each["args"]["value"] for each in shown} == {
+        "device 0: SM Active (1)": 0.4,
+        "GPU A: SM Active (1)": 0.2,
+        "GPU B: SM Active (1)": 0.3,
+        "mlx5_0 port 1: Bytes sent": 7.0,
+        "device 0, NVLink 1: Bytes sent": 8.0,
+        "load": 9.0,
+    }
+    assert len(shown) == len(readings) and document["otherData"]["start_ns"] == 50
+
+
 def test_ranks_are_processes_and_their_waits_are_slices(tmp_path: Path) -> None:
     """Three collectives of 100 ns; in two of them rank 1 comes 40 ns late."""
     events = [
@@ -196,8 +249,7 @@ def test_the_queue_of_launched_work(
         args = {"correlation": number}
         events.append({"ph": "X", **of_call, "args": args})
         events.append({"ph": "X", **of_work, "args": args | {"device": 0, "stream": 7}})
-    (folder / "in.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    log = perflog.read(folder / "in.json")
+    log = read(folder, *events)
     document = exported(log, folder)
     check_tracks(log, document)
     check_again(log, document, folder / "out.json")

@@ -12,8 +12,8 @@ from perflog.metrics.traces.device_work import WORK_KINDS, name_in_context
 Event = dict[str, Any]
 
 NOTE = (
-    "Times are those of the events. The first event begins at 0, which is otherData.start_ns. Events of a category "
-    "`perflog_...` are computed."
+    "Times are those of the events and readings. Time 0 is otherData.start_ns. Events of a category `perflog_...` are "
+    "computed."
 )
 
 _ROWS = 1 << 14  # rows turned into events at a time
