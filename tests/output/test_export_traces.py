@@ -169,6 +169,25 @@ def test_collectives_stand_above_all_streams(tmp_path: Path) -> None:
     assert of_one[-3:] == ["device 0, collectives of world", "device 0", "device 0, stream 0"]
 
 
+@pytest.mark.parametrize(
+    ("printed", "exported_as"),
+    [
+        ("[1e3, -2.5]", [1000.0, -2.5]),
+        *(
+            (text, text)
+            for text in ("NaN", "[Infinity]", "[1, -Infinity]", "[1e999]", "[" * 10_000, "[" * 5000 + "]" * 5000)
+        ),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_values_of_inputs_are_json_or_stay_as_printed(printed: str, exported_as: Any, tmp_path: Path) -> None:
+    call = {"ph": "X", "cat": "cpu_op", "name": "aten::x", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    log = read(tmp_path, call | {"args": {"Concrete Inputs": printed, "Input Dims": [[1]]}})
+    assert log.table("events")["input_values"].tolist() == [printed]
+    (shown,) = [each for each in exported(log, tmp_path)["traceEvents"] if each["ph"] == "X"]
+    assert shown["args"]["Concrete Inputs"] == exported_as
+
+
 def test_time_0_is_the_first_reading_or_event(tmp_path: Path) -> None:
     work = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 100, "dur": 9, "args": {"device": 0}}
     for first in (40, 300):

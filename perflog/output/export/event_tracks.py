@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -104,11 +105,18 @@ def _of_memory(args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _list(text: str) -> Any:
-    """A list as it is printed; a text that is no JSON as it is."""
+    """A list that is printed as JSON; any other text stays text, such as one with NaN, which JSON lacks."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError):
         return text
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def only_rank(tables: Tables) -> dict[str, int] | None:
