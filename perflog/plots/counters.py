@@ -31,7 +31,8 @@ def counters(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         perflog.errors.UsageError: there is nothing to draw for `counters`: no rows in table `counters`
     """
     groups = dict(list(rows.groupby(["run", "counter", "subject"], sort=False, dropna=False)))
-    devices = {key: list(of.groupby(["rank", "device"], sort=False, dropna=False)) for key, of in groups.items()}
+    keys = ["rank", "device", "device_name"]
+    devices = {key: list(of.groupby(keys, sort=False, dropna=False)) for key, of in groups.items()}
     most = max(map(len, devices.values()))
     note = "Bands reach from the smallest to the largest reading of a period."
     notes = [note, shown_note(min(most, _MAX_LINES), most, "devices")]

@@ -34,21 +34,26 @@ def critical_path(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         'share of the time (%)'
     """
     runs = list(dict.fromkeys(rows["run"]))
-    bars = {run: _bars(rows[rows["run"] == run]) for run in runs[:MAX_PANELS]}
+    bars, windows = {}, 0
+    for run in runs[:MAX_PANELS]:
+        of_run = rows[rows["run"] == run]
+        number = of_run.groupby(_WINDOW, sort=False, dropna=False).ngroup()
+        windows += int(number.max()) + 1
+        bars[run] = _bars(of_run[number < _MAX_BARS])
     sums = rows.groupby("kind", sort=False)["time_s"].sum().sort_values(ascending=False, kind="stable")
     most = rows.groupby("kind", sort=False)["share"].max()
     kinds = [kind for kind in sums.index if most[kind] >= _LEAST][: len(FILLS) - 1]
     notes = [
         "Each bar is the longest chain of dependencies, back from the last work; all other time costs nothing.",
         shown_note(len(bars), len(runs), "runs"),
-        shown_note(sum(min(len(of_run), _MAX_BARS) for of_run in bars.values()), sum(map(len, bars.values())), "bars"),
+        shown_note(sum(map(len, bars.values())), windows, "bars"),
     ]
-    heights = [min(len(of_run), _MAX_BARS) + 2.5 for of_run in bars.values()]
+    heights = [len(of_run) + 2.5 for of_run in bars.values()]
     figure = canvas.figure(9.5, 1.3 + 0.27 * sum(heights), notes)
     panels = figure.subplots(len(bars), squeeze=False, height_ratios=heights).ravel()
     handles: list[Any] = []
     for (run, of_run), axes in zip(bars.items(), panels, strict=True):
-        handles = _draw_bars(axes, of_run[:_MAX_BARS], kinds, len(sums) > len(kinds))
+        handles = _draw_bars(axes, of_run, kinds, len(sums) > len(kinds))
         axes.set_title(canvas.run_name(run))
     legend(figure, handles, title="on the path")
     return figure

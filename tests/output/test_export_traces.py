@@ -14,19 +14,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.field_logs import CORPUS, needs_corpus
 from support.known_inputs import TRACES
-from support.trace_tables import by_hand, reduce
+from support.paths import TESTS
+from support.trace_tables import by_hand, kernel, reduce, step
 from support.trace_tables import log as log_of
 
 import perflog
 from perflog.metrics import Tables, critical_path, device_ranges, launch_queue, launches
 from perflog.metrics.traces.idle_causes import CAUSES
+from perflog.tables.schema import TABLES
 
 REAL = [CORPUS / f"torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{rank}.json.gz" for rank in (0, 1)]
 NSYS = CORPUS / "nsys/p4arth__cuda-perf-sandbox__report1.sqlite"
+DATA = TESTS / "data"
 SAME = (  # processes and threads are numbered anew
     "name", "kind", "category", "device", "stream", "context", "duration_ns", "step", "range", "correlation",
     "external", "collective", "group", "seq", "ranks", "dtype", "shapes", "grid", "block", "registers", "shared_bytes",
 )  # fmt: skip
+
+
+def read(folder: Path, *events: dict[str, Any]) -> perflog.Log:
+    """These events of a Chrome trace."""
+    (folder / "in.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return perflog.read(folder / "in.json")
 
 
 def exported(log: perflog.Log, folder: Path) -> dict[str, Any]:
@@ -114,6 +123,117 @@ def test_a_database_of_nsight_systems(tmp_path: Path) -> None:
     check_tracks(log, exported(log, tmp_path))
 
 
+def threads(document: dict[str, Any]) -> list[str]:
+    """The names of the threads, in the order in which a viewer shows them."""
+    of_tid: dict[int, dict[str, Any]] = {}
+    for each in document["traceEvents"]:
+        if each["name"] in ("thread_name", "thread_sort_index"):
+            of_tid.setdefault(each["tid"], {}).update(each["args"])
+    return [thread["name"] for thread in sorted(of_tid.values(), key=lambda thread: thread["sort_index"])]
+
+
+def test_a_device_without_a_number_has_tracks_for_its_streams(tmp_path: Path) -> None:
+    document = exported(perflog.read(DATA / "nvprof_gpu_trace.txt"), tmp_path)
+    assert threads(document) == [
+        "Tesla V100-SXM2, context 1, critical path",
+        "Tesla V100-SXM2, context 1, idle time",
+        "Tesla V100-SXM2, context 1, stream 13",
+        "Tesla V100-SXM2, context 1, stream 14",
+    ]
+
+
+def test_names_of_threads_leave_out_what_is_unknown(tmp_path: Path) -> None:
+    nowhere: dict[str, Any] = {"device": None, "stream": None}
+    events = [
+        kernel(0, 10, **nowhere),
+        kernel(20, 30, device=0, stream=None),
+        kernel(40, 50, kind="runtime", **nowhere),
+        kernel(60, 70, kind="runtime", thread="5", **nowhere),
+        kernel(80, 90, kind="runtime", process="3", thread="5", stream=7, device=None),
+        step(1, 0, 100),
+    ]
+    shown = threads(exported(log_of(by_hand(events)), tmp_path))
+    assert {"device", "device 0", "host", "thread 5", "process 3, thread 5"} <= set(shown)
+    assert not [name for name in shown if "None" in name]
+
+
+def test_collectives_stand_above_all_streams(tmp_path: Path) -> None:
+    events = [
+        reduce(at, at + 50, stream=stream, group="world", seq=at, collective="allreduce", ranks=2, **of)
+        for at, stream in ((100, 0), (200, None), (300, 0))
+        for rank in (0, 1)
+        for of in ({"rank": rank, "part": rank},)
+    ]
+    shown = threads(exported(log_of(by_hand(events)), tmp_path))
+    of_one = shown[: len(shown) // 2]
+    assert of_one[-3:] == ["device 0, collectives of world", "device 0", "device 0, stream 0"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "exported_as"),
+    [
+        ("[1e3, -2.5]", [1000.0, -2.5]),
+        *(
+            (text, text)
+            for text in ("NaN", "[Infinity]", "[1, -Infinity]", "[1e999]", "[" * 10_000, "[" * 5000 + "]" * 5000)
+        ),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_values_of_inputs_are_json_or_stay_as_printed(printed: str, exported_as: Any, tmp_path: Path) -> None:
+    call = {"ph": "X", "cat": "cpu_op", "name": "aten::x", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    log = read(tmp_path, call | {"args": {"Concrete Inputs": printed, "Input Dims": [[1]]}})
+    assert log.table("events")["input_values"].tolist() == [printed]
+    (shown,) = [each for each in exported(log, tmp_path)["traceEvents"] if each["ph"] == "X"]
+    assert shown["args"]["Concrete Inputs"] == exported_as
+
+
+def test_time_0_is_the_first_reading_or_event(tmp_path: Path) -> None:
+    work = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 100, "dur": 9, "args": {"device": 0}}
+    for first in (40, 300):
+        log = read(
+            tmp_path, work, *({"ph": "C", "name": "sm", "pid": 3, "ts": first + i, "args": {"v": i}} for i in range(3))
+        )
+        document = exported(log, tmp_path)
+        begin = document["otherData"]["start_ns"]
+        assert begin == min(first, 100) * 1000
+        times = [each["ts"] for each in document["traceEvents"] if each.get("cat") == "counter"]
+        assert [at + begin / 1000 for at in times] == [first, first + 1, first + 2]
+        assert min(each["ts"] for each in document["traceEvents"] if "ts" in each) == 0
+
+
+def test_each_counter_of_a_device_and_of_what_it_counts_is_a_track(tmp_path: Path) -> None:
+    active, sent = {"name": "SM Active", "unit": "%"}, {"name": "Bytes sent"}
+    readings: list[dict[str, Any]] = [
+        active | {"device": 0, "value": 40.0},
+        active | {"device_name": "GPU A", "value": 20.0},
+        active | {"device_name": "GPU B", "value": 30.0},
+        sent | {"subject": "mlx5_0 port 1", "value": 7.0},
+        sent | {"device": 0, "subject": "NVLink 1", "value": 8.0},
+        {"name": "load", "value": 9.0},
+    ]
+    elsewhere: list[dict[str, Any]] = [
+        active | {"device": 0, "value": 1.0, "correlation": 3, "subject": "gemm"},  # of a kernel
+        active | {"device": 0, "value": 1.0, "calls": 3, "subject": "gemm"},
+        {"name": "last_enqueued_collective", "subject": "world", "value": 4.0},
+        {"name": "power", "value": 300.0, "clock": "utc"},
+    ]
+    rows = [{"start_ns": 50, **reading} for reading in readings] + [{"start_ns": 0, **reading} for reading in elsewhere]
+    filled = [{"run": "r", "line": line, "part": 0} | row for line, row in enumerate(rows, 1)]
+    frame = pd.DataFrame(filled, columns=[column.name for column in TABLES["counters"]])
+    document = exported(log_of(Tables(dict(by_hand([kernel(100, 110)])) | {"counters": frame})), tmp_path)
+    shown = [each for each in document["traceEvents"] if each.get("cat") == "counter"]
+    assert {each["name"]: each["args"]["value"] for each in shown} == {
+        "device 0: SM Active (1)": 0.4,
+        "GPU A: SM Active (1)": 0.2,
+        "GPU B: SM Active (1)": 0.3,
+        "mlx5_0 port 1: Bytes sent": 7.0,
+        "device 0, NVLink 1: Bytes sent": 8.0,
+        "load": 9.0,
+    }
+    assert len(shown) == len(readings) and document["otherData"]["start_ns"] == 50
+
+
 def test_ranks_are_processes_and_their_waits_are_slices(tmp_path: Path) -> None:
     """Three collectives of 100 ns; in two of them rank 1 comes 40 ns late."""
     events = [
@@ -148,8 +268,7 @@ def test_the_queue_of_launched_work(
         args = {"correlation": number}
         events.append({"ph": "X", **of_call, "args": args})
         events.append({"ph": "X", **of_work, "args": args | {"device": 0, "stream": 7}})
-    (folder / "in.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    log = perflog.read(folder / "in.json")
+    log = read(folder, *events)
     document = exported(log, folder)
     check_tracks(log, document)
     check_again(log, document, folder / "out.json")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.text import Text
 from support.drawings import bars
@@ -9,7 +11,8 @@ from support.field_logs import needs_corpus
 from support.trace_tables import by_hand, kernel, real, reduce, step
 
 from perflog import plots
-from perflog.metrics import Tables, device_time
+from perflog.metrics import Tables, critical_path, device_time
+from perflog.tables.schema import TABLES
 
 
 def tables(ranks: int = 2, steps: int = 2) -> Tables:
@@ -49,6 +52,31 @@ def test_many_bars_are_capped_with_a_note() -> None:
     (axes,) = drawn.axes
     assert len(axes.get_yticklabels()) == 40
     assert any("40 of 63 bars are shown" in " ".join(text.get_text().split()) for text in drawn.findobj(Text))
+
+
+def test_many_critical_paths_are_capped_with_a_note() -> None:
+    given = tables(ranks=3, steps=20)
+    drawn = plots.critical_path(given)
+    (axes,) = drawn.axes
+    assert len(axes.get_yticklabels()) == 40
+    assert any("40 of 63 bars are shown" in " ".join(text.get_text().split()) for text in drawn.findobj(Text))
+    found = critical_path(given)
+    found = found[(found["by"] == "kind") & (found["kind"] == "gemm")].head(40)
+    products = [bar.get_width() for bar in bars(axes) if bar.get_gid() == "gemm"]
+    assert len(products) == 40 and products == pytest.approx(list(found["share"] * 100))
+
+
+def test_devices_with_names_alone_have_lines_of_their_own() -> None:
+    readings = [
+        {"name": "sm", "device_name": name, "start_ns": at * 1000, "value": value + at}
+        for name, value in (("GPU A", 1.0), ("GPU B", 50.0))
+        for at in range(5)
+    ]
+    filled = [{"run": "r", "line": line, "part": 0} | reading for line, reading in enumerate(readings, 1)]
+    frame = pd.DataFrame(filled, columns=[column.name for column in TABLES["counters"]])
+    (axes,) = plots.counters(Tables(dict(by_hand([kernel(0, 10)])) | {"counters": frame})).axes
+    drawn = {line.get_label(): list(np.asarray(line.get_ydata(), float)) for line in axes.lines}
+    assert drawn == {"GPU A": [1.0, 2.0, 3.0, 4.0, 5.0], "GPU B": [50.0, 51.0, 52.0, 53.0, 54.0]}
 
 
 @needs_corpus

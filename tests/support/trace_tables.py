@@ -100,7 +100,7 @@ def by_hand(events: list[Event], **config: Any) -> Tables:
 def log(tables: Tables, name: str = "") -> perflog.Log:
     """The same as a log; `name` makes it another."""
     kept = MemorySink()
-    for table in ("runs", "events", "steps", "lines"):
+    for table in ("runs", "events", "steps", "counters", "lines"):
         frame = tables[table]
         frame = frame.assign(run=frame["run"] + name) if len(frame) else frame
         if table == "runs" and name:

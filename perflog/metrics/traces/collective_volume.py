@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.traces.recorded_operators import Ints, Operators, operators_by_file
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.traces.recorded_operators import Ints, operators_by_file
+from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Rows, of_arrow
 
@@ -71,12 +72,10 @@ def collective_volume(tables: Tables, options: Options) -> pd.DataFrame:  # noqa
         "bytes",
     )
     parts = []
-    sizes = {(each.run, each.part): each for each in operators_by_file(tables)}  # with those of another recording
     for place, events in tables.arrow_by_file("events", where, *columns):
         chosen = _messages(of_arrow(events))
         if chosen is not None:
-            rows, operations = chosen
-            table = _rows(rows, operations, _bytes(rows, sizes.get(place)))
+            table = _volumes(*chosen, _bytes(chosen[0], place, tables))
             parts.append(table.assign(run=place[0], label=labels.get(place[0])))
     names = [c.name for c in _COLUMNS]
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
@@ -84,48 +83,67 @@ def collective_volume(tables: Tables, options: Options) -> pd.DataFrame:  # noqa
     return table.astype(whole | dict.fromkeys(("op", *_KEYS), object))
 
 
-def _messages(rows: Rows) -> tuple[Rows, list[str | None]] | None:
-    """Return the events that are collectives, each once, with the operation of each; None if there are none."""
+def _messages(rows: Rows) -> tuple[Rows, Ints, list[str]] | None:
+    """Return the events that are collectives, each once, their operations as codes, and the words of these.
+
+    None if there are no collectives.
+    """
     codes, words = rows.codes("collective")
     described = codes >= 0
     if described.any():
         kernels = described & rows.one_of("kind", ["kernel"])
-        chosen = np.flatnonzero(kernels if kernels.any() else described)
-        return rows.where(chosen), [words[code] for code in codes[chosen].tolist()]
+        chosen = kernels if kernels.any() else described
+        return rows.where(chosen), codes[chosen], words
     codes, words = rows.codes("name")
     matches = [_C10D.match(word) for word in words]
-    is_c10d = np.array([*(match is not None and match[1] not in _NO_MESSAGE for match in matches), False], np.bool_)
-    chosen = np.flatnonzero(is_c10d[codes])
-    if not len(chosen):
-        return None
-    return rows.where(chosen), [match[1] if (match := matches[code]) else None for code in codes[chosen].tolist()]
+    of_word = [match[1] if match is not None and match[1] not in _NO_MESSAGE else None for match in matches]
+    operations = list(dict.fromkeys(word for word in of_word if word is not None))
+    operation = np.array([*(operations.index(word) if word is not None else -1 for word in of_word), -1], np.int64)
+    codes = operation[codes]
+    return (rows.where(codes >= 0), codes[codes >= 0], operations) if operations else None
 
 
-def _bytes(rows: Rows, operators: Operators | None) -> Ints:
-    """Return the bytes of messages; where an event has none, those of the operator on its line."""
+def _bytes(rows: Rows, place: tuple[str, int], tables: Tables) -> Ints:
+    """Return the bytes of messages; where an event of a file has none, those of the operator on its line."""
     sizes: Ints = rows["bytes"]
-    if operators is None:
+    if (sizes != NULL).all():
         return sizes
+    by_file = cached(
+        tables,
+        "operators by file",  # with those of another recording
+        lambda: {(each.run, each.part): each for each in operators_by_file(tables)},
+    )
+    if place not in by_file:
+        return sizes
+    operators = by_file[place]
     order = np.argsort(operators.lines)
-    place = np.minimum(np.searchsorted(operators.lines[order], rows["line"]), len(order) - 1)
-    same = operators.lines[order][place] == rows["line"]
-    return np.where((sizes == NULL) & same, operators.bytes[order][place], sizes)
+    found = np.minimum(np.searchsorted(operators.lines[order], rows["line"]), len(order) - 1)
+    same = operators.lines[order][found] == rows["line"]
+    return np.where((sizes == NULL) & same, operators.bytes[order][found], sizes)
 
 
-def _rows(rows: Rows, operations: list[str | None], sizes: Ints) -> pd.DataFrame:
-    """Rows of one file."""
+def _volumes(rows: Rows, operation: Ints, operations: list[str], sizes: Ints) -> pd.DataFrame:
+    """The volumes of one file."""
     import pandas as pd
 
-    columns: dict[str, object] = {"op": operations, "line": rows["line"]}
-    for name in _KEYS:
-        codes, words = rows.codes(name)
-        columns[name] = np.array([*words, None], object)[codes]
-    for name, numbers in (("rank", rows["rank"]), ("ranks", rows["ranks"]), ("bytes", sizes)):
-        columns[name] = pd.arrays.IntegerArray(np.where(numbers == NULL, 0, numbers).astype(np.int64), numbers == NULL)
-    grouped = pd.DataFrame(columns).groupby(["rank", "op", *_KEYS, "ranks"], sort=False, dropna=False)
-    table = grouped.agg(
-        calls=("line", "size"), largest=("bytes", "max"), smallest=("bytes", "min"), first_line=("line", "min"),
-        known=("bytes", "count"), bytes=("bytes", "sum"),
-    ).reset_index()  # fmt: skip
-    table["bytes"] = table["bytes"].where(table["known"] > 0, pd.NA)
-    return table.sort_values("bytes", ascending=False, kind="stable")
+    words = {"op": (operation, operations)} | {name: rows.codes(name) for name in _KEYS}
+    groups = groups_of(rows["rank"], *(codes for codes, _ in words.values()), rows["ranks"])
+    known = sizes != NULL
+    of_known, sizes = groups.of_row[known], sizes[known]
+    total, largest, smallest = (np.full(len(groups.first), start) for start in (0, NULL, np.iinfo(np.int64).max))
+    np.add.at(total, of_known, sizes)
+    np.maximum.at(largest, of_known, sizes)
+    np.minimum.at(smallest, of_known, sizes)
+    unknown = largest == NULL  # of all calls of the group
+    order = np.lexsort((groups.first, -total, unknown))
+    first = groups.first[order]
+    columns: dict[str, object] = {
+        name: np.array([*texts, None], object)[codes[first]] for name, (codes, texts) in words.items()
+    }
+    columns |= {"calls": groups.sizes[order], "first_line": rows["line"][first]}
+    for name, values in (("bytes", total), ("largest", largest), ("smallest", smallest)):
+        columns[name] = pd.arrays.IntegerArray(values[order], unknown[order])
+    for name in ("rank", "ranks"):
+        numbers = rows[name][first]
+        columns[name] = pd.arrays.IntegerArray(numbers, numbers == NULL)
+    return pd.DataFrame(columns)

@@ -341,9 +341,14 @@ def _device_names(rows: Rows, index: Ints) -> tuple[Ints, list[str]]:
     unnumbered = np.flatnonzero((names >= 0) & (rows["device"][index] == NULL) & (context != NULL))
     pairs = groups_of(names[unnumbered], context[unnumbered])
     distinct = zip(names[unnumbered[pairs.first]].tolist(), context[unnumbered[pairs.first]].tolist(), strict=True)
-    labels = [*words, *(f"{words[name]}, context {number}" for name, number in distinct)]
+    labels = [*words, *(name_in_context(words[name], number) for name, number in distinct)]
     names[unnumbered] = pairs.of_row + len(words)
     return names, labels
+
+
+def name_in_context(name: str, context: int) -> str:
+    """Return the name of a device without a number: a process has its own context on each device."""
+    return f"{name}, context {context}"
 
 
 def _work_category(kind: str, name: str | None) -> str:

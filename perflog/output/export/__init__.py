@@ -14,7 +14,7 @@ from perflog.errors import StoreError, UsageError
 from perflog.file_names import usable
 from perflog.metrics.registry import Tables
 from perflog.output.export import event_tracks
-from perflog.output.export.metric_tracks import MetricTracks
+from perflog.output.export.metric_tracks import MetricTracks, first_reading
 from perflog.output.export.step_timeline import NOTE, StepTimeline
 from perflog.output.sheets import guarded
 from perflog.output.terminal import visible
@@ -59,6 +59,8 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
     start = event_tracks.first_start(tables) if tables.count("events") else None
     whole: dict[str, Any] = {"displayTimeUnit": "ms"}
     if start is not None:
+        reading = first_reading(tables)
+        start = start if reading is None else min(start, reading)  # viewers leave out what is before time 0
         if (rank := event_tracks.only_rank(tables)) is not None:
             whole |= {"distributedInfo": rank}
         about |= {"note": event_tracks.NOTE, "start_ns": start}

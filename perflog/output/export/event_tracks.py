@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perflog.metrics.registry import Tables
+from perflog.metrics.traces.device_work import WORK_KINDS, name_in_context
 
 Event = dict[str, Any]
 
 NOTE = (
-    "Times are those of the events. The first event begins at 0, which is otherData.start_ns. Events of a category "
-    "`perflog_...` are computed."
+    "Times are those of the events and readings. Time 0 is otherData.start_ns. Events of a category `perflog_...` are "
+    "computed."
 )
 
 _ROWS = 1 << 14  # rows turned into events at a time
@@ -30,12 +32,15 @@ _LISTS = {
     "shapes": "Input Dims", "input_types": "Input type", "input_strides": "Input Strides",
     "input_values": "Concrete Inputs", "grid": "grid", "block": "block",
 }  # fmt: skip
-_WHERE = ("rank", "process", "thread", "kind", "name", "category", "start_ns", "duration_ns")
+_WHERE = ("rank", "process", "thread", "device_name", "kind", "name", "category", "start_ns", "duration_ns")
+_ON_DEVICE = frozenset((*WORK_KINDS, "device_range"))  # also where the trace does not number its device
 
 _HOST, _GPU = 0, 1  # c10::DeviceType
 
-HOST, PATH, IDLE, STREAM, RANGES, COLLECTIVES = 20, 10, 30, 40, 41, 50
-"""Places of the threads of a process, from the top: threads of the host, critical path, idle time, streams, ..."""
+PATH, HOST, IDLE, COLLECTIVES, STREAM, RANGES = 10, 20, 30, 35, 40, 41
+"""Places of the threads of a process, from the top: critical path, threads of the host, idle time, collectives, streams
+each with its ranges. Those of the streams go on from the last ones: no other place stands behind them.
+"""
 
 
 class Tracks:
@@ -76,6 +81,22 @@ def stream_place(stream: int | None, computed: bool = False) -> int:
     return (RANGES if computed else STREAM) + 2 * max(stream or 0, 0) + 10 * (stream is not None)
 
 
+def _thread_of(row: Mapping[str, Any]) -> tuple[int, str]:
+    """Return the place and the name of the thread of an event: its stream, or its thread on the host."""
+    if row["device"] is None and row["kind"] not in _ON_DEVICE:
+        return HOST, _joined(process=row["process"], thread=row["thread"]) or "host"
+    name = row["device_name"]
+    if name is not None and row["context"] is not None:
+        name = name_in_context(name, row["context"])
+    stream = _joined(stream=row["stream"])
+    return stream_place(row["stream"]), ", ".join([device_label(row["device"], name), *([stream] if stream else [])])
+
+
+def _joined(**parts: object) -> str:
+    """Return what is known: `process 1, thread 2`."""
+    return ", ".join(f"{word} {value}" for word, value in parts.items() if value is not None)
+
+
 def _of_memory(args: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of an event of memory beside those that other events have too: whose memory, and how many bytes."""
     device = args.get("device")
@@ -84,11 +105,18 @@ def _of_memory(args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _list(text: str) -> Any:
-    """A list as it is printed; a text that is no JSON as it is."""
+    """A list that is printed as JSON; any other text stays text, such as one with NaN, which JSON lacks."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError):
         return text
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def only_rank(tables: Tables) -> dict[str, int] | None:
@@ -124,11 +152,7 @@ def events_of(tables: Tables, first: int, tracks: Tracks) -> Iterator[Event]:
                 if row["start_ns"] is None:
                     continue
                 pid = tracks.process(part, row["rank"])
-                if row["device"] is None:
-                    tid = tracks.thread(pid, HOST, f"process {row['process']}, thread {row['thread']}")
-                else:
-                    label = f"{device_label(row['device'])}, stream {row['stream']}"
-                    tid = tracks.thread(pid, stream_place(row["stream"]), label)
+                tid = tracks.thread(pid, *_thread_of(row))
                 args = {name: row[column] for column, name in _ARGS.items() if row[column] is not None}
                 args |= {name: _list(row[column]) for column, name in _LISTS.items() if row[column] is not None}
                 if row["kind"] == "memory":

@@ -5,12 +5,13 @@ in collectives, and counters. Each has a category of its own, `perflog_...`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from perflog.metrics.registry import Tables
+from perflog.metrics.stuck_ranks import CALL_COUNTS
 from perflog.metrics.traces.collective_matching import matched_collectives
 from perflog.metrics.traces.counters import in_base_units
 from perflog.metrics.traces.critical_path import critical_paths
@@ -29,7 +30,10 @@ from perflog.output.export.event_tracks import (
     stream_place,
 )
 from perflog.tables.columns import NULL
-from perflog.tables.nulls import int_or_none
+from perflog.tables.nulls import int_or_none, none_if_null
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Ints = npt.NDArray[np.int64]
 
@@ -89,7 +93,7 @@ class MetricTracks:
                     index = np.flatnonzero(streams == stream)
                     number = None if stream == NULL else stream
                     place = stream_place(number, computed=True)
-                    track = self._track(device, place, f"stream {number}: ranges")
+                    track = self._track(device, place, "ranges" if number is None else f"stream {number}: ranges")
                     starts, ends, nodes_here = device.work.starts[index], device.work.ends[index], nodes[index]
                     first = np.flatnonzero(np.append(True, nodes_here[1:] != nodes_here[:-1]))
                     reach = np.maximum.reduceat(ends, first)
@@ -120,15 +124,17 @@ class MetricTracks:
                     yield self._slice(track, f"{name}: transfer", arrived, end, "perflog_collective", args)
 
     def _counters(self) -> Iterator[Event]:
-        """Readings of hardware counters, each counter a track."""
+        """Readings of hardware counters over the time: a track for each counter of a device and of what it counts."""
         if not self._tables.count("counters"):
             return
-        rows = in_base_units(self._tables["counters"])
-        rows = rows[rows["start_ns"].notna() & rows["subject"].isna()].sort_values("start_ns", kind="stable")
-        keys = ["part", "rank", "device", "counter", "unit"]
-        for (part, rank, device, counter, unit), of in rows.groupby(keys, sort=False, dropna=False):
-            label = f"{device_label(int_or_none(device))}: {counter}" if int_or_none(device) is not None else counter
-            name = f"{label} ({unit})" if isinstance(unit, str) and unit else label
+        rows = in_base_units(_readings_over_time(self._tables)).sort_values("start_ns", kind="stable")
+        keys = ["part", "rank", "device", "device_name", "subject", "counter", "unit"]
+        for key, of in rows.groupby(keys, sort=False, dropna=False):
+            part, rank, device, device_name, subject, counter, unit = map(none_if_null, key)
+            device = int_or_none(device)
+            owner = [device_label(device, device_name)] if (device, device_name) != (None, None) else []
+            owner += [subject] if subject else []
+            name = ", ".join(owner) + ": " * bool(owner) + counter + (f" ({unit})" if unit else "")
             times, values = of["start_ns"].to_numpy(np.int64), of["base_value"].to_numpy(np.float64)
             pid = self._tracks.process(int(part), int_or_none(rank))
             yield from self._readings(pid, name, "counter", times, values)
@@ -149,6 +155,23 @@ class MetricTracks:
     ) -> Event:
         times = {"ts": (start - self._first) / 1e3, "dur": (end - start) / 1e3}
         return {"ph": "X", "name": name, "cat": category, "pid": track[0], "tid": track[1], **times, "args": args}
+
+
+def first_reading(tables: Tables) -> int | None:
+    """Return the time of the first reading of the counters' tracks in nanoseconds; None if there is none."""
+    if not tables.count("counters"):
+        return None
+    return int_or_none(_readings_over_time(tables)["start_ns"].min())
+
+
+def _readings_over_time(tables: Tables) -> pd.DataFrame:
+    """The readings of counters on the clock of the events; as in `counter_curve` not those of single kernels and calls.
+
+    Telemetry with times of its own is left out: nothing says where it stands among the events.
+    """
+    rows = tables["counters"]
+    rows = rows[~rows["name"].isin(CALL_COUNTS) & rows[["name", "value", "start_ns"]].notna().all(axis="columns")]
+    return rows[rows[["correlation", "calls", "clock"]].isna().all(axis="columns")]
 
 
 def _slices(size: int) -> Sequence[slice]:
