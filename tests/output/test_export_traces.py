@@ -234,6 +234,22 @@ def test_each_counter_of_a_device_and_of_what_it_counts_is_a_track(tmp_path: Pat
     assert len(shown) == len(readings) and document["otherData"]["start_ns"] == 50
 
 
+def test_ranges_keep_their_whole_names(tmp_path: Path) -> None:
+    """The mark between the names of a path may be in a name."""
+    around: dict[str, Any] = {"kind": "range", "device": None, "stream": None, "thread": "1"}
+    call = kernel(10, 12, "cudaLaunchKernel", correlation=1, **around | {"kind": "runtime"})
+    events = [kernel(0, 50, "forward > attention", **around), call, kernel(20, 40, correlation=1)]
+    document = exported(log_of(by_hand(events)), tmp_path)
+    assert slices(document, "perflog_range") == [("forward > attention", 20, 40)]
+
+
+def test_collectives_without_a_group_are_those_of_their_stream(tmp_path: Path) -> None:
+    events = [reduce(at, at + 50, rank=rank, part=rank) for at in (100, 200, 300) for rank in (0, 1)]
+    document = exported(log_of(by_hand(events)), tmp_path)
+    assert len(slices(document, "perflog_collective")) == len(events)
+    assert "device 0, collectives of stream 7" in threads(document)
+
+
 def test_ranks_are_processes_and_their_waits_are_slices(tmp_path: Path) -> None:
     """Three collectives of 100 ns; in two of them rank 1 comes 40 ns late."""
     events = [
