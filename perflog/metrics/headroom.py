@@ -17,6 +17,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables,
 from perflog.metrics.steps import steps
 from perflog.metrics.throughput import throughput
 from perflog.metrics.traces.critical_path import critical_path
+from perflog.metrics.traces.path_walk import UNKNOWN_WAIT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +50,9 @@ _HELD_UP = {
 }
 """By kind of part: what would be ideal, and the model."""
 
+_WITHOUT = {"waiting": "no waits for events, streams or ranks"}
+"""By kind of piece on the critical path: what would be ideal, where `takes no time` does not tell it."""
+
 
 @metric(
     title="headroom",
@@ -70,7 +74,7 @@ def headroom(tables: Tables, options: Options) -> pd.DataFrame:
                             ideal   gain
         ...
     """
-    return _frame(tables, options, (*_KINDS, _off_the_path))
+    return _frame(tables, options, (*_KINDS, _gains_on_critical_path))
 
 
 def gains_of_parts(tables: Tables, options: Options) -> pd.DataFrame:
@@ -155,8 +159,8 @@ def _at_plain_products(tables: Tables, options: Options) -> Iterator[Gain]:
         )
 
 
-def _off_the_path(tables: Tables, options: Options) -> Iterator[Gain]:
-    """What is on the critical path of a trace would take no time, by kind."""
+def _gains_on_critical_path(tables: Tables, options: Options) -> Iterator[Gain]:
+    """Each kind of piece on the critical path takes no time."""
     rows = critical_path.table(tables, options)
     rows = rows[(rows["part"] == "trace") & (rows["by"] == "kind")]
     model = "longest path of the same dependencies, with these pieces at 0"
@@ -164,7 +168,9 @@ def _off_the_path(tables: Tables, options: Options) -> Iterator[Gain]:
         devices = of_run[["rank", "device", "device_name", "span_s"]].drop_duplicates()
         whole = float(devices["span_s"].mean())
         for kind, gain in (of_run.groupby("kind", sort=False)["gain_s"].sum() / len(devices)).items():
-            yield str(run), "critical path", f"{kind} takes no time", whole, float(gain), model
+            if kind != UNKNOWN_WAIT:
+                ideal = _WITHOUT.get(str(kind), f"{kind} takes no time")
+                yield str(run), "critical path", ideal, whole, float(gain), model
 
 
 _KINDS = (_held_up, _equal_ranks, _equal_stages, _at_the_peak, _at_plain_products)

@@ -123,7 +123,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         self._frames: dict[str, pd.DataFrame] = {}
         self._rows: dict[str, Rows] = {}
         self._arrow: dict[str, pa.Table] = {}
-        self._asked_for: set[str] = set()  # columns of events, of which a log in memory has made one chunk each
+        self._asked_for: set[tuple[str, str]] = set()  # tables and columns: a log in memory has made a chunk of each
         self.results: dict[Hashable, Any] = {}
 
     def rows(self, name: str) -> Rows:
@@ -201,9 +201,10 @@ class Tables(Mapping[str, "pd.DataFrame"]):
             few = where if parts is None else {**where, "part": one_of(*parts)}
             table = self._log.some_rows(name, few, *columns, runs=runs)
             pa.default_memory_pool().release_unused()  # what was read and left out
-            if table.num_rows > _AT_ONCE and not self._asked_for.issuperset(wanted):
+            asked_for = {(name, column) for column in wanted}
+            if table.num_rows > _AT_ONCE and not self._asked_for.issuperset(asked_for):
                 return_freed()
-                self._asked_for.update(wanted)
+                self._asked_for.update(asked_for)
             yield from _by_file(table)
 
     def _few_at_once(self, name: str, where: Where) -> Iterator[tuple[list[str] | None, list[int] | None]]:

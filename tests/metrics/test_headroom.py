@@ -6,8 +6,10 @@ from statistics import mean
 
 import pytest
 from support.metrics_logs import by_hand, rows, runs, tables
+from support.trace_tables import by_hand as trace_by_hand
+from support.trace_tables import kernel
 
-from perflog.metrics import breakdown, headroom, stages, steps, throughput
+from perflog.metrics import breakdown, critical_path, headroom, stages, steps, throughput
 
 MOE = "moe_layer"
 
@@ -87,3 +89,24 @@ def test_a_phase_that_comes_twice_on_a_rank_under_one_parent() -> None:
     lines = [{"table": "steps", "step": step, "step_time_s": 1.0} for step in range(8)]
     table = rows(headroom(by_hand("steps", [*lines, *values], world=2)), ideal="equal ranks")
     assert [round(row["gain_s"], 12) for row in table] == [0.2]
+
+
+def test_waits_on_the_critical_path_are_named_and_unknown_ones_are_left_out() -> None:
+    calls = [
+        kernel(10 * number, 10 * number + 2, "cudaLaunchKernel", kind="runtime", correlation=number, thread="1")
+        | {"device": None, "stream": None}
+        for number in range(1, 7)
+    ]
+    work = [kernel(100 * number, 100 * number + 90, correlation=number) for number in range(1, 6)]
+    late, unlaunched = kernel(50_000, 60_000, correlation=6), kernel(90_000, 100_000)
+    given = trace_by_hand([*calls, *work, late, unlaunched])
+    path = critical_path(given)
+    path = path[path["by"] == "kind"].set_index("kind")
+    assert path["gain_s"]["unknown"] > 0
+    found = headroom(given).query("of == 'critical path'").set_index("ideal")
+    assert found["gain_s"]["no waits for events, streams or ranks"] == path["gain_s"]["waiting"] > 0
+    assert set(found.index) <= {"no waits for events, streams or ranks"} | {
+        f"{kind} takes no time" for kind in path.index
+    }
+    assert not found.index.isin(["unknown takes no time", "waiting takes no time"]).any()
+    assert found["time_s"].tolist() == pytest.approx([path["span_s"].iloc[0]] * len(found))

@@ -42,7 +42,45 @@ def exported(log: perflog.Log, folder: Path) -> dict[str, Any]:
     count = perflog.export.perfetto(log, folder / "out.json")
     document: dict[str, Any] = json.loads((folder / "out.json").read_text("utf-8"))
     assert len(document["traceEvents"]) == count
+    check_format(document["traceEvents"])
     return document
+
+
+def check_format(events: list[dict[str, Any]]) -> None:
+    """The rules of the trace event format for any events."""
+    named = {(each["pid"], each["tid"]) for each in events if each["name"] == "thread_name"}
+    flows: Counter[tuple[str, str, int]] = Counter()
+    for each in events:
+        assert isinstance(each["name"], str) and isinstance(each["pid"], int) and isinstance(each["tid"], int)
+        if each["ph"] == "M":
+            assert each["name"] in ("process_name", "process_sort_index", "thread_name", "thread_sort_index")
+            continue
+        assert isinstance(each["cat"], str) and each["ts"] >= 0
+        if each["ph"] in "sf":
+            flows[each["ph"], each["cat"], each["id"]] += 1
+        elif each["ph"] == "C":
+            assert all(isinstance(value, int | float) for value in each["args"].values())
+        else:
+            assert (each["pid"], each["tid"]) in named
+            assert each["dur"] >= 0 if each["ph"] == "X" else (each["ph"], each["s"]) == ("i", "t")
+    starts, ends = ({key[1:]: n for key, n in flows.items() if key[0] == phase} for phase in "sf")
+    assert starts == ends == dict.fromkeys(starts, 1)
+
+
+def check_nesting(document: dict[str, Any]) -> None:
+    """Slices of a thread lie in each other or beside each other: a viewer has no place for others."""
+    of_threads: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for each in document["traceEvents"]:
+        if each["ph"] == "X":
+            start, length = round(each["ts"] * 1e3), round(each["dur"] * 1e3)
+            of_threads.setdefault((each["pid"], each["tid"]), []).append((start, -length))
+    for pieces in of_threads.values():
+        ends: list[int] = []
+        for start, length in sorted(pieces):
+            while ends and ends[-1] <= start:
+                ends.pop()
+            assert not ends or start - length <= ends[-1]
+            ends.append(start - length)
 
 
 def slices(document: dict[str, Any], category: str) -> list[tuple[str, int, int]]:
@@ -107,6 +145,7 @@ def test_small_traces(path: Path, tmp_path: Path) -> None:
 def test_real_traces(path: Path, tmp_path: Path) -> None:
     log = perflog.read(path)
     document = exported(log, tmp_path)
+    check_nesting(document)
     check_tracks(log, document)
     check_again(log, document, tmp_path / "out.json")
     again = perflog.read(tmp_path / "out.json")
@@ -120,7 +159,9 @@ def test_real_traces(path: Path, tmp_path: Path) -> None:
 @needs_corpus
 def test_a_database_of_nsight_systems(tmp_path: Path) -> None:
     log = perflog.read(NSYS)
-    check_tracks(log, exported(log, tmp_path))
+    document = exported(log, tmp_path)
+    check_nesting(document)
+    check_tracks(log, document)
 
 
 def threads(document: dict[str, Any]) -> list[str]:
@@ -234,6 +275,22 @@ def test_each_counter_of_a_device_and_of_what_it_counts_is_a_track(tmp_path: Pat
     assert len(shown) == len(readings) and document["otherData"]["start_ns"] == 50
 
 
+def test_ranges_keep_their_whole_names(tmp_path: Path) -> None:
+    """The mark between the names of a path may be in a name."""
+    around: dict[str, Any] = {"kind": "range", "device": None, "stream": None, "thread": "1"}
+    call = kernel(10, 12, "cudaLaunchKernel", correlation=1, **around | {"kind": "runtime"})
+    events = [kernel(0, 50, "forward > attention", **around), call, kernel(20, 40, correlation=1)]
+    document = exported(log_of(by_hand(events)), tmp_path)
+    assert slices(document, "perflog_range") == [("forward > attention", 20, 40)]
+
+
+def test_collectives_without_a_group_are_those_of_their_stream(tmp_path: Path) -> None:
+    events = [reduce(at, at + 50, rank=rank, part=rank) for at in (100, 200, 300) for rank in (0, 1)]
+    document = exported(log_of(by_hand(events)), tmp_path)
+    assert len(slices(document, "perflog_collective")) == len(events)
+    assert "device 0, collectives of stream 7" in threads(document)
+
+
 def test_ranks_are_processes_and_their_waits_are_slices(tmp_path: Path) -> None:
     """Three collectives of 100 ns; in two of them rank 1 comes 40 ns late."""
     events = [
@@ -279,3 +336,35 @@ def test_the_queue_of_launched_work(
             waiting = sum(call * 1000 <= at < (call + delay) * 1000 + 1 for call, delay, _ in pieces)
             assert each["args"]["value"] == waiting
     assert len(launch_queue(log)) and Tables(log).count("events") == 2 * len(pieces)
+
+
+turn = st.tuples(st.integers(0, 20), st.integers(0, 9), st.sampled_from([None, 0, 7]), st.booleans())
+"""Time before the call, time of the work, its stream, and whether a range lies around the call."""
+
+
+@given(st.lists(turn, min_size=1, max_size=8), st.lists(st.integers(0, 99), max_size=4), st.booleans())
+def test_any_trace_is_well_formed(
+    tmp_path_factory: pytest.TempPathFactory, turns: list[tuple[int, int, int | None, bool]], readings: list[int],
+    has_number: bool,
+) -> None:  # fmt: skip
+    """Calls follow each other on a thread, work on a stream; readings come at any time."""
+    folder = tmp_path_factory.mktemp("made")
+    now, free = 30, dict.fromkeys((None, 0, 7), 0)
+    events: list[dict[str, Any]] = []
+    for number, (wait, lasts, stream, in_range) in enumerate(turns, 1):
+        call = {"ph": "X", "pid": 9, "tid": 1, "ts": now + wait}
+        if in_range:
+            events.append(call | {"cat": "user_annotation", "name": "forward > attention", "dur": 4})
+        args = {"correlation": number}
+        events.append(call | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "dur": 3, "args": args})
+        begin = max(now + wait + 1, free[stream])
+        where = ({"device": 0} if has_number else {}) | ({} if stream is None else {"stream": stream})
+        work = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 5, "ts": begin, "dur": lasts}
+        events.append(work | {"args": args | where})
+        now, free[stream] = now + wait + 4, begin + lasts
+    events += [{"ph": "C", "name": "sm", "pid": 3, "ts": at, "args": {"value": at}} for at in readings]
+    log = read(folder, *events)
+    document = exported(log, folder)
+    check_nesting(document)
+    check_tracks(log, document)
+    assert document["otherData"]["start_ns"] == min([*readings, *(each["ts"] for each in events)]) * 1000

@@ -160,7 +160,7 @@ def work_trees(tables: Tables, kinds: tuple[str, ...], word_of: WordOf, with_sha
         with_shapes: Whether `word_of` looks at the shapes of inputs.
     """
     columns = ("rank", "shapes") if with_shapes else ("rank",)
-    found = {
+    by_file = {
         (calls.run, calls.part): joined_calls(calls, word_of, with_shapes)
         for calls in call_trees(
             tables, *columns, kinds=kinds, name=lambda kind, name: word_of(kind, name, None) is not None
@@ -168,11 +168,11 @@ def work_trees(tables: Tables, kinds: tuple[str, ...], word_of: WordOf, with_sha
     }
     labels = dict(tables.rows("runs").records("run", "label"))
     trees = [
-        _work_tree(found.pop(place), labels[place[0]], devices)
+        _work_tree(by_file.pop(place), labels[place[0]], devices)
         for place, devices in launches_by_file(tables)
-        if place in found
+        if place in by_file
     ]
-    trees += [_work_tree(joined, labels[joined.calls.run], []) for joined in found.values()]
+    trees += [_work_tree(joined, labels[joined.calls.run], []) for joined in by_file.values()]
     return sorted(trees, key=lambda tree: (tree.run, tree.part))
 
 

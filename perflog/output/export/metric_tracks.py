@@ -19,7 +19,6 @@ from perflog.metrics.traces.device_ranges import range_trees
 from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.idle_causes import CAUSES, idle_causes
 from perflog.metrics.traces.path_walk import kinds_of
-from perflog.metrics.traces.work_tree import last_of_path
 from perflog.output.export.event_tracks import (
     COLLECTIVES,
     IDLE,
@@ -30,7 +29,7 @@ from perflog.output.export.event_tracks import (
     stream_place,
 )
 from perflog.tables.columns import NULL
-from perflog.tables.nulls import int_or_none, none_if_null
+from perflog.tables.nulls import int_or_none, none_if_null, records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,22 +101,22 @@ class MetricTracks:
                         starts[first].tolist(), reach.tolist(), nodes_here[first].tolist(), strict=True
                     ):
                         args = {"path": paths[node]}
-                        yield self._slice(track, last_of_path(paths[node]), start, end, "perflog_range", args)
+                        yield self._slice(track, tree.names[node], start, end, "perflog_range", args)
 
     def _collectives(self) -> Iterator[Event]:
-        """Of each collective of several ranks, how long a rank waits for the last one, and the transfer."""
+        """For each collective: how long each rank waits for the last one, and the transfer."""
         for matched in matched_collectives(self._tables):
             known = matched.collectives[matched.collectives["reason"].isna()]
-            calls = matched.calls[matched.calls["key"].isin(known.index)]
-            for row in calls.to_dict("records"):
-                device, collective = matched.job.members[row["member"]], known.loc[row["key"]]
-                lane = collective["stream"] if collective["group"] is None else collective["group"]
+            calls = matched.calls.join(known[["op", "group", "stream", "place", "last"]], on="key", how="inner")
+            for row in records(calls):
+                device = matched.job.members[row["member"]]
+                lane = f"stream {row['stream']}" if row["group"] is None else row["group"]
                 track = self._track(device, COLLECTIVES, f"collectives of {lane}")
-                start, wait, last = int(row["start"]), int(row["wait"]), int(collective["last"])
-                args: dict[str, Any] = {"op": collective["op"], "place": int_or_none(collective["place"])}
-                if last >= 0:
-                    args["last"] = matched.job.name(last)
-                name, arrived, end = str(collective["op"]), start + wait, start + int(row["length"])
+                args: dict[str, Any] = {"op": row["op"], "place": int_or_none(row["place"])}
+                if row["last"] >= 0:
+                    args["last"] = matched.job.name(row["last"])
+                start, wait, end = row["start"], row["wait"], row["start"] + row["length"]
+                name, arrived = str(row["op"]), start + wait
                 if wait:
                     yield self._slice(track, f"{name}: waits", start, min(arrived, end), "perflog_collective", args)
                 if end > arrived:
