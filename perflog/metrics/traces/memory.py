@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.memory_course import Ints, MemoryCourse, memory_courses
 from perflog.metrics.traces.memory_holders import NOT_TRACED, HeldMemory, held_memory
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK
+from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,6 +175,16 @@ def memory_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG
     table = pd.concat(frames, ignore_index=True)[names] if frames else pd.DataFrame(columns=names)
     whole = ("rank", "device", "step", "bytes", "allocated", "reserved", "first_line")
     return table.astype(dict.fromkeys(whole, "Int64") | {"at_s": "float64"})
+
+
+def holders_of(peak: Mapping[Hashable, Any], holders: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `memory_holders` of the memory that a row of `memory_peak` is about."""
+    for column in ("run", "rank", "memory", "device", "process"):
+        if none_if_null(peak[column]) is None:
+            holders = holders[holders[column].isna()]
+        else:
+            holders = holders[(holders[column] == peak[column]).fillna(False).astype(bool)]
+    return holders
 
 
 def step_ends(course: MemoryCourse) -> Ints:

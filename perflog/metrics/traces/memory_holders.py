@@ -14,6 +14,7 @@ import numpy.typing as npt
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, call_trees
 from perflog.metrics.traces.device_operators import OPERATOR, operator_word
+from perflog.metrics.traces.device_ranges import RANGE_KINDS
 from perflog.metrics.traces.launches import Calls, Launches, threads_of
 from perflog.metrics.traces.memory_course import MemoryCourse, memory_courses
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, JoinedCalls, joined_calls
@@ -29,7 +30,6 @@ NOT_TRACED = "(not in the trace)"
 _ALLOCATES = re.compile(
     r"aten::(?:new_)?(?:empty|resize|set|_?to_copy|to|clone|contiguous)(?:_(?:like|strided|quantized|output))?_?"
 )
-_KINDS = ("range", "python", "cpu")
 
 
 class Holder(NamedTuple):
@@ -95,7 +95,7 @@ def _held_memory(tables: Tables) -> list[HeldMemory]:
         if place in of_files:
             calls[place] = Calls(of_arrow(events), "correlation")
     found: dict[int, HeldMemory] = {}
-    for tree in call_trees(tables.only({run for run, _ in of_files}), kinds=_KINDS, name=_counts):
+    for tree in call_trees(tables.only({run for run, _ in of_files}), kinds=RANGE_KINDS, name=_counts):
         place = tree.run, tree.part
         if place not in of_files:
             continue
