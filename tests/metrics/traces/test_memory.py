@@ -20,7 +20,7 @@ import perflog
 from perflog.metrics import Tables, memory_curve, memory_holders, memory_peak
 from perflog.metrics.traces.memory import OTHER
 from perflog.metrics.traces.memory_course import memory_courses
-from perflog.metrics.traces.memory_holders import NOT_TRACED
+from perflog.metrics.traces.memory_holders import NOT_TRACED, HeldMemory, held_memory
 from perflog.metrics.traces.work_tree import OUTSIDE
 from perflog.plots import PLOTS
 
@@ -112,6 +112,19 @@ def test_memory_that_grows_is_a_finding_and_memory_that_does_not_is_none(tmp_pat
     assert "ProfilerStep#N: aten::clone (3 MiB)" in finding["message"]
     for name, program in (("even", training()), ("short", training(leak=MIB, steps=4)), ("tiny", training(leak=64))):
         assert not growth_findings(perflog.read(write(tmp_path / f"{name}.json", program))), name
+
+
+def test_holders_are_not_computed_where_nothing_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Tables] = []
+
+    def counted(tables: Tables) -> list[HeldMemory]:
+        asked.append(tables)
+        return held_memory(tables)
+
+    monkeypatch.setattr("perflog.analysis.lint.traces.held_memory", counted)
+    for leak, times in ((0, 0), (MIB, 1)):
+        log = perflog.read(str(write(tmp_path / f"{leak}.json", training(leak))))
+        assert len(growth_findings(log)) == len(asked) == times
 
 
 def test_memory_that_grows_and_is_freed_later_is_no_finding(tmp_path: Path) -> None:
