@@ -273,7 +273,7 @@ def _curve(held: HeldMemory, begin: int) -> pd.DataFrame:
     if rest.any():
         held_bytes[OTHER] = course.bytes_of(rest)[points]
     not_traced = (course.allocated - course.live)[points]
-    if not_traced.any():
+    if not_traced.any() or not held_bytes:  # of frees alone there is a curve too
         held_bytes[NOT_TRACED] = not_traced
     steps = [course.step_at(point) for point in points.tolist()]
     reserved = course.reserved[points] if course.reserved is not None else [None] * len(points)

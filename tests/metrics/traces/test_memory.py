@@ -89,6 +89,18 @@ def test_the_curve_has_events_of_one_moment_once(tmp_path: Path) -> None:
     assert curve["allocated"].tolist() == [MIB, 2 * MIB, MIB]
 
 
+@pytest.mark.parametrize("before", [0, 3 * MIB])
+def test_frees_alone_have_a_curve(tmp_path: Path, before: int) -> None:
+    """A profile of the end of a program, whose blocks were allocated before it."""
+    program = Allocator(before=before, prints_totals=before > 0)
+    for address in (1, 2, 3):
+        program.memory(-MIB, address << 20)
+    curve = memory_curve(perflog.read(write(tmp_path / "a.json", program)))
+    assert set(curve["holder"]) == {NOT_TRACED}
+    assert curve["allocated"].tolist() == ([2 * MIB, MIB, 0] if before else [0, 0, 0])
+    assert curve["bytes"].tolist() == curve["allocated"].tolist()
+
+
 def test_who_held_the_memory_of_a_step(tmp_path: Path) -> None:
     log = perflog.read(write(tmp_path / "a.json", training()))
     row = only(memory_peak(log))
