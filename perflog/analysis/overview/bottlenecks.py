@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.analysis.lint.wording import count
-from perflog.analysis.overview.host_operators import host_operators_told
+from perflog.analysis.overview.host_operators import host_operator_sentences
 from perflog.analysis.overview.host_ranges import host_time_of_steps
 from perflog.analysis.overview.operators import operators
 from perflog.analysis.overview.parts import percent
@@ -113,7 +113,7 @@ def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
         _pipeline,
         _collective,
         _loads,
-        host_operators_told,
+        host_operator_sentences,
         _places,
     )
     return (text for kind in kinds for text in kind(tables, run, options))
