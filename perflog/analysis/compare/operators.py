@@ -43,7 +43,7 @@ COLUMNS = (
     MetricColumn("share", "1", meaning="share of the difference of all work; null where that does not differ"),
     MetricColumn("base_calls", meaning="calls of a rank on the base; null: it is not there"),
     MetricColumn("side_calls", meaning="the same on the side"),
-    MetricColumn("base_kernels", meaning="short names of what it launches on the base, the longest first"),
+    MetricColumn("base_kernels", meaning="short names of what it launches on the base, those longest on both first"),
     MetricColumn("side_kernels", meaning="the same on the side"),
     MetricColumn("only", meaning="base or side: it is on this side alone"),
     MetricColumn("path", meaning="names of what is around it and its own", brief=False),
@@ -295,8 +295,9 @@ def _rows_of(sides: MatchedSides, total: float | None) -> Iterator[ResultRow]:
         yield _row_of(sides, pair, path, total)
         inside = [each for each in pair.inside if any(sides.times(each))]
         if inside and any(own := sides.own_times(pair)):
-            kernels = (kernels_text(node.kernels) if node else None for node in (pair.base, pair.side))
-            row = _times_of(own, total) | dict(zip(("base_kernels", "side_kernels"), kernels, strict=True))
+            row = _times_of(own, total) | _kernels_of(
+                *(node.kernels if node else {} for node in (pair.base, pair.side))
+            )
             open_.append(row | {"operator": ITSELF, "depth": len(path), "path": PATH_MARK.join((*path[1:], ITSELF))})
         inside.sort(key=lambda each: -abs(sides.times(each)[1] - sides.times(each)[0]))
         open_ += [(each, path) for each in reversed(inside)]  # the last one is next
@@ -308,10 +309,17 @@ def _row_of(sides: MatchedSides, pair: Matched, path: tuple[str, ...], total: fl
     row |= {"depth": len(path) - 1, "kind": pair.node.kind, "shapes": pair.shapes_text}
     for name, node, runs in (("base", pair.base, sides.runs[0]), ("side", pair.side, sides.runs[1])):
         if node is not None:
-            row[f"{name}_kernels"] = kernels_text(node.all_kernels)
             row[f"{name}_calls"] = sum(node.calls.values()) / len(runs) if node.kind else None
+    row |= _kernels_of(*(node.all_kernels if node else {} for node in (pair.base, pair.side)))
     row["only"] = "base" if pair.side is None else "side" if pair.base is None else None
     return row | {"path": None if is_whole else PATH_MARK.join(path[1:])}
+
+
+def _kernels_of(base: Mapping[str, float], side: Mapping[str, float]) -> ResultRow:
+    """What is launched on both sides, in one order: equal kernels are no change because others take longest now."""
+    both = {name: base.get(name, 0.0) + side.get(name, 0.0) for name in {**base, **side}}
+    texts = (kernels_text({name: both[name] for name in kernels}) for kernels in (base, side))
+    return dict(zip(("base_kernels", "side_kernels"), texts, strict=True))
 
 
 def _times_of(times: tuple[float, float], total: float | None) -> ResultRow:

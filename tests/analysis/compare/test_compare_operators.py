@@ -92,6 +92,13 @@ def test_a_kernel_that_changed_is_matched_by_its_operator(tmp_path: Path) -> Non
     assert re.search(r"aten::mm 64x32, 32x64 +31 us -> +22 us +-9 us\n +ampere_sgemm_128x64_tn -> cut", screen)
 
 
+def test_kernels_whose_times_changed_places_are_the_same(tmp_path: Path) -> None:
+    base, side = (program(("aten::mm", MM, "a", a), ("aten::mm", MM, "b", b)) for a, b in ((30, 20), (20, 31)))
+    rows = compared(tmp_path, base, side).operator_records
+    row = named(rows, "aten::mm")
+    assert row["base_kernels"] == row["side_kernels"] == "b, a"
+
+
 def test_a_change_of_the_shapes_and_operators_of_one_side(tmp_path: Path) -> None:
     base = program(("aten::mm", MM, "gemm", 10), ("aten::gelu", [[64]], "gelu", 4))
     side = program(("aten::mm", BIG, "gemm", 20), ("aten::relu", [[64]], "relu", 3))
