@@ -28,7 +28,7 @@ from perflog.analysis.compare.headline import (
     verdict_of_figures,
 )
 from perflog.analysis.compare.history import find_history
-from perflog.analysis.compare.measures import SideValues, side_values, warmups
+from perflog.analysis.compare.measures import TRACE, SideValues, side_values, warmups
 from perflog.analysis.compare.ranking import BestSide, best_sides
 from perflog.analysis.compare.sides import (
     Case,
@@ -322,6 +322,7 @@ def compare_sides(
     at_steps = [equal_steps(sides, case) for case in cases]
     at_of_run = {run: at for case, at in zip(cases, at_steps, strict=True) for runs in case.runs for run in runs}
     values = [side_values(side, cut_of_run, at_of_run, targets) for side in sides]
+    warnings += _leave_out_whole_traces(sides, cases, values)
     of_operators = operators.matched_sides(cases, values)
     operators.add_measures(of_operators, values)
     known = find_history(history, sides, cases, cuts, ignore)
@@ -379,6 +380,26 @@ def _warn_without_headline(
         if names and without:
             metrics = " or ".join(dict.fromkeys(row["metric"] for row in headlines))
             yield f"{side.name}: without {metrics}, so not in this figure: {first_few(without)}"
+
+
+def _leave_out_whole_traces(sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues]) -> list[str]:
+    """Leave out the times of whole traces where others of a case have steps; return a text for each side that has some.
+
+    A time of a step and one of several steps are no two values of one measure.
+    """
+    whole: dict[int, list[str]] = {}
+    for case in cases:
+        parts = {v.parts[run] for runs, v in zip(case.runs, values, strict=True) for run in runs if run in v.parts}
+        for k, (runs, v) in enumerate(zip(case.runs, values, strict=True)):
+            for run in runs if len(parts) > 1 else ():
+                if v.parts.get(run) == TRACE:
+                    v.without_devices(run)
+                    whole.setdefault(k, []).append(sides[k].labels[run])
+    return [
+        f"{sides[k].name}: without annotated steps, so its device times are not compared with those of a step: "
+        f"{first_few(labels)}"
+        for k, labels in whole.items()
+    ]
 
 
 def _common_cut(case: Case, warmup_of_run: Mapping[str, tuple[int, int]]) -> int:

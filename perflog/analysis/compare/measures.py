@@ -88,6 +88,10 @@ RUN_TIME = Measure("run", "elapsed")
 ALL = "all"
 """Name of the sum of all layers, all kernels, all operators, all API calls, or the work of all ranges."""
 
+STEP, TRACE = "step", "trace"
+"""What the times of devices are of: the steady steps, or the whole trace."""
+
+_OF_DEVICES = ("device", "idle", "path", "range", "operator", "kernel")  # kinds
 _TABLES = ("steps", "phases", "layers", "kernels", "collectives", "summaries", "values")
 _SUFFIXES = {"s": "_s", "B": "_bytes"}  # of columns, by unit
 
@@ -96,12 +100,14 @@ _SUFFIXES = {"s": "_s", "B": "_bytes"}  # of columns, by unit
 class SideValues:
     """The values of a side: for each measure, one array per run. `step_times`: whole series, with the warm-up.
 
-    `operators`: those of each run whose trace names some, in its steady steps.
+    `operators`: those of each run whose trace names some, in its steady steps. `parts`: by run with a trace, what the
+    times of its devices are of: STEP, or TRACE where it has no annotated steps.
     """
 
     by_measure: dict[Measure, dict[str, Floats]] = field(default_factory=dict)
     step_times: dict[str, StepSeries] = field(default_factory=dict)
     operators: dict[str, OperatorNode] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
 
     def add(self, measure: Measure, run: str, values: Floats) -> None:
         """Keep the values of a measure in a run, if there are any."""
@@ -112,6 +118,14 @@ class SideValues:
         """Return the values of these runs, one array per run; empty where the side does not have the measure."""
         by_run = self.by_measure.get(measure, {})
         return [by_run[run] for run in runs if run in by_run]
+
+    def without_devices(self, run: str) -> None:
+        """Leave out the times of the devices of a run."""
+        self.operators.pop(run, None)
+        for measure in [m for m in self.by_measure if m.kind in _OF_DEVICES]:
+            self.by_measure[measure].pop(run, None)
+            if not self.by_measure[measure]:
+                del self.by_measure[measure]
 
     def series(self, runs: Sequence[str]) -> list[StepSeries]:
         """Return the step times of these runs with their warm-up, of those that print them."""
@@ -140,10 +154,7 @@ def side_values(
     runs = tables.rows("runs")
     world_sizes = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
     elapsed = {run: np.array([s]) for run, s in runs.where(runs.known("elapsed_s")).records("run", "elapsed_s")}
-    means, devices = semantics_by_run(runs), trace_measures.devices_by_run(tables)
-    ranges, idle = trace_measures.ranges_by_run(tables), trace_measures.idle_by_run(tables)
-    paths = trace_measures.paths_by_run(tables)
-    operators = operators_by_run(tables)
+    means, traces = semantics_by_run(runs), _Traces.of(tables)
     for run in (run for run in runs["run"].tolist() if run in cuts):
         rows = {name: tables.rows_of(name, run) for name in _TABLES}
         of_run = {measure: of_runs[run] for measure, of_runs in printed.items() if run in of_runs}
@@ -154,11 +165,7 @@ def side_values(
             values.add(Measure("phase", name, of=whole), run, times)
         for name, times in _layers(_steady(rows["layers"], first, cuts[run])):
             values.add(Measure("layer", name, of=None if name == ALL else ALL), run, times)
-        members = devices.get(run, [])
-        of_devices = _devices(members, ranges.get(run, []), idle.get(run, []), first, cuts[run])
-        for measure, times in chain(of_devices, _paths(members, paths.get(run), first, cuts[run])):
-            values.add(measure, run, times)
-        _add_operators(operators.get(run, []), devices.get(run, []), first, cuts[run], values)
+        traces.add_times(run, first, cuts[run], values)
         for measure, times in _profiled(rows["kernels"]):
             values.add(measure, run, times)
         for measure, figures in _printed(rows["collectives"], rows["summaries"], has_steps=first is not None):
@@ -171,7 +178,7 @@ def side_values(
     _add_figures(_counters(tables), cuts, values)
     _add_figures(_collectives(tables), cuts, values)
     _add_figures(_rates(tables), cuts, values)
-    _add_figures(_operators(tables, devices), cuts, values)
+    _add_figures(_operators(tables, traces.devices), cuts, values)
     for job in expert_jobs(tables):
         if job.first_run in cuts:
             name = f"{job.unit or 'load'}s of experts, max/mean"
@@ -248,13 +255,43 @@ def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tu
             yield Measure("summary", name, unit, better), values
 
 
+@dataclass(frozen=True)
+class _Traces:
+    """What the traces of a side tell of the times of devices, by run."""
+
+    devices: dict[str, list[TraceDevice]]
+    ranges: dict[str, list[WorkTree]]
+    idle: dict[str, list[DeviceIdle]]
+    paths: dict[str, pd.DataFrame]
+    operators: dict[str, list[WorkTree]]
+
+    @classmethod
+    def of(cls, tables: Tables) -> _Traces:
+        return cls(
+            trace_measures.devices_by_run(tables),
+            trace_measures.ranges_by_run(tables),
+            trace_measures.idle_by_run(tables),
+            trace_measures.paths_by_run(tables),
+            operators_by_run(tables),
+        )
+
+    def add_times(self, run: str, first: int | None, cut: int, values: SideValues) -> None:
+        """Add the times of a run in its steady steps; without annotated steps, in the whole trace."""
+        if not (members := self.devices.get(run)):
+            return
+        steps = trace_measures.steady_steps(members, first, cut)
+        values.parts[run] = TRACE if steps is None else STEP
+        of_devices = _devices(members, self.ranges.get(run, []), self.idle.get(run, []), steps)
+        for measure, times in chain(of_devices, _paths(self.paths.get(run), steps)):
+            values.add(measure, run, times)
+        if run in self.operators and (steps is None or len(steps)):
+            values.operators[run] = operator_tree(self.operators[run], members, steps)
+
+
 def _devices(
-    members: list[TraceDevice], ranges: list[WorkTree], idle: list[DeviceIdle], first: int | None, cut: int
+    members: list[TraceDevice], ranges: list[WorkTree], idle: list[DeviceIdle], steps: Ints | None
 ) -> Iterator[tuple[Measure, Floats]]:
-    """Times of devices in the steady steps of a trace: by state and cause, by kernel, by range."""
-    if not members:
-        return
-    steps = trace_measures.steady_steps(members, first, cut)
+    """Times of devices in these steps of a trace: by state and cause, by kernel, by range."""
     for name, values in trace_measures.state_values(members, steps):
         if name in trace_measures.SHARES:
             yield Measure("device", name, "1", "higher", derived=name == "busy"), values
@@ -273,23 +310,11 @@ def _devices(
             yield Measure("range", path, of=around or ALL), values
 
 
-def _paths(
-    members: list[TraceDevice], rows: pd.DataFrame | None, first: int | None, cut: int
-) -> Iterator[tuple[Measure, Floats]]:
-    """Times on the critical path in the steady steps of a trace, by kind."""
-    if members and rows is not None:
-        for name, times in trace_measures.path_times(rows, trace_measures.steady_steps(members, first, cut)):
+def _paths(rows: pd.DataFrame | None, steps: Ints | None) -> Iterator[tuple[Measure, Floats]]:
+    """Times on the critical path in these steps of a trace, by kind."""
+    if rows is not None:
+        for name, times in trace_measures.path_times(rows, steps):
             yield Measure("path", f"{name} on the critical path"), times
-
-
-def _add_operators(
-    trees: list[WorkTree], members: list[TraceDevice], first: int | None, cut: int, values: SideValues
-) -> None:
-    """Add the operators of a run in its steady steps; nothing if the trace names none, or has no work of a device."""
-    if trees and members:
-        steps = trace_measures.steady_steps(members, first, cut)
-        if steps is None or len(steps):
-            values.operators[trees[0].run] = operator_tree(trees, members, steps)
 
 
 def _column(measure: Measure) -> str:

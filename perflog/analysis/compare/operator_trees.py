@@ -12,11 +12,14 @@ from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.device_operators import OPERATOR, operator_trees
 from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds
-from perflog.metrics.traces.work_tree import WorkTree
+from perflog.metrics.traces.work_tree import WorkTree, work_by_name
 from perflog.statistics.samples import Floats
 
 Key = tuple[str, str | None, str | None]
 """Name, shapes and kind of an operator, range or module."""
+
+
+_NS = 1e9  # in a second
 
 
 @dataclass
@@ -141,8 +144,8 @@ def _tree_of_file(tree: WorkTree, devices: int, files: int, steps: Ints | None) 
     kernels: list[dict[str, float]] = [{} for _ in range(size)]
     for device, nodes in tree.work:
         own += work_times(device, steps, nodes, size)
-        for node, name, time in _kernel_times(device, steps, nodes):
-            kernels[node][name] = kernels[node].get(name, 0.0) + time / devices / number
+        for node, name, time, _ in work_by_name(device, nodes, places_of_work(device, steps) >= 0):
+            kernels[node][name] = kernels[node].get(name, 0.0) + time / _NS / devices / number
     calls = _calls(tree, steps, size) / files / number
     times = seconds(own) / devices
     root = OperatorNode("", None)
@@ -157,18 +160,6 @@ def _tree_of_file(tree: WorkTree, devices: int, files: int, steps: Ints | None) 
         )  # fmt: skip
         around.inside[made[-1].key] = made[-1]
     return root
-
-
-def _kernel_times(device: TraceDevice, steps: Ints | None, nodes: Ints) -> Iterable[tuple[int, str, float]]:
-    """Node, name and time of the kernels, copies and memsets in these steps."""
-    names, words = device.work.rows.codes("name")
-    inside = places_of_work(device, steps) >= 0
-    pairs, of_work = np.unique((nodes * (len(words) + 1) + names + 1)[inside], return_inverse=True)
-    times = np.zeros(len(pairs), np.int64)
-    np.add.at(times, of_work, (device.work.ends - device.work.starts)[inside])
-    for pair, time in zip(pairs.tolist(), seconds(times).tolist(), strict=True):
-        node, name = divmod(pair, len(words) + 1)
-        yield node, words[name - 1] if name else "-", time
 
 
 def _calls(tree: WorkTree, steps: Ints | None, size: int) -> Ints:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perflog.analysis.compare.measures import ALL, Measure, SideValues
+from perflog.analysis.compare.measures import ALL, STEP, TRACE, Measure, SideValues
 from perflog.analysis.compare.operator_trees import Key, OperatorNode, merged, operator_tree, operators_by_run
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.compare.trace_measures import devices_by_run, steady_steps
@@ -36,13 +36,14 @@ COLUMNS = (
     MetricColumn("shapes", meaning="shapes of its inputs; those of base and side with `->` in between if they differ"),
     MetricColumn("depth", meaning="0 for all work, 1 for what lies in nothing, and so on"),
     MetricColumn("kind", meaning="operator, step, range, module, autograd", brief=False),
-    MetricColumn("base_s", "s", "lower", meaning="GPU time of a steady step on the base: mean over steps and devices"),
+    MetricColumn("part", meaning="step: times and calls of a steady step; trace: of a trace without annotated steps"),
+    MetricColumn("base_s", "s", "lower", meaning="GPU time on the base: mean over steps and devices"),
     MetricColumn("side_s", "s", "lower", meaning="the same on the side"),
     MetricColumn("difference_s", "s", "lower", meaning="side - base; those of a level add up"),
     MetricColumn("share", "1", meaning="share of the difference of all work; null where that does not differ"),
-    MetricColumn("base_calls", meaning="calls in a step of a rank on the base; null: it is not there"),
+    MetricColumn("base_calls", meaning="calls of a rank on the base; null: it is not there"),
     MetricColumn("side_calls", meaning="the same on the side"),
-    MetricColumn("base_kernels", meaning="short names of what it launches on the base, the longest first"),
+    MetricColumn("base_kernels", meaning="short names of what it launches on the base, those longest on both first"),
     MetricColumn("side_kernels", meaning="the same on the side"),
     MetricColumn("only", meaning="base or side: it is on this side alone"),
     MetricColumn("path", meaning="names of what is around it and its own", brief=False),
@@ -52,6 +53,7 @@ ITSELF = "(itself)"
 """In place of the name of an operator: what it launches outside of those inside it."""
 
 ALL_WORK = "all work"
+_OF_PART = {STEP: "a step", TRACE: "whole trace"}
 _LEAST = 0.005  # of the GPU time: smaller operators have no row with statistics
 _LEAST_MOVED = 0.002  # of the GPU time: a smaller difference is not told
 _TIMES = ("base_s", "side_s", "difference_s")
@@ -145,15 +147,19 @@ def _listed(keys: Sequence[Key]) -> str | None:
 
 @dataclass(frozen=True)
 class MatchedSides:
-    """The operators of a side, matched with those of the base: of a case, with the number of the side and the runs."""
+    """The operators of a side, matched with those of the base: of a case, with the number of the side and the runs.
+
+    `part`: what their times are of: STEP or TRACE.
+    """
 
     case: Case
     number: int
     runs: tuple[Sequence[str], Sequence[str]]
+    part: str
     whole: Matched
 
     def times(self, pair: Matched) -> tuple[float, float]:
-        """GPU time of an operator in a steady step on both sides."""
+        """GPU time of an operator on both sides."""
         base, side = (node.inclusive if node else {} for node in (pair.base, pair.side))
         return _mean(base, self.runs[0]), _mean(side, self.runs[1])
 
@@ -173,11 +179,10 @@ def matched_sides(cases: Sequence[Case], values: Sequence[SideValues]) -> list[M
     for case in cases:
         runs = [[run for run in of_side if run in v.operators] for of_side, v in zip(case.runs, values, strict=True)]
         roots = [merged([v.operators[run] for run in of]) if of else None for of, v in zip(runs, values, strict=True)]
-        found += [
-            MatchedSides(case, k, (runs[0], runs[k]), matched(roots[0], root, (None, None)))
-            for k, root in enumerate(roots)
-            if k and roots[0] and root
-        ]
+        for k, root in enumerate(roots):
+            if k and roots[0] and root:
+                whole = matched(roots[0], root, (None, None))
+                found.append(MatchedSides(case, k, (runs[0], runs[k]), values[k].parts[runs[k][0]], whole))
     return found
 
 
@@ -226,6 +231,7 @@ def operator_rows(sides: Sequence[Side], compared: Sequence[MatchedSides]) -> li
     rows: list[ResultRow] = []
     for each in compared:
         names: ResultRow = {"case": each.case.name, "base": sides[0].name, "side": sides[each.number].name}
+        names["part"] = each.part
         base, side = each.times(each.whole)
         total = side - base if abs(side - base) > _ROUNDING * max(base, side) else None
         rows += [{c.name: (names | row).get(c.name) for c in COLUMNS} for row in _rows_of(each, total)]
@@ -235,17 +241,26 @@ def operator_rows(sides: Sequence[Side], compared: Sequence[MatchedSides]) -> li
 def moved_between(tables: Tables, base: str, other: str, room: int) -> list[ResultRow]:
     """Return the operators whose GPU times differ most between two runs, as `moved_most` does, in all their steps.
 
-    Empty if one of the traces has no work of a device or names no operators.
+    Empty if one of the traces has no work of a device or names no operators, or if only one of them has steps.
     """
     trees, devices = operators_by_run(tables), devices_by_run(tables)
-    roots = []
+    roots, parts = [], []
     for run in (base, other):
         if not (members := devices.get(run)) or run not in trees:
             return []
-        roots.append(operator_tree(trees[run], members, steady_steps(members, None, 0)))
+        steps = steady_steps(members, None, 0)
+        roots.append(operator_tree(trees[run], members, steps))
+        parts.append(TRACE if steps is None else STEP)
+    if parts[0] != parts[1]:
+        return []
     whole = matched(roots[0], roots[1], (None, None))
-    sides = MatchedSides(Case("", ((base,), (other,))), 1, ((base,), (other,)), whole)
-    return moved_most(list(_rows_of(sides, None)), room)
+    sides = MatchedSides(Case("", ((base,), (other,))), 1, ((base,), (other,)), parts[0], whole)
+    return moved_most([{"part": sides.part} | row for row in _rows_of(sides, None)], room)
+
+
+def of_part(row: ResultRow) -> str:
+    """Return in words what the times of a row are of: `a step` or `whole trace`."""
+    return _OF_PART[row["part"]]
 
 
 def changes_kernels(row: ResultRow) -> bool:
@@ -280,8 +295,9 @@ def _rows_of(sides: MatchedSides, total: float | None) -> Iterator[ResultRow]:
         yield _row_of(sides, pair, path, total)
         inside = [each for each in pair.inside if any(sides.times(each))]
         if inside and any(own := sides.own_times(pair)):
-            kernels = (kernels_text(node.kernels) if node else None for node in (pair.base, pair.side))
-            row = _times_of(own, total) | dict(zip(("base_kernels", "side_kernels"), kernels, strict=True))
+            row = _times_of(own, total) | _kernels_of(
+                *(node.kernels if node else {} for node in (pair.base, pair.side))
+            )
             open_.append(row | {"operator": ITSELF, "depth": len(path), "path": PATH_MARK.join((*path[1:], ITSELF))})
         inside.sort(key=lambda each: -abs(sides.times(each)[1] - sides.times(each)[0]))
         open_ += [(each, path) for each in reversed(inside)]  # the last one is next
@@ -293,10 +309,17 @@ def _row_of(sides: MatchedSides, pair: Matched, path: tuple[str, ...], total: fl
     row |= {"depth": len(path) - 1, "kind": pair.node.kind, "shapes": pair.shapes_text}
     for name, node, runs in (("base", pair.base, sides.runs[0]), ("side", pair.side, sides.runs[1])):
         if node is not None:
-            row[f"{name}_kernels"] = kernels_text(node.all_kernels)
             row[f"{name}_calls"] = sum(node.calls.values()) / len(runs) if node.kind else None
+    row |= _kernels_of(*(node.all_kernels if node else {} for node in (pair.base, pair.side)))
     row["only"] = "base" if pair.side is None else "side" if pair.base is None else None
     return row | {"path": None if is_whole else PATH_MARK.join(path[1:])}
+
+
+def _kernels_of(base: Mapping[str, float], side: Mapping[str, float]) -> ResultRow:
+    """What is launched on both sides, in one order: equal kernels are no change because others take longest now."""
+    both = {name: base.get(name, 0.0) + side.get(name, 0.0) for name in {**base, **side}}
+    texts = (kernels_text({name: both[name] for name in kernels}) for kernels in (base, side))
+    return dict(zip(("base_kernels", "side_kernels"), texts, strict=True))
 
 
 def _times_of(times: tuple[float, float], total: float | None) -> ResultRow:

@@ -19,7 +19,7 @@ from perflog.metrics.traces.device_work import Ints, StepWindows, TraceDevice, s
 from perflog.metrics.traces.host_operators import host_operators
 from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
 from perflog.metrics.traces.input_shapes import shapes_text
-from perflog.metrics.traces.memory import memory_holders, memory_peak
+from perflog.metrics.traces.memory import holders_of, memory_holders, memory_peak
 from perflog.metrics.traces.memory_course import ALLOCATOR_TOTALS
 from perflog.metrics.traces.operator_efficiency import operator_efficiency
 from perflog.metrics.traces.operator_work import COMMUNICATION, PRODUCTS
@@ -198,10 +198,7 @@ def memory_figures(tables: Tables) -> Iterator[tuple[str, str, str | None, float
         for column, name in _MEMORY.items():
             if len(values := rows[column].dropna().astype(float)):
                 yield run, f"{memory} memory, {name}", None, float(values.max())
-        own = holders[(holders["run"] == run) & (holders["memory"] == memory)]
-        for column in ("rank", "device", "process"):
-            is_null = none_if_null(largest[column]) is None
-            own = own[own[column].isna() if is_null else (own[column] == largest[column]).fillna(False).astype(bool)]
+        own = holders_of(largest.to_dict(), holders)
         own = own[own["share"].astype(float) >= _LEAST_HELD]
         for holder, size in own.groupby("holder", sort=False)["bytes"].sum().items():
             yield run, f"{memory} memory, peak allocated", str(holder), float(size)

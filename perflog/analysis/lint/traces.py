@@ -24,7 +24,7 @@ from perflog.metrics.traces.device_work import (
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.jobs import jobs
 from perflog.metrics.traces.memory import step_ends
-from perflog.metrics.traces.memory_course import memory_name
+from perflog.metrics.traces.memory_course import memory_courses, memory_name
 from perflog.metrics.traces.memory_holders import HeldMemory, held_memory
 from perflog.statistics.samples import median
 from perflog.tables.arrow import Where, one_of
@@ -341,8 +341,8 @@ def memory_grows(data: LintInput) -> Iterator[Finding]:
 
     Each of these steps leaves blocks that live until the last one ends; growth is above 0.01 % of the peak a step.
     """
-    for held in held_memory(data.tables):
-        course, ends = held.course, step_ends(held.course)
+    for number, course in enumerate(memory_courses(data.tables)):
+        ends = step_ends(course)
         levels = course.allocated[ends]
         if len(ends) <= _LEAKING or (np.diff(levels) <= 0).any():
             continue
@@ -351,6 +351,7 @@ def memory_grows(data: LintInput) -> Iterator[Finding]:
         left = (course.blocks.ends > ends[-1]) & (born > 0) & (born < len(ends))
         if growth < _LEAK * course.allocated.max() or len(np.unique(born[left])) < len(ends) - 1:
             continue
+        held = held_memory(data.tables)[number]  # takes long: only where some memory grows
         kept = _largest_holder(held, np.flatnonzero(left))
         message = (
             f"{memory_name(course)} grows by {show(growth, 'B', 3)} a step over {count(len(ends) - 1, 'step')}, to "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.analysis.lint.wording import count
-from perflog.analysis.overview.host_operators import host_operators_told
+from perflog.analysis.overview.host_operators import host_operator_sentences
 from perflog.analysis.overview.host_ranges import host_time_of_steps
 from perflog.analysis.overview.operators import operators
 from perflog.analysis.overview.parts import percent
@@ -45,6 +45,7 @@ from perflog.metrics.traces.copies import way_of
 from perflog.metrics.traces.critical_path import kinds_on_paths
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.idle_causes import CAUSES
+from perflog.metrics.traces.memory import holders_of
 from perflog.metrics.traces.memory_holders import NOT_TRACED
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN
 from perflog.tables.nulls import none_if_null
@@ -112,7 +113,7 @@ def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
         _pipeline,
         _collective,
         _loads,
-        host_operators_told,
+        host_operator_sentences,
         _places,
     )
     return (text for kind in kinds for text in kind(tables, run, options))
@@ -311,10 +312,7 @@ def _memory(tables: Tables, run: str, options: Options) -> Iterator[str]:
     text += f", in step {peak['step']}" if none_if_null(peak["step"]) is not None else ""
     if none_if_null(peak["reserved_peak"]) is not None:
         text += f"; {show(float(peak['reserved_peak']), 'B', 3)} reserved"
-    held = _of_run(memory_holders.table(tables, options), run)
-    for column in ("rank", "memory", "device", "process"):
-        is_null = none_if_null(peak[column]) is None
-        held = held[held[column].isna() if is_null else (held[column] == peak[column]).fillna(False).astype(bool)]
+    held = holders_of(peak, memory_holders.table(tables, options))
     # Places of one name are one here: those of layers, say.
     shares = held.groupby("holder", sort=False)["share"].sum().astype(float).sort_values(ascending=False, kind="stable")
     largest = shares[shares > _TELLING].head(_HOLDERS)

@@ -20,7 +20,7 @@ _NAMED = 3  # operators, or collectives, that a sentence names
 _TELLING = 0.03  # of the self time
 
 
-def host_operators_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
+def host_operator_sentences(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Say which operators take most of the host's time, if no device did the work, or are called most; and collectives.
 
     What another recording of the process fills in is named.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perflog.analysis.compare.operators import moved_between, moved_text
+from perflog.analysis.compare.operators import moved_between, moved_text, of_part
 from perflog.analysis.overview.host_ranges import host_time_of_steps
 from perflog.analysis.overview.parts import parts, percent
 from perflog.metrics import Options, Tables, breakdown
@@ -28,7 +28,8 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
         times = [{part.name: part.seconds for part in parts(tables, run, options)} for run in (base, slower)]
     else:
         if moved := moved_between(tables, base, slower, _MOST_OPERATORS):
-            yield f"GPU time by operator, {marks[0]} -> {marks[1]}, a step: {'; '.join(map(moved_text, moved))}."
+            what = f"GPU time by operator, {marks[0]} -> {marks[1]}, {of_part(moved[0])}"
+            yield f"{what}: {'; '.join(map(moved_text, moved))}."
             return
         on_host = [found for run in (base, slower) if (found := host_time_of_steps(tables, run, options))]
         if len(on_host) < len(of_runs):

@@ -160,11 +160,11 @@ def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 
 def _memory(tables: Tables, options: Options) -> Iterator[RunFigure]:
-    """The largest peak of a device of each run; of a run without one that of the host."""
+    """The largest peak of a device of each run, if there are several runs: of a single one a sentence tells it."""
     rows = memory_peak.table(tables, options)
-    several = rows["run"].nunique() > 1  # of a single trace a sentence tells it
-    rows = rows.sort_values(["memory", "peak"], ascending=[True, False], kind="stable").drop_duplicates("run")
-    yield _column(rows[rows["memory"].eq("device") & several], "peak", "peak memory", "B", "lower")
+    rows = rows[rows["memory"].eq("device") & (rows["run"].nunique() > 1)]
+    rows = rows.sort_values("peak", ascending=False, kind="stable").drop_duplicates("run")
+    yield _column(rows, "peak", "peak memory", "B", "lower")
 
 
 def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:

@@ -8,15 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.call_tree import NO_CALL
-from perflog.metrics.traces.device_ranges import range_of
+from perflog.metrics.traces.device_ranges import RANGE_KINDS, range_of
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.input_shapes import nvtx_operator, shapes_text
-from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN, Word, WorkTree, work_trees
+from perflog.metrics.traces.work_tree import (
+    OUTSIDE,
+    PATH_MARK,
+    UNKNOWN,
+    Word,
+    WorkTree,
+    work_by_name,
+    work_trees,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
 OPERATOR = "operator"
 """The kind of a call that is no range and no module."""
 
-_KINDS = ("range", "python", "cpu")
 _KERNELS = 3  # that a row names
 
 Launched = Mapping[str, tuple[int, int]]
@@ -87,7 +92,9 @@ def device_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa:
 
 def operator_trees(tables: Tables) -> list[WorkTree]:
     """Return the operators, ranges and modules of all files of traces that have any, as trees."""
-    return cached(tables, "trees of operators", lambda: work_trees(tables, _KINDS, operator_word, with_shapes=True))
+    return cached(
+        tables, "trees of operators", lambda: work_trees(tables, RANGE_KINDS, operator_word, with_shapes=True)
+    )
 
 
 def operator_word(kind: str, name: str, shapes: str | None) -> Word | None:
@@ -103,14 +110,8 @@ def launched_by_name(tree: WorkTree) -> list[Launched]:
     """Return what was launched in each node and the nodes inside it, by name."""
     sums: list[dict[str, tuple[int, int]]] = [{} for _ in tree.names]
     for device, nodes in tree.work:
-        names, words = device.work.rows.codes("name")
-        lengths = device.work.ends - device.work.starts
-        pairs, of_work = np.unique(nodes * (len(words) + 1) + names + 1, return_inverse=True)
-        times, numbers = np.zeros(len(pairs), np.int64), np.bincount(of_work, minlength=len(pairs))
-        np.add.at(times, of_work, lengths)
-        for pair, time, number in zip(pairs.tolist(), times.tolist(), numbers.tolist(), strict=True):
-            node, name = divmod(pair, len(words) + 1)
-            _add(sums[node], {words[name - 1] if name else "-": (time, number)})
+        for node, name, time, number in work_by_name(device, nodes):
+            _add(sums[node], {name: (time, number)})
     for index in range(len(sums) - 1, -1, -1):
         if (parent := int(tree.parents[index])) != NO_CALL:
             _add(sums[parent], sums[index])

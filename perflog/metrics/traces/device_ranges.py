@@ -23,7 +23,8 @@ BACKWARD = "backward (autograd)"
 # In 2021 the profiler wrote its steps as operators.
 _PROFILER_STEP, _MODULE, _AUTOGRAD = "ProfilerStep#", "nn.Module: ", "autograd::engine::evaluate_function: "
 
-_KINDS = ("range", "python", "cpu")
+RANGE_KINDS = ("range", "python", "cpu")
+"""Kinds of events that may be ranges or modules, or operators."""
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -83,7 +84,7 @@ def device_ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
 
 def range_trees(tables: Tables) -> list[WorkTree]:
     """Return the ranges of all files of traces that have any, as a tree."""
-    return cached(tables, "ranges of traces", lambda: work_trees(tables, _KINDS, _range_word))
+    return cached(tables, "ranges of traces", lambda: work_trees(tables, RANGE_KINDS, _range_word))
 
 
 def _range_word(kind: str, name: str, shapes: str | None) -> Word | None:  # noqa: ARG001 (all words take the same)

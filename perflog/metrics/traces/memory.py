@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.memory_course import Ints, MemoryCourse, memory_courses
 from perflog.metrics.traces.memory_holders import NOT_TRACED, HeldMemory, held_memory
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK
+from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,6 +177,16 @@ def memory_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG
     return table.astype(dict.fromkeys(whole, "Int64") | {"at_s": "float64"})
 
 
+def holders_of(peak: Mapping[Hashable, Any], holders: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `memory_holders` of the memory that a row of `memory_peak` is about."""
+    for column in ("run", "rank", "memory", "device", "process"):
+        if none_if_null(peak[column]) is None:
+            holders = holders[holders[column].isna()]
+        else:
+            holders = holders[(holders[column] == peak[column]).fillna(False).astype(bool)]
+    return holders
+
+
 def step_ends(course: MemoryCourse) -> Ints:
     """Return the last event before the end of each step, from the second step on: the first allocates for later ones.
 
@@ -262,7 +273,7 @@ def _curve(held: HeldMemory, begin: int) -> pd.DataFrame:
     if rest.any():
         held_bytes[OTHER] = course.bytes_of(rest)[points]
     not_traced = (course.allocated - course.live)[points]
-    if not_traced.any():
+    if not_traced.any() or not held_bytes:  # of frees alone there is a curve too
         held_bytes[NOT_TRACED] = not_traced
     steps = [course.step_at(point) for point in points.tolist()]
     reserved = course.reserved[points] if course.reserved is not None else [None] * len(points)

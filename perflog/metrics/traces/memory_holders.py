@@ -14,6 +14,7 @@ import numpy.typing as npt
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, call_trees
 from perflog.metrics.traces.device_operators import OPERATOR, operator_word
+from perflog.metrics.traces.device_ranges import RANGE_KINDS
 from perflog.metrics.traces.launches import Calls, Launches, threads_of
 from perflog.metrics.traces.memory_course import MemoryCourse, memory_courses
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, JoinedCalls, joined_calls
@@ -29,7 +30,6 @@ NOT_TRACED = "(not in the trace)"
 _ALLOCATES = re.compile(
     r"aten::(?:new_)?(?:empty|resize|set|_?to_copy|to|clone|contiguous)(?:_(?:like|strided|quantized|output))?_?"
 )
-_KINDS = ("range", "python", "cpu")
 
 
 class Holder(NamedTuple):
@@ -89,13 +89,9 @@ def _held_memory(tables: Tables) -> list[HeldMemory]:
     if not courses:
         return []
     of_files = {(course.run, course.part) for course in courses}
-    runs: Where = {"run": one_of(*(run for run, _ in of_files))}
-    calls: dict[tuple[str, int], Calls] = {}
-    for place, events in tables.arrow_by_file("events", {**runs, "kind": one_of("runtime")}, "correlation", *_TIMES):
-        if place in of_files:
-            calls[place] = Calls(of_arrow(events), "correlation")
+    calls = _runtime_calls(tables, {(c.run, c.part) for c in courses if c.rows.known("correlation").any()})
     found: dict[int, HeldMemory] = {}
-    for tree in call_trees(tables.only({run for run, _ in of_files}), kinds=_KINDS, name=_counts):
+    for tree in call_trees(tables.only({run for run, _ in of_files}), kinds=RANGE_KINDS, name=_counts):
         place = tree.run, tree.part
         if place not in of_files:
             continue
@@ -108,6 +104,15 @@ def _held_memory(tables: Tables) -> list[HeldMemory]:
         found.get(number) or HeldMemory(course, np.zeros(len(course.blocks.born), np.int64), [outside])
         for number, course in enumerate(courses)
     ]
+
+
+def _runtime_calls(tables: Tables, places: set[tuple[str, int]]) -> dict[tuple[str, int], Calls]:
+    """The calls of the runtime in some files: those whose events of memory name the call that made them."""
+    if not places:
+        return {}
+    where: Where = {"run": one_of(*(run for run, _ in places)), "kind": one_of("runtime")}
+    found = tables.arrow_by_file("events", where, "correlation", *_TIMES)
+    return {place: Calls(of_arrow(events), "correlation") for place, events in found if place in places}
 
 
 _TIMES = ("process", "thread", "start_ns", "duration_ns")

@@ -134,7 +134,7 @@ def _partner(recording: _Recording, others: Sequence[_Recording]) -> tuple[_Reco
         return None
     found: list[tuple[int, _Recording, Ints]] = []
     for other in others:
-        if other.is_timed != recording.is_timed and other.rows.known("record").any():
+        if other.is_timed != recording.is_timed and _may_be_one(recording.rows, other.rows):
             places = _places(recording.rows, other.rows)
             if places is not None:
                 found.append((int((places >= 0).sum()), other, places))
@@ -142,6 +142,12 @@ def _partner(recording: _Recording, others: Sequence[_Recording]) -> tuple[_Reco
     if not found or (len(found) > 1 and found[0][0] == found[1][0]):
         return None
     return found[0][1:]
+
+
+def _may_be_one(rows: Rows, other: Rows) -> bool:
+    """Whether both number their calls and their ranks do not differ: processes of two containers may share a number."""
+    ranks = np.concatenate([each["rank"][each.known("rank")] for each in (rows, other)])
+    return bool(other.known("record").any()) and len(np.unique(ranks)) <= 1
 
 
 def _places(rows: Rows, other: Rows) -> Ints | None:

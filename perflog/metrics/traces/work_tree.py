@@ -5,12 +5,13 @@ Work belongs to the innermost call around the one that launched it, whenever it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
@@ -148,6 +149,27 @@ class WorkSums:
 def last_of_path(path: str) -> str:
     """Return the name that a path leads to."""
     return path.rpartition(PATH_MARK)[2]
+
+
+def work_by_name(
+    device: TraceDevice, nodes: Ints, chosen: npt.NDArray[np.bool_] | None = None
+) -> Iterator[tuple[int, str, int, int]]:
+    """Yield node, name, time in ns and number of the kernels, copies and memsets of each name that a node launched.
+
+    Args:
+        device: A device of a tree.
+        nodes: The node that launched each piece of its work.
+        chosen: Which pieces count; None: all.
+    """
+    work = device.work
+    index = np.arange(len(nodes)) if chosen is None else np.flatnonzero(chosen)
+    names, words = work.rows.codes("name")
+    alike = groups_of(nodes[index], names[index])
+    times = np.zeros(len(alike.first), np.int64)
+    np.add.at(times, alike.of_row, (work.ends - work.starts)[index])
+    first = index[alike.first]
+    found = zip(nodes[first].tolist(), names[first].tolist(), times.tolist(), alike.sizes.tolist(), strict=True)
+    yield from ((node, words[name] if name >= 0 else "-", time, number) for node, name, time, number in found)
 
 
 def work_trees(tables: Tables, kinds: tuple[str, ...], word_of: WordOf, with_shapes: bool = False) -> list[WorkTree]:

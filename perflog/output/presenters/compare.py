@@ -20,7 +20,7 @@ from perflog.analysis.compare.averages import window_of
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.figures import TOTAL
 from perflog.analysis.compare.measures import ALL
-from perflog.analysis.compare.operators import kernels_of_both
+from perflog.analysis.compare.operators import kernels_of_both, of_part
 from perflog.analysis.compare.rows import COLUMNS
 from perflog.analysis.compare.sides import ResultRow
 from perflog.analysis.compare.verdicts import without_exploratory
@@ -404,7 +404,7 @@ def _operators(compared: Comparison, everything: bool) -> Iterator[Sheet]:
             ]  # fmt: skip
             name = f" ({case.name})" if case.name else ""
             titles = (SheetColumn("operator"), SheetColumn("shapes"), *columns, *calls, SheetColumn("kernels"))
-            yield Sheet("operators", titles, cells, f"GPU time of a step by operator: {side}{name}")
+            yield Sheet("operators", titles, cells, f"GPU time by operator, {of_part(rows[0])}: {side}{name}")
 
 
 def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:

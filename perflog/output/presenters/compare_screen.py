@@ -10,7 +10,7 @@ from shlex import join
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import UNEXPLAINED, part_name, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
-from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most
+from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, of_part
 from perflog.analysis.compare.sides import SEPARATOR, ResultRow
 from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
 from perflog.analysis.lint.wording import count
@@ -336,7 +336,7 @@ def _operators(compared: Comparison, room: int) -> Iterator[str]:
     while sum(map(len, lines)) > room - 1 and lines:
         lines.pop()
     if lines:
-        yield "Operators whose GPU time differs most"
+        yield f"Operators whose GPU time differs most, {of_part(compared.operator_records[0])}"
         yield from chain(*lines)
 
 

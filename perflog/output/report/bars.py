@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import part_name, telling_parts
-from perflog.analysis.compare.operators import kernels_of_both
+from perflog.analysis.compare.operators import kernels_of_both, of_part
 from perflog.metrics.waterfall import BARS
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Part, number
 from perflog.output.report.data import ReportData, TableRow
@@ -18,7 +18,6 @@ _MAX_RUNS = 6  # side by side
 _MAX_PARTS = 24
 _LONGEST = 60  # characters of an operator with its shapes; the details have all
 _TIME_GOES, _DIFFERENCE_WENT = "where the time goes", "where the difference went"
-_OPERATORS_DIFFER = "GPU time of a step by operator"
 
 
 def where_the_time_goes(report: ReportData) -> AnswerTable | None:
@@ -94,10 +93,11 @@ def where_the_operators_differ(comparison: Comparison) -> AnswerTable | None:
         return None
     shown = [rows[0], *telling]
     names = [cut(" ".join(filter(None, (row["operator"], row["shapes"]))), _LONGEST) for row in shown]
-    table = _tree_of_differences(_OPERATORS_DIFFER, comparison, shown, names)
+    title = f"GPU time by operator, {of_part(rows[0])}"
+    table = _tree_of_differences(title, comparison, shown, names)
     kernels: list[Cell] = [kernels_of_both(row) for row in shown]
     rows_with_kernels = [[*cells, text] for cells, text in zip(table.rows, kernels, strict=True)]
-    return AnswerTable(table.title, [*table.heads, HeaderCell("kernels")], rows_with_kernels)
+    return AnswerTable(table.title, [*table.heads, HeaderCell("kernels")], rows_with_kernels, has_long_names=True)
 
 
 def _tree_of_differences(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from perflog.analysis.lint import Severity
@@ -71,18 +71,22 @@ Cell = str | Number | RunName | Part | Bar | FindingCounts | None
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """A table of an answer. A column whose cells are all empty is left out by `without_empty_columns`."""
+    """A table of an answer. A column whose cells are all empty is left out by `without_empty_columns`.
+
+    `has_long_names`: whether several columns hold long names, which may then break anywhere.
+    """
 
     title: str
     heads: Sequence[HeaderCell]
     rows: Sequence[Sequence[Cell]]
     note: str = ""
+    has_long_names: bool = False
 
     def without_empty_columns(self) -> AnswerTable:
         """Return the table without the columns of figures that no row has."""
         kept = [i for i in range(len(self.heads)) if any(not _is_empty(row[i]) for row in self.rows)]
         rows = [[row[i] for i in kept] for row in self.rows]
-        return AnswerTable(self.title, [self.heads[i] for i in kept], rows, self.note)
+        return replace(self, heads=[self.heads[i] for i in kept], rows=rows)
 
 
 def number(value: float | None, unit: str = "", text: str | None = None) -> Number:

@@ -9,6 +9,7 @@ from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.attribution import COLUMNS as ATTRIBUTION_COLUMNS
 from perflog.analysis.compare.averages import COLUMNS as AVERAGE_COLUMNS
 from perflog.analysis.compare.operators import COLUMNS as OPERATOR_COLUMNS
+from perflog.analysis.compare.operators import of_part
 from perflog.analysis.compare.rows import COLUMNS as COMPARISON_COLUMNS
 from perflog.metrics import MetricColumn
 from perflog.output.report.data import FigureSource, MetricTable, TableRow, informative_columns, range_text
@@ -21,6 +22,7 @@ _COLUMNS_OF_CHANGES = (
 )  # fmt: skip
 _IN_UNIT_OF_ROW = ("base_value", "base_low", "base_high", "side_value", "side_low", "side_high", "shift", "value")
 _LEFT_OUT = ("unit",)
+_IN_TITLES = ("case", "side", "part")  # or above the table: no column where all rows have one value
 
 _AVERAGES = MetricTable(
     name="averages",
@@ -38,11 +40,17 @@ _ATTRIBUTION = MetricTable(
 
 _OPERATORS = MetricTable(
     name="operators",
-    title="GPU time by operator, on both sides",
-    formula="GPU time in a steady step of the work that an operator launched, mean over steps and devices; the rows "
-    "inside an operator, and what it launches itself, add up to it",
+    title="GPU time by operator on both sides",
+    formula="GPU time of the work that an operator launched, in a steady step, or in a trace without annotated steps; "
+    "mean over steps and devices; the rows inside an operator, and what it launches itself, add up to it",
     source="operators are matched by what is around them, their names and the shapes of their inputs",
 )
+
+
+def _operators(rows: Sequence[TableRow]) -> MetricTable:
+    """Return the head of the table of operators: its title says what the times are of, where all are of the same."""
+    parts = {of_part(row) for row in rows}
+    return replace(_OPERATORS, title=", ".join([_OPERATORS.title, *parts])) if len(parts) == 1 else _OPERATORS
 
 
 def _changes(rule: VerdictRule) -> MetricTable:
@@ -64,7 +72,7 @@ def comparison_tables(comparison: Comparison, runs: Sequence[TableRow]) -> list[
         (_changes(comparison.rule), columns_of_changes, comparison.row_records),
         (_AVERAGES, AVERAGE_COLUMNS, comparison.summary_records),
         (_ATTRIBUTION, ATTRIBUTION_COLUMNS, comparison.attribution_records),
-        (_OPERATORS, OPERATOR_COLUMNS, comparison.operator_records),
+        (_operators(comparison.operator_records), OPERATOR_COLUMNS, comparison.operator_records),
     )
     return [_with_rows(table, columns, rows, comparison, run_lines) for table, columns, rows in tables if rows]
 
@@ -77,7 +85,7 @@ def _with_rows(
     run_lines: Mapping[str, str],
 ) -> MetricTable:
     rows = [{name: _plain(value, name, row) for name, value in row.items()} for row in raw_rows]
-    constant = {c.name for c in columns if c.name in ("case", "side") and len({row[c.name] for row in rows}) == 1}
+    constant = {c.name for c in columns if c.name in _IN_TITLES and len({row[c.name] for row in rows}) == 1}
     shown = [c for c in columns if c.name not in _LEFT_OUT and c.name not in constant]
     sources = [
         tuple(FigureSource(run, _printed_line(row) or run_lines[run]) for run in _runs_of(row, comparison))

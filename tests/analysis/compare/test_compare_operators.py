@@ -18,7 +18,9 @@ from support.raw_operator_places import Walk
 import perflog
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.operators import ALL_WORK, ITSELF, moved_most
+from perflog.analysis.overview.reasons import why_slower
 from perflog.cli.main import main
+from perflog.metrics import Options, Tables
 from perflog.output.report import collect, to_html, to_markdown
 
 Row = dict[str, Any]
@@ -88,6 +90,13 @@ def test_a_kernel_that_changed_is_matched_by_its_operator(tmp_path: Path) -> Non
     assert measured["change"] == pytest.approx(22 / 31 - 1) and measured["verdict"].endswith("improvement")
     screen = CliRunner().invoke(main, ["compare", str(tmp_path / "base.json"), str(tmp_path / "side.json")]).output
     assert re.search(r"aten::mm 64x32, 32x64 +31 us -> +22 us +-9 us\n +ampere_sgemm_128x64_tn -> cut", screen)
+
+
+def test_kernels_whose_times_changed_places_are_the_same(tmp_path: Path) -> None:
+    base, side = (program(("aten::mm", MM, "a", a), ("aten::mm", MM, "b", b)) for a, b in ((30, 20), (20, 31)))
+    rows = compared(tmp_path, base, side).operator_records
+    row = named(rows, "aten::mm")
+    assert row["base_kernels"] == row["side_kernels"] == "b, a"
 
 
 def test_a_change_of_the_shapes_and_operators_of_one_side(tmp_path: Path) -> None:
@@ -238,8 +247,53 @@ def test_the_report_has_the_tree(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{name}.json", made) for name, made in (("base", base), ("side", side))]
     report = collect(*map(str, paths), draw=False)
     page, text = to_html(report), to_markdown(report)
-    assert "GPU time of a step by operator" in page and "ampere_sgemm -&gt; cutlass_gemm" in page
-    assert "GPU time of a step by operator" in text and "aten::mm" in text
+    assert "GPU time by operator, a step" in page and "ampere_sgemm -&gt; cutlass_gemm" in page
+    assert "GPU time by operator, a step" in text and "aten::mm" in text
+
+
+def reasons(folder: Path) -> list[str]:
+    """Why one trace is slower than another one, also if no figure says that it is."""
+    tables = Tables(perflog.find_runs(str(folder)))
+    runs = [str(run) for run in tables.rows("runs")["run"]]
+    return list(why_slower(tables, runs[0], runs[1], ("A", "B"), Options()))
+
+
+def without_steps(made: Allocator) -> Allocator:
+    made.events = [event for event in made.events if not event["name"].startswith("ProfilerStep")]
+    return made
+
+
+def test_without_steps_the_times_are_of_the_whole_trace(tmp_path: Path) -> None:
+    for name, calls in (("base", 1), ("side", 9)):
+        made = program(*[("aten::mm", MM, f"gemm_{name}", 10.0 * calls)] * calls)
+        write(tmp_path / f"{name}.json", without_steps(made))
+    paths = [str(tmp_path / f"{name}.json") for name in ("base", "side")]
+    rows = list(perflog.compare(*paths, draws=50).operator_records)
+    assert {row["part"] for row in rows} == {"trace"}
+    assert (rows[0]["base_s"], rows[0]["side_s"]) == pytest.approx((4e-5, 4 * 9 * 9e-5))
+    assert (rows[-1]["base_calls"], rows[-1]["side_calls"]) == (4, 36)
+    screen = CliRunner().invoke(main, ["compare", *paths]).output
+    assert "Operators whose GPU time differs most, whole trace" in screen
+    everything = CliRunner().invoke(main, ["compare", *paths, "--all"]).output
+    assert "GPU time by operator, whole trace: side.json" in everything
+    page = to_html(collect(*paths, draw=False))
+    assert "GPU time by operator, whole trace" in page and "GPU time by operator on both sides, whole trace" in page
+    (reason,) = reasons(tmp_path)
+    assert reason.startswith("GPU time by operator, A -> B, whole trace: aten::mm")
+
+
+@pytest.mark.parametrize("steps_on", ["base", "side"])
+def test_a_step_is_not_compared_with_a_whole_trace(tmp_path: Path, steps_on: str) -> None:
+    for name in ("base", "side"):
+        made = program(("aten::mm", MM, "gemm", 10))
+        write(tmp_path / f"{name}.json", made if name == steps_on else without_steps(made))
+    paths = [str(tmp_path / f"{name}.json") for name in ("base", "side")]
+    result = perflog.compare(*paths, warmup=0, draws=50)
+    assert not result.operator_records
+    assert not {row["kind"] for row in result.row_records} & {"kernel", "range", "operator", "path", "device", "idle"}
+    (warning,) = [text for text in result.warnings if "annotated steps" in text]
+    assert warning.startswith({"base": "side", "side": "base"}[steps_on])
+    assert not any("by operator" in line for line in reasons(tmp_path))
 
 
 def test_the_overview_names_the_operators_of_a_slower_trace(tmp_path: Path) -> None:

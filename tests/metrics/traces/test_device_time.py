@@ -308,3 +308,10 @@ def test_odd_events_break_nothing(events: list[Event]) -> None:
         found = METRICS[name](tables)
         assert list(found.columns) == [column.name for column in METRICS[name].columns]
     findings(tables)
+
+
+def test_rates_of_more_flop_than_an_integer_of_64_bits_holds() -> None:
+    events = [kernel(100 * k, 100 * k + 50, "gemm", flops=10**18, bytes=10**18) for k in range(20)]
+    (found,) = rows(device_kernels(by_hand(events)), by="name")
+    assert found["tflops"] == pytest.approx(2e19 / 1e-6 / 1e12)
+    assert found["gbps"] == pytest.approx(2e19 / 1e-6 / 1e9)

@@ -20,7 +20,7 @@ import perflog
 from perflog.metrics import Tables, memory_curve, memory_holders, memory_peak
 from perflog.metrics.traces.memory import OTHER
 from perflog.metrics.traces.memory_course import memory_courses
-from perflog.metrics.traces.memory_holders import NOT_TRACED
+from perflog.metrics.traces.memory_holders import NOT_TRACED, HeldMemory, held_memory
 from perflog.metrics.traces.work_tree import OUTSIDE
 from perflog.plots import PLOTS
 
@@ -89,6 +89,18 @@ def test_the_curve_has_events_of_one_moment_once(tmp_path: Path) -> None:
     assert curve["allocated"].tolist() == [MIB, 2 * MIB, MIB]
 
 
+@pytest.mark.parametrize("before", [0, 3 * MIB])
+def test_frees_alone_have_a_curve(tmp_path: Path, before: int) -> None:
+    """A profile of the end of a program, whose blocks were allocated before it."""
+    program = Allocator(before=before, prints_totals=before > 0)
+    for address in (1, 2, 3):
+        program.memory(-MIB, address << 20)
+    curve = memory_curve(perflog.read(write(tmp_path / "a.json", program)))
+    assert set(curve["holder"]) == {NOT_TRACED}
+    assert curve["allocated"].tolist() == ([2 * MIB, MIB, 0] if before else [0, 0, 0])
+    assert curve["bytes"].tolist() == curve["allocated"].tolist()
+
+
 def test_who_held_the_memory_of_a_step(tmp_path: Path) -> None:
     log = perflog.read(write(tmp_path / "a.json", training()))
     row = only(memory_peak(log))
@@ -112,6 +124,19 @@ def test_memory_that_grows_is_a_finding_and_memory_that_does_not_is_none(tmp_pat
     assert "ProfilerStep#N: aten::clone (3 MiB)" in finding["message"]
     for name, program in (("even", training()), ("short", training(leak=MIB, steps=4)), ("tiny", training(leak=64))):
         assert not growth_findings(perflog.read(write(tmp_path / f"{name}.json", program))), name
+
+
+def test_holders_are_not_computed_where_nothing_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Tables] = []
+
+    def counted(tables: Tables) -> list[HeldMemory]:
+        asked.append(tables)
+        return held_memory(tables)
+
+    monkeypatch.setattr("perflog.analysis.lint.traces.held_memory", counted)
+    for leak, times in ((0, 0), (MIB, 1)):
+        log = perflog.read(str(write(tmp_path / f"{leak}.json", training(leak))))
+        assert len(growth_findings(log)) == len(asked) == times
 
 
 def test_memory_that_grows_and_is_freed_later_is_no_finding(tmp_path: Path) -> None:

@@ -127,6 +127,17 @@ def test_two_candidates_that_agree_prove_nothing(tmp_path: Path) -> None:
     assert table.loc[table["self_s"].notna(), "joined"].isna().sum() == 4
 
 
+def test_recordings_of_different_ranks_are_not_joined(tmp_path: Path) -> None:
+    """In containers the processes of all ranks may have one number."""
+    for rank in (0, 1):
+        (tmp_path / f"et_rank{rank}.json").write_text(json.dumps(recorded()))
+    (tmp_path / "profile.json").write_text(json.dumps(timed(distributedInfo={"rank": 1})))
+    recordings = perflog.read(*(tmp_path / f"et_rank{rank}.json" for rank in (0, 1)))
+    table = perflog.metrics.host_operators(combined([recordings, perflog.read(tmp_path / "profile.json")]))
+    joined = table["joined"].notna().groupby([table["rank"], table["run"]]).all()
+    assert joined.groupby("rank").agg(list).to_dict() == {0: [False], 1: [True, True]}
+
+
 def test_the_overview_shows_a_joined_pair_as_one_run(tmp_path: Path) -> None:
     answer = overview(read(tmp_path, profile=timed(), nodes=recorded()))
     assert len(answer.groups) == 1 and answer.what.endswith("joined with 1 execution trace")

@@ -90,9 +90,12 @@ def shortened(value: object, most: int = MAX_TEXT) -> Html:
 
 
 def sortable_table(
-    label: str, heads: Sequence[HeaderCell], rows: Iterable[Html], note: str | Html = "", **data: Any
+    label: str, heads: Sequence[HeaderCell], rows: Iterable[Html], note: str | Html = "", class_: str = ""
 ) -> Html:
-    """Return a table that can be sorted and, where it is wide, scrolled; `note` stands below it."""
+    """Return a table that can be sorted and, where it is wide, scrolled; `note` stands below it.
+
+    `class_`: a class of its own.
+    """
     cells = (
         tag(
             "th",
@@ -106,8 +109,7 @@ def sortable_table(
         "table",
         tag("thead", tag("tr", *cells)),
         tag("tbody", join(rows, "\n")),
-        class_="sortable wide" if len(heads) >= _MANY_COLUMNS else "sortable",
-        **data,
+        class_=" ".join(filter(None, ("sortable", "wide" if len(heads) >= _MANY_COLUMNS else "", class_))),
     )
     box = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label=label)
     return join((box, tag("p", note, class_="more") if note else ""))

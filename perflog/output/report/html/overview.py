@@ -40,7 +40,7 @@ def _sentence(sentence: Sentence) -> Html:
 def answer_table(table: AnswerTable, report: ReportData) -> Html:
     """Return a table of an answer, with bars and with links to the runs."""
     rows = (tag("tr", *(_cell(cell, report) for cell in row)) for row in table.rows)
-    return sortable_table(table.title, table.heads, rows, table.note)
+    return sortable_table(table.title, table.heads, rows, table.note, "long-names" if table.has_long_names else "")
 
 
 def _cell(cell: Cell, report: ReportData) -> Html:
