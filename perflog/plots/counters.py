@@ -22,7 +22,7 @@ _TITLE = 40  # characters of a counter
     metric="counter_curve",
 )
 def counters(rows: pd.DataFrame, canvas: Canvas) -> Figure:
-    """Draw the course of each counter: the mean of each period, and the range of its readings as a band.
+    """Draw the curve of each counter: the mean of each period, and the range of its readings as a band.
 
     Example:
         >>> perflog.plots.counters(perflog.read("run.txt"))

@@ -1,4 +1,4 @@
-"""Plot of memory: the course of each device, divided by who held it, with the peak."""
+"""Plot of memory: the curve of each device, divided by who held it, with the peak."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LAST = {NOT_TRACED: ("0.75", ""), OTHER: ("white", "")}
     metric="memory_curve",
 )
 def memory_curve(rows: pd.DataFrame, canvas: Canvas) -> Figure:
-    """Draw the course of memory as a stack of its holders, a panel for each device, with the peak marked.
+    """Draw the curve of memory as a stack of its holders, a panel for each device, with the peak marked.
 
     Example:
         >>> figure = perflog.plots.memory_curve(perflog.read("trace.json"))

@@ -60,7 +60,7 @@ metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: input_shapes intervals device_work launches call_tree work_tree counters counter_curve device_time
 metrics.traces: device_kernels copies device_ranges device_operators operator_work operator_calls operator_efficiency
-metrics.traces: recorded_operators host_operators collective_volume memory_course memory_holders memory idle_causes
+metrics.traces: recorded_operators host_operators collective_volume device_memory memory_holders memory idle_causes
 metrics.traces: launch_delays dependencies path_walk replay what_if critical_path jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__

@@ -13,6 +13,7 @@ from perflog.metrics.traces.collective_volume import collective_volume
 from perflog.metrics.traces.collective_wait import stragglers
 from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.critical_path import kinds_on_paths
+from perflog.metrics.traces.device_memory import ALLOCATOR_TOTALS
 from perflog.metrics.traces.device_ranges import range_trees
 from perflog.metrics.traces.device_time import device_time_columns
 from perflog.metrics.traces.device_work import Ints, StepWindows, TraceDevice, seconds, trace_devices
@@ -20,7 +21,6 @@ from perflog.metrics.traces.host_operators import host_operators
 from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
 from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.memory import holders_of, memory_holders, memory_peak
-from perflog.metrics.traces.memory_course import ALLOCATOR_TOTALS
 from perflog.metrics.traces.operator_efficiency import operator_efficiency
 from perflog.metrics.traces.operator_work import COMMUNICATION, PRODUCTS
 from perflog.metrics.traces.path_walk import UNKNOWN_WAIT

@@ -12,6 +12,7 @@ from perflog.analysis.lint.wording import count, first_few, percent, seconds
 from perflog.metrics import device_time
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
+from perflog.metrics.traces.device_memory import device_memory, memory_name
 from perflog.metrics.traces.device_work import (
     IS_WORK,
     WORK_KINDS,
@@ -24,7 +25,6 @@ from perflog.metrics.traces.device_work import (
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.jobs import jobs
 from perflog.metrics.traces.memory import step_ends
-from perflog.metrics.traces.memory_course import memory_courses, memory_name
 from perflog.metrics.traces.memory_holders import HeldMemory, held_memory
 from perflog.statistics.samples import median
 from perflog.tables.arrow import Where, one_of
@@ -341,27 +341,27 @@ def memory_grows(data: LintInput) -> Iterator[Finding]:
 
     Each of these steps leaves blocks that live until the last one ends; growth is above 0.01 % of the peak a step.
     """
-    for number, course in enumerate(memory_courses(data.tables)):
-        ends = step_ends(course)
-        levels = course.allocated[ends]
+    for number, curve in enumerate(device_memory(data.tables)):
+        ends = step_ends(curve)
+        levels = curve.allocated[ends]
         if len(ends) <= _LEAKING or (np.diff(levels) <= 0).any():
             continue
         growth = float(levels[-1] - levels[0]) / (len(levels) - 1)
-        born = np.searchsorted(ends, course.blocks.born)  # number of the step, from the second one of the trace
-        left = (course.blocks.ends > ends[-1]) & (born > 0) & (born < len(ends))
-        if growth < _LEAK * course.allocated.max() or len(np.unique(born[left])) < len(ends) - 1:
+        born = np.searchsorted(ends, curve.blocks.born)  # number of the step, from the second one of the trace
+        left = (curve.blocks.ends > ends[-1]) & (born > 0) & (born < len(ends))
+        if growth < _LEAK * curve.allocated.max() or len(np.unique(born[left])) < len(ends) - 1:
             continue
         held = held_memory(data.tables)[number]  # takes long: only where some memory grows
         kept = _largest_holder(held, np.flatnonzero(left))
         message = (
-            f"{memory_name(course)} grows by {show(growth, 'B', 3)} a step over {count(len(ends) - 1, 'step')}, to "
+            f"{memory_name(curve)} grows by {show(growth, 'B', 3)} a step over {count(len(ends) - 1, 'step')}, to "
             f"{show(float(levels[-1]), 'B', 3)}; most of what these steps keep is allocated in {kept}"
         )
-        lines = course.rows["line"][course.blocks.born[left]].tolist()
-        yield Finding(course.run, message, {course.run: lines}, {"growth": growth, "steps": len(ends) - 1})
+        lines = curve.rows["line"][curve.blocks.born[left]].tolist()
+        yield Finding(curve.run, message, {curve.run: lines}, {"growth": growth, "steps": len(ends) - 1})
 
 
 def _largest_holder(held: HeldMemory, blocks: npt.NDArray[np.int64]) -> str:
     """Name and bytes of the holder of most of these blocks."""
-    sums = np.bincount(held.of_block[blocks], held.course.blocks.sizes[blocks], len(held.holders))
+    sums = np.bincount(held.of_block[blocks], held.curve.blocks.sizes[blocks], len(held.holders))
     return f"{held.holders[int(sums.argmax())].name} ({show(float(sums.max()), 'B', 3)})"

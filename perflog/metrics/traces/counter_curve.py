@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BINS = 200
-"""Periods of the course."""
+"""Periods of the curve."""
 
-_FEWEST = 3  # readings of a course
+_FEWEST = 3  # readings of a curve
 _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
@@ -46,9 +46,9 @@ _COLUMNS = (
     source="counter events of Chrome traces; GPU and network metrics of nsys; telemetry of GPUs",
 )
 def counter_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """The course of each counter that was read at least three times at points in time; periods without one have no row.
+    """The curve of each counter that was read at least three times at points in time; periods without one have no row.
 
-    Counters of single kernels and of calls have no course.
+    Counters of single kernels and of calls have no curve.
 
     Example:
         >>> table = perflog.metrics.counter_curve(perflog.read("run.txt"))
@@ -64,15 +64,15 @@ def counter_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
     for (run, _), readings in tables.arrow_by_file("counters", is_counter, *columns):
         rows = of_arrow(readings)
         rows = rows.where(rows.known("start_ns", "value") & ~rows.known("correlation") & ~rows.known("calls"))
-        frames += [frame.assign(run=run, label=labels[run]) for frame in _courses(rows)]
+        frames += [frame.assign(run=run, label=labels[run]) for frame in _curves(rows)]
     names = [column.name for column in _COLUMNS]
     table = pd.concat(frames, ignore_index=True)[names] if frames else pd.DataFrame(columns=names)
     whole = dict.fromkeys(("rank", "device", "readings", "first_line"), "Int64")
     return table.astype(whole | dict.fromkeys(("device_name", "subject", "unit"), object))
 
 
-def _courses(rows: Rows) -> Iterator[pd.DataFrame]:
-    """The course of each counter of each device in a file, in the order of their first readings."""
+def _curves(rows: Rows) -> Iterator[pd.DataFrame]:
+    """The curve of each counter of each device in a file, in the order of their first readings."""
     if not len(rows):
         return
     words = [rows.codes(name) for name in ("name", "subject", "device_name", "unit")]
@@ -84,10 +84,10 @@ def _courses(rows: Rows) -> Iterator[pd.DataFrame]:
     for code in np.argsort(counters.first, kind="stable").tolist():
         index = parts[code]
         if len(index) >= _FEWEST:
-            yield _course(rows.where(index), period[index], length)
+            yield _curve(rows.where(index), period[index], length)
 
 
-def _course(rows: Rows, period: Ints, length: int) -> pd.DataFrame:
+def _curve(rows: Rows, period: Ints, length: int) -> pd.DataFrame:
     import pandas as pd
 
     known: dict[str, Any] = {name: _first_word(rows, name) for name in ("name", "subject", "device_name", "unit")}

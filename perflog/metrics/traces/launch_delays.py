@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _BINS = 200
-"""Periods of the queue's course."""
+"""Periods of the queue's curve."""
 
 _LARGEST_SUM = 1 << 60  # of times in ns: a few of them are added up in int64
 
@@ -190,13 +190,13 @@ def launch_queue(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG
     """
     import pandas as pd
 
-    parts = [part for idle in idle_causes(tables) if (part := _course(idle.device, idle)) is not None]
+    parts = [part for idle in idle_causes(tables) if (part := _curve(idle.device, idle)) is not None]
     names = [column.name for column in _QUEUE_COLUMNS]
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
     return table.astype(dict.fromkeys(("rank", "device", "period"), "Int64") | {"device_name": object})
 
 
-def _course(device: TraceDevice, idle: DeviceIdle) -> pd.DataFrame | None:
+def _curve(device: TraceDevice, idle: DeviceIdle) -> pd.DataFrame | None:
     """The periods of a device; None if no launch is known."""
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""Memory over the time of traces: the peak and its moment, who held it, the course, growth from step to step."""
+"""Memory over the time of traces: the peak and its moment, who held it, the curve, growth from step to step."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.traces.device_memory import Ints, MemoryCurve, device_memory
 from perflog.metrics.traces.device_work import seconds
-from perflog.metrics.traces.memory_course import Ints, MemoryCourse, memory_courses
 from perflog.metrics.traces.memory_holders import NOT_TRACED, HeldMemory, held_memory
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK
 from perflog.tables.nulls import none_if_null
@@ -21,9 +21,9 @@ OTHER = "(other)"
 """In place of a holder: all those that hold little at the peak."""
 
 _BINS = 200
-"""Periods of the course."""
+"""Periods of the curve."""
 
-_SHOWN = 6  # holders that the course tells apart
+_SHOWN = 6  # holders that the curve tells apart
 _LEAST_STEPS = 3  # that growth needs
 
 _DEVICE = (
@@ -111,9 +111,9 @@ def memory_peak(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     """
     import pandas as pd
 
-    courses = memory_courses(tables)
-    begins = _begins(courses)
-    rows = [_peak(course, begins[course.run, course.part]) for course in courses]
+    curves = device_memory(tables)
+    begins = _begins(curves)
+    rows = [_peak(curve, begins[curve.run, curve.part]) for curve in curves]
     whole = ("rank", "device", "peak", "step", "reserved", "reserved_peak", "blocks", "not_traced", "freed_unknown")
     types = dict.fromkeys((*whole, "first_line"), "Int64") | dict.fromkeys(
         ("at_s", "fragmentation", "growth"), "float64"
@@ -158,7 +158,7 @@ def memory_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     source=_SOURCE,
 )
 def memory_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """The course of the memory of each device, divided by who held it; the holders are those of the peak.
+    """The memory of each device over the time, divided by who held it; the holders are those of the peak.
 
     Example:
         >>> table = perflog.metrics.memory_curve(perflog.read("trace.json"))
@@ -169,8 +169,8 @@ def memory_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG
     import pandas as pd
 
     memory = held_memory(tables)
-    begins = _begins([held.course for held in memory])
-    frames = [_curve(held, begins[held.course.run, held.course.part]) for held in memory]
+    begins = _begins([held.curve for held in memory])
+    frames = [_curve(held, begins[held.curve.run, held.curve.part]) for held in memory]
     names = [c.name for c in _CURVE_COLUMNS]
     table = pd.concat(frames, ignore_index=True)[names] if frames else pd.DataFrame(columns=names)
     whole = ("rank", "device", "step", "bytes", "allocated", "reserved", "first_line")
@@ -187,80 +187,80 @@ def holders_of(peak: Mapping[Hashable, Any], holders: pd.DataFrame) -> pd.DataFr
     return holders
 
 
-def step_ends(course: MemoryCourse) -> Ints:
+def step_ends(curve: MemoryCurve) -> Ints:
     """Return the last event before the end of each step, from the second step on: the first allocates for later ones.
 
     Empty if fewer than three steps have an event of memory before their end.
     """
-    last = course.before(course.steps.ends)
+    last = curve.before(curve.steps.ends)
     known = last[last >= 0]
     return known[1:] if len(known) >= _LEAST_STEPS else known[:0]
 
 
-def _begins(courses: Sequence[MemoryCourse]) -> Mapping[tuple[str, int], int]:
+def _begins(curves: Sequence[MemoryCurve]) -> Mapping[tuple[str, int], int]:
     """The moment from which the times of each file count."""
     begins: dict[tuple[str, int], int] = {}
-    for course in courses:
-        place = course.run, course.part
-        first = min(int(course.times[0]), *course.steps.starts[:1].tolist(), begins.get(place, int(course.times[0])))
+    for curve in curves:
+        place = curve.run, curve.part
+        first = min(int(curve.times[0]), *curve.steps.starts[:1].tolist(), begins.get(place, int(curve.times[0])))
         begins[place] = first
     return begins
 
 
-def _named(course: MemoryCourse) -> dict[str, Any]:
+def _named(curve: MemoryCurve) -> dict[str, Any]:
     return {
-        "run": course.run, "label": course.label, "rank": course.rank, "process": course.process,
-        "memory": "host" if course.device is None else "device", "device": course.device,
-        "device_name": course.device_name,
+        "run": curve.run, "label": curve.label, "rank": curve.rank, "process": curve.process,
+        "memory": "host" if curve.device is None else "device", "device": curve.device,
+        "device_name": curve.device_name,
     }  # fmt: skip
 
 
-def _peak(course: MemoryCourse, begin: int) -> dict[str, Any]:
-    peak = course.peak
-    row = _named(course) | {
-        "peak": int(course.allocated[peak]), "basis": "printed" if course.is_printed else "blocks",
-        "at_s": float(seconds(course.times[peak] - begin)), "step": course.step_at(peak),
-        "blocks": len(course.living(peak)), "freed_unknown": course.freed_unknown,
-        "first_line": int(course.rows["line"][peak]),
+def _peak(curve: MemoryCurve, begin: int) -> dict[str, Any]:
+    peak = curve.peak
+    row = _named(curve) | {
+        "peak": int(curve.allocated[peak]), "basis": "printed" if curve.is_printed else "blocks",
+        "at_s": float(seconds(curve.times[peak] - begin)), "step": curve.step_at(peak),
+        "blocks": len(curve.living(peak)), "freed_unknown": curve.freed_unknown,
+        "first_line": int(curve.rows["line"][peak]),
     }  # fmt: skip
-    if course.reserved is not None:
-        reserved = int(course.reserved[peak])
-        row |= {"reserved": reserved, "reserved_peak": int(course.reserved.max())}
+    if curve.reserved is not None:
+        reserved = int(curve.reserved[peak])
+        row |= {"reserved": reserved, "reserved_peak": int(curve.reserved.max())}
         row["fragmentation"] = (reserved - row["peak"]) / reserved if reserved else None
-    if course.is_printed:
-        row["not_traced"] = int(course.allocated[peak] - course.live[peak])
-    if len(allocated := course.allocated[step_ends(course)]):
+    if curve.is_printed:
+        row["not_traced"] = int(curve.allocated[peak] - curve.live[peak])
+    if len(allocated := curve.allocated[step_ends(curve)]):
         row["growth"] = float(allocated[-1] - allocated[0]) / (len(allocated) - 1)
     return row
 
 
 def _holders(held: HeldMemory) -> Iterator[dict[str, Any]]:
-    course, peak = held.course, held.course.peak
-    total = int(course.allocated[peak])
-    number, living = held.blocks_at(peak), course.living(peak)
-    firsts = np.full(len(held.holders), len(course.rows), np.int64)
-    np.minimum.at(firsts, held.of_block[living], course.blocks.born[living])
+    curve, peak = held.curve, held.curve.peak
+    total = int(curve.allocated[peak])
+    number, living = held.blocks_at(peak), curve.living(peak)
+    firsts = np.full(len(held.holders), len(curve.rows), np.int64)
+    np.minimum.at(firsts, held.of_block[living], curve.blocks.born[living])
     rows = []
     for code, size in enumerate(held.at_peak.tolist()):
         if not size:
             continue
         holder, first = held.holders[code], int(firsts[code])
         row = {"holder": holder.name, "bytes": size, "blocks": int(number[code]), "operator": holder.operator,
-               "range": holder.range, "oldest_step": course.step_at(first),
-               "first_line": int(course.rows["line"][first])}  # fmt: skip
+               "range": holder.range, "oldest_step": curve.step_at(first),
+               "first_line": int(curve.rows["line"][first])}  # fmt: skip
         rows.append(row)
     if unexplained := held.unexplained_at(peak):
         rows.append({"holder": NOT_TRACED, "bytes": unexplained})
     for row in sorted(rows, key=lambda row: (-row["bytes"], row["holder"])):
-        yield _named(course) | row | {"share": row["bytes"] / total if total else None}
+        yield _named(curve) | row | {"share": row["bytes"] / total if total else None}
 
 
 def _curve(held: HeldMemory, begin: int) -> pd.DataFrame:
-    """Rows of the course of one device, in order of time, at each time the holders of the peak, the largest first."""
+    """Rows of the curve of one device, in order of time, at each time the holders of the peak, the largest first."""
     import pandas as pd
 
-    course = held.course
-    points = _points(course)
+    curve = held.curve
+    points = _points(curve)
     codes: dict[str, int] = {}
     name_of = np.array([codes.setdefault(holder.name, len(codes)) for holder in held.holders], np.int64)
     names = list(codes)
@@ -268,28 +268,28 @@ def _curve(held: HeldMemory, begin: int) -> pd.DataFrame:
     np.add.at(at_peak, name_of, held.at_peak)
     largest = [code for code in np.argsort(-at_peak, kind="stable")[:_SHOWN].tolist() if at_peak[code]]
     of_block = name_of[held.of_block]
-    held_bytes = {names[code]: course.bytes_of(of_block == code)[points] for code in largest}
+    held_bytes = {names[code]: curve.bytes_of(of_block == code)[points] for code in largest}
     rest = ~np.isin(of_block, largest)
     if rest.any():
-        held_bytes[OTHER] = course.bytes_of(rest)[points]
-    not_traced = (course.allocated - course.live)[points]
+        held_bytes[OTHER] = curve.bytes_of(rest)[points]
+    not_traced = (curve.allocated - curve.live)[points]
     if not_traced.any() or not held_bytes:  # of frees alone there is a curve too
         held_bytes[NOT_TRACED] = not_traced
-    steps = [course.step_at(point) for point in points.tolist()]
-    reserved = course.reserved[points] if course.reserved is not None else [None] * len(points)
+    steps = [curve.step_at(point) for point in points.tolist()]
+    reserved = curve.reserved[points] if curve.reserved is not None else [None] * len(points)
     common = {
-        **_named(course), "at_s": seconds(course.times[points] - begin), "step": steps,
-        "allocated": course.allocated[points], "reserved": reserved, "is_peak": points == course.peak,
-        "first_line": course.rows["line"][points],
+        **_named(curve), "at_s": seconds(curve.times[points] - begin), "step": steps,
+        "allocated": curve.allocated[points], "reserved": reserved, "is_peak": points == curve.peak,
+        "first_line": curve.rows["line"][points],
     }  # fmt: skip
     frames = [pd.DataFrame(common | {"holder": name, "bytes": sizes}) for name, sizes in held_bytes.items()]
     return pd.concat(frames).sort_values("at_s", kind="stable")
 
 
-def _points(course: MemoryCourse) -> Ints:
+def _points(curve: MemoryCurve) -> Ints:
     """The first event of each period behind which most is allocated; the peak is one of them."""
-    first, last = int(course.times[0]), int(course.times[-1])
-    period = np.minimum((course.times - first) * _BINS // max(last - first, 1), _BINS - 1)
-    order = np.lexsort((-np.arange(len(period)), course.allocated, period))
+    first, last = int(curve.times[0]), int(curve.times[-1])
+    period = np.minimum((curve.times - first) * _BINS // max(last - first, 1), _BINS - 1)
+    order = np.lexsort((-np.arange(len(period)), curve.allocated, period))
     points: Ints = np.sort(order[np.flatnonzero(np.diff(period[order], append=_BINS))])
     return points

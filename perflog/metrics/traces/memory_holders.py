@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, call_trees
+from perflog.metrics.traces.device_memory import MemoryCurve, device_memory
 from perflog.metrics.traces.device_operators import OPERATOR, operator_word
 from perflog.metrics.traces.device_ranges import RANGE_KINDS
 from perflog.metrics.traces.launches import Calls, Launches, threads_of
-from perflog.metrics.traces.memory_course import MemoryCourse, memory_courses
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, JoinedCalls, joined_calls
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import of_arrow
@@ -49,23 +49,23 @@ class Holder(NamedTuple):
 class HeldMemory:
     """The memory of a device with the holder of each of its blocks, as an index into `holders`."""
 
-    course: MemoryCourse
+    curve: MemoryCurve
     of_block: Ints
     holders: Sequence[Holder]
 
     @cached_property
     def at_peak(self) -> Ints:
         """Bytes of each holder at the peak."""
-        return self.bytes_at(self.course.peak)
+        return self.bytes_at(self.curve.peak)
 
     def bytes_at(self, event: int) -> Ints:
         """Return the bytes of each holder behind an event."""
-        living = self.course.living(event)
-        return self._sums(living, self.course.blocks.sizes[living])
+        living = self.curve.living(event)
+        return self._sums(living, self.curve.blocks.sizes[living])
 
     def blocks_at(self, event: int) -> Ints:
         """Return the number of blocks of each holder behind an event."""
-        living = self.course.living(event)
+        living = self.curve.living(event)
         return self._sums(living, np.ones(len(living), np.int64))
 
     def _sums(self, living: Ints, of_block: Ints) -> Ints:
@@ -75,8 +75,8 @@ class HeldMemory:
 
     def unexplained_at(self, event: int) -> int | None:
         """Return the bytes that are allocated and in no block; None if the trace does not print the totals."""
-        course = self.course
-        return int(course.allocated[event] - course.live[event]) if course.is_printed else None
+        curve = self.curve
+        return int(curve.allocated[event] - curve.live[event]) if curve.is_printed else None
 
 
 def held_memory(tables: Tables) -> list[HeldMemory]:
@@ -85,24 +85,24 @@ def held_memory(tables: Tables) -> list[HeldMemory]:
 
 
 def _held_memory(tables: Tables) -> list[HeldMemory]:
-    courses = memory_courses(tables)
-    if not courses:
+    curves = device_memory(tables)
+    if not curves:
         return []
-    of_files = {(course.run, course.part) for course in courses}
-    calls = _runtime_calls(tables, {(c.run, c.part) for c in courses if c.rows.known("correlation").any()})
+    of_files = {(curve.run, curve.part) for curve in curves}
+    calls = _runtime_calls(tables, {(c.run, c.part) for c in curves if c.rows.known("correlation").any()})
     found: dict[int, HeldMemory] = {}
     for tree in call_trees(tables.only({run for run, _ in of_files}), kinds=RANGE_KINDS, name=_counts):
         place = tree.run, tree.part
         if place not in of_files:
             continue
         joined = joined_calls(tree, operator_word)
-        for number, course in enumerate(courses):
-            if (course.run, course.part) == place:
-                found[number] = _held(course, joined, calls.get(place))
+        for number, curve in enumerate(curves):
+            if (curve.run, curve.part) == place:
+                found[number] = _held(curve, joined, calls.get(place))
     outside = Holder(OUTSIDE, None)
     return [
-        found.get(number) or HeldMemory(course, np.zeros(len(course.blocks.born), np.int64), [outside])
-        for number, course in enumerate(courses)
+        found.get(number) or HeldMemory(curve, np.zeros(len(curve.blocks.born), np.int64), [outside])
+        for number, curve in enumerate(curves)
     ]
 
 
@@ -122,9 +122,9 @@ def _counts(kind: str, name: str) -> bool:
     return operator_word(kind, name, None) is not None
 
 
-def _held(course: MemoryCourse, joined: JoinedCalls, calls: Calls | None) -> HeldMemory:
-    """The holders of the blocks of a course, by the calls in which they were allocated."""
-    rows = course.rows.where(course.blocks.born)
+def _held(curve: MemoryCurve, joined: JoinedCalls, calls: Calls | None) -> HeldMemory:
+    """The holders of the blocks of a curve, by the calls in which they were allocated."""
+    rows = curve.rows.where(curve.blocks.born)
     threads, names = threads_of(rows)
     starts = rows["start_ns"]
     if calls is not None and rows.known("correlation").any():  # the call of the runtime has the thread
@@ -137,7 +137,7 @@ def _held(course: MemoryCourse, joined: JoinedCalls, calls: Calls | None) -> Hel
     distinct, of_block = np.unique(nodes, return_inverse=True)
     holders: dict[Holder, int] = {}
     codes = [holders.setdefault(_holder(joined, node), len(holders)) for node in distinct.tolist()]
-    return HeldMemory(course, np.array(codes, np.int64)[of_block], list(holders))
+    return HeldMemory(curve, np.array(codes, np.int64)[of_block], list(holders))
 
 
 def _holder(joined: JoinedCalls, node: int) -> Holder:

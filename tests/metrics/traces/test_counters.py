@@ -63,7 +63,7 @@ def test_without_counters_there_are_no_rows() -> None:
     assert not len(counters(by_hand([kernel(0, 10)])))
 
 
-def test_the_course_of_a_counter_is_the_mean_of_each_period(tmp_path: Path) -> None:
+def test_the_curve_of_a_counter_is_the_mean_of_each_period(tmp_path: Path) -> None:
     """Against a walk through the events; readings of one device, of another counter, and of too few moments."""
     chance = random.Random(4)
     readings = [(chance.randrange(0, 10_000), chance.uniform(10, 90)) for _ in range(700)]

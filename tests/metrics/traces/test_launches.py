@@ -138,9 +138,9 @@ def test_made_traces_nanosecond_by_nanosecond(
     assert row["queue"] == pytest.approx(waiting / (last - first))
     counts = [sum(call <= us < start for start, _, call in begun) for us in range(first, last)]
     assert row["queue_max"] == max(counts)
-    course = launch_queue(log)
-    lengths = course["at_s"].diff().shift(-1).fillna((last - first) * 1e-6 - course["at_s"].iloc[-1])
-    assert (course["queue"] * lengths).sum() * 1e6 == pytest.approx(waiting, abs=1e-6)
+    curve = launch_queue(log)
+    lengths = curve["at_s"].diff().shift(-1).fillna((last - first) * 1e-6 - curve["at_s"].iloc[-1])
+    assert (curve["queue"] * lengths).sum() * 1e6 == pytest.approx(waiting, abs=1e-6)
 
 
 @needs_corpus

@@ -18,8 +18,8 @@ from support.nsys_files import TID, write_tables
 
 import perflog
 from perflog.metrics import Tables, memory_curve, memory_holders, memory_peak
+from perflog.metrics.traces.device_memory import device_memory
 from perflog.metrics.traces.memory import OTHER
-from perflog.metrics.traces.memory_course import memory_courses
 from perflog.metrics.traces.memory_holders import NOT_TRACED, HeldMemory, held_memory
 from perflog.metrics.traces.work_tree import OUTSIDE
 from perflog.plots import PLOTS
@@ -46,9 +46,9 @@ def test_the_peak_and_its_holders_are_those_of_a_replay(
         return
     log = perflog.read(write(tmp_path_factory.mktemp("memory") / "a.json", program))
     wanted = replay(program.events)
-    (course,) = memory_courses(Tables(log))
-    assert course.allocated.tolist() == wanted.allocated
-    assert course.live.tolist() == wanted.live
+    (curve,) = device_memory(Tables(log))
+    assert curve.allocated.tolist() == wanted.allocated
+    assert curve.live.tolist() == wanted.live
     row = only(memory_peak(log))
     assert (row["peak"], row["freed_unknown"]) == (max(wanted.allocated), wanted.freed_unknown)
     assert row["basis"] == ("printed" if prints else "blocks")
@@ -153,7 +153,7 @@ def test_memory_that_grows_and_is_freed_later_is_no_finding(tmp_path: Path) -> N
     assert not growth_findings(log)
 
 
-def test_devices_and_the_host_have_courses_of_their_own(tmp_path: Path) -> None:
+def test_devices_and_the_host_have_curves_of_their_own(tmp_path: Path) -> None:
     first, second, host = Allocator(0), Allocator(1), Allocator(on_host=True)
     for program, size in ((first, 3), (second, 5), (host, 7)):
         program.free(program.allocate(size * MIB))
@@ -250,9 +250,9 @@ def test_a_trace_of_pytorch_itself(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", program, str(path)], check=True, capture_output=True)
     log, events = perflog.read(path), json.loads(path.read_text())["traceEvents"]
     wanted = replay([event for event in events if "name" in event])
-    (course,) = memory_courses(Tables(log))
-    assert course.live.tolist() == wanted.live
-    assert course.allocated.tolist() == wanted.allocated
+    (curve,) = device_memory(Tables(log))
+    assert curve.live.tolist() == wanted.live
+    assert curve.allocated.tolist() == wanted.allocated
     row = only(memory_peak(log))
     assert (row["memory"], row["peak"]) == ("host", max(wanted.allocated))
     holders = memory_holders(log)

@@ -1,7 +1,7 @@
 """Memory of devices in traces: how much was allocated and reserved after each event, and which blocks live when.
 
 A profiler writes an event for each block that is allocated or freed, and PyTorch's adds the totals of its allocator.
-Where it prints them, they are the course. Elsewhere the course is that of the blocks whose allocation is in the trace;
+Where it prints them, they are the curve. Elsewhere the curve is that of the blocks whose allocation is in the trace;
 what was allocated before it began is not known then.
 """
 
@@ -43,7 +43,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryCourse:
+class MemoryCurve:
     """The memory of a device, or of the host, for one process of a file: an entry for each event, in order of time.
 
     `rows`: rows of table `events`: line, start_ns, bytes, process, thread, correlation. `totals`: allocated and
@@ -128,12 +128,12 @@ def carried(values: Ints) -> Ints:
     return filled
 
 
-def memory_courses(tables: Tables) -> list[MemoryCourse]:
+def device_memory(tables: Tables) -> list[MemoryCurve]:
     """Return the memory of devices and hosts in all traces, in order of run, file and device."""
-    return cached(tables, "memory of traces", lambda: list(_courses(tables)))
+    return cached(tables, "memory of traces", lambda: list(_curves(tables)))
 
 
-def _courses(tables: Tables) -> Iterator[MemoryCourse]:
+def _curves(tables: Tables) -> Iterator[MemoryCurve]:
     labels = dict(tables.rows("runs").records("run", "label"))
     windows, totals = step_windows(tables), _printed_totals(tables)
     for place, events in tables.arrow_by_file("events", {"kind": one_of("memory")}, *_COLUMNS):
@@ -145,7 +145,7 @@ def _courses(tables: Tables) -> Iterator[MemoryCourse]:
             blocks, freed_unknown = _blocks(own["address"], own["bytes"])
             rank, device = (_only(own[name]) for name in ("rank", "device"))
             process, name = (_word(own, column) for column in ("process", "device_name"))
-            yield MemoryCourse(
+            yield MemoryCurve(
                 *(place[0], labels[place[0]], place[1], rank, process, device, name),
                 _steps_of(process, windows.get(place, {})),
                 own,
@@ -224,8 +224,8 @@ def _blocks(address: Ints, sizes: Ints) -> tuple[Blocks, int]:
     return Blocks(born, ends[allocates], sizes[born]), -int(sizes[order[unknown]].sum())
 
 
-def memory_name(course: MemoryCourse) -> str:
-    """Return whose memory a course is: `memory of device 0 (rank 1)`."""
-    owner = "the host" if course.device is None else f"device {course.device}"
-    who = f"rank {course.rank}" if course.rank is not None else f"process {course.process}" if course.process else ""
+def memory_name(curve: MemoryCurve) -> str:
+    """Return whose memory a curve is: `memory of device 0 (rank 1)`."""
+    owner = "the host" if curve.device is None else f"device {curve.device}"
+    who = f"rank {curve.rank}" if curve.rank is not None else f"process {curve.process}" if curve.process else ""
     return f"memory of {owner}{f' ({who})' if who else ''}"
