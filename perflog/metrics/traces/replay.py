@@ -94,8 +94,8 @@ class _Block:
     each position. `heads`: the first row of each stream. `possible`: when each work may begin, as far as that is known
     before the block is gone through; `launched`: as its launch allows, if its thread is no later than alone. `delays`:
     how long after what bound it a work begins. `sums`: when each would begin if each followed the one before on its
-    stream, but for a summand of the stream. `until_next`: how long after its begin the next one may follow; `lengths`:
-    how long it runs.
+    stream at once, up to a constant that the works of a stream share. `until_next`: how long after its begin the next
+    one may follow; `lengths`: how long it runs; `nothing`: whether it takes no time.
     """
 
     begin: int
