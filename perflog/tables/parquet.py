@@ -215,9 +215,9 @@ def _open(source: pa.OSFile, name: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(source, read_dictionary=words, **options)
     except KeyError:  # an older file lacks some of them
-        footer = pq.read_metadata(source)
-        words = [word for word in words if word in set(footer.schema.names)]
-        return pq.ParquetFile(source, metadata=footer, read_dictionary=words, **options)
+        older = pq.ParquetFile(source, **options)
+        words = [word for word in words if word in set(_columns_of(older))]
+        return pq.ParquetFile(source, metadata=older.metadata, read_dictionary=words, **options)
 
 
 def _in_this_schema(version: int, name: str, table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
