@@ -16,14 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.metrics.traces.call_tree import NO_CALL
-from perflog.metrics.traces.dependencies import (
-    FREE,
-    LAUNCH,
-    NO_WORK,
-    OTHER_STREAM,
-    STREAM,
-    Dependencies,
-)
+from perflog.metrics.traces.dependencies import FREE, LAUNCH, NO_WORK, OTHER_STREAM, STREAM, Dependencies
 from perflog.metrics.traces.path_walk import LAUNCHING, SYNCHRONISATION, kinds_of_calls, kinds_of_work, waits_of
 from perflog.tables.columns import NULL
 
@@ -387,10 +380,8 @@ class Replay:
             self._work_ends[int(block.works[row])] = ended[row].copy()
         over = np.flatnonzero(of.ends[block.works] > self._end)  # they count as far as the window goes
         begins = of.starts[block.works[over]]
-        lengths = (
-            self._end - begins[:, None] - block.nothing[over] * self._inside(begins, np.array([self._end]))[:, None]
-        )
-        ended[over] = begun[over] + lengths
+        inside = self._inside(begins, np.array([self._end]))
+        ended[over] = begun[over] + (self._end - begins)[:, None] - block.nothing[over] * inside[:, None]
         self._top = np.maximum(self._top, ended.max(axis=0))
 
 
