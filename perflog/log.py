@@ -7,11 +7,11 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
+from msgspec import Struct
 
 from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UsageError, did_you_mean
@@ -35,8 +35,7 @@ REFERENCE = "reference:"
 """The prefix of a name that means a reference run: reference:moe_layer.txt#1."""
 
 
-@dataclass(frozen=True)
-class RunKey:
+class RunKey(Struct, frozen=True):
     """The names of a run.
 
     Attributes:

@@ -11,8 +11,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, BinaryIO, NoReturn
+
+from msgspec import Struct
 
 from perflog.errors import InputError
 
@@ -30,8 +31,7 @@ _LOOP_THREAD = "fsspecIO"
 _EXTRA = "pip install 'perflog-ml[remote]'"
 
 
-@dataclass(frozen=True)
-class RemoteFile:
+class RemoteFile(Struct, frozen=True):
     """An object in storage: its address and its size in bytes, None if the storage does not tell it."""
 
     address: str

@@ -8,12 +8,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from perflog.parsing.assemble.run_state import RunSettings
 
@@ -31,8 +31,7 @@ _TOTALS = ("train_iters", "max_steps", "total_steps", "num_steps", "train_steps"
 _COLUMNS = ("run", "line", "part", "step", "step_time_s", "loss", "tokens_per_s")
 
 
-@dataclass
-class _StepLine:
+class _StepLine(Struct):
     """A step line. `arrived` is the time at which it was read."""
 
     run: int
@@ -43,8 +42,7 @@ class _StepLine:
     tokens_per_s: float | None = None
 
 
-@dataclass(frozen=True)
-class Now:
+class Now(Struct, frozen=True):
     """What the last steps of a log show. None: unknown.
 
     Attributes:

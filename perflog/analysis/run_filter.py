@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perflog.errors import UsageError
 
@@ -31,8 +32,7 @@ _DEEPEST = 100  # levels of brackets and `not`
 _EXAMPLE = "for example: format = megatron and (world_size >= 8 or model ~ llama)"
 
 
-@dataclass(frozen=True)
-class RunFilter:
+class RunFilter(Struct, frozen=True):
     """A condition on runs. `names`: the facts that it asks for."""
 
     names: tuple[str, ...]

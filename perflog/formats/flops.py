@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.formats.expressions import Expression
@@ -32,8 +33,7 @@ NAMES = {
 """Inputs of the conventions: settings of a run, or quantities that its format declares."""
 
 
-@dataclass(frozen=True)
-class Convention:
+class Convention(Struct, frozen=True):
     """One way to count the FLOPs of a step.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from perflog.formats.expressions import Expression
 from perflog.formats.flops import NAMES
@@ -25,8 +26,7 @@ RUNNING_MEAN = -2
 """Value of `covers` for a line whose numbers are means since a step that it does not print."""
 
 
-@dataclass(frozen=True)
-class SecondRow:
+class SecondRow(Struct, frozen=True):
     """The second row of a line that prints two measurements.
 
     Attributes:
@@ -38,8 +38,7 @@ class SecondRow:
     set: Mapping[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Line:
+class Line(Struct, frozen=True, eq=False):
     """One line shape: a `[[line]]`, a `[[context]]`, or a part of a `[[block]]`.
 
     parsers/README.md explains the keys of a format file, which most attributes are named after.
@@ -131,8 +130,7 @@ class Line:
         return self.table == "runs" and {"key", "value"} <= {*self.template.names}
 
 
-@dataclass(frozen=True)
-class Fingerprint:
+class Fingerprint(Struct, frozen=True):
     """A number by which a rank is recognised, such as its number of tokens in a step.
 
     Attributes:
@@ -214,8 +212,7 @@ QUANTITIES = {
 """Quantities that metrics ask for. A format declares each as an expression of the run's settings."""
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(Struct, frozen=True):
     """The meaning of a timed phase.
 
     Attributes:
@@ -236,8 +233,7 @@ class Phase:
     says: str = ""
 
 
-@dataclass(frozen=True)
-class Rate:
+class Rate(Struct, frozen=True):
     """The work that a rank does in some of its time.
 
     Attributes:
@@ -253,8 +249,7 @@ class Rate:
     plain: Expression | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Format:
+class Format(Struct, frozen=True, eq=False):
     """A loaded format file.
 
     Attributes:

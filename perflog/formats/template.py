@@ -35,9 +35,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import zip_longest
+
+from msgspec import Struct
 
 from perflog.errors import FormatError
 from perflog.formats.durations import DURATION, print_duration, seconds
@@ -161,8 +162,7 @@ def _non_number_pattern(stop: str) -> str:
     return f"(?:{first(_SIGNED + '.nNiI')}{tail}|[+-]?(?:{'|'.join(ways)})|[+-](?:{other('0-9.nNiI')})?|)"
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """One field of a template.
 
     Attributes:
@@ -271,8 +271,7 @@ def _field(body: str, text: str, column: int) -> Field:
     return Field(name, kind, spec, width, align, bool(match["comma"]))
 
 
-@dataclass(frozen=True)
-class Miss:
+class Miss(Struct, frozen=True):
     """The place where a line stops matching a template.
 
     Attributes:

@@ -6,8 +6,9 @@ Opaque texts vary from line to line and measure nothing: dates, paths, hashes, a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from perflog.formats.durations import DAYS_AND_CLOCK, PARTS
 
@@ -68,8 +69,7 @@ _TOKEN = (
 _DIGITS = re.compile(r"[0-9]+")
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(Struct, frozen=True):
     """A token of a line.
 
     Attributes:

@@ -9,9 +9,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from perflog.errors import InputError, PerflogError, UsageError
 from perflog.ingestion import workers
@@ -38,8 +39,7 @@ _FETCHED_AHEAD = 8  # logs
 Outcome = IngestResult | PerflogError
 
 
-@dataclass(frozen=True)
-class IngestTask:
+class IngestTask(Struct, frozen=True):
     """Instructions for the ingestion of each log.
 
     Attributes:

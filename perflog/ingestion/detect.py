@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import COMMON
@@ -37,8 +37,7 @@ _FIRST_BYTES = 1 << 16  # of a log, in which rank labels and headers are looked 
 _MOST_RANKS = 4096  # numbers in front of lines that each print a larger one are ranks only below it
 
 
-@dataclass(frozen=True)
-class DetectedFormat:
+class DetectedFormat(Struct, frozen=True):
     """A format that the first lines of a log prove.
 
     Attributes:
@@ -55,8 +54,7 @@ class DetectedFormat:
     gives_rows: bool
 
 
-@dataclass(frozen=True)
-class Detection:
+class Detection(Struct, frozen=True):
     """What the first lines of a log show: its formats, its rank labels, its records.
 
     Attributes:

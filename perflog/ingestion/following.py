@@ -8,7 +8,8 @@ long as the last one took: memory and the share of the processor stay bounded, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perflog.errors import InputError, PerflogError
 from perflog.ingestion.bulk import IngestTask, Outcome, ingest_log
@@ -22,8 +23,7 @@ from perflog.tables.sink import IngestResult
 _REST = 9  # times the duration of a reading, before the next one
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True):
     """A state of the log in the store.
 
     Attributes:
@@ -74,8 +74,7 @@ def follow(
         file.close()
 
 
-@dataclass
-class _Follower:
+class _Follower(Struct):
     """Follows one log to its end. `_size` is the number of bytes of the state in the store."""
 
     name: LogName

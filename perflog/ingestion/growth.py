@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source
@@ -19,8 +20,7 @@ from perflog.tables.sink import LOG_ID, IngestResult
 from perflog.tables.store.folder import Origin
 
 
-@dataclass(frozen=True)
-class History:
+class History(Struct, frozen=True):
     """What a store has of the path of a log.
 
     Attributes:

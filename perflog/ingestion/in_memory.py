@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from perflog.errors import InputError, PerflogError
 from perflog.ingestion import workers
@@ -26,24 +27,21 @@ if TYPE_CHECKING:
 _MOST_LOGS, _MOST_BYTES = 64, 4 << 20  # of a batch
 
 
-@dataclass(frozen=True)
-class ReadLog:
+class ReadLog(Struct, frozen=True):
     """A log that was read: its hash, and what went wrong."""
 
     sha256: str
     warnings: list[str]
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Logs that one process has read; None for one that it could not read. `tables` has the rows of all of them."""
 
     logs: Sequence[ReadLog | None]
     tables: dict[str, pa.Table]
 
 
-@dataclass(frozen=True)
-class ReadTask:
+class ReadTask(Struct, frozen=True):
     """Instructions for the reading of each log.
 
     Attributes:

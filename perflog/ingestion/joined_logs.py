@@ -6,11 +6,11 @@ What is found in all of them together must be what each of them shows by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.match.numeric import Ints
@@ -30,8 +30,7 @@ class UnlikeLogsError(Exception):
         self.groups = groups
 
 
-@dataclass(frozen=True)
-class JoinedLogs:
+class JoinedLogs(Struct, frozen=True, dict=True):
     """Several logs as one chunk. An empty line stands between two of them: lines of two logs are never neighbours.
 
     Attributes:

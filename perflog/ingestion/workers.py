@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, field
 
 from perflog import signals, temporary
 from perflog.ingestion.memory import keep_freed
@@ -87,8 +88,7 @@ def results(
         pool.close()
 
 
-@dataclass(eq=False)
-class _Worker:
+class _Worker(Struct, eq=False):
     """A process, the connection to it, and the indices of the items that it holds."""
 
     process: BaseProcess

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.statistics.samples import Floats
@@ -126,8 +126,7 @@ _Texts = tuple[Ints, list[str]]
 """A column of texts as codes, and the texts that they stand for."""
 
 
-@dataclass(frozen=True)
-class _Values:
+class _Values(Struct, frozen=True):
     """Values of series as columns: texts, and numbers."""
 
     texts: Mapping[str, _Texts]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.semantics import semantics_by_run
@@ -63,8 +63,7 @@ _FACTOR_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class _Sweep:
+class _Sweep(Struct, frozen=True):
     """Runs of one format, program and model that differ in settings.
 
     Attributes:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
 
 from perflog.errors import UsageError, did_you_mean
 
@@ -24,8 +25,7 @@ PRECISIONS: dict[str, tuple[str, ...]] = {
 """Precisions of the table, with the names that logs use for them. fp32 is plain fp32 arithmetic, not TF32."""
 
 
-@dataclass(frozen=True)
-class GpuModel:
+class GpuModel(Struct, frozen=True):
     """A model of accelerator: its dense peaks in TFLOP/s by precision, the bandwidth of its memory in TB/s, the source.
 
     `pattern` is searched in a device name in lower case with blanks between words: "nvidia a100 sxm4 80gb".

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.statistics.groups import groups_of
@@ -84,8 +84,7 @@ def hot_experts(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype(whole)
 
 
-@dataclass(frozen=True)
-class LayerLoads:
+class LayerLoads(Struct, frozen=True):
     """Work of the experts of a layer: `ratios[i, k]` is that of `experts[k]` in `steps[i]`, relative to the mean."""
 
     name: str | None
@@ -103,8 +102,7 @@ class LayerLoads:
         return [expert if alone else None for expert, alone in zip(experts, is_alone.tolist(), strict=True)]
 
 
-@dataclass(frozen=True)
-class ExpertJob:
+class ExpertJob(Struct, frozen=True):
     """The layers of a job whose experts share work of one unit, in their natural order.
 
     `names`: the columns that tell the job apart. `first_run`: id of its run, or of the first of its runs.

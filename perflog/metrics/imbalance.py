@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.metrics.phase_table import phases_of_runs
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
@@ -53,8 +53,7 @@ _KEYS = ("of", "name", "occurrence", "over", "kind")
 _Key = tuple[str, str | None, int | None, str, str | None]
 
 
-@dataclass(frozen=True)
-class _Amounts:
+class _Amounts(Struct, frozen=True):
     """Amounts of the members (ranks, experts, stages, layers) of groups in each step, for all groups at once.
 
     `groups`: a row for each group: run, label, the columns of _KEYS, world (number of ranks, NaN if it is not known)

@@ -7,10 +7,10 @@ has no communication and often no backward. So each figure carries the name of i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
@@ -152,8 +152,7 @@ def pipeline(tables: Tables, options: Options) -> pd.DataFrame:
     return _frame(table, _PIPELINE)
 
 
-@dataclass(frozen=True)
-class TimedPipeline:
+class TimedPipeline(Struct, frozen=True):
     """The 1F1B step of a run as modelled from the times of its stages.
 
     `of`: directions that are timed. `busy_s`: time that the mean stage works. `equal_s`: end of the step if each stage
@@ -242,8 +241,7 @@ def _schedule(times: dict[str, Floats], micro_batches: int) -> list[Slot]:
     return one_f_one_b(forward, micro_batches, None if backward is None else backward.tolist())
 
 
-@dataclass(frozen=True, eq=False)
-class _LayerTimes:
+class _LayerTimes(Struct, frozen=True, eq=False):
     """Rows of table `layers` of one run in its steady steps. Null is _UNKNOWN in them, or an empty text."""
 
     run: str

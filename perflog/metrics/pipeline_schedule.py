@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 FORWARD, BACKWARD = "forward", "backward"
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """Work of a stage on a micro-batch. Both count from 0; times are seconds from the start of the first slot."""
 
     stage: int

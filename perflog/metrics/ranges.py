@@ -20,11 +20,11 @@ Shared work is known within bounds (inclusion and exclusion), and so is the work
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.kernels import with_activity
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
@@ -96,8 +96,7 @@ def ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     return pd.DataFrame(tree, columns=[c.name for c in _COLUMNS])
 
 
-@dataclass(frozen=True, eq=False)
-class RangeWork:
+class RangeWork(Struct, frozen=True, eq=False):
     """GPU work launched in the ranges of a run: `calls` and `time` have a row per range and a column per activity.
 
     `all_calls` and `all_time`: those of the whole profile, infinite if the log has no such table: then no work is

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.ingestion.memory import return_freed
@@ -51,8 +52,7 @@ _AT_ONCE = 1 << 20
 _PART_BITS = 32
 
 
-@dataclass(frozen=True)
-class MetricColumn:
+class MetricColumn(Struct, frozen=True):
     """A column of a metric's table.
 
     `unit`: base unit of its values. `better`: which way is better, or None. `meaning`: what it holds, or its formula.
@@ -414,8 +414,7 @@ def merge_tables(logs: tuple[Log | Tables | Mapping[str, pd.DataFrame], ...]) ->
     return Tables({name: merged(name) for name in TABLES})
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Metric:
+class Metric(Struct, frozen=True, eq=False, dict=True):
     """A metric, called like a function: `perflog.metrics.steps(log, warmup=3)` returns its table.
 
     `help()` and `inspect.signature()` of a metric show its keywords, its columns and an example.

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from pathlib import PurePath
 from typing import Any
+
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables, cached
 from perflog.tables.columns import NULL
@@ -27,8 +28,7 @@ _IN_NAME = re.compile(
 _EPOCHS = {1e9: 1.0, 1e12: 1e3, 1e15: 1e6, 1e18: 1e9}  # least number: counts in a second; numbers up to 2.5 times it
 
 
-@dataclass(frozen=True, order=True)
-class Moment:
+class Moment(Struct, frozen=True, order=True):
     """When a run started. `source`: the setting that tells it, or `name of the log`."""
 
     at: datetime

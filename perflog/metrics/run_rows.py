@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
-class RunRows:
+class RunRows(Struct, frozen=True):
     """Rows of one run in a table, each with a known step. Ranks are floats, NaN for null.
 
     `first`: first steady step. `step_s`: median time of a steady step, NaN if the log prints none. `world`: number of

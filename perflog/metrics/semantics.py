@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from perflog.formats.expressions import Expression
 from perflog.formats.model import WHOLES, Format, Phase, Rate
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from perflog.tables.columns import Rows
 
 
-@dataclass(frozen=True)
-class RunSemantics:
+class RunSemantics(Struct, frozen=True):
     """Meaning of the numbers of one run. All parts are empty if the run's format is not installed.
 
     `config`: values that the log prints about the run. `phases`: declared phases by name. `quantities`: the declared

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.metrics.registry import Tables, cached
 from perflog.statistics.samples import Floats
@@ -22,8 +23,7 @@ _LONGEST = 1e9  # seconds: no time of a step lasts 31 years
 _LARGEST = 1e30  # larger values overflow in sums of squares, if not before
 
 
-@dataclass(frozen=True)
-class StepSeries:
+class StepSeries(Struct, frozen=True):
     """One column of `steps` in one run: `values[i]` is the value of step `steps[i]`, printed on line `lines[i]`.
 
     `order`: the number of the step in the order of the run. It is the step itself, unless the steps start again in each
@@ -87,8 +87,7 @@ def _all_series(tables: Tables, column: str, warmup: int | None) -> Iterator[Ste
         yield series
 
 
-@dataclass(frozen=True)
-class _Printed:
+class _Printed(Struct, frozen=True):
     """The rows of a run with a step and a value. `covers`: number of steps of a line, 0 if unknown."""
 
     steps: Ints

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.tables.nulls import none_if_null
@@ -38,8 +39,7 @@ _COLUMNS = (
 )
 
 
-@dataclass
-class Job:
+class Job(Struct):
     """What the ranks of a job had enqueued.
 
     `members`: ranks of each group; `purpose`: of each group; `numbers`: calls of each rank in each group, enqueued and

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.semantics import run_semantics
@@ -44,8 +45,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class _SweptRun:
+class _SweptRun(Struct, frozen=True):
     """A run with step times and its settings: the plain values that its log prints about it.
 
     `label_names`: settings that the label contains, as its format declares it.

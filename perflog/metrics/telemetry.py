@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.counters import in_base_units
@@ -71,8 +71,7 @@ _MAXIMA = {"power": "power_max_w", "utilisation": "utilisation_max", "memory": "
            "temperature": "temperature_max_c", "clock": "clock_max_hz"}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class StepWindows:
+class StepWindows(Struct, frozen=True):
     """Windows [start, end) of the steps of a run in nanoseconds, in their order, and the clock that they are on."""
 
     run: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.errors import UsageError
 from perflog.formats.flops import Convention, convention
@@ -146,8 +146,7 @@ def _numbers(semantics: RunSemantics, world_size: Any) -> dict[str, float]:
     return numbers | dict(semantics.quantities)
 
 
-@dataclass(frozen=True)
-class _Peak:
+class _Peak(Struct, frozen=True):
     """The peak that the user gives: `tflops` TFLOP/s, or else that of GPU `gpu` for a run's dtype."""
 
     tflops: float | None
@@ -175,8 +174,7 @@ class _Peak:
             return columns | {"missing": error.reason}
 
 
-@dataclass(frozen=True)
-class _RunRates:
+class _RunRates(Struct, frozen=True):
     """Computes the rates of one run. `numbers`: all numbers known about it; `level`: of intervals."""
 
     convention: Convention | None

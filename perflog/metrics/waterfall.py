@@ -7,8 +7,9 @@ figures. Time only moves between bars, so they add up to the whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from perflog.formats.model import WHOLES
 from perflog.metrics.breakdown import UNTIMED, breakdown, printed_parent
@@ -123,8 +124,7 @@ def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
 # --- bars of one whole --------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Piece:
+class _Piece(Struct):
     """Time in a bar. `part`: phase, table or events that it is from; `inside`: the phase around it."""
 
     bar: str
@@ -134,8 +134,7 @@ class _Piece:
     doubts: tuple[str, ...] = ()
 
 
-@dataclass
-class _Whole:
+class _Whole(Struct):
     """The time of a run's step or trace in pieces. `lines`: first and last line by part."""
 
     names: Mapping[str, Any]
@@ -272,8 +271,7 @@ def _pieces_of(bar: str, part: str, inside: str | None) -> Callable[[_Piece], bo
 # --- work ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Work:
+class _Work(Struct, frozen=True):
     """Work of a run's step.
 
     `needed`: time that it needs, by the phases that do it; no phases: not told. `bar`: the bar of that time.

@@ -9,9 +9,11 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.output import terminal
 from perflog.output.column_widths import GAP, Need, fit, least_width
@@ -72,8 +74,7 @@ class Mark(NamedTuple):
     meaning: str
 
 
-@dataclass(frozen=True)
-class Sheet:
+class Sheet(Struct, frozen=True):
     """A table to be printed. With `pairs`, each row is a name and its value: one object in JSON.
 
     With `prose`, each row is a sentence, which text breaks into lines. Where the room is limited, text shows the values

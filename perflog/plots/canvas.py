@@ -6,12 +6,12 @@ import math
 import os
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.analysis.run_names import run_places
 from perflog.log import RunKey
@@ -56,8 +56,7 @@ _NOTE_CHARACTERS_PER_INCH = 13.5
 _TITLE_CHARACTERS_PER_INCH = 10
 
 
-@dataclass(frozen=True)
-class Canvas:
+class Canvas(Struct, frozen=True, dict=True):
     """Makes the figure of a plot, with panels and names of runs: title, tables, options and size of one call."""
 
     title: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.metrics.hot_experts import ExpertJob, LayerLoads, expert_jobs
 from perflog.plots.canvas import CMAP, Canvas, Floats, plain
@@ -24,8 +24,7 @@ _LEAST_TOP = 2.0  # times the mean: even loads must not look uneven
 _OUTLIERS = 0.995  # of the cells lie below the end of the colour scale
 
 
-@dataclass(frozen=True)
-class _Panel:
+class _Panel(Struct, frozen=True):
     """Loads relative to the mean: a row for each layer or step (`member`) by name, a column for each expert."""
 
     member: str

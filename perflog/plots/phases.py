@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from perflog.formats.model import WHOLES
 from perflog.plots.canvas import (
@@ -31,8 +32,7 @@ _UNATTRIBUTED_FILL = ("white", "....")
 _NO_PHASE_COLOR = "0.93"
 
 
-@dataclass(frozen=True)
-class PhaseTime:
+class PhaseTime(Struct, frozen=True):
     """A row of metric `phases`. `time` is the mean over the ranks if there is one, because means add up."""
 
     part: str
@@ -44,8 +44,7 @@ class PhaseTime:
     time: float
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """A piece of a stack, in seconds: a phase, or the unattributed time of that phase."""
 
     phase: str
@@ -191,8 +190,7 @@ def _divided(of_rank: list[PhaseTime], phase: PhaseTime) -> Iterator[tuple[Phase
 # --- drawing ------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Drawing:
+class _Drawing(Struct):
     """Draws the stacks of all runs in one unit, with the same fill for a phase everywhere, and collects the legend."""
 
     factor: float

@@ -10,8 +10,9 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics import METRICS, Metric, Options, Tables, get
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from perflog.log import Log
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Plot:
+class Plot(Struct, frozen=True, eq=False, dict=True):
     """A plot, called like a function: `perflog.plots.steps(log)` returns a matplotlib Figure.
 
     `help()` and `inspect.signature()` of a plot show its keywords and an example.

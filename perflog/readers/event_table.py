@@ -6,12 +6,12 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct, field
 
 from perflog.readers.event_columns import KINDS, MISSING, EventColumns, Int64s
 from perflog.readers.string_interning import Interners
@@ -27,8 +27,7 @@ BY_PROCESS = "process"
 _INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
 
 
-@dataclass(frozen=True)
-class EventOrigin:
+class EventOrigin(Struct, frozen=True):
     """The origin of events: run, file of the run (from 0), rank of the file, and the rule that proves the rank."""
 
     run: str
@@ -106,8 +105,7 @@ def _combined(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-@dataclass
-class EventShape:
+class EventShape(Struct):
     """Number of events of one shape, the place of the first, and its text, which may be empty."""
 
     count: int
@@ -115,8 +113,7 @@ class EventShape:
     sample: str
 
 
-@dataclass
-class FigureCount:
+class FigureCount(Struct):
     """Figures of one argument or column of events: in a table, dropped for a reason, or unread; where the first is."""
 
     first: int
@@ -127,8 +124,7 @@ class FigureCount:
     unread: int = 0
 
 
-@dataclass
-class EventAccount:
+class EventAccount(Struct):
     """Counts every event of a file by status (read, context, unread) and shape, for table `lines`.
 
     `figures`: what becomes of the arguments of events, or of the columns of their table, by name.

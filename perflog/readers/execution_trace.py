@@ -13,11 +13,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
 
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
@@ -141,8 +141,7 @@ class ExecutionTraceReader:
 # --- the file -------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Document:
+class _Document(Struct):
     """The texts of nodes, other keys of the document, and the text behind the last whole node of a cut file."""
 
     header: Mapping[str, Any]
@@ -195,8 +194,7 @@ def _damaged_document(view: memoryview) -> _Document:
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Columns:
+class _Columns(Struct):
     """Columns of nodes that are events; of texts the codes."""
 
     kind: list[int] = field(default_factory=list)

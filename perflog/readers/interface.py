@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from perflog.parsing.input.source import Source
 
@@ -12,16 +13,14 @@ if TYPE_CHECKING:
     from perflog.tables.sink import IngestResult, RunLabels, Sink
 
 
-@dataclass(frozen=True)
-class RankInfo:
+class RankInfo(Struct, frozen=True):
     """Rank and world size as a file states them; None where it states nothing."""
 
     rank: int | None = None
     world_size: str | None = None
 
 
-@dataclass(frozen=True)
-class ReadOptions:
+class ReadOptions(Struct, frozen=True):
     """Options for reading a log.
 
     Args:
@@ -68,8 +67,7 @@ class Reader(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class ReaderEntry:
+class ReaderEntry(Struct, frozen=True):
     """Declares a reader, so that its module is imported only for a file that begins with its magic bytes.
 
     Args:

@@ -9,10 +9,10 @@ one again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.readers.event_columns import Int64s
 from perflog.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError, varint
@@ -31,8 +31,7 @@ _NONE = np.zeros(0, np.int64)
 _SEVENS, _HIGH = _U(0x7F7F7F7F7F7F7F7F), _U(0x8080808080808080)
 
 
-@dataclass(frozen=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """The fields of a message: number and wire type of each, where its content begins and ends, and `damage`.
 
     The content of an integer is its varint. `damage` is the offset from which on the message cannot be read, or -1.
@@ -104,8 +103,7 @@ def _outline_of_chunk(chunk: bytes, last: int) -> tuple[list[int], list[int], li
     return tags, starts, ends, place
 
 
-@dataclass(frozen=True)
-class FieldColumns:
+class FieldColumns(Struct, frozen=True):
     """The fields of messages, those of each message in their order.
 
     `owner`: index of the message. `value`: an integer, the bits of a fixed number, or where the content begins in

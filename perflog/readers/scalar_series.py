@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from perflog.readers.event_table import EventOrigin
 from perflog.readers.odd_numbers import LARGEST, nanoseconds
@@ -25,8 +26,7 @@ _COLUMN_OF = {
 _OTHER_DATA = re.compile(r"(?:^|[/._ -])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[/._ -])", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(Struct, frozen=True):
     """One number or text of a series: the place of its record, step, name, and seconds since the run began."""
 
     place: int

@@ -7,10 +7,10 @@ import mmap
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from perflog import temporary
 from perflog.errors import InputError
@@ -19,8 +19,7 @@ from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import EventColumns
 
 
-@dataclass(frozen=True)
-class SpilledColumns:
+class SpilledColumns(Struct, frozen=True):
     """Place of columns in a spill file: name, type and count of each, one after the other from `offset`."""
 
     offset: int

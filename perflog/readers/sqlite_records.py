@@ -10,12 +10,12 @@ Source: "Database File Format", https://www.sqlite.org/fileformat2.html, section
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from perflog.readers.event_columns import MISSING, Int64s
 from perflog.readers.sqlite_pages import LEAF_OF_TABLE
@@ -52,8 +52,7 @@ class UnusualRowsError(Exception):
         self.rest = rest
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """Cells of some rows of a table.
 
     `columns` are the wanted ones, `odd` counts the cells of another type in each row (None: there are none), `values`
@@ -69,8 +68,7 @@ class Cells:
         return self.count
 
 
-@dataclass(frozen=True)
-class _Shape:
+class _Shape(Struct, frozen=True):
     """Where the cells of rows with one header are, from its begin, and their types; `size`: of header and cells."""
 
     places: list[int]

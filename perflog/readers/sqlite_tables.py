@@ -7,10 +7,10 @@ and what `sqlite_records` refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct, field
 
 from perflog.readers.sqlite_pages import Pages
 from perflog.readers.sqlite_records import INTEGER, REAL, SLACK, TEXT, Cells, RecordReader, UnusualRowsError
@@ -31,8 +31,7 @@ ShortQuery = Callable[..., list[tuple[Any, ...]]]
 """Runs a query with its values, and returns its rows."""
 
 
-@dataclass(frozen=True)
-class TableQuery:
+class TableQuery(Struct, frozen=True):
     """Columns of a table, each under the name that the caller gives it; `expressions` are SQL.
 
     A column of texts has no nulls: they are empty texts.
@@ -89,8 +88,7 @@ def pages_of(pages: Pages, query: TableQuery, texts: Container[str], rows: Short
     return TablePages(pages, query, texts, leaves, names, RecordReader(len(names), wanted, pages.size, pages.usable))
 
 
-@dataclass
-class TablePages:
+class TablePages(Struct):
     """The rows of a query, in the pages of its table.
 
     `columns`: all of the table. `values` counts the rows that have a value in each of them, in what was read until now.

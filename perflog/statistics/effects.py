@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.statistics.samples import Floats
 from perflog.statistics.students_t import noncentral_t_tail, t_quantile, t_tail
@@ -26,8 +26,7 @@ _EXACT = 1e9
 """Beyond this, decimals of a number say nothing about what a log prints."""
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """The difference log(side) - log(base), its standard error, and the degrees of freedom of the error.
 
     The error is NaN where nothing tells it, and 0 where the figures of a side do not differ at all.
@@ -140,8 +139,7 @@ def _variance(values: Floats) -> float:
     return float(values.var()) if np.ptp(values) else 0.0
 
 
-@dataclass(frozen=True)
-class Scatter:
+class Scatter(Struct, frozen=True):
     """How much repeats differ: the standard deviation of the logarithms of their figures.
 
     `freedom`: degrees of freedom of this estimate. `runs`: number of runs that it comes from.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.statistics.samples import Floats
 
@@ -19,8 +19,7 @@ _BLOCK = 1 << 18  # rows whose values are Python objects at a time
 _SHORT = 1 << 16  # groups whose numbers fit into two bytes, which numpy sorts by radix
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """Rows with equal keys. `of_row[i]` is the group of row i; `first[g]` is the first row of group g; `sizes[g]` is
     the number of its rows. Groups are in the order of their keys.
     """

@@ -10,10 +10,10 @@ Matteson 2014 test cuts by permutation too).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.statistics.samples import Floats
 from perflog.statistics.students_t import t_tail
@@ -28,8 +28,7 @@ _EQUAL = 1e-9  # of a figure: scatter below this comes from rounding
 _CHUNK = 2_000_000  # figures of permuted orders at a time
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(Struct, frozen=True):
     """Figures `start` to `stop` (exclusive), which scatter around one mean. `p`: of the cut in front; NaN: the first.
 
     The p is that of the test which doubts the cut more.

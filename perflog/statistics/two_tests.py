@@ -6,11 +6,11 @@ The test of means is lost where one value lies far away, the rank test where the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.statistics.effects import Effect
 from perflog.statistics.rank_tests import attainable_p, cliffs_delta, mann_whitney, midranks, shift_interval
@@ -22,8 +22,7 @@ _NODES = 64
 _HALVINGS = 10
 
 
-@dataclass(frozen=True)
-class TwoTests:
+class TwoTests(Struct, frozen=True, dict=True):
     """The effect between two samples, whose p is that of a test of means, and a Mann-Whitney U test beside it.
 
     If nothing differs, both statistics are sums over one sample, of values or of ranks, and nearly normal. Over all

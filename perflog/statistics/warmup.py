@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from perflog.statistics.samples import NORMAL, OUTLIER, Floats, mad, median, modified_z_scores
 
@@ -14,8 +13,7 @@ _PAYS = 0.9  # a longer warm-up must lower MSER to at most this share ...
 _APART = 1.645  # ... and be another level: its median is outside of 90 % of a normal distribution of the steady values
 
 
-@dataclass(frozen=True)
-class Warmup:
+class Warmup(Struct, frozen=True):
     """Number of values cut at the start, and the reason."""
 
     cut: int

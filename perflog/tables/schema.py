@@ -5,9 +5,10 @@ All other modules take them from here. docs/tables.md is made from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,8 +33,7 @@ SCHEMA_HISTORY = {
 SCHEMA_VERSION = max(SCHEMA_HISTORY)
 
 
-@dataclass(frozen=True)
-class TableColumn:
+class TableColumn(Struct, frozen=True):
     """A column of a table. `type` is int64, int32, float64, text (any string) or word (few distinct strings)."""
 
     name: str

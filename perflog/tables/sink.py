@@ -7,11 +7,11 @@ In: rows, as Arrow tables in the columns of the schema. Out: a `Sink` that takes
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct, field
 
 from perflog.tables.arrow import Where, joined, number_array, numbers_of, of_runs, picked_words, rows_where, text_array
 from perflog.tables.row_order import put_in_order
@@ -134,8 +134,7 @@ def _run_by_run(rows: pa.Table, runs: Sequence[str]) -> list[pa.Table]:
     return [rows.slice(int(starts[i]), int(sizes[i])) for i in order]
 
 
-@dataclass
-class IngestResult:
+class IngestResult(Struct):
     """Summary of a log that was read.
 
     In `lines`, total = read + context + unread; in `figures`, total = stored + dropped + unread. Readers of traces and

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
+from msgspec import Struct
 from torch import Tensor
 
 from perflog.trainer.collectives import all_to_all, broadcast_from, gather_counts
@@ -29,8 +29,7 @@ from perflog.trainer.phase_clock import PhaseClock, timed_backward
 RowsToRows = Callable[[Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class ExpertLoad:
+class ExpertLoad(Struct, frozen=True):
     """The work that one layer gave the ranks."""
 
     counts: Tensor  # [world, E], choices of each expert by each rank
@@ -61,8 +60,7 @@ class ExpertStrategy(Protocol):
     ) -> tuple[Tensor, ExpertLoad]: ...
 
 
-@dataclass
-class SortedChoices:
+class SortedChoices(Struct):
     """Choices sorted by expert."""
 
     token: Tensor  # [T k], token of each sorted choice

@@ -14,9 +14,10 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from msgspec import Struct
 
 from perflog import temporary
 from perflog.errors import PerflogError, UsageError
@@ -44,8 +45,7 @@ class LaunchError(PerflogError):
     """Ranks could not start, failed or hung."""
 
 
-@dataclass(frozen=True)
-class RankOptions:
+class RankOptions(Struct, frozen=True):
     """How to start and end the ranks."""
 
     count: int  # ranks on this machine
@@ -112,8 +112,7 @@ def _cores() -> int:
 # --- error messages ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class FailedRank:
+class FailedRank(Struct, frozen=True):
     """A rank that failed: its exit code, negative for a signal, and the last lines of its standard error."""
 
     rank: int

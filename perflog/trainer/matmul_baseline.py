@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from statistics import median
 
 import torch
 import torch.distributed as dist
+from msgspec import Struct
 from torch import Tensor
 
 from perflog.trainer.phase_clock import PhaseClock
@@ -18,8 +18,7 @@ SECONDS = 1.0  # time budget of the tries
 TRIES = (3, 50)  # minimum and maximum number of tries
 
 
-@dataclass(frozen=True)
-class MatmulBaseline:
+class MatmulBaseline(Struct, frozen=True):
     """Median times of the matrix products of all experts of a rank.
 
     The time of the backward is the sum of the medians of its products: other work on the machine disturbs short

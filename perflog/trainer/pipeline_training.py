@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
@@ -43,8 +42,7 @@ class TimedStage(PipelineStage):
             return super().backward_one_chunk(*args, **kwargs)
 
 
-@dataclass(frozen=True)
-class StageMeasurement(StepMeasurement):
+class StageMeasurement(StepMeasurement, frozen=True):
     """Measurements of one step of a stage. The loss is the mean over the micro-batches, the same on all ranks."""
 
     layers: Mapping[str, tuple[float, int]]  # seconds and number of timed forward calls, by layer

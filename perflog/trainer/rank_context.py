@@ -6,12 +6,12 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from msgspec import Struct
 
 from perflog.errors import UsageError
 
@@ -21,8 +21,7 @@ connection and needs no limit; its 30 minutes leave room for a step of a large m
 """
 
 
-@dataclass(frozen=True)
-class RankContext:
+class RankContext(Struct, frozen=True):
     """The place of this process among all ranks: its rank, the number of ranks, and its device."""
 
     rank: int

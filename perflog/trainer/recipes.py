@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.bundled import bundled
 from perflog.errors import UsageError, did_you_mean
@@ -18,8 +20,7 @@ SEEDS = 1 << 20
 """Number of seeds. Step, rank and expert are added to a seed; the sum fits the 63 bits of a generator's seed."""
 
 
-@dataclass(frozen=True)
-class ModelSizes:
+class ModelSizes(Struct, frozen=True):
     """Sizes of a model and its batch."""
 
     layers: int
@@ -60,8 +61,7 @@ class ModelSizes:
         )
 
 
-@dataclass(frozen=True)
-class RunSpec:
+class RunSpec(Struct, frozen=True):
     """The settings of one run: a model trained with a strategy."""
 
     recipe: str
@@ -78,8 +78,7 @@ class RunSpec:
     plain: bool = False  # also time plain matrix products with the shapes of the experts
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """A recipe file."""
 
     name: str

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from perflog.errors import UsageError
 from perflog.trainer.launch import SILENCE, TORCHRUN, RankOptions, launch, stderr_file
@@ -31,8 +33,7 @@ _SIZES = {field.name for field in fields(ModelSizes)}  # settings of the size of
 _MAX_SETTINGS = 8  # number of different settings that the summary names
 
 
-@dataclass(frozen=True)
-class RegenerationPlan:
+class RegenerationPlan(Struct, frozen=True):
     """What to run: the runs of a recipe, the ranks, and the log file."""
 
     recipe: Recipe
@@ -43,8 +44,7 @@ class RegenerationPlan:
     full: bool  # whether the sizes are those of the bundled runs
 
 
-@dataclass(frozen=True)
-class ReferenceComparison:
+class ReferenceComparison(Struct, frozen=True):
     """A new run and the nearest bundled run, compared by one measure."""
 
     run: str

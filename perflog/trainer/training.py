@@ -6,10 +6,10 @@ import resource
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
+from msgspec import Struct
 from torch import Tensor, nn
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.nn.parallel import DistributedDataParallel
@@ -22,8 +22,7 @@ from perflog.trainer.recipes import RunSpec
 from perflog.trainer.synthetic_task import SyntheticTask
 
 
-@dataclass(frozen=True)
-class StepMeasurement:
+class StepMeasurement(Struct, frozen=True):
     """Measurements of one step on this rank."""
 
     step: int

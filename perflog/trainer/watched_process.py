@@ -15,10 +15,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from uuid import uuid4
+
+from msgspec import Struct
 
 from perflog.errors import PerflogError
 from perflog.signals import ended_by_signals
@@ -46,8 +47,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 """
 
 
-@dataclass(frozen=True)
-class ProgramExit:
+class ProgramExit(Struct, frozen=True):
     """How a program ended: its exit code, negative for a signal. `silent`: it was ended because it printed nothing."""
 
     code: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import re
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 from support.paths import SHARED, TESTS
 
 from perflog.errors import PerflogError
@@ -73,7 +73,7 @@ def check(paths: Sequence[Path]) -> int:
         if result is not None:
             alone = MemorySink()
             expected = ingest(source, alone.reset, threads=1)
-            assert dataclasses.asdict(result) == dataclasses.asdict(expected), source.name
+            assert asdict(result) == asdict(expected), source.name
             assert rows(together, result) == rows(alone, expected), source.name
     return sum(result is not None for result in results)
 

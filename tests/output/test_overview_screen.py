@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from shlex import join, split
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.commands import DATA, EARLY, MOE, NVPROF, run, told
 from support.known_inputs import TRACES
 from support.paths import ROOT, SHARED

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.analysis.compare.figures import VALUE, Estimate, estimate, side_figure, statistics_of
 from perflog.analysis.compare.measures import STEP_TIME
@@ -75,8 +75,7 @@ TwoSides = tuple[list[Floats], list[Floats]]
 """The values of the runs of two sides."""
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """An A/A comparison: the way the runs were split, the runs, and the values of both sides."""
 
     split: str

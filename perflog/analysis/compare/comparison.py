@@ -11,11 +11,13 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from perflog.analysis.compare import attribution, averages, findings, operators, rows, warmup_costs
 from perflog.analysis.compare.copies import without_copies
@@ -64,8 +66,7 @@ _PARTS = 10  # of a notebook's table
 _NAME = 60  # characters of a name in it: that of a kernel can have thousands
 
 
-@dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Struct, frozen=True, dict=True):
     """The result of `perflog.compare`. Values are in base units; missing values are null.
 
     Its tables are DataFrames: `rows`, `settings`, `varied`, `attribution`, `operators`, `summaries`, `warmups`,

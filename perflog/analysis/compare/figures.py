@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from zlib import crc32
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.analysis.compare.measures import STEP_TIME, Measure
 from perflog.analysis.compare.verdicts import TESTED, VerdictRule
@@ -53,8 +54,7 @@ TOTAL = "total"
 """Time of all steps from the first one, over runs that print the same steps: the warm-up counts too."""
 
 
-@dataclass(frozen=True)
-class SideFigure:
+class SideFigure(Struct, frozen=True, dict=True):
     """A figure of one side: one number per run, and the values of each run behind it."""
 
     runs: Floats
@@ -103,8 +103,7 @@ class SideFigure:
         return 1 + change_of(low), 1 + change_of(high)
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """The effect between two sides, and what it rests on.
 
     `scope`: "runs"; with one run a side "history", or "steps" if no other repeats of these runs are known. `paired`:

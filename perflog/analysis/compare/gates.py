@@ -6,8 +6,10 @@ A gate closes where it cannot judge: a build without figures must not pass becau
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.analysis.compare.comparison import Comparison, percent
 from perflog.analysis.compare.figures import VALUE
@@ -16,8 +18,7 @@ from perflog.analysis.compare.verdicts import Evidence, decide, without_explorat
 from perflog.statistics.effects import Effect, shift_of
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """A condition that fails a build.
 
     Attributes:
@@ -33,8 +34,7 @@ class Gate:
     inconclusive: bool = False
 
 
-@dataclass(frozen=True)
-class GateFailure:
+class GateFailure(Struct, frozen=True):
     """Why a gate fails: a change was found, or the gate cannot judge. `row` is None where there is no figure."""
 
     kind: Literal["change", "inconclusive", "cannot judge"]

@@ -6,8 +6,9 @@ A single run on each side does not show how much runs of the program differ. Its
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
+
+from msgspec import Struct, field
 
 from perflog.analysis.compare.copies import copies
 from perflog.analysis.compare.measures import Measure, SideValues, side_values
@@ -21,8 +22,7 @@ _LEAST_STEPS = 0.5
 """Share of the steps of the compared runs that a run needs to count: one that broke off early is not comparable."""
 
 
-@dataclass(frozen=True)
-class History:
+class History(Struct, frozen=True):
     """Other repeats of the compared runs: their values, and the groups of run ids in each case."""
 
     values: SideValues = field(default_factory=SideValues)
@@ -89,8 +89,7 @@ def _others(references: Sequence[SideReference]) -> tuple[Side, Mapping[str, int
     return Side("history", combined([side.log for side in sides])), place
 
 
-@dataclass(frozen=True)
-class _Identity:
+class _Identity(Struct, frozen=True):
     """What a run computed, by the settings that say so, and the settings that name its machine."""
 
     settings: Settings

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.analysis.compare import trace_measures
 from perflog.analysis.compare.equal_steps import EqualSteps, series_values
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(Struct, frozen=True):
     """A compared measure: its kind and name, base unit, which way is better.
 
     `derived`: it is computed from another measure, so it is no further evidence. `of`: the measure whose time it is
@@ -96,8 +96,7 @@ _TABLES = ("steps", "phases", "layers", "kernels", "collectives", "summaries", "
 _SUFFIXES = {"s": "_s", "B": "_bytes"}  # of columns, by unit
 
 
-@dataclass
-class SideValues:
+class SideValues(Struct):
     """The values of a side: for each measure, one array per run. `step_times`: whole series, with the warm-up.
 
     `operators`: those of each run whose trace names some, in its steady steps. `parts`: by run with a trace, what the
@@ -255,8 +254,7 @@ def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tu
             yield Measure("summary", name, unit, better), values
 
 
-@dataclass(frozen=True)
-class _Traces:
+class _Traces(Struct, frozen=True):
     """What the traces of a side tell of the times of devices, by run."""
 
     devices: dict[str, list[TraceDevice]]

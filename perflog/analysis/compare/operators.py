@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from perflog.analysis.compare.measures import ALL, STEP, TRACE, Measure, SideValues
 from perflog.analysis.compare.operator_trees import Key, OperatorNode, merged, operator_tree, operators_by_run
@@ -64,8 +65,7 @@ _NUMBER = re.compile(r"\d+")
 NameOf = Callable[[Key], Hashable]
 
 
-@dataclass(frozen=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """An operator on both sides, or on one: `base` or `side` is None where it is not there."""
 
     base: OperatorNode | None
@@ -145,8 +145,7 @@ def _listed(keys: Sequence[Key]) -> str | None:
     return "; ".join(shapes[:_MOST_SHAPES]) + more if shapes else None
 
 
-@dataclass(frozen=True)
-class MatchedSides:
+class MatchedSides(Struct, frozen=True):
     """The operators of a side, matched with those of the base: of a case, with the number of the side and the runs.
 
     `part`: what their times are of: STEP or TRACE.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.analysis.compare.headline import telling_rows, verdict_of_figures
 from perflog.analysis.compare.history import History
@@ -15,8 +17,7 @@ from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.compare.verdicts import VerdictRule, without_exploratory
 
 
-@dataclass(frozen=True)
-class BestSide:
+class BestSide(Struct, frozen=True):
     """The side with the best headline figure in one case.
 
     Attributes:

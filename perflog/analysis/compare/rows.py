@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.analysis.compare.figures import (
     TOTAL,
@@ -79,8 +79,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """A figure of a measure on both sides, before the p values of its family are adjusted.
 
     `few_values`: a run has one number only, which may take few values, as a time to convergence does. The time of steps

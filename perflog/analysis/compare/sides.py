@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from perflog.errors import NothingToCompareError, UsageError, did_you_mean
 from perflog.log import Log, RunKey, combined, find_runs, load, store_of
@@ -38,8 +39,7 @@ ResultRow = dict[str, Any]
 """One row of a table of results, by column name."""
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Struct, frozen=True, dict=True):
     """A side: its name, and its runs, which may come from several logs."""
 
     name: str
@@ -61,8 +61,7 @@ class Side:
         return {r.id: r.label or f"{_short(r.log)}#{r.index}" for r in self.log.run_keys}
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """One configuration that the sides share: its name, and the ids of its runs on each side, base first."""
 
     name: str

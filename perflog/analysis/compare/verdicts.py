@@ -6,7 +6,9 @@ This is the only place that decides. `perflog.output` only prints the words foun
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.statistics.effects import Effect, change_of
 from perflog.statistics.students_t import t_quantile
@@ -37,8 +39,7 @@ _POWER = 0.9  # of the number of runs that a reason names
 _MOST_RUNS = 100
 
 
-@dataclass(frozen=True)
-class VerdictRule:
+class VerdictRule(Struct, frozen=True):
     """The limits behind a verdict.
 
     `threshold`: least change of a regression or improvement; a change that surely is smaller is equivalent. `level` of
@@ -56,8 +57,7 @@ class VerdictRule:
         return math.log1p(self.threshold)
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """A verdict in words, the reason, whether it fails a gate on regressions, and what would decide or confirm it."""
 
     words: str
@@ -66,8 +66,7 @@ class Verdict:
     advice: str = ""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """What an effect rests on.
 
     Attributes:

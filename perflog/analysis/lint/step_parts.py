@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds, time_range
@@ -259,8 +259,7 @@ def time_subtracted(data: LintInput) -> Iterator[Finding]:
                 break
 
 
-@dataclass(frozen=True)
-class _Times:
+class _Times(Struct, frozen=True, dict=True):
     """Measured times, the lines that print them, and their last printed digit in seconds."""
 
     lines: Ints

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds, time_range
@@ -21,8 +21,7 @@ _NEARLY_ALL = 0.9  # of the steady steps
 _ELAPSED = 0.5  # of the sum of the steps: a shorter total is not the time of the whole run
 
 
-@dataclass(frozen=True)
-class _PrintedAverage:
+class _PrintedAverage(Struct, frozen=True):
     """A summary that is the mean of `n` steps of the run; `after` steps follow the last of them."""
 
     run: LintedRun

@@ -7,10 +7,12 @@ screen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from html import escape
 from statistics import stdev
 from typing import TYPE_CHECKING, Never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.analysis.lint import findings
 from perflog.analysis.lint.wording import count
@@ -44,8 +46,7 @@ _EACH = 3  # runs whose bottlenecks are told one by one
 _TELLING = 0.03  # of the step time: a smaller difference is not explained
 
 
-@dataclass(frozen=True, repr=False)
-class Overview:
+class Overview(Struct, frozen=True):
     """What an overview tells.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perflog.analysis.lint import RULES, SEVERITIES, Finding, LintRule, Severity
 
@@ -20,8 +21,7 @@ _FIGURES = {
 """Names of the figures of an overview that a finding is about, by its rule."""
 
 
-@dataclass(frozen=True)
-class Doubt:
+class Doubt(Struct, frozen=True):
     """All findings of one rule, the most severe first."""
 
     rule: LintRule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from perflog.metrics import Options, Tables, breakdown, waterfall
 from perflog.metrics.breakdown import part_name
@@ -14,8 +14,7 @@ _WHOLES = ("step", "phases", "trace", "gpu", "api")
 """What parts add up to. Of a run with several, the first counts: parts of two of them add up to neither."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """A part of a run's time, and its share of the whole. `doubt`: why it is less certain than it looks."""
 
     name: str

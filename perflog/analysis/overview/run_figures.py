@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.analysis.compare.printed_measures import last_values, summary_figures
 from perflog.metrics import (
@@ -46,8 +48,7 @@ _STATES = {"idle": "idle", "communication": "exposed comm", "compute": "compute"
 _PRINTED = 3  # summaries, and last values, that are shown of a log without other figures
 
 
-@dataclass(frozen=True)
-class RunFigure:
+class RunFigure(Struct, frozen=True):
     """A figure of runs: its name, unit, which way is better, and its value by run id.
 
     `spread`: half of the 95 % interval of a value, relative to it, by run id; empty where nothing tells it. `digits`:

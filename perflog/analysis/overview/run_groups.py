@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perflog.analysis.run_names import letters, run_marks, run_names, without_common_folder
 from perflog.log import Log, RunKey
@@ -17,8 +18,7 @@ REPEATS = 5
 """From this number on, logs of one run each that no setting or label tells apart are a row together."""
 
 
-@dataclass(frozen=True)
-class RunGroup:
+class RunGroup(Struct, frozen=True):
     """A row of an overview.
 
     `mark`: #3 for the third run of the only log, else A, B, ... `name`: label, or name of the log or of its folder.

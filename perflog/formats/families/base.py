@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Field, Template, unnamed
@@ -134,8 +136,7 @@ class FieldNames:
         return free
 
 
-@dataclass(frozen=True, eq=False)
-class ValueForm:
+class ValueForm(Struct, frozen=True, eq=False):
     """One way to print a value: a template. `has_texts`: texts that are no pairs stand behind it.
 
     Its field `*` takes its name from the printed key, its fields `*.0`, `*.1` from the key and their place in a list,
@@ -176,8 +177,7 @@ class ValueForm:
         return text
 
 
-@dataclass(frozen=True, eq=False)
-class FamilyShape:
+class FamilyShape(Struct, frozen=True, eq=False, dict=True):
     """The parts that all lines of a family share.
 
     Attributes:

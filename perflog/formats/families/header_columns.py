@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.formats.durations import names_duration
 from perflog.formats.families.base import IS_NUMBER, KEY_FIELD, FieldNames, glob, plain_name
@@ -27,8 +29,7 @@ NameMatch = tuple["DeclaredColumn | None", str]
 """The column of a printed name, None if no column is declared for it; and the unit in the name, "" if it has none."""
 
 
-@dataclass(frozen=True, eq=False)
-class DeclaredColumn:
+class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
     """A declared column.
 
     Attributes:

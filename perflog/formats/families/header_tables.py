@@ -10,8 +10,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.formats.families.base import literal, look_up
 from perflog.formats.families.header_columns import (
@@ -64,8 +66,7 @@ def without_bar(text: str) -> str:
     return _BAR.sub("", text) if "%" in text else text
 
 
-@dataclass(frozen=True, eq=False)
-class HeaderTable:
+class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     """A `[[table]]` entry of a format file, a family of lines.
 
     Attributes:
@@ -199,8 +200,7 @@ def split(text: str, style: str, most: int = 0) -> list[str]:
         return []
 
 
-@dataclass(frozen=True)
-class NonRow:
+class NonRow(Struct, frozen=True):
     """A line under a header that is not a row: a rule, a row of units, an inner line.
 
     Attributes:
@@ -214,8 +214,7 @@ class NonRow:
     values: dict[str, Value]
 
 
-@dataclass(frozen=True, eq=False)
-class Header:
+class Header(Struct, frozen=True, eq=False, dict=True):
     """A header that a log shows.
 
     Attributes:

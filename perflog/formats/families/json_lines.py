@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress, product
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from perflog.formats.durations import is_duration, names_duration
 from perflog.formats.families.base import (
@@ -177,8 +178,7 @@ def flat_values(text: str) -> list[JsonValue] | None:
     return parser.values if parser.offset == len(text) else None
 
 
-@dataclass(frozen=True, eq=False)
-class JsonFamily:
+class JsonFamily(Struct, frozen=True, eq=False, dict=True):
     """A `[[json]]` entry of a format file.
 
     Attributes:

@@ -10,10 +10,12 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.errors import FormatError
 from perflog.formats.durations import names_duration
@@ -56,8 +58,7 @@ class Pair(NamedTuple):
     padding: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class PairSyntax:
+class PairSyntax(Struct, frozen=True, eq=False, dict=True):
     """The literals around keys and values: `before` a key, `mid` between key and value, `after` a value."""
 
     before: str
@@ -203,8 +204,7 @@ def _list_form(text: str, name: str) -> str:
     return form + literal(text[last:])
 
 
-@dataclass(frozen=True, eq=False)
-class NestedForm(ValueForm):
+class NestedForm(ValueForm, frozen=True, eq=False):
     """An object or a list of objects as a value: `{'loss': 1.2, 'top': {'acc': [0.5, 0.25]}}`.
 
     Attributes:
@@ -248,8 +248,7 @@ class NestedForm(ValueForm):
         return text
 
 
-@dataclass(frozen=True, eq=False)
-class KeyValueFamily:
+class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
     """A `[[pairs]]` entry of a format file.
 
     Attributes:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.formats.durations import measures
 from perflog.formats.families.base import (
@@ -81,8 +83,7 @@ EPOCH_BAR = "epoch_bar"
 _BAR_DROPPED = "of a progress bar: its share is printed as counts, the time that is left is an estimate"
 
 
-@dataclass(frozen=True, eq=False)
-class MeterFamily:
+class MeterFamily(Struct, frozen=True, eq=False, dict=True):
     """A `[[meters]]` entry of a format file.
 
     Attributes:
@@ -251,8 +252,7 @@ def _gap(gap: str) -> str:
     return gap if gap in ("", " ") else "{_:b}"
 
 
-@dataclass
-class _MeterText:
+class _MeterText(Struct):
     """Makes the text of a template from the tokens of a line.
 
     Attributes:

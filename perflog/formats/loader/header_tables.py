@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from perflog.errors import did_you_mean
 from perflog.formats.families.base import KEY_FIELD, reasons

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import PurePath
 from shlex import quote
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from perflog.errors import InputError
 from perflog.formats.families.header_tables import is_rule

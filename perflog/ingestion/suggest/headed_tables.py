@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from perflog.formats.families.header_tables import is_rule, split, without_bar
 from perflog.formats.families.missing_values import NO_VALUE
@@ -65,7 +65,6 @@ _KERNELS = {
 }
 
 
-@dataclass
 class TableDraft(LineDraft):
     """A `[[table]]` entry while it is drafted.
 
@@ -130,8 +129,7 @@ def find_tables(batch: Batch) -> Iterator[TableDraft]:
             yield entry
 
 
-@dataclass(frozen=True)
-class _Printed:
+class _Printed(Struct, frozen=True):
     """A header and the rows under it, cut into cells.
 
     Attributes:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perflog.formats.families.json_lines import JsonValue, object_values
 from perflog.formats.tokens import NUMBER, skeleton
@@ -26,8 +27,7 @@ _NOT_MEASURED = re.compile(r"time_?stamp|date_?time|time_ms|lineno|line_?no|[pt]
 _MOST_PATHS = 40  # with more paths, only the step has a name
 
 
-@dataclass(frozen=True)
-class JsonParts:
+class JsonParts(Struct, frozen=True):
     """A line cut into its head and the values of its object.
 
     Attributes:
@@ -64,7 +64,6 @@ class JsonParts:
         return (OBJECT, self.step, *skeleton(figures_only(self.head)))
 
 
-@dataclass
 class JsonDraft(LineDraft):
     """A `[[json]]` entry while it is drafted.
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perflog.formats.tokens import NUMBER, skeleton, tokens
 from perflog.ingestion.suggest import naming
@@ -29,8 +30,7 @@ _PAIR_STYLES = (  # how a pair is written; pattern of the text between two pairs
 )
 
 
-@dataclass(frozen=True)
-class KeyValueParts:
+class KeyValueParts(Struct, frozen=True):
     """A line cut into its head and its pairs.
 
     Attributes:
@@ -49,7 +49,6 @@ class KeyValueParts:
         return (PAIRS, self.style, *skeleton(figures_only(self.head)))
 
 
-@dataclass
 class KeyValueDraft(LineDraft):
     """A `[[pairs]]` entry while it is drafted.
 

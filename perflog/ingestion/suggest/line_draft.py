@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.formats.durations import measures
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
@@ -30,8 +32,7 @@ _LEAST_IN_ROW = 3  # numbers side by side
 _PLACE = re.compile(r"(?:rank|step|iter|iteration|epoch)[_-]?$", re.IGNORECASE)  # of a name: its number counts
 
 
-@dataclass
-class Slot:
+class Slot(Struct):
     """A place in a shape.
 
     Attributes:
@@ -67,8 +68,7 @@ class Slot:
         return "_" if self.kind in (OPAQUE, UNSURE) or self.dropped else self.named.name
 
 
-@dataclass
-class LineDraft:
+class LineDraft(Struct):
     """An entry of the suggested format file while it is drafted.
 
     Attributes:
@@ -325,8 +325,7 @@ def words_of(slots: Sequence[Slot]) -> list[str]:
     return [word for s in slots if s.kind == LITERAL for word in naming.WORDS.findall(s.texts[0])]
 
 
-@dataclass
-class _Guess:
+class _Guess(Struct):
     """A field of a line and the name that is guessed for it."""
 
     slot: Slot

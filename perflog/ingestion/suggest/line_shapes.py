@@ -6,10 +6,11 @@ The lines kept differ as much as the lines of the shape do. Memory does not grow
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.formats.figures import figure_spans, name_spans
 from perflog.formats.tokens import NUMBER, OPAQUE, Token, skeleton, tokens
@@ -55,8 +56,7 @@ Key = tuple[str, ...]
 """What the lines of one shape have in common; see `skeleton`."""
 
 
-@dataclass
-class LineShape:
+class LineShape(Struct):
     """Lines of one shape.
 
     Attributes:

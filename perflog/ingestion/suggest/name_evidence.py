@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
 from perflog.units import UNITS, unit_of
@@ -50,8 +52,7 @@ _COPULA = frozenset(("is", "was"))
 _TAKES = frozenset(("took", "takes", "in"))
 
 
-@dataclass(frozen=True)
-class Bond:
+class Bond(Struct, frozen=True):
     """What ties a name to a number.
 
     Attributes:
@@ -85,8 +86,7 @@ def _last_part(word: str) -> str:
     return parts[-1].lower()
 
 
-@dataclass
-class _Line:
+class _Line(Struct):
     """The tokens of a line, and the bond of each number that has one, by its place among them."""
 
     parts: Sequence[Token]

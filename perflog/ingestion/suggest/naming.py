@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.tables.schema import TABLES
 from perflog.units import UNITS, unit_of
@@ -116,8 +118,7 @@ _VALUE_FIRST = re.compile(  # a unit, a name and a comma behind a value: `1.0 se
 WORDS = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]*")
 
 
-@dataclass
-class Named:
+class Named(Struct):
     """The name and the unit of a number.
 
     Attributes:
@@ -190,8 +191,7 @@ def head_unit(text: str) -> str:
     return unit if unit and UNITS[unit].base == "s" else ""
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What a line prints around one number.
 
     Attributes:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LineDraft
@@ -25,8 +25,7 @@ _SAMPLES = re.compile(r"(?:.*_)?(?:samples|examples|sentences|images)(?:_[0-9]+)
 _FALLS = 0.1  # a number named step may fall so often, as a share of its rises: runs are resumed
 
 
-@dataclass
-class Series:
+class Series(Struct):
     """The numbers of one field of an entry, in log order.
 
     Attributes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LineDraft
@@ -18,8 +19,7 @@ _ROW = re.compile(r"[ \t]*\|(?P<gap>[ \t]*)(?P<name>[^|]*[^| \t])[ \t]*\|[ \t]*(
 _LONGEST = 200  # bytes of a row
 
 
-@dataclass
-class RowGroups:
+class RowGroups(Struct):
     """The groups in which the rows of a log stand.
 
     Attributes:

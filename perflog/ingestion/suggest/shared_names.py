@@ -9,8 +9,9 @@ it. An entry that merely lacks a number of the other one prints the same series.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise, takewhile
+
+from msgspec.structs import replace
 
 from perflog.formats.tokens import NUMBER
 from perflog.ingestion.suggest import naming

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from perflog.formats.tokens import NUMBER, OPAQUE
 from perflog.ingestion.suggest import naming

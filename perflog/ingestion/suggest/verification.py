@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from perflog import temporary
 from perflog.errors import FormatError
@@ -43,8 +43,7 @@ Chosen = list[tuple[LineDraft, list[str]]]
 _MOST_PLACES = 1000  # places kept of each line that describes a run
 
 
-@dataclass
-class ReadCounts:
+class ReadCounts(Struct):
     """How many lines of a log the suggested format reads, other formats read, or nobody reads.
 
     Attributes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import has_times
@@ -34,8 +34,7 @@ _BLOCK = 1 << 16  # intervals that are gone through as Python integers at a time
 _ROUNDED_NS = 1000  # old traces hold whole microseconds: an inner call may end so much later than the outer one
 
 
-@dataclass(frozen=True, eq=False)
-class CallTree:
+class CallTree(Struct, frozen=True, eq=False, dict=True):
     """Calls of the host in one file of a run. All arrays have one entry for each call, the outer before the inner one.
 
     `rows`: rows of table `events` with a start and a duration: line, kind, name, process, thread, start_ns,

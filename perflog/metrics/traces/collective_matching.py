@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.device_work import trace_devices
@@ -47,8 +47,7 @@ _DIVIDED = ("all_gather", "reduce_scatter", "all_to_all")
 """Collectives of which each rank keeps its own part."""
 
 
-@dataclass(frozen=True, eq=False)
-class MatchedCollectives:
+class MatchedCollectives(Struct, frozen=True, eq=False):
     """The collectives of a job. A lane is a process group, or a stream, whose kernels are matched in order.
 
     `calls`: a row per matched kernel: key (of its collective), member (its place in the job), start, wait (until the

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.call_tree import NO_CALL
@@ -94,8 +94,7 @@ def _frame(tables: Tables, rows_of: Callable[[DevicePaths], Iterator[dict[str, A
     return pd.DataFrame(ordered, columns=[column.name for column in _COLUMNS]).astype(whole | figures)
 
 
-@dataclass(frozen=True, eq=False)
-class DevicePaths:
+class DevicePaths(Struct, frozen=True, eq=False):
     """The critical path of the trace of a device, and how to get those of its steps."""
 
     device: TraceDevice
@@ -155,8 +154,7 @@ def _longest_names(path: CriticalPath) -> list[tuple[int, int]]:
     return [(kind, name) for kind, name in longest if words[name] is not None][:_NAMES]
 
 
-@dataclass(frozen=True)
-class _Removable:
+class _Removable(Struct, frozen=True):
     """What may take no time in a window beside all kinds: names with their kind. `thread`: that of the step."""
 
     what_if: WhatIf

@@ -12,10 +12,10 @@ after the work before it has waited for the last work of the other streams that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
@@ -43,8 +43,7 @@ _FULL = 1000  # launches that have not begun: a queue of CUDA holds 1024, and th
 _SOLID = ("cpu", "runtime")  # kinds of calls that are work of a thread; ranges and frames of Python only surround it
 
 
-@dataclass(frozen=True, eq=False)
-class Waits:
+class Waits(Struct, frozen=True, eq=False):
     """Calls that waited for work of the device, in order of their return.
 
     Each has its thread, its begin and return in ns, its index in the tree of calls, and the work.
@@ -57,8 +56,7 @@ class Waits:
     works: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class HandOvers:
+class HandOvers(Struct, frozen=True, eq=False):
     """Moments at which a thread takes over from another one, in order of time.
 
     `threads[i]` goes on at `times[i]`, after its last call had ended at `idle_since[i]`. The last call of
@@ -72,8 +70,7 @@ class HandOvers:
     ends: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Timeline:
+class Timeline(Struct, frozen=True, eq=False):
     """A thread over the time: from `begins[i]` to `begins[i + 1]` its innermost call is `calls[i]`, or NO_CALL.
 
     `blocked_until`: ends of the launches that found the queue full. `blocked`: by how much those so far took longer
@@ -86,8 +83,7 @@ class Timeline:
     blocked: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Dependencies:
+class Dependencies(Struct, frozen=True, eq=False):
     """The dependencies of the work of a device. Arrays have one entry for each piece of work, in order of its begin.
 
     Times are in ns. `order`: the work of one stream after the other; `places`: the place of each in it. `before`: the

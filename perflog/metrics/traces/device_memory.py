@@ -8,11 +8,11 @@ what was allocated before it began is not known then.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.device_work import NO_STEPS, StepWindows, step_windows
@@ -29,8 +29,7 @@ ALLOCATOR_TOTALS = {f"{where} memory {total}": total for where in ("device", "ho
 _COLUMNS = ("rank", "name", "device", "device_name", "process", "thread", "start_ns", "bytes", "address", "correlation")
 
 
-@dataclass(frozen=True, eq=False)
-class Blocks:
+class Blocks(Struct, frozen=True, eq=False):
     """Blocks of memory whose allocation is in the trace: number of the event that allocated each, and of its end.
 
     The end is the event that freed it, or that allocated its address anew: then the trace lost the event that freed it.
@@ -42,8 +41,7 @@ class Blocks:
     sizes: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class MemoryCurve:
+class MemoryCurve(Struct, frozen=True, eq=False, dict=True):
     """The memory of a device, or of the host, for one process of a file: an entry for each event, in order of time.
 
     `rows`: rows of table `events`: line, start_ns, bytes, process, thread, correlation. `totals`: allocated and

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.kernel_categories import OTHER, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn, Tables, cached, frame_for_metrics
@@ -65,8 +65,7 @@ _FEW = 1 << 16
 _NS = 1e-9
 
 
-@dataclass(frozen=True)
-class StepWindows:
+class StepWindows(Struct, frozen=True):
     """Time windows of the annotated steps of a file, in order of time, on its host's clock in ns.
 
     Step `numbers[i]` lasts from `starts[i]` to `ends[i]`; line `lines[i]` of the file holds its annotation.
@@ -81,8 +80,7 @@ class StepWindows:
 NO_STEPS = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceWork:
+class DeviceWork(Struct, frozen=True, eq=False, dict=True):
     """The work of a device, in order of time.
 
     `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
@@ -150,8 +148,7 @@ class DeviceWork:
         return {COMPUTE: compute, COMMUNICATION: moving - compute, MEMORY: memory - (compute | moving)}
 
 
-@dataclass(frozen=True, eq=False)
-class TraceDevice:
+class TraceDevice(Struct, frozen=True, eq=False):
     """A device in one file of a run. `part`: number of the file; each rank has its own.
 
     Rank, device and its name are None if the trace does not name them. `span`: time in ns from the start of its first

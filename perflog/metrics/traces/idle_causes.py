@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.registry import Tables
@@ -41,8 +41,7 @@ _DATA = re.compile(r"data_?load|load_?data|(get|next|fetch)_?batch", re.IGNORECA
 _NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceIdle:
+class DeviceIdle(Struct, frozen=True, eq=False):
     """Idle time of a device by cause, as sets of time.
 
     `latency_ns`: the usual time from a launch to its work: the median of the launches that found the device idle; None

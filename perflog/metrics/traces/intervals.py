@@ -6,18 +6,17 @@ A set is stored as its disjoint pieces in order of time. So each operation is a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Intervals:
+class Intervals(Struct, frozen=True, dict=True):
     """A set of time, in ns, with `starts[i] < ends[i] < starts[i + 1]`. `union` makes one."""
 
     starts: Ints

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.traces.device_work import TraceDevice, trace_devices
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
+class Job(Struct, frozen=True, eq=False):
     """Devices that worked together.
 
     `one_clock`: True if one file holds them all, False if each file has its own clock, None if that is not known, as

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import TraceDevice, has_times, trace_devices
@@ -21,8 +21,7 @@ Thread = tuple[str | None, str | None]
 """Process and thread, as named in the trace."""
 
 
-@dataclass(frozen=True, eq=False)
-class Launches:
+class Launches(Struct, frozen=True, eq=False):
     """The launch of each piece of work of a device: start and end of the call in ns, and its thread as an index.
 
     The call is the only one of the runtime with the correlation number of the work; else the only operator with its

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, call_trees
@@ -45,8 +45,7 @@ class Holder(NamedTuple):
         return f"{place}: {self.operator}" if self.operator else place
 
 
-@dataclass(frozen=True, eq=False)
-class HeldMemory:
+class HeldMemory(Struct, frozen=True, eq=False, dict=True):
     """The memory of a device with the holder of each of its blocks, as an index into `holders`."""
 
     curve: MemoryCurve

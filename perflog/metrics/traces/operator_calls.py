@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
@@ -44,8 +44,7 @@ class OperatorInputs(NamedTuple):
     tf32: bool = False
 
 
-@dataclass(frozen=True)
-class OperatorCalls:
+class OperatorCalls(Struct, frozen=True):
     """All calls of an operator with the same inputs that launched work in a file.
 
     `calls`: their number. `time_ns`: sum of the times of their work. `uncounted`: no formula is for this time:
@@ -60,8 +59,7 @@ class OperatorCalls:
     first_line: int
 
 
-@dataclass(frozen=True)
-class FileOperators:
+class FileOperators(Struct, frozen=True):
     """The operators of a file of a run. `time_ns`: sum of the times of all work of its devices."""
 
     run: str

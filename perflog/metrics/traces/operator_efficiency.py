@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from perflog.errors import UsageError
 from perflog.metrics.hardware import bandwidth_tbs, given_peak, gpu_model, precision
@@ -95,8 +96,7 @@ def operator_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]).astype(whole | figures)
 
 
-@dataclass(frozen=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """Calls of an operator with the same shapes and type in a file. `flop`, `bytes`: of all calls; None: unknown."""
 
     name: str
@@ -164,8 +164,7 @@ def _product(number: float | None, times: int) -> float | None:
     return None if number is None else number * times
 
 
-@dataclass(frozen=True)
-class _Roof:
+class _Roof(Struct, frozen=True):
     """The roof of a GPU. `peaks`: TFLOP/s by precision, or one number that the user gives; `tbs`: TB/s or None."""
 
     peaks: Mapping[str, float] | float

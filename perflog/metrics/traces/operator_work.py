@@ -10,13 +10,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import tomli
+from msgspec import Struct, field
 
 from perflog.formats.expressions import Expression
 from perflog.readers.element_types import element_bytes, element_type
@@ -53,8 +53,7 @@ class Work(NamedTuple):
     type: str | None = None
 
 
-@dataclass(frozen=True)
-class OperatorFormula:
+class OperatorFormula(Struct, frozen=True):
     """An entry of `operators.toml`, with the meaning that it gives to its keys."""
 
     kind: str

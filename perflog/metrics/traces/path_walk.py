@@ -8,11 +8,11 @@ thread that it took over from. So the pieces of the path cover the window withou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import FREE, LAUNCH, NO_WORK, OTHER_STREAM, STREAM, Dependencies, turn
@@ -83,8 +83,7 @@ def waits_of(dependencies: Dependencies, works: Ints) -> tuple[Ints, Ints, Codes
     return first, lengths - first, kinds, np.full(len(works), _WAITING, np.int16)
 
 
-@dataclass(frozen=True, eq=False)
-class CriticalPath:
+class CriticalPath(Struct, frozen=True, eq=False, dict=True):
     """The pieces of a path, in order of time: each ends where the next one begins, in ns.
 
     `kinds`: index into `kinds_of`. `works`: the work that runs or that the piece delays, or NO_WORK. `calls`: the call

@@ -8,10 +8,10 @@ then one recording fills in what the other one lacks. Several candidates that ag
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
@@ -26,8 +26,7 @@ _COLUMNS = ("rank", "name", "shapes", "bytes", "record", "process")
 _AGREE = 0.99  # of the calls with a number that both recordings have: the share whose names agree
 
 
-@dataclass(frozen=True, eq=False)
-class Operators:
+class Operators(Struct, frozen=True, eq=False):
     """The operators of one file of a run. All arrays have an entry for each call.
 
     `times`, `own`: time of a call, and without the operators that it calls, in ns; NULL where it is not known. `name`
@@ -49,8 +48,7 @@ class Operators:
     other: str | None
 
 
-@dataclass(frozen=True, eq=False)
-class _Recording:
+class _Recording(Struct, frozen=True, eq=False):
     """The operators of a file as they were recorded, and their own times where they have any."""
 
     run: str

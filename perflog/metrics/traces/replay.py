@@ -9,11 +9,11 @@ segments that depend on each other by their ends alone; only these are gone thro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import FREE, LAUNCH, NO_WORK, OTHER_STREAM, STREAM, Dependencies
@@ -79,8 +79,7 @@ class _Changes(NamedTuple):
         return _Changes(*(column[part] for column in self))
 
 
-@dataclass(frozen=True, eq=False)
-class _Block:
+class _Block(Struct, frozen=True, eq=False):
     """Works that are taken at once, one stream after the other. Rows are the works, columns the things.
 
     `begin`: position of the block in the order of the turns; `positions`: of each work in the block, `rows`: the row at
@@ -105,8 +104,7 @@ class _Block:
     nothing: Flags
 
 
-@dataclass(frozen=True, eq=False)
-class _Segments:
+class _Segments(Struct, frozen=True, eq=False):
     """Parts of the streams of a block that are each begun by one thread, as late as at their begin.
 
     What another stream or a thread waits for ends a segment, what waits for another stream begins one. `of_row`: the

@@ -6,9 +6,9 @@ All times are sets of nanoseconds, so those of a device add up to its span exact
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
@@ -26,8 +26,7 @@ from perflog.metrics.traces.intervals import Intervals, union
 _NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceLosses:
+class DeviceLosses(Struct, frozen=True, eq=False):
     """The time of a device in ns by what it was spent on; the values add up to the span of the device.
 
     `doubts`: why a time is less certain than it looks, by its name.

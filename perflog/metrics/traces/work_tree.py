@@ -6,12 +6,12 @@ Work belongs to the innermost call around the one that launched it, whenever it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
@@ -39,8 +39,7 @@ WordOf = Callable[[str, str, str | None], Word | None]
 """Returns the word of a call from its kind, its name and the printed shapes of its inputs; None: it is in no tree."""
 
 
-@dataclass(frozen=True, eq=False)
-class JoinedCalls:
+class JoinedCalls(Struct, frozen=True, eq=False):
     """The calls of a file, those of one word in joined calls as one node. Parents come before children.
 
     `nodes`: the node of each call. `parents`: the node around each node, or NO_CALL. `words`: what its calls are
@@ -57,8 +56,7 @@ class JoinedCalls:
         return np.append(self.nodes, NO_CALL)[self.calls.around(launches)]
 
 
-@dataclass(frozen=True, eq=False)
-class WorkTree:
+class WorkTree(Struct, frozen=True, eq=False):
     """A tree of one file of a run. All sequences and arrays have an entry for each node, parents before children.
 
     `names`, `kinds` and `shapes` are those of the words; the kind of OUTSIDE and UNKNOWN is None. `parents`: index of
@@ -123,8 +121,7 @@ class WorkTree:
         return order
 
 
-@dataclass(frozen=True, eq=False)
-class WorkSums:
+class WorkSums(Struct, frozen=True, eq=False, dict=True):
     """GPU time in ns and number of pieces of work of each node of a tree: its own, and with the nodes inside."""
 
     own: Ints

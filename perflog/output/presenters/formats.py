@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from perflog.errors import InputError, PerflogError
 from perflog.formats.families.base import look_up
@@ -34,8 +34,7 @@ from perflog.units import PRINTED, UNITS
 _MAX_PROOFS = 6  # lines shown that prove a format
 
 
-@dataclass(frozen=True)
-class ReaderDetection:
+class ReaderDetection(Struct, frozen=True):
     """A trace or database that a reader knows: its format, title and number of files, and what proves the format.
 
     A proof has a place, a shape and a text, as the proof lines of a log have.

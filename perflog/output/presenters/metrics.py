@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from perflog.metrics import METRICS, Metric, MetricColumn, Options, Tables, get
 from perflog.metrics.kernel_names import short_kernels

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perflog.analysis.lint import SEVERITIES, Finding, Severity
 from perflog.analysis.overview import Overview
@@ -26,8 +27,7 @@ _NAMED = 3  # failed runs
 _FIGURES, _SETTINGS = 6, 4  # columns of a table of runs or groups
 
 
-@dataclass(frozen=True)
-class Doubts:
+class Doubts(Struct, frozen=True):
     """What went wrong while the logs were read, the findings that matter most, and how many other kinds there are.
 
     `places`: for each of them the runs that it is about, in words; empty of a single run.

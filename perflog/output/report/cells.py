@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.analysis.lint import Severity
 from perflog.output.sheets import cell
@@ -69,8 +71,7 @@ class FindingCounts(NamedTuple):
 Cell = str | Number | RunName | Part | Bar | FindingCounts | None
 
 
-@dataclass(frozen=True)
-class AnswerTable:
+class AnswerTable(Struct, frozen=True):
     """A table of an answer. A column whose cells are all empty is left out by `without_empty_columns`.
 
     `has_long_names`: whether several columns hold long names, which may then break anywhere.

@@ -6,10 +6,10 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from perflog import plots
 from perflog.analysis.compare import Comparison, VerdictRule

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.attribution import COLUMNS as ATTRIBUTION_COLUMNS

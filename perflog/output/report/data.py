@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from perflog.analysis.compare import Comparison
 from perflog.analysis.overview import Overview
@@ -17,16 +18,14 @@ from perflog.output.sheets import Quantity
 TableRow = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class FigureSource:
+class FigureSource(Struct, frozen=True):
     """The source of a number, as far as known: a run and the lines of its log."""
 
     run: str
     lines: str
 
 
-@dataclass(frozen=True)
-class MetricTable:
+class MetricTable(Struct, frozen=True, dict=True):
     """The rows of a metric or of a comparison, with the formula and the columns that have values.
 
     `windows` holds the range of steps behind each row, `sources` the runs and lines behind each row.
@@ -52,8 +51,7 @@ class MetricTable:
         return rows
 
 
-@dataclass(frozen=True)
-class PlotImage:
+class PlotImage(Struct, frozen=True):
     """A plot as the bytes of an SVG or PNG file, with its size in CSS pixels."""
 
     title: str
@@ -65,8 +63,7 @@ class PlotImage:
     height: int
 
 
-@dataclass(frozen=True)
-class ShapeSummary:
+class ShapeSummary(Struct, frozen=True):
     """A line shape: the table of its records (None: no record), its number of lines and of logs, the first of them."""
 
     status: str
@@ -78,8 +75,7 @@ class ShapeSummary:
     sample: str
 
 
-@dataclass(frozen=True)
-class LogSummary:
+class LogSummary(Struct, frozen=True):
     """A log: the format of most of its runs, and its number of lines by status."""
 
     name: str
@@ -89,8 +85,7 @@ class LogSummary:
     lines: dict[str, int]
 
 
-@dataclass(frozen=True)
-class ReportData:
+class ReportData(Struct, frozen=True, dict=True):
     """The contents of a report.
 
     Run ids are the keys of `names`, `settings` and `steps` (the number of steps). `warnings` are those of reading the

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.formats.template import Field
 from perflog.parsing.assemble.line_rows import LineRows
@@ -38,8 +38,7 @@ SEARCHES = 50
 """Figures of a log for which all windows are searched in vain; after that only windows at the end of a run are."""
 
 
-@dataclass(frozen=True)
-class StepWindow:
+class StepWindow(Struct, frozen=True):
     """Steps `first:last` (indices, last excluded) whose mean is the printed figure. `exact`: to the last bit."""
 
     first: int
@@ -103,8 +102,7 @@ def _sequential_mean(values: Floats) -> float:
     return float(np.cumsum(values)[-1] / len(values))
 
 
-@dataclass(frozen=True)
-class _PrintedValues:
+class _PrintedValues(Struct, frozen=True):
     """One figure of some steps of a rank, as printed."""
 
     places: Ints

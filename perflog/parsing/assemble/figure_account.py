@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Format, Line
@@ -33,8 +33,7 @@ from perflog.tables.schema import column_for
 _BLOCK_ROLES = ("begin", "body", "end")
 
 
-@dataclass(frozen=True)
-class LineFigures:
+class LineFigures(Struct, frozen=True):
     """The figures that a line of one shape has.
 
     Attributes:

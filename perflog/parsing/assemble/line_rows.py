@@ -7,7 +7,6 @@ fields and by opening lines here, and by rank rules and step counts after that.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from perflog.formats.model import Line
 from perflog.parsing.assemble.scopes import Inheritance
@@ -38,8 +38,7 @@ _EXACT = 2.0**53  # whole numbers below it are exact as doubles
 _MOST_RANKS = 1 << 31  # a column of ranks holds 32 bits
 
 
-@dataclass
-class RecordRanks:
+class RecordRanks(Struct):
     """Rank of each record, -1 where unknown, and the rule that proves it (index into RULES, -1 if none)."""
 
     rank: Ints
@@ -56,8 +55,7 @@ class RecordRanks:
         self.rule[rows] = rule
 
 
-@dataclass
-class ClockColumns:
+class ClockColumns(Struct):
     """What the clock of a run tells of its rows.
 
     Attributes:
@@ -83,8 +81,7 @@ class ClockColumns:
         return ClockColumns(self.elapsed[rows], self.step_time[rows], self.steps[rows], self.line[rows])
 
 
-@dataclass
-class LineRows:
+class LineRows(Struct, dict=True):
     """The records of one line kind with all derived values, ready to become rows."""
 
     line: Line

@@ -8,9 +8,9 @@ is known only if another label names the node, and the world size confirms that 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from perflog.parsing.assemble.run_state import RunIndex, RunState
 from perflog.parsing.match.numeric import Ints
@@ -23,8 +23,7 @@ ONE_NODE, UNKNOWN = 0, -1
 _ON_A_NODE = 8  # a world size beyond it is one node only if that many local ranks print
 
 
-@dataclass
-class _Job:
+class _Job(Struct):
     """What the labels of a run have shown."""
 
     labels: set[int] = field(default_factory=set)

@@ -7,10 +7,10 @@ run has ended, or too many wait.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from perflog.parsing.assemble.rank_streams import StreamOf
 from perflog.parsing.assemble.scopes import closes_step
@@ -24,8 +24,7 @@ ENOUGH_TO_VOTE = 1 << 13
 """Records of a run after which its ranks are decided, before the run has been read to its end (and checked there)."""
 
 
-@dataclass(frozen=True)
-class ReleaseLimit:
+class ReleaseLimit(Struct, frozen=True):
     """The last place whose records are complete: of all streams, and of single streams where that is later."""
 
     place: int

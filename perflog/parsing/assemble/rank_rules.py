@@ -7,10 +7,10 @@ column `rank_by`: `fingerprint` (votes on keys) and `adjacent` (only one partner
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from perflog.formats.model import Fingerprint, Format
 from perflog.parsing.assemble.line_rows import ADJACENT, FINGERPRINT, HEADER, LineRows
@@ -27,8 +27,7 @@ RankDecisions = dict[int, dict[str, KeyRanks]]
 _CHANGED = -3  # a key that was given different ranks in the course of the run
 
 
-@dataclass
-class _RunVotes:
+class _RunVotes(Struct):
     """By fingerprint: the votes of a run, and the ranks that keys were given before the vote was complete."""
 
     votes: dict[str, KeyVotes] = field(default_factory=dict)

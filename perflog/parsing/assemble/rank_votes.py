@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
 from perflog.formats.model import Fingerprint
 from perflog.parsing.assemble.line_rows import FINGERPRINT, RecordRanks
@@ -32,8 +32,7 @@ _FEW_VALUES = 1 << 12  # of which a small table holds the distinct ones
 _LEAST_STEPS = 0.5  # of the steps in which a rank votes at all, the share in which it must vote for the key
 
 
-@dataclass
-class KeyVotes:
+class KeyVotes(Struct):
     """The votes of one run on the keys of one fingerprint."""
 
     ballots: Counter[tuple[Any, int]] = field(default_factory=Counter)  # by key and rank

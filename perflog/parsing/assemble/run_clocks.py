@@ -11,11 +11,11 @@ in between. It is null across a pause or a start, and where the clock or the ste
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
 from perflog.parsing.assemble.column_values import nanoseconds, unit_of
 from perflog.parsing.assemble.line_rows import ClockColumns, LineRows
@@ -32,8 +32,7 @@ _PLACE, _RANK, _STEP, _EPOCH, _TIME, _STARTS, _STOPS, _PAUSES, _DERIVES = range(
 )  # the rows of an array with a row a column
 
 
-@dataclass
-class _Clock:
+class _Clock(Struct):
     """What has been read of the clock of a run."""
 
     start: tuple[int, int] | None = None  # place and time of its last start

@@ -11,7 +11,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from itertools import compress
 from operator import itemgetter
@@ -20,6 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from perflog.formats.families.base import field_name
 from perflog.formats.model import Format, Line
@@ -183,8 +184,7 @@ class RunSettings:
         return json.dumps({key: value for _, key, value in settings}, ensure_ascii=False)
 
 
-@dataclass
-class ShapeCount:
+class ShapeCount(Struct):
     """Number of lines of one shape in a run, with the number and the text of the first of them.
 
     The number of lines is 0 if each of them also has a part that counts for another shape. `stored`, `dropped` and
@@ -200,8 +200,7 @@ class ShapeCount:
     dropped_because: str | None = None
 
 
-@dataclass(frozen=True)
-class ClockTotal:
+class ClockTotal(Struct, frozen=True):
     """The last reading of a run's clock.
 
     Attributes:
@@ -215,8 +214,7 @@ class ClockTotal:
     elapsed_line: int
 
 
-@dataclass
-class RunState:
+class RunState(Struct):
     """A run while it is read. Its records have places from `place` on."""
 
     index: int  # the run's number, from 1, among those of all logs that are read together

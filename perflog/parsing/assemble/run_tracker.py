@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
 from enum import Enum, auto
 
 import numpy as np
+from msgspec import Struct, field
 
 from perflog.formats.model import Line
 from perflog.parsing.assemble.run_state import RunState
@@ -53,8 +53,7 @@ _TRANSITIONS: dict[_Event, tuple[_Action, ...]] = {
 _NONE, _CLOSED, _WITHOUT_RECORDS, _OTHER_RECORDS, _OWN_RECORDS = range(5)
 
 
-@dataclass
-class _BoundaryLine:
+class _BoundaryLine(Struct):
     """A record of a line that can begin or end a run."""
 
     place: int
@@ -68,8 +67,7 @@ RecordPlaces = Mapping[tuple[str, bool], Sequence[Ints]]
 """Places of records, by their format and whether they are measurements: not settings, nor lines without a table."""
 
 
-@dataclass
-class _RunStart:
+class _RunStart(Struct):
     """Where a run begins, and the last start of the processes in it or before it."""
 
     place: int
@@ -77,8 +75,7 @@ class _RunStart:
     process_format: str | None
 
 
-@dataclass
-class _Machine:
+class _Machine(Struct):
     """State between two lines."""
 
     run: _RunStart | None = None

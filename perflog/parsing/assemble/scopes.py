@@ -7,12 +7,12 @@ each record of another line the marker it belongs to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
 from perflog.formats.model import Line
 from perflog.parsing.assemble.column_values import computed
@@ -34,8 +34,7 @@ def _no_numbers() -> Ints:
     return np.empty(0, np.int64)
 
 
-@dataclass
-class Markers:
+class Markers(Struct):
     """The lines that open or close one scope, in log order, with their fields."""
 
     places: Ints = field(default_factory=_no_numbers)
@@ -156,16 +155,14 @@ def opening_marker(places: Ints, markers: Markers) -> Ints:
     return index
 
 
-@dataclass
-class Inheritance:
+class Inheritance(Struct):
     """The opening line of each record of a kind, as an index into `markers`; -1 if none."""
 
     markers: Markers
     index: Ints
 
 
-@dataclass
-class OpenScopes:
+class OpenScopes(Struct):
     """The scopes of a format, the outermost first. Remembers the last opening lines of each."""
 
     names: Sequence[str]

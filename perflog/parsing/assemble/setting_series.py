@@ -7,12 +7,12 @@ A number that other ranks print with other values is a setting of each rank, and
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
 from perflog.formats.model import Line
 from perflog.parsing.assemble.column_values import scaled, unit_of
@@ -28,8 +28,7 @@ MOST_HELD = 1 << 13
 """Readings that are kept of a number while it has the same value for each rank."""
 
 
-@dataclass(frozen=True)
-class RecordRows:
+class RecordRows(Struct, frozen=True):
     """What the rows of `values` say of the records `low:high` of a line: where, by which ranks, in which steps."""
 
     low: int
@@ -92,8 +91,7 @@ class Readings(NamedTuple):
         return pa.Table.from_arrays(arrays, schema=schema)
 
 
-@dataclass
-class SettingSeries:
+class SettingSeries(Struct):
     """Decides whether the numbers that one line prints under one key in one run are a series."""
 
     is_series: bool = False

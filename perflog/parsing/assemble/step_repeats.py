@@ -7,10 +7,10 @@ of table `steps`. Where the steps start again in each epoch, steps of two epochs
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS
 from perflog.parsing.assemble.line_rows import NO_EPOCH, LineRows
@@ -22,8 +22,7 @@ _DENSE = 1 << 24  # steps below it are counted in an array
 _MOST_IN_ARRAY = 255  # what an element of the array can count
 
 
-@dataclass
-class StepRepeats:
+class StepRepeats(Struct):
     """The steps that one rank of a run has printed in an epoch; those of all lines together whose rank is not known."""
 
     highest: int = -1

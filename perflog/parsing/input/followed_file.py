@@ -8,9 +8,10 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 from perflog import temporary
 from perflog.errors import InputError
@@ -32,8 +33,7 @@ class Ending(Enum):
     TRUNCATED = "the file was truncated"
 
 
-@dataclass(frozen=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """When to look at a file.
 
     Attributes:

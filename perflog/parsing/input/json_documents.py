@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 HEAD = 1 << 16
 """Bytes at the beginning of a file that tell whether it is a JSON document."""
@@ -27,8 +28,7 @@ _KIND = {mark.encode(): mark for mark in "[]{}:,"}
 _AFTER = {b",": b", ", b":": b": "}
 
 
-@dataclass
-class _Frame:
+class _Frame(Struct):
     """An open object or list of records.
 
     Attributes:

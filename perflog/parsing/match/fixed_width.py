@@ -35,12 +35,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import SLACK
@@ -70,8 +70,7 @@ def _word(text: bytes | bytearray) -> np.uint64:
     return np.uint64(int.from_bytes(text, "little"))
 
 
-@dataclass(frozen=True)
-class _Digits:
+class _Digits(Struct, frozen=True):
     """Up to eight bytes of a number, perhaps with the dot. The masks keep the digits' values and drop the dot."""
 
     column: int
@@ -110,8 +109,7 @@ class _Digits:
         return word
 
 
-@dataclass(frozen=True)
-class _Number:
+class _Number(Struct, frozen=True):
     """A field at fixed columns: one or two groups of digits, (first * factor + second) / divisor."""
 
     name: str
@@ -140,8 +138,7 @@ class _Number:
         return numbers if self.divisor == 1.0 else numbers / self.divisor
 
 
-@dataclass(frozen=True)
-class _ExpectedWord:
+class _ExpectedWord(Struct, frozen=True):
     """Eight bytes of a layout, digits as `0`; the headroom of each byte, None where all are of literals; and the mask
     of the bytes that belong to the line, None where all do.
     """
@@ -151,8 +148,7 @@ class _ExpectedWord:
     mask: np.uint64 | None
 
 
-@dataclass(frozen=True, eq=False)
-class _Layout:
+class _Layout(Struct, frozen=True, eq=False):
     """A line of a template with its digits left open."""
 
     kind: int

@@ -8,9 +8,10 @@ each header that the scan left unread. A table ends at the first line that is no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.formats.families.header_tables import Header, HeaderTable, is_rule, rule_line
 from perflog.formats.model import Format, Line
@@ -28,8 +29,7 @@ MAX_SHAPES = 256
 _FIRST_BLOCK, _GROWTH, _MAX_BLOCK = 256, 8, 1 << 16  # lines read together: few at first, for most tables are short
 
 
-@dataclass(frozen=True)
-class OpenTable:
+class OpenTable(Struct, frozen=True):
     """A table that may go on: its format, its header, and whether no row has been read yet."""
 
     format: Format

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.formats.template import Template
 
@@ -42,8 +43,7 @@ _LEAST = np.array([0.0, 0.0, *(10.0**k for k in range(1, 15))])  # least integer
 _Word = tuple[np.uint64 | None, np.uint64]  # mask (None: all bytes count) and value of eight bytes
 
 
-@dataclass(frozen=True)
-class _Comparison:
+class _Comparison(Struct, frozen=True):
     """Up to 64 bytes of a literal, from its byte `offset` on."""
 
     offset: int
@@ -64,8 +64,7 @@ def _comparisons(literal: bytes, known: int) -> tuple[_Comparison, ...]:
     return tuple(comparisons)
 
 
-@dataclass(frozen=True, eq=False)
-class NumericTemplate:
+class NumericTemplate(Struct, frozen=True, eq=False):
     """A template of plain numbers, prepared for matching.
 
     Attributes:
@@ -120,16 +119,14 @@ def _touches_a_number(literals: Sequence[bytes]) -> bool:
     return after_field or before_field
 
 
-@dataclass
-class MatchedLines:
+class MatchedLines(Struct):
     """Lines of a chunk that one template reads: line indices, ascending, and its fields' values in printed units."""
 
     lines: Ints
     columns: dict[str, Numbers] = field(default_factory=dict)
 
 
-@dataclass
-class _Tokens:
+class _Tokens(Struct):
     """The tokens of a chunk. Token k is `bytes[edges[2 * k] : edges[2 * k + 1]]`."""
 
     bytes: npt.NDArray[np.uint8]
@@ -172,8 +169,7 @@ def _find_tokens(data: bytearray, size: int, starts: Ints, ends: Ints) -> _Token
     return _Tokens(raw, starts, ends, edges, first, counts, windows, wanted)
 
 
-@dataclass
-class _TokenMatches:
+class _TokenMatches(Struct):
     """Lines that have a template's literals; for each field the edge at which its token begins, and its length."""
 
     template: NumericTemplate

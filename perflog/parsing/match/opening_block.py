@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.formats.model import Line
 from perflog.parsing.input.chunks import Chunk
@@ -28,8 +28,7 @@ MAX_ALIKE = 10
 _NUMBER = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
 
 
-@dataclass(frozen=True)
-class OpeningBlock:
+class OpeningBlock(Struct, frozen=True):
     """The block at the start of a log.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
+
+from msgspec.structs import replace
 
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.families.missing_values import pattern_with_gaps, without_missing

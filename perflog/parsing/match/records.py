@@ -8,12 +8,13 @@ place each. A *kind* is the index of a line shape among the lines of a scanner.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.formats.model import Format, Line
 from perflog.parsing.input.chunks import Chunk
@@ -44,8 +45,7 @@ def lines_of(formats: Iterable[Format]) -> list[FormatLine]:
     return [(form, line) for form in formats for line in form.lines]
 
 
-@dataclass
-class Records:
+class Records(Struct):
     """Records of one kind in log order: places, values by field, and the rank labels in front of the lines.
 
     A label of -1 is none; `labels` is None if no record has one.
@@ -92,8 +92,7 @@ def join(parts: Sequence[Records]) -> Records:
     return joined if in_order else joined.take(np.argsort(places, kind="stable"))
 
 
-@dataclass
-class Batch:
+class Batch(Struct):
     """A scanned chunk.
 
     Attributes:

@@ -11,7 +11,6 @@ Each step reads what the steps before it left:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -19,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
@@ -286,8 +287,7 @@ def _prepared(lines: tuple[FormatLine, ...], label: Template | None) -> _Matcher
     return _Matchers(lines, label)
 
 
-@dataclass(frozen=True)
-class _Lines:
+class _Lines(Struct, frozen=True):
     """Lines that nothing has read yet. A rank label that was taken off is in `labels`, -1 if none."""
 
     data: bytearray

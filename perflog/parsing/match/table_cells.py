@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from perflog.formats.families.header_columns import DeclaredColumn
 from perflog.formats.families.header_tables import Header
@@ -21,8 +21,7 @@ RowShape = tuple[int, ...]
 """For each declared column of a header the number of the form that reads the cell; -1 for a cell without a value."""
 
 
-@dataclass
-class _CellMatches:
+class _CellMatches(Struct):
     """Cells of one column that one form reads: their rows, ascending, and the values of its fields there."""
 
     rows: Ints

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from perflog.formats.figures import figure_spans
 from perflog.formats.template import NUMBER
@@ -56,8 +56,7 @@ _HAS_DIGIT = re.compile(r"\d")
 _SAMPLE_CHARS = 120
 
 
-@dataclass
-class Figures:
+class Figures(Struct):
     """Figures of one argument in a piece. `first`, `sample`: index and text of the first, if the argument is new."""
 
     stored: int = 0
@@ -67,8 +66,7 @@ class Figures:
     sample: str = ""
 
 
-@dataclass
-class UndeclaredArguments:
+class UndeclaredArguments(Struct):
     """Arguments that nobody declared.
 
     `numbers`: for each number the index of its event, the argument with the path inside it, and the value. `stored` and

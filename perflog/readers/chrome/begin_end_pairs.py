@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 
 from perflog.readers.event_columns import MISSING, EventColumns
 
@@ -15,8 +14,7 @@ _LIMIT = 1 << 63
 _Matched = tuple[EventColumns, int, int]
 
 
-@dataclass
-class BeginEndPairs:
+class BeginEndPairs(Struct):
     """Joins begins and ends of a file, piece by piece."""
 
     ends_without_begin: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from perflog.readers.chrome.argument_columns import HOST_TYPE, NO_ARGS, TAKEN, ArgumentColumns, EventArgs
 from perflog.readers.chrome.arguments import (
@@ -84,8 +84,7 @@ class TrackName(NamedTuple):
     name: str
 
 
-@dataclass
-class PhaseCount:
+class PhaseCount(Struct):
     """Number of events of a phase and category, the index of the first in the piece, and its text if it is new."""
 
     phase: str
@@ -95,8 +94,7 @@ class PhaseCount:
     sample: str
 
 
-@dataclass
-class DecodedPiece:
+class DecodedPiece(Struct):
     """A piece of a trace. Column `place` counts from 0 within the piece.
 
     `rows`: timed events. `pairs`: begins and ends of events. `new_texts`: texts that got a code in this piece.

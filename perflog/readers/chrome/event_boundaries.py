@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.readers.event_columns import Int64s
 
@@ -63,8 +63,7 @@ def goes_on(text: bytes) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class ScannedElements:
+class ScannedElements(Struct, frozen=True):
     """Elements at the top level of an array: `starts` and `ends` of the whole ones; `close`, the offset of the bracket
     that ends the array, or -1; `remainder`, the offset after the last whole element.
     """

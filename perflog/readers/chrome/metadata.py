@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from perflog.readers.chrome.event_boundaries import scan_elements
 from perflog.readers.event_columns import MISSING
@@ -27,8 +27,7 @@ _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _DISTRIBUTED_INFO = re.compile(rb'"distributedInfo"\s*:\s*(?=\{)')
 
 
-@dataclass(frozen=True)
-class TraceHeader:
+class TraceHeader(Struct, frozen=True):
     """The offset of the first event, the metadata before it, and whether an object wraps the list of events."""
 
     first_event: int

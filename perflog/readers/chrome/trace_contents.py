@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.parsing.input.source import Source
 from perflog.readers.chrome.arguments import DROPPED
@@ -24,8 +24,7 @@ THIS_PROCESS, SHARED_CODES = -1, -2
 """Instead of the number of a worker: its codes are those of the reading process itself; they need no translation."""
 
 
-@dataclass
-class SpilledPiece:
+class SpilledPiece(Struct):
     """A decoded piece whose rows are in the worker's spill file. The ranges and calls among them stay in memory."""
 
     decoded: DecodedPiece  # without its rows

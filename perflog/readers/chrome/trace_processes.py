@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from perflog.readers.chrome.trace_contents import TraceContents
 from perflog.readers.event_columns import MISSING, EventColumns, Int64s

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from perflog.readers.sqlite import Database
 
 
-@dataclass(frozen=True)
-class ExportTable:
+class ExportTable(Struct, frozen=True):
     """A table of an export that holds events of one kind, and how its events are named."""
 
     name: str

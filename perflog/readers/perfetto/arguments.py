@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
 from perflog.readers.event_table import EventAccount
@@ -51,8 +50,7 @@ DROPPED = {
 """Arguments that no table takes, each with the reason."""
 
 
-@dataclass
-class Arguments:
+class Arguments(Struct):
     """The arguments of events of one file.
 
     `taken`: by column the rows of the events, and the values: numbers, or codes of texts. `others`: row of the event,

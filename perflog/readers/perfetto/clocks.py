@@ -10,9 +10,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from perflog.readers.event_columns import MISSING, Int64s, rows_by_number
 from perflog.readers.perfetto.packets import Packets
@@ -31,8 +31,7 @@ Clock = tuple[int, int]
 """Sequence of a clock, 0 for one of all sequences, and its number."""
 
 
-@dataclass
-class _OwnClock:
+class _OwnClock(Struct):
     """An incremental clock of a sequence: its last time, in units."""
 
     last: int
@@ -40,8 +39,7 @@ class _OwnClock:
     is_incremental: bool
 
 
-@dataclass
-class _Readings:
+class _Readings(Struct):
     """What a clock read at snapshots, in the order of these readings, and the times on the primary clock."""
 
     known: array[int] = field(default_factory=lambda: array("q"))
@@ -59,8 +57,7 @@ class _Readings:
         return np.where(time == MISSING, MISSING, time - known[place] + on_primary[place])
 
 
-@dataclass
-class Clocks:
+class Clocks(Struct):
     """The clocks of one file. `unknown`: numbers of clocks that no snapshot explains, with their packets."""
 
     primary: int = BOOTTIME

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from perflog.readers.chrome.event_roles import role_and_kind
 from perflog.readers.device_names import work_kind
@@ -64,8 +64,7 @@ _SHARED = (3, 8, 10, 13, 41, 42, 58, 79, 87, 98, 12, 59)  # fields beside what a
 _FTRACE_EVENT = 2
 
 
-@dataclass
-class EventCollector:
+class EventCollector(Struct):
     """Collects the events of one file, which become rows when all tracks are known.
 
     `count`: number of events that begin, end, happen or count. `arguments` are theirs.

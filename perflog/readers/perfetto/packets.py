@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from perflog.parsing.input.limits import check_unpacked
 from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
@@ -74,8 +74,7 @@ def _length(head: bytes, place: int) -> tuple[int, int]:
     return -1, place + 6
 
 
-@dataclass(frozen=True)
-class Packets:
+class Packets(Struct, frozen=True):
     """Packets in their order. `place`: of the first in its file, from 1. `generation`: of each packet, see above."""
 
     place: int
@@ -84,8 +83,7 @@ class Packets:
     generation: Int64s
 
 
-@dataclass
-class PacketReader:
+class PacketReader(Struct):
     """Gives the packets of one file.
 
     `name`: of the file. `texts`: of each table the code of a text by generation and number. `default_track` and

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from perflog.readers.device_names import device_number, stream_number, work_tracks
 from perflog.readers.event_columns import MISSING
@@ -46,8 +47,7 @@ class Track(NamedTuple):
     is_work: bool
 
 
-@dataclass
-class _Described:
+class _Described(Struct):
     name: str = ""
     parent: int = 0
     process: int | None = None
@@ -57,8 +57,7 @@ class _Described:
     counter: tuple[str, int, bool] | None = None  # unit, factor, whether it prints differences
 
 
-@dataclass
-class Tracks:
+class Tracks(Struct):
     """The tracks of one file by their numbers. `process_names`: names of processes by number."""
 
     process_names: dict[int, str] = field(default_factory=dict)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.readers.device_names import device_number, stream_number, work_kind, work_tracks
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s
@@ -91,8 +91,7 @@ _RUNTIME = re.compile(  # scopes in the code of JAX, jaxlib and XLA, which have 
 _CALLS = re.compile(r"/host:(?:CUPTI|ROCTRACER)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class LineKind:
+class LineKind(Struct, frozen=True):
     """What the events of a line are. `device`: number of the device, None on the host; `is_work`: they are its work."""
 
     device: int | None

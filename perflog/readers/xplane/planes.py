@@ -7,10 +7,10 @@ row of a table of their plane. Source: tsl/profiler/protobuf/xplane.proto.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from perflog.readers.event_columns import Int64s
 from perflog.readers.message_columns import FieldColumns, fields_of, outline, padded
@@ -24,8 +24,7 @@ _NAME, _DISPLAY_NAME, _STATS = 2, 4, 5  # of what events share
 _LINE_ID, _LINE_NAME, _LINE_START, _EVENTS = range(1, 5)
 
 
-@dataclass(frozen=True)
-class EventNames:
+class EventNames(Struct, frozen=True):
     """What events of a plane share, by row: `name`, and statistics. The last row stands for unknown numbers.
 
     `_numbers`: those that events name, in order. `_rows`: the row of each.
@@ -45,8 +44,7 @@ class EventNames:
         return np.where(self._numbers[place] == numbers, self._rows[place], unknown)
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line: its number and name, the zero of its times in ns, where its events lie, and where it is damaged."""
 
     number: int
@@ -58,8 +56,7 @@ class Line:
     data: memoryview
 
 
-@dataclass
-class Plane:
+class Plane(Struct):
     """A plane. `stats`: its own statistics by name, numbers or texts. `damage`: offset where it is damaged, or -1."""
 
     name: str
@@ -76,8 +73,7 @@ class Plane:
             yield _line(self._data, start, end)
 
 
-@dataclass
-class Space:
+class Space(Struct):
     """An XSpace: places of its planes, hosts, what the profiler wrote of errors. `damage`: offset of damage, or -1."""
 
     _data: memoryview

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
@@ -84,8 +84,7 @@ class XplaneReader:
         return ingested
 
 
-@dataclass
-class _Profile:
+class _Profile(Struct):
     """One file: what is known of it while its rows wait. `base`: zero of its times since 1970 in ns; 0: not stated."""
 
     name: str

@@ -7,11 +7,11 @@ Source: XStat in tsl/profiler/protobuf/xplane.proto.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
 from perflog.readers.message_columns import FieldColumns
@@ -23,8 +23,7 @@ _NAME, _REAL, _UNSIGNED, _SIGNED, _TEXT, _BYTES, _REFERENCE = range(1, 8)  # num
 _NUMBERS = (_REAL, _UNSIGNED, _SIGNED)
 
 
-@dataclass(frozen=True)
-class Stats:
+class Stats(Struct, frozen=True, dict=True):
     """Statistics of things. All arrays have an entry for each statistic.
 
     `owner`: index of the thing. `name`: number of its name. `form`: number of the field that holds its value, 0 for

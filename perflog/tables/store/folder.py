@@ -13,11 +13,13 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol, Self
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.file_names import usable
@@ -59,8 +61,7 @@ Stamp = tuple[int, ...]
 """What changes with each commit of a batch: its runs file is moved out first and moved in last."""
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where a log came from when it was stored.
 
     Attributes:
@@ -76,8 +77,7 @@ class Origin:
         return Origin(tuple(dict.fromkeys([*self.paths, *other.paths])), self.size)
 
 
-@dataclass(frozen=True)
-class LogNotes:
+class LogNotes(Struct, frozen=True):
     """What a store notes of its logs beside their rows, each by the id of the log, as far as it is known.
 
     Attributes:
@@ -175,8 +175,7 @@ class Work(Protocol):
         """Remove the folder."""
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """What a commit changes.
 
     Attributes:

@@ -17,10 +17,12 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from perflog.errors import InputError, StoreError
 from perflog.remote import Bucket
@@ -36,8 +38,7 @@ _OLD_S = 86400.0  # no writer takes a day from its first object to its commit
 _SEVERAL = "batch-"
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """What a commit tells of a batch: its tables, bytes, logs, and the notes of these."""
 
     tables: Sequence[str]
@@ -46,8 +47,7 @@ class Batch:
     notes: LogNotes
 
 
-@dataclass(frozen=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """A state of the store. `ids` are those of this commit and of those before it, the last first."""
 
     number: int = 0
