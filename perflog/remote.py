@@ -7,7 +7,6 @@ file, which the standard library fetches.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,12 +15,13 @@ from typing import Any, BinaryIO, NoReturn
 from msgspec import Struct
 
 from perflog.errors import InputError
+from perflog.lazy_patterns import lazy_pattern
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_ADDRESS = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HTTP = ("http://", "https://")
-_USER = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|(?<=http://)[^/@\s]+@|(?<=https://)[^/@\s]+@")  # with a password
-_SECRET = re.compile(r"(?i)([?&][^=&#\s]*(?:sign|sig|token|key|credential|secret|passw|auth)[^=&#\s]*=)[^&#\s'\"]+")
-_LENGTH = re.compile("[0-9]{1,18}")  # of what a server sends; another text announces nothing
+_USER = lazy_pattern(r"(?<=://)[^/@\s]*:[^/@\s]*@|(?<=http://)[^/@\s]+@|(?<=https://)[^/@\s]+@")  # with a password
+_SECRET = lazy_pattern(r"(?i)([?&][^=&#\s]*(?:sign|sig|token|key|credential|secret|passw|auth)[^=&#\s]*=)[^&#\s'\"]+")
+_LENGTH = lazy_pattern("[0-9]{1,18}")  # of what a server sends; another text announces nothing
 _BLOCK = 1 << 20  # bytes that are copied at once
 _ONE_REQUEST = 1 << 22  # bytes: an object that is larger may be fetched in several requests
 _WITH_CREATE = ("s3://", "s3a://", "gs://", "gcs://")

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
+
 
 class Unit(Struct, frozen=True):
     """A printed unit: `value * factor` is the value in `base`."""
@@ -90,10 +92,10 @@ _STEPS = {
 }
 
 
-_SIZE_PER_SECOND = re.compile(
+_SIZE_PER_SECOND = lazy_pattern(
     r"(?P<prefix>[kKMGT]?)(?P<binary>i?)(?P<what>B(?:ytes?)?|bytes?|b(?:its?)?)(?:/(?:s|sec|second)|(?P<ps>ps))"
 )
-_MULTIPLE = re.compile(r"[KMG][a-z]+|[kKMG][A-Z][a-z]+")  # or a word such as `Keys`: what it counts is in doubt
+_MULTIPLE = lazy_pattern(r"[KMG][a-z]+|[kKMG][A-Z][a-z]+")  # or a word such as `Keys`: what it counts is in doubt
 
 
 def unit_of(word: str) -> tuple[str, str]:

@@ -8,16 +8,17 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from perflog.errors import UsageError
+from perflog.lazy_patterns import lazy_pattern
 
 Fact = str | float | int | None
 Condition = Callable[[Mapping[str, Fact]], bool]
 
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"""\s*(?: (?P<operator> == | != | <> | <= | >= | = | < | > | ~ | \( | \) )
         | '(?P<single>[^']*)' | "(?P<double>[^"]*)" | (?P<word>[^\s=!<>~()'"]+) )""",
     re.VERBOSE,
 )
-_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_DATE = lazy_pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _COMPARE: dict[str, Callable[[object, object], bool]] = {
     "=": lambda a, b: a == b,
     "!=": lambda a, b: a != b,

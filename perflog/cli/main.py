@@ -31,8 +31,18 @@ perflog reads the logs and traces of distributed training. Type:
 `perflog -h` lists all commands; `perflog completion --install` for the Tab key."""
 
 
+class _Commands(options.Group):
+    """The commands of this module, and those of package `commands`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *commands.NAMES})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return commands.load(cmd_name) if cmd_name in commands.NAMES else super().get_command(ctx, cmd_name)
+
+
 @click.group(
-    cls=options.Group,
+    cls=_Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -427,7 +437,3 @@ def explain_line(line: str, using: tuple[str, ...], format: str) -> None:
     from perflog.output.presenters import formats as presenter
 
     sheets.write(list(presenter.explanation_sheets(line, named_formats(using))), format)
-
-
-for command in commands.ALL:
-    main.add_command(command)

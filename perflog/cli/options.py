@@ -101,9 +101,9 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        overview = self.commands.get("overview")
-        if overview is not None and args[0] not in self.commands and _names_runs(args[0]):
-            return overview.name, overview, args
+        names = self.list_commands(ctx)
+        if "overview" in names and args[0] not in names and _names_runs(args[0]):
+            return "overview", self.get_command(ctx, "overview"), args
         return super().resolve_command(ctx, args)
 
     def make_context(

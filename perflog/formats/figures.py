@@ -8,9 +8,9 @@ source code (`train.py:218`), names (`fp16`, `h4toh`, `cuda:0`, `resnet-50`, `2n
 from __future__ import annotations
 
 import re
-from functools import cache
 
 from perflog.formats.durations import PARTS
+from perflog.lazy_patterns import lazy_pattern
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?!\d|:\d)"
@@ -28,7 +28,8 @@ _IN_NAME = r"\(\d+(?:\.\d+)?%\)(?=\ ?[:=])"  # the part in brackets of a name: p
 _PHYSICAL = r"(?:°?C|%|[kMG]?Hz|[mkM]?W|[mu]?V|[mu]?A)(?![\w-])"
 _NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+]?\.\d+(?:[eE][-+]?\d+)?"
 
-_TOKENS = rf"""
+_TOKENS = lazy_pattern(
+    rf"""
       \d+\ days?,?\ +{_CLOCK}                                                                     # 1 day, 2:03:04
     | \d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:[T _-](?:{_CLOCK}|\d{{6}}\b))?(?:Z|\ ?[+-]\d{{2}}:?\d{{2}}\b)?  # 2022-09-19
     | \d{{1,2}}[-/]\d{{1,2}}(?:[-/]\d{{2,4}})?[T ]{_CLOCK}                                       # 09/19 00:20:22
@@ -70,20 +71,16 @@ _TOKENS = rf"""
     | \d\dd\d\dh\d\dm\d\ds\b  # 02d07h54m43s: a clock of fixed width, as in front of lines
     | (?P<figure>{PARTS.replace(" ", r"[ ]")}(?![\w-])|(?:{_NUMBER})(?:\ ?%|{_UNIT})?(?![\w-]|\.\d))
     | \d[\w.]*(?:-+\w+)*                                                                         # a name such as 2nd
-    """
+    """,
+    re.VERBOSE,
+)
 
-SEVERAL_WORDS = re.compile(
+SEVERAL_WORDS = lazy_pattern(
     rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d|\d[-/]\d+(?:[-/]\d+)? \d\d?:|\b[IWEF]\d{{4}} "
     rf"|\bdays?,? \d|\d ?(?:d|h|m)[a-z]*,? (?:and )?\d[\d.]* ?[hms]|\w\(\d[\d.]*%\) ?[:=]|\[\d{{4}} \d\d:"
     rf"|:\d+{_LEVEL}|\.\w+:\d+ - |/\d+ @ |\] (?:PMIX|PRTE|ORTE|OPAL|mca_|\*\*\*|\[\[)"
 )
 """Finds texts in which a number is no figure because of the word before it. Elsewhere a word can be judged alone."""
-
-
-@cache
-def _tokens() -> re.Pattern[str]:
-    """Return the compiled pattern of tokens. Compiling takes 5 ms, and not every call of perflog counts figures."""
-    return re.compile(_TOKENS, re.VERBOSE)
 
 
 def figure_spans(text: str) -> list[tuple[int, int]]:
@@ -94,10 +91,10 @@ def figure_spans(text: str) -> list[tuple[int, int]]:
         >>> [text[begin:end] for begin, end in figure_spans(text)]
         ['20', '200', '6.5', '13.25GB']
     """
-    return [token.span() for token in _tokens().finditer(text) if token["figure"] is not None]
+    return [token.span() for token in _TOKENS.finditer(text) if token["figure"] is not None]
 
 
 def name_spans(text: str) -> list[tuple[int, int]]:
     """Return begin and end of each text with digits that is no figure: `20x4MB`, `2024-01-31`."""
-    matches = (token for token in _tokens().finditer(text) if token["figure"] is None)
+    matches = (token for token in _TOKENS.finditer(text) if token["figure"] is None)
     return [match.span() for match in matches if any(char.isdigit() for char in match[0])]

@@ -7,7 +7,7 @@ prose or source code is no line behind a prefix.
 
 from __future__ import annotations
 
-import re
+from perflog.lazy_patterns import lazy_pattern
 
 PLAIN_BAR = r"(?:[0-9]{1,3}%(?:\x7c[^|\x0a]*\x7c)? *[0-9.]+[kMGT]?/[0-9.]+[kMGT]?|[0-9]+it) \[[^\]\x0a]*\]"
 """Pattern of a progress bar of tqdm: `3%|#    | 14/469 [00:01<00:35, 12.9it/s]`, `14it [00:01, 12.9it/s]`."""
@@ -52,7 +52,7 @@ APPENDIX = (
 )
 """Pattern of what stands behind a line. It does not begin in the middle of a number, nor with a unit."""
 
-_TOKEN = re.compile(TOKEN.encode())
+_TOKEN = lazy_pattern(TOKEN.encode())
 
 
 def prefix_ends(raw: bytes) -> list[int]:

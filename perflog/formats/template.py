@@ -43,6 +43,7 @@ from msgspec import Struct
 from perflog.errors import FormatError
 from perflog.formats.durations import DURATION, print_duration, seconds
 from perflog.formats.surroundings import APPENDIX, BARS, PREFIX
+from perflog.lazy_patterns import lazy_pattern
 from perflog.units import PRINTED, print_with_unit
 
 Value = int | float | str
@@ -53,11 +54,11 @@ UNNAMED = "_"
 DECLARED_DROPPED = "__"
 """Name of a field that is dropped for a reason that its format file declares."""
 
-_PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_SPEC = re.compile(
+_PIECE = lazy_pattern(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_SPEC = lazy_pattern(
     r"(?:(?P<fill>.)?(?P<align>[<>^]))?\+?0?(?P<width>\d+)?(?P<comma>,)?(?:\.(?P<precision>\d+))?(?P<type>[a-zA-Z])"
 )
-_SEPARATED = re.compile(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
+_SEPARATED = lazy_pattern(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
 NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 _ITEM = rf"(?:[\x22\x27]?{NUMBER}[\x22\x27]?|null|None)"
 LIST = rf"(?:[ \t]*{_ITEM}(?:[ \t]*,[ \t]*{_ITEM})*[ \t]*,?)?[ \t]*"

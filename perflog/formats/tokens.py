@@ -6,11 +6,11 @@ Opaque texts vary from line to line and measure nothing: dates, paths, hashes, a
 from __future__ import annotations
 
 import re
-from functools import cache
 
 from msgspec import Struct
 
 from perflog.formats.durations import DAYS_AND_CLOCK, PARTS
+from perflog.lazy_patterns import lazy_pattern
 
 NUMBER, UNIT, NAME, MARK, OPAQUE, LIST = "number", "unit", "name", "mark", "opaque", "list"
 
@@ -55,7 +55,7 @@ _OPAQUE = (
     r"(?<![<\w.+)\]])(?:~|\.{1,2})?/[\w.+@=~,-]+(?:/[\w.+@=~,-]*)*",  # a path
     r"[\u2501\u2578\u257a\u2580-\u259f]+",  # a progress bar
 )
-_TOKEN = (
+_TOKEN = lazy_pattern(
     r"(?P<blank>[ \t]+)"
     rf"|(?P<list>[\[(][+-]?{_FIGURE}(?:, ?[+-]?{_FIGURE}){{2,}}[\])])"
     r"|(?P<unit>(?<=[0-9])(?:ns|us|µs|ms|s)(?!\w|/\w))"
@@ -66,7 +66,7 @@ _TOKEN = (
     r"|(?:1/)?[^\W\d]\w*(?:[-./]\w+)*(?:\.\.\.|\([0-9]+(?:\.[0-9]+)?%\)(?= ?[:=]))?)"  # percentile(99%) = 3.1
     r"|(?P<mark>\w+|[^\w \t])"
 )
-_DIGITS = re.compile(r"[0-9]+")
+_DIGITS = lazy_pattern(r"[0-9]+")
 
 
 class Token(Struct, frozen=True):
@@ -90,16 +90,10 @@ class Token(Struct, frozen=True):
         return self.text if self.kind in (NAME, MARK) else f"\0{self.kind}"
 
 
-@cache
-def _pattern() -> re.Pattern[str]:
-    """Return the compiled pattern of tokens. Compiling takes 4 ms, and few logs need it."""
-    return re.compile(_TOKEN)
-
-
 def tokens(line: str) -> tuple[Token, ...]:
     """Return the tokens of a line. Blanks at the end of the line are dropped."""
     parts, gap = [], ""
-    for match in _pattern().finditer(line.rstrip(" \t")):
+    for match in _TOKEN.finditer(line.rstrip(" \t")):
         kind = match.lastgroup or ""
         if kind == "blank":
             gap = match[0]

@@ -14,6 +14,7 @@ from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import COMMON
 from perflog.formats.template import Template
 from perflog.ingestion.joined_logs import JoinedLogs, UnlikeLogsError
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import Chunk, as_chunk
 from perflog.parsing.match.discovery import (
     MOST_UNREAD_SHAPES,
@@ -31,8 +32,8 @@ from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of, st
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
 
-_LABELS = re.compile(f"^{RANK_LABEL}".encode(), re.MULTILINE)
-_BARE_LABELS = re.compile(rb"^ *([0-9]{1,9}): ", re.MULTILINE)
+_LABELS = lazy_pattern(f"^{RANK_LABEL}".encode(), re.MULTILINE)
+_BARE_LABELS = lazy_pattern(rb"^ *([0-9]{1,9}): ", re.MULTILINE)
 _FIRST_BYTES = 1 << 16  # of a log, in which rank labels and headers are looked for
 _MOST_RANKS = 4096  # numbers in front of lines that each print a larger one are ranks only below it
 

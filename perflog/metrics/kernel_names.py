@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from perflog.lazy_patterns import lazy_pattern
+
 LONGEST = 34
 """Characters of a short name, which fits a table of 80 columns; of a longer one the middle is cut."""
 
 _HEAD = 14  # characters: kernels whose short names begin alike are told apart by other words
 _WORDS = LONGEST - _HEAD  # characters of these words
-_CUTLASS = re.compile(r"^cutlass::Kernel2?<(\w+)>")  # its kernels differ in the argument alone
+_CUTLASS = lazy_pattern(r"^cutlass::Kernel2?<(\w+)>")  # its kernels differ in the argument alone
 
 
 def short_kernel(name: str) -> str:

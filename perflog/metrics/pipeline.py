@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
@@ -187,7 +188,7 @@ def modelled_timelines(tables: Tables, options: Options) -> Iterator[tuple[str, 
         batches, times = run.count("micro_batches"), _stage_times(run, run.count("stages"))
         if batches and times:
             slots = _schedule(times, batches)
-            yield run.run, pd.DataFrame([vars(slot) for slot in slots])
+            yield run.run, pd.DataFrame([asdict(slot) for slot in slots])
 
 
 def _equal_stages(stages: int | None, micro_batches: int | None, chunks: int | None) -> Iterator[dict[str, Any]]:

@@ -14,14 +14,15 @@ from typing import Any
 
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import Tables, cached
 from perflog.tables.columns import NULL
 
 _NAMES = ("started", "started_at", "start_time", "datetime", "date", "timestamp", "created_at", "begin_time")
 """Names of settings with the moment of the start, in lower case, the surest first."""
 
-_IN_SETTINGS = re.compile(f'"(?:[^"]*\\.)?(?:{"|".join(_NAMES)})"', re.IGNORECASE)
-_IN_NAME = re.compile(
+_IN_SETTINGS = lazy_pattern(f'"(?:[^"]*\\.)?(?:{"|".join(_NAMES)})"', re.IGNORECASE)
+_IN_NAME = lazy_pattern(
     r"(?<![0-9A-Za-z])(20[0-9]{2})([-_.]?)([01][0-9])\2([0-3][0-9])"
     r"(?:[-_T ]?([0-2][0-9])[-_:.h]?([0-5][0-9])(?:[-_:.m]?([0-5][0-9]))?)?(?![0-9])"
 )

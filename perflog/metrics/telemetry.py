@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.counters import in_base_units
 
@@ -37,12 +38,12 @@ _QUANTITIES = {
 }  # fmt: skip
 """Quantities by the names that nvidia-smi, dmon, DCGM and Weights & Biases give them, the best first."""
 
-_WITHOUT_UNIT = re.compile(r"power(?:_draw|_usage|_w|watts)?|temperature_gpu|tmptr|gract|smact")
+_WITHOUT_UNIT = lazy_pattern(r"power(?:_draw|_usage|_w|watts)?|temperature_gpu|tmptr|gract|smact")
 """Names whose unit their program's manual states: W, °C, ratios."""
 
 _BASE = {"power": ("W",), "utilisation": ("1",), "memory": ("B",), "temperature": ("°C",), "clock": ("Hz",)}
-_DEVICE_PREFIX = re.compile(r"^(?:gpu|tpu|npu)\.\d+\.", re.IGNORECASE)
-_NO_WORD = re.compile(r"\W+")
+_DEVICE_PREFIX = lazy_pattern(r"^(?:gpu|tpu|npu)\.\d+\.", re.IGNORECASE)
+_NO_WORD = lazy_pattern(r"\W+")
 
 _COLUMNS = (
     *RUN_COLUMNS,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from shlex import quote, split
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.output.terminal import columns_of, cut, start_of, width, wrapped
 
 WIDTH, HEIGHT = 80, 25
@@ -13,7 +14,7 @@ _LEAST_WIDTH = 40
 
 _INDENT = 6  # of what goes on behind a word such as Next
 _JOINED = "\xa0%"  # no line breaks here
-_UNSAFE = re.compile(r"[^\w@%+=:,./-]", re.ASCII)  # what shlex.quote quotes
+_UNSAFE = lazy_pattern(r"[^\w@%+=:,./-]", re.ASCII)  # what shlex.quote quotes
 
 
 def columns() -> int:

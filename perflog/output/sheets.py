@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.output import terminal
 from perflog.output.column_widths import GAP, Need, fit, least_width
 from perflog.output.terminal import Line, columns_of, cut, padded, visible, wrapped
@@ -30,9 +30,9 @@ MAX_ROWS = 40
 
 _PROSE = 110  # columns: longer lines of sentences are hard to read
 _LINES = 3  # of a value that stands beside its name
-_MARKUP = re.compile(r"[\\`*<|~\[\]&]|(?<!\w)_|_(?!\w)")  # an underscore inside a word marks nothing
-_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠].")  # a lone sign is none
-_NUMBER = re.compile(r"\s*[+-]?[\d.,]+(?:[eE][+-]?\d+)?\s*%?")
+_MARKUP = lazy_pattern(r"[\\`*<|~\[\]&]|(?<!\w)_|_(?!\w)")  # an underscore inside a word marks nothing
+_FORMULA = lazy_pattern(r"\s*[=+\-@＝＋－＠].")  # a lone sign is none
+_NUMBER = lazy_pattern(r"\s*[+-]?[\d.,]+(?:[eE][+-]?\d+)?\s*%?")
 _END = "\r\n"  # of a row of CSV: the writer puts cells in quotes that hold one of these characters
 _BLOCK = 1 << 14  # rows turned into Python values at a time
 

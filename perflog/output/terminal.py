@@ -17,9 +17,11 @@ from typing import NamedTuple
 
 import click
 
+from perflog.lazy_patterns import lazy_pattern
+
 # C0 without tab and line feed, DEL and C1; marks, embeddings, overrides and isolates of bidirectional text; characters
 # without a width, except the joiners inside words and emoji; separators of lines; bytes of names that are not UTF-8.
-_UNSAFE = re.compile(
+_UNSAFE = lazy_pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 

@@ -10,19 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.event_columns import MISSING
 from perflog.readers.timestamps import number_in_name
 
-_DEVICE = re.compile(  # sources: XPlane names of XLA; labels of Kineto; torch_npu; rocprof v1
+_DEVICE = lazy_pattern(  # sources: XPlane names of XLA; labels of Kineto; torch_npu; rocprof v1
     r"/device:(?!cpu|custom)\w+:(\d+).*|(?:gpu|npu|tpu|xpu|hpu|mlu|mtia|gcu|dcu|musa|device)[ :#_]*(\d+)\b.*"
     r"|(?:ascend hardware|npu)()",
     re.IGNORECASE | re.DOTALL,
 )
-_STREAM = re.compile(r"stream\D*(\d+)", re.IGNORECASE)
-_OPERATIONS = re.compile(r"(?:async )?xla ops|tensorcore|sparse ?core ops", re.IGNORECASE)
-_COPY = re.compile(r"\[?\w*memcpy|copy-(?:start|done)|\w*copy(?:h2d|d2h|d2d)", re.IGNORECASE)
-_SET = re.compile(r"\[?\w*memset", re.IGNORECASE)
-_WAIT = re.compile(r"(?:event|notify|capture)[_ ]?(?:wait|record|reset)", re.IGNORECASE)
+_STREAM = lazy_pattern(r"stream\D*(\d+)", re.IGNORECASE)
+_OPERATIONS = lazy_pattern(r"(?:async )?xla ops|tensorcore|sparse ?core ops", re.IGNORECASE)
+_COPY = lazy_pattern(r"\[?\w*memcpy|copy-(?:start|done)|\w*copy(?:h2d|d2h|d2d)", re.IGNORECASE)
+_SET = lazy_pattern(r"\[?\w*memset", re.IGNORECASE)
+_WAIT = lazy_pattern(r"(?:event|notify|capture)[_ ]?(?:wait|record|reset)", re.IGNORECASE)
 
 
 def device_number(name: str) -> int | None:

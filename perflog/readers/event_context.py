@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s, distinct_rows, on_device
 from perflog.readers.interval_index import IntervalIndex
 from perflog.readers.string_interning import Interners, StringInterner
 
-STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,9})$")
+STEP_NAME = lazy_pattern(r"ProfilerStep\s*#\s*(\d{1,9})$")
 """Name of a range that is a training step. Nine digits at most, so that the number fits 32 bits."""
 
 _RANGE, _DEVICE_RANGE, _CALL = KIND_CODE["range"], KIND_CODE["device_range"], KIND_CODE["runtime"]

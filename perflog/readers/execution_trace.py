@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from perflog.errors import InputError
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.chrome.event_boundaries import scan_elements
 from perflog.readers.chrome.json_repair import repaired_variants
@@ -34,14 +34,14 @@ from perflog.readers.spill_file import decompressed_path
 from perflog.readers.string_interning import Interners, new_interners
 from perflog.tables.sink import IngestResult, Sink
 
-_START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"[0-9]+\.[^"]*"[^\[]*?"nodes"\s*:\s*\[')
+_START = lazy_pattern(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"[0-9]+\.[^"]*"[^\[]*?"nodes"\s*:\s*\[')
 _HEAD = 1 << 12
 _BOM = b"\xef\xbb\xbf"
 _SAMPLE_CHARS = 200
 _BATCH = 1 << 12  # nodes that are in memory as objects
 _LARGEST_INT32 = (1 << 31) - 1
 
-_STRUCTURE = re.compile(r"\[pytorch\|profiler\|execution_(?:trace|graph)\|(?:process|thread)\]")
+_STRUCTURE = lazy_pattern(r"\[pytorch\|profiler\|execution_(?:trace|graph)\|(?:process|thread)\]")
 _GROUPS = "## process_group:init ##"
 _SCOPES = (
     "function", "backward_function", "torchscript_function", "kernel_function_dtype", "custom_class", "build_feature",

@@ -18,6 +18,7 @@ from contextlib import closing
 from typing import Any
 
 from perflog.errors import InputError
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
@@ -25,15 +26,15 @@ from perflog.readers.odd_numbers import nanoseconds, whole
 from perflog.readers.rank_files import ranks_of_files
 from perflog.tables.sink import IngestResult, Sink
 
-_PICKLE = re.compile(rb"\x80[\x02-\x05](?:\x95.{8})?\}", re.DOTALL)  # the opcodes of a dictionary
-_JSON = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:version|entries|nccl_\w+|pg_\w+|comm_lib_version)"')
-_OWN_KEY = re.compile(rb"pg_config|pg_status|collective_seq_id|nccl_comm_state")
+_PICKLE = lazy_pattern(rb"\x80[\x02-\x05](?:\x95.{8})?\}", re.DOTALL)  # the opcodes of a dictionary
+_JSON = lazy_pattern(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:version|entries|nccl_\w+|pg_\w+|comm_lib_version)"')
+_OWN_KEY = lazy_pattern(rb"pg_config|pg_status|collective_seq_id|nccl_comm_state")
 _HEAD = 1 << 14
 _STATUS = ("last_enqueued_collective", "last_started_collective", "last_completed_collective")
-_NUMBER = re.compile(r"[0-9]+")
-_PLAIN_NUMBER = re.compile(r"[0-9]{1,18}")
+_NUMBER = lazy_pattern(r"[0-9]+")
+_PLAIN_NUMBER = lazy_pattern(r"[0-9]{1,18}")
 # Ranks of the group: `recv 1<-0` receives from 0.
-_PAIR = re.compile(r"(?:(send)|recv) ([0-9]{1,9})(?:->|<-)([0-9]{1,9})$")
+_PAIR = lazy_pattern(r"(?:(send)|recv) ([0-9]{1,9})(?:->|<-)([0-9]{1,9})$")
 _LARGEST_RANK = (1 << 31) - 1
 _DEEPEST = 100  # lists in lists
 _BITS = 1 << 12  # of a number that Python still prints

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.rank_files import rank_in_text
 
-_LABELLED = re.compile(r"(.*?[^\s_:/.-])[\s_:/.-]+(?:-?\d+|Spans|Traces)", re.DOTALL)
+_LABELLED = lazy_pattern(r"(.*?[^\s_:/.-])[\s_:/.-]+(?:-?\d+|Spans|Traces)", re.DOTALL)
 
 
 def process_label(process: str) -> str:

@@ -14,17 +14,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from perflog.errors import InputError
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.log_names import LogName
 from perflog.parsing.input.source import Source, open_beginning, open_source
 from perflog.readers.interface import RankInfo
 from perflog.readers.registry import find_reader
 from perflog.remote import beginnings, is_in_storage
 
-_RANK = re.compile(r"(?:(?<![a-z])([a-z]+)[-_. ])?(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
-_NUMBERS = re.compile(r"\d+")
-_LINES = re.compile(r"\.(?:txt|log|out|err|csv|tsv|jsonl|md)(?:\.(?:gz|zst|xz|bz2))?$", re.IGNORECASE)
+_RANK = lazy_pattern(r"(?:(?<![a-z])([a-z]+)[-_. ])?(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
+_NUMBERS = lazy_pattern(r"\d+")
+_LINES = lazy_pattern(r"\.(?:txt|log|out|err|csv|tsv|jsonl|md)(?:\.(?:gz|zst|xz|bz2))?$", re.IGNORECASE)
 _BEGINNING = 1 << 22  # bytes of a file in a storage in which its rank is looked for: all of a dump
-_WORD_BEFORE = re.compile(r"([a-z]+?)[-_. ]?(?:rank)?[-_. =]?$", re.IGNORECASE)
+_WORD_BEFORE = lazy_pattern(r"([a-z]+?)[-_. ]?(?:rank)?[-_. =]?$", re.IGNORECASE)
 
 # Words before `rank` or a number that make it a place on a node or in a group of ranks, and no rank of the job.
 _COORDINATES = frozenset(

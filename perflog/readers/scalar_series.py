@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.event_table import EventOrigin
 from perflog.readers.odd_numbers import LARGEST, nanoseconds
 
@@ -23,7 +24,9 @@ _COLUMN_OF = {
     "tokens_per_s": ("tokens_per_second", "tokens_per_sec", "train_tokens_per_second"),
     "samples_per_s": ("samples_per_second", "samples_per_sec", "train_samples_per_second"),
 }
-_OTHER_DATA = re.compile(r"(?:^|[/._ -])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[/._ -])", re.IGNORECASE)
+_OTHER_DATA = lazy_pattern(
+    r"(?:^|[/._ -])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[/._ -])", re.IGNORECASE
+)
 
 
 class Scalar(Struct, frozen=True):

@@ -6,7 +6,6 @@ decimals.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -16,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.event_columns import MISSING, Int64s
 
 _NANOSECONDS, _FINER = pa.decimal128(22, 3), pa.decimal128(38, 12)  # of microseconds
 _LIMIT = 1 << 63
-_INTEGER = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
+_INTEGER = lazy_pattern(r"\s*[+-]?[0-9]{1,19}\s*")
 _MOST_DIGITS = 18  # of any number below the limit
 
 

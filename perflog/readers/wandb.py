@@ -8,12 +8,12 @@ Sources: wandb/sdk/internal/datastore.py, wandb/proto/wandb_internal.proto.
 from __future__ import annotations
 
 import json
-import re
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perflog.errors import InputError
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.event_table import EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
@@ -37,7 +37,7 @@ _KINDS = {
 }  # fmt: skip
 _KEY, _NESTED_KEY, _VALUE_JSON = 1, 2, 16  # of an item of history, configuration, statistics
 _UNITS = {"powerWatts": "W", "temp": "°C", "memoryAllocatedBytes": "B", "gpu": "%", "smClock": "MHz"}  # of gpu.0.temp
-_DEVICE = re.compile(r"(?:gpu|tpu|npu)\.([0-9]{1,9})\.")
+_DEVICE = lazy_pattern(r"(?:gpu|tpu|npu)\.([0-9]{1,9})\.")
 
 
 class WandbReader:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_OBJECT = re.compile(r"\s*(?:[A-Za-z_][\w.]*\s*)?(?P<open>[({])")  # Namespace(, namespace(, BertConfig {, {
-_MEMBER = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([A-Za-z_][\w./-]*))\s*[=:]\s*(.*?)\s*""", re.DOTALL)
-_OPTION = re.compile(r"(?:^|\s)--([A-Za-z][\w.-]*)")
-_PATH = re.compile(r"""(?:Pure)?(?:Posix|Windows)?Path\(["'](.*)["']\)""")
-_MARKS = re.compile(r"""["'()\[\]{},]""")
+from perflog.lazy_patterns import lazy_pattern
+
+_OBJECT = lazy_pattern(r"\s*(?:[A-Za-z_][\w.]*\s*)?(?P<open>[({])")  # Namespace(, namespace(, BertConfig {, {
+_MEMBER = lazy_pattern(r"""\s*(?:"([^"]+)"|'([^']+)'|([A-Za-z_][\w./-]*))\s*[=:]\s*(.*?)\s*""", re.DOTALL)
+_OPTION = lazy_pattern(r"(?:^|\s)--([A-Za-z][\w.-]*)")
+_PATH = lazy_pattern(r"""(?:Pure)?(?:Posix|Windows)?Path\(["'](.*)["']\)""")
+_MARKS = lazy_pattern(r"""["'()\[\]{},]""")
 _DEEPEST = 8
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from perflog.formats.registry import known as formats
+from perflog.lazy_patterns import lazy_pattern
 from perflog.settings.members import members
 
 Settings = Mapping[str, str]
@@ -38,7 +39,7 @@ _WORDS = frozenset(
 _MACHINES = frozenset(("host", "hosts", "hostname", "hostnames", "node_name", "node_list", "nodelist"))
 """Whole names of settings that name the machine, in lower case."""
 
-_VALUES = re.compile(
+_VALUES = lazy_pattern(
     r"""
     [0-9]{4}-[0-9]{2}-[0-9]{2}([T_ ].*)?                                  # a date, a time
     | (~|\.{1,2})?/.* | [A-Za-z]:\\.* | [a-z][a-z0-9+.-]*://.*            # a path, an address

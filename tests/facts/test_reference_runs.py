@@ -81,7 +81,7 @@ def test_the_store_is_what_is_made_of_the_logs(tmp_path: Path) -> None:
     # If this fails after a change of the reader that is meant: python reference_runs/make.py LOGS_FOLDER
     runpy.run_path(str(HOME / "make.py"))["make"](SEEDS, tmp_path / "store")
     made, kept = perflog.load(tmp_path / "store"), perflog.load(HOME / "store")
-    assert [vars(run) for run in made.run_keys] == [vars(run) for run in kept.run_keys]
+    assert made.run_keys == kept.run_keys
     for name in (*ROWS, "runs", "lines"):
         assert made.arrow(name).equals(kept.arrow(name)), name
 
@@ -110,7 +110,7 @@ def test_their_store_is_what_is_made_of_them(tmp_path: Path) -> None:
     runpy.run_path(str(HOME / "make.py"))["make"](None, tmp_path / "store")
     made, kept = perflog.load(tmp_path / "store"), perflog.load(HOME / "trainer" / "store")
     assert Counter(run.log for run in kept.run_keys) == {f"{recipe}.cpu.log": n for recipe, n in TRAINER.items()}
-    assert [vars(run) for run in made.run_keys] == [vars(run) for run in kept.run_keys]
+    assert made.run_keys == kept.run_keys
     for name in (*ROWS, "runs", "lines"):
         assert made.arrow(name).equals(kept.arrow(name)), name
 

@@ -29,7 +29,9 @@ def commands(group: click.Context) -> Iterator[click.Context]:
     yield group
     assert isinstance(group.command, click.Group)
     for name in group.command.list_commands(group):
-        command = context(group.command.commands[name], name, group)
+        known = group.command.get_command(group, name)
+        assert known is not None
+        command = context(known, name, group)
         yield from commands(command) if isinstance(command.command, click.Group) else [command]
 
 

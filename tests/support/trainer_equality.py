@@ -14,6 +14,7 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
+from msgspec.structs import asdict
 from torch import Tensor
 
 from perflog.trainer.expert_strategies import (
@@ -153,7 +154,7 @@ def reference(model: LanguageModel, world: int) -> LanguageModel:
 def whole_model(strategy: str) -> None:
     """Loss and gradients of one step of the model: DDP, experts and all."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    sizes = ModelSizes(**{**vars(SIZES), "experts_per_rank": E // world})
+    sizes = ModelSizes(**{**asdict(SIZES), "experts_per_rank": E // world})
     spec = RunSpec("test", strategy, "tiny", strategy, 1, 1, sizes, 1, 0, "float32", seed=1)
     with torch.random.fork_rng():
         trainer = Trainer(spec, CLUSTER)

@@ -18,7 +18,15 @@ from perflog.analysis.compare.figures import VALUE, Estimate, estimate, side_fig
 from perflog.analysis.compare.measures import STEP_TIME
 from perflog.analysis.compare.rows import family
 from perflog.analysis.compare.sides import ResultRow, Side, load_side
-from perflog.analysis.compare.verdicts import TESTED, Evidence, Verdict, VerdictRule, decide, without_exploratory
+from perflog.analysis.compare.verdicts import (
+    DEFAULT_RULE,
+    TESTED,
+    Evidence,
+    Verdict,
+    VerdictRule,
+    decide,
+    without_exploratory,
+)
 from perflog.errors import UsageError
 from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import step_series
@@ -89,10 +97,10 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     trials: int = 100,
     warmup: int | None = None,
     repeats: bool = False,
-    threshold: float = VerdictRule.threshold,
-    level: float = VerdictRule.level,
+    threshold: float = DEFAULT_RULE.threshold,
+    level: float = DEFAULT_RULE.level,
     draws: int = 1000,
-    seed: int = VerdictRule.seed,
+    seed: int = DEFAULT_RULE.seed,
 ) -> pd.DataFrame:
     """Measure the false-positive rate of comparisons of step times, and that of a U test of the steps.
 
@@ -137,8 +145,8 @@ def power(
     store: str | os.PathLike[str] | None = None,
     warmup: int | None = None,
     repeats: bool = False,
-    threshold: float = VerdictRule.threshold,
-    level: float = VerdictRule.level,
+    threshold: float = DEFAULT_RULE.threshold,
+    level: float = DEFAULT_RULE.level,
 ) -> pd.DataFrame:
     """Tell which changes of the mean step time a comparison of such runs finds in 9 of 10 cases.
 

@@ -45,7 +45,7 @@ from perflog.analysis.compare.sides import (
     stores_of,
     varied_settings,
 )
-from perflog.analysis.compare.verdicts import RANKING, VerdictRule, without_exploratory
+from perflog.analysis.compare.verdicts import DEFAULT_RULE, RANKING, VerdictRule, without_exploratory
 from perflog.analysis.lint import RULES
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.metrics import MetricColumn
@@ -250,10 +250,10 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     history: Sequence[str | os.PathLike[str] | Log] | None = None,
     targets: Mapping[str, float] | None = None,
     warmup: int | None = None,
-    threshold: float = VerdictRule.threshold,
-    level: float = VerdictRule.level,
-    draws: int = VerdictRule.draws,
-    seed: int = VerdictRule.seed,
+    threshold: float = DEFAULT_RULE.threshold,
+    level: float = DEFAULT_RULE.level,
+    draws: int = DEFAULT_RULE.draws,
+    seed: int = DEFAULT_RULE.seed,
 ) -> Comparison:
     """Compare two or more sides with the first one.
 

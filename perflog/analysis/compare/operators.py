@@ -8,7 +8,6 @@ time, make its time.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from perflog.analysis.compare.measures import ALL, STEP, TRACE, Measure, SideVal
 from perflog.analysis.compare.operator_trees import Key, OperatorNode, merged, operator_tree, operators_by_run
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.compare.trace_measures import devices_by_run, steady_steps
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import MetricColumn, Tables
 from perflog.metrics.traces.device_operators import OPERATOR, kernels_text
 from perflog.metrics.traces.work_tree import PATH_MARK
@@ -60,7 +60,7 @@ _LEAST_MOVED = 0.002  # of the GPU time: a smaller difference is not told
 _TIMES = ("base_s", "side_s", "difference_s")
 _ROUNDING = 1e-12  # relative
 _MOST_SHAPES = 3  # that a row names
-_NUMBER = re.compile(r"\d+")
+_NUMBER = lazy_pattern(r"\d+")
 
 NameOf = Callable[[Key], Hashable]
 

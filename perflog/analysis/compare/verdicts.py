@@ -57,6 +57,9 @@ class VerdictRule(Struct, frozen=True):
         return math.log1p(self.threshold)
 
 
+DEFAULT_RULE = VerdictRule()
+
+
 class Verdict(Struct, frozen=True):
     """A verdict in words, the reason, whether it fails a gate on regressions, and what would decide or confirm it."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
+from perflog.lazy_patterns import lazy_pattern
 
 _START, _STOP = "_start", "_stop"
 _SUCCESS = ("success", "succeeded", "completed", "finished", "ok", "true")
 _TRACEBACK = "Traceback (most recent call last)"
-_EXCEPTION = re.compile(r"(?:^|[\s\]:])((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:: .*)?)$")
-_ENDED_BY_SYSTEM = re.compile(
+_EXCEPTION = lazy_pattern(r"(?:^|[\s\]:])((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:: .*)?)$")
+_ENDED_BY_SYSTEM = lazy_pattern(
     r"Segmentation fault|Bus error|\(core dumped\)|Out of memory: Killed|oom.kill event|CANCELLED AT .* DUE TO"
 )
 _SHOWN = 120  # characters of an error

@@ -10,6 +10,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, time_range
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.throughput import throughput
 from perflog.statistics.groups import groups_of
@@ -17,8 +18,8 @@ from perflog.statistics.samples import median
 
 _UNEQUAL = 0.05  # a rank this far from the nominal work makes a warning
 _SAME = 0.01  # step times this close are the same
-_EXPERTS = re.compile(r"expert|moe", re.IGNORECASE)
-_MODULE = re.compile(r": (\w+)\(")
+_EXPERTS = lazy_pattern(r"expert|moe", re.IGNORECASE)
+_MODULE = lazy_pattern(r": (\w+)\(")
 
 
 @rule(

@@ -16,6 +16,7 @@ from perflog.analysis.overview.host_ranges import host_time_of_steps
 from perflog.analysis.overview.operators import operators
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.stuck import stuck
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import (
     Options,
     Tables,
@@ -78,10 +79,10 @@ _ON_PATH = {
     "waiting": "waiting",
     "unknown": "waiting",
 }  # in a sentence on the critical path; other kinds are kernels, or of the host
-_TENSOR_CORES = re.compile(
+_TENSOR_CORES = lazy_pattern(
     r"tensorop|hmma|884|1688|16816|xmma|gmma|tf32|bf16|mma\.|_h\d|fp8|hgemm|igemm", re.IGNORECASE
 )
-_FP32 = re.compile(r"sgemm|gemmsn|ffma", re.IGNORECASE)
+_FP32 = lazy_pattern(r"sgemm|gemmsn|ffma", re.IGNORECASE)
 
 
 def bottleneck(tables: Tables, run: str, options: Options) -> list[str]:

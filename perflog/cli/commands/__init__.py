@@ -1,34 +1,16 @@
-"""The commands that analyse runs or make new ones, one module each."""
+"""The commands that analyse runs or make new ones. Each has a module of its name, imported when it is asked for."""
 
-from perflog.cli.commands.aa import aa
-from perflog.cli.commands.analyze import analyze
-from perflog.cli.commands.compact import compact
-from perflog.cli.commands.compare import compare
-from perflog.cli.commands.completion import completion
-from perflog.cli.commands.export import export
-from perflog.cli.commands.lint import lint
-from perflog.cli.commands.overview import overview
-from perflog.cli.commands.plot import plot
-from perflog.cli.commands.query import query
-from perflog.cli.commands.regenerate import regenerate
-from perflog.cli.commands.report import report
-from perflog.cli.commands.rm import rm
-from perflog.cli.commands.watch import watch
+from importlib import import_module
 
-ALL = (
-    aa,
-    analyze,
-    compact,
-    compare,
-    completion,
-    export,
-    lint,
-    overview,
-    plot,
-    query,
-    regenerate,
-    report,
-    rm,
-    watch,
+import click
+
+NAMES = frozenset(
+    "aa analyze compact compare completion export lint overview plot query regenerate report rm watch".split()
 )
-"""All commands of this package; `main` adds them."""
+"""Names of the commands of this package."""
+
+
+def load(name: str) -> click.Command:
+    """Return the command of a name."""
+    command: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
+    return command

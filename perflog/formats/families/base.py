@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Field, Template, unnamed
+from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import PRINTED, Unit
 
-IS_NUMBER = re.compile(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
+IS_NUMBER = lazy_pattern(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
 """Columns that perflog fills itself: they say where a row comes from."""
 
@@ -28,10 +29,10 @@ NO_NAME = "[^A-Za-z0-9_]+"
 NO_PATH = r"[^A-Za-z0-9_.\[\]]+"
 """Characters of a path that the key of a row cannot have."""
 
-_FORM = re.compile(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
+_FORM = lazy_pattern(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
 _TELLING_LETTERS = 4  # of a head that is known inside a text
 KEY_FIELD = "key__"  # stands for `*` in the names of fields while the form of a value is a template: key__0 is `*.0`
-_STAR = re.compile(r"\{(\w*)\*(?:\.(\d+)|(\w*)):")
+_STAR = lazy_pattern(r"\{(\w*)\*(?:\.(\d+)|(\w*)):")
 T = TypeVar("T")
 
 

@@ -13,17 +13,18 @@ from perflog.formats.durations import names_duration
 from perflog.formats.families.base import IS_NUMBER, KEY_FIELD, FieldNames, glob, plain_name
 from perflog.formats.model import Line
 from perflog.formats.template import Template
+from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, column_for
 from perflog.units import UNITS, unit_of
 
 UNIT_SUFFIX = " ({unit})"
-_IN_BRACKETS = re.compile(r"(?P<name>.*?[^ ])(?P<gap> ?)[(\[](?P<unit>[^()\[\]]+)[)\]]")
+_IN_BRACKETS = lazy_pattern(r"(?P<name>.*?[^ ])(?P<gap> ?)[(\[](?P<unit>[^()\[\]]+)[)\]]")
 _SUFFIXES = "ns|us|ms|s|sec|secs|seconds|kb|mb|gb|kib|mib|gib|pct|percent|w"
-_WITH_SUFFIX = re.compile(rf"(?P<name>.+?)_(?P<unit>{_SUFFIXES})")
+_WITH_SUFFIX = lazy_pattern(rf"(?P<name>.+?)_(?P<unit>{_SUFFIXES})")
 _AMBIGUOUS = frozenset("BWJh")  # units that a name may hold in brackets and mean something else
-_PER_SECOND = re.compile(r"_per_(?:s|sec|second)$")
+_PER_SECOND = lazy_pattern(r"_per_(?:s|sec|second)$")
 _LONGEST_NAME = 80
-_NO_NAME = re.compile(r"[:=][ \t]|[:=]$|=[0-9.]|[.!?]$|(?<![0-9.])[0-9]+:[0-9]")  # pairs, sentences, times of day
+_NO_NAME = lazy_pattern(r"[:=][ \t]|[:=]$|=[0-9.]|[.!?]$|(?<![0-9.])[0-9]+:[0-9]")  # pairs, sentences, times of day
 
 NameMatch = tuple["DeclaredColumn | None", str]
 """The column of a printed name, None if no column is declared for it; and the unit in the name, "" if it has none."""

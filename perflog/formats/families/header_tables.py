@@ -28,6 +28,7 @@ from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape
+from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
 from perflog.units import UNITS, Unit
 
@@ -36,16 +37,16 @@ STYLES = ("blanks", "left", "words", *_DELIMITERS)
 """Columns are separated by two or more blanks; the same, and aligned with the left end of their names; by any blanks;
 by commas, semicolons, tabs or bars, with quotes around cells that contain one."""
 
-_GAP = re.compile(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may stand behind the name of a row
-_START = re.compile(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
-_WORD = re.compile(
+_GAP = lazy_pattern(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may stand behind the name of a row
+_START = lazy_pattern(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
+_WORD = lazy_pattern(
     r"#?Date +Time|#?YYYYMMDD +HH:MM:SS|[0-9]{8} +[0-9]{2}:[0-9]{2}:[0-9]{2}"  # a date and its time are one cell,
     r"|(?:GPU(?:-[A-Z]+)?|CPU|Switch|Link) [0-9/]+|(?:# )?[^ \t]+"  # and so are a device, and a mark with its name
 )
-_RULE = re.compile(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*|:?--+[ \t]*(?:\|[-: \t]*)+)")
-_BAR = re.compile(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # behind a row or a header
+_RULE = lazy_pattern(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*|:?--+[ \t]*(?:\|[-: \t]*)+)")
+_BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # behind a row or a header
 _BAR_DROPPED = "progress of a bar; its rate is a moving average"
-_UNIT_CELL = re.compile(r"[A-Za-zµμ%]{1,3}(?:/s)?")
+_UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
 _END = 1 << 30
 _PLACES = ("rank", "step")  # where a figure belongs; no figures
 

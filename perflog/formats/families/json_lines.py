@@ -28,20 +28,21 @@ from perflog.formats.families.base import (
 )
 from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.template import LIST, Template, escape, fits_64, unnamed
+from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, TableColumn, column_for
 
 MOST = 500
 """Greatest number of values in a line. A list of numbers counts as one."""
 
 _DEPTH = 32
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"""[ \t]*(?:(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<mark>[][{}(),:])|(?P<bare>[^][{}(),:"'\s]+))"""
 )
 _CLOSES = {"{": "}", "[": "]", "(": ")"}
-_NUMBERS = re.compile(rf"{LIST}(?=[\])])", re.ASCII)
+_NUMBERS = lazy_pattern(rf"{LIST}(?=[\])])", re.ASCII)
 _NULL = ("null", "None")
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-_INDEX = re.compile(r"\[\d+\]")
+_INTEGER = lazy_pattern(r"[+-]?\d+", re.ASCII)
+_INDEX = lazy_pattern(r"\[\d+\]")
 _MOST_TIMED = 3  # texts of a line that might be durations
 _PLACEHOLDER = 8
 """Greatest length of a string, such as `N/A`, in whose place another line may print a number in quotes."""

@@ -35,10 +35,11 @@ from perflog.formats.families.json_lines import flat_values
 from perflog.formats.families.missing_values import NO_VALUE, pattern_with_gaps, without_missing
 from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.template import NUMBER, UNNAMED, Template, escape, unnamed
+from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, column_for
 
-_NUMBER = re.compile(NUMBER, re.ASCII)
-_NUMBER_LIST = re.compile(rf"[\[({{][ ]*{NUMBER}(?:[ ]*[,; ][ ]*{NUMBER})*[ ]*[,;]?[ ]*[\])}}]", re.ASCII)
+_NUMBER = lazy_pattern(NUMBER, re.ASCII)
+_NUMBER_LIST = lazy_pattern(rf"[\[({{][ ]*{NUMBER}(?:[ ]*[,; ][ ]*{NUMBER})*[ ]*[,;]?[ ]*[\])}}]", re.ASCII)
 
 _CLOSES = {"{": "}", "[": "]", "(": ")"}
 _RARE = 4  # characters of a literal that is rare enough to look for

@@ -30,6 +30,7 @@ from perflog.formats.families.base import (
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_64, unnamed
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
+from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, column_for
 from perflog.units import UNITS, Unit, unit_of
 
@@ -39,14 +40,14 @@ the names of such numbers."""
 
 _MOST_WORDS = 6  # of a name
 _LEVELS = frozenset(("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL"))  # words of a logger, not of a name
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_WHOLE = re.compile(r"[+-]?[0-9]+(?:\.0*)?")  # Lightning prints `global_step=188.0`
+_INTEGER = lazy_pattern(r"[+-]?[0-9]+")
+_WHOLE = lazy_pattern(r"[+-]?[0-9]+(?:\.0*)?")  # Lightning prints `global_step=188.0`
 _BOUND = r"[\x22']?[ \t]*[:=][ \t]*[\x22'(\[]?[+-]?(?:[0-9.]|(?i:nan|inf))"  # what binds a name to its number
-_NAME_AT_END = re.compile(r"([A-Za-z_]\w*)[:=]$")
-_LIST_NUMBER = re.compile(r"[+-]?[0-9.][0-9.eE+-]*")
+_NAME_AT_END = lazy_pattern(r"([A-Za-z_]\w*)[:=]$")
+_LIST_NUMBER = lazy_pattern(r"[+-]?[0-9.][0-9.eE+-]*")
 _ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a blank in front
 _MAGNITUDES = frozenset("kKMGTB")  # `1.3B` parameters: not a unit but a factor
-_OF_MEMORY = re.compile(
+_OF_MEMORY = lazy_pattern(
     r"mem|byte|size|(?<![a-z])v?ram(?![a-z])", re.IGNORECASE
 )  # names of sizes: there `M` may be 2^20 too
 _COUNTERS = frozenset(("step", "rank", "epoch"))  # fields that hold exact numbers
@@ -68,10 +69,10 @@ _NAMES_OF = {
 }  # by base unit: names of numbers that may have it, printed or not
 _DAYS = frozenset(("day", "days"))
 _NO_VALUE = frozenset(("n/a", "none", "null"))  # words in the place of a number
-_DIGITS = re.compile(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
+_DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
 _MOST_UNREADABLE = 1 << 14  # shapes that a family keeps
 
-_BAR = re.compile(
+_BAR = lazy_pattern(
     r"(?P<share>[0-9]{1,3})%\|(?P<drawn>[^|]*)\|(?P<gap> *)(?P<done>[0-9]{1,15})/(?P<total>[0-9]{1,15}) "
     r"\[[0-9:?]+<[0-9:?]+(?:,(?P<before> *)(?P<rate>[0-9.]+)(?P<unit>s/[A-Za-z]+|[A-Za-z]+/s)(?![A-Za-z]))?"
 )

@@ -31,6 +31,7 @@ from perflog.ingestion.suggest.row_groups import RowGroups
 from perflog.ingestion.suggest.shape_merging import merge_shapes
 from perflog.ingestion.suggest.shared_names import tell_apart
 from perflog.ingestion.suggest.verification import Chosen, ReadCounts
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.readers.registry import find_reader
@@ -46,10 +47,10 @@ _MOST_READS = 4  # the log is read so often to complete the shapes, and once mor
 _DRAFTS_PER_LINE = 12  # so many shapes are drafted for each line that may be described
 _COMMON_COUNT = 2  # lines of one shape that make it common: so many for a context, more for a line without names
 _MOST_LISTED = 10  # shapes listed at the end of the file that it does not describe
-_EPOCH = re.compile(r"\bepoch\b")  # its steps may count from the start again
-_COUNT = re.compile(r"(?:.*_)?(?:step|iter|iteration|it|batch|update)(?:_printed)?")  # of its own
+_EPOCH = lazy_pattern(r"\bepoch\b")  # its steps may count from the start again
+_COUNT = lazy_pattern(r"(?:.*_)?(?:step|iter|iteration|it|batch|update)(?:_printed)?")  # of its own
 _SCOPES = ('scopes = ["run", "step"]',)
-_CLEAR_LABEL = re.compile(rb"\[(?:default|rank)[0-9]+\]:|\[[0-9]+,[0-9]+\]<std")
+_CLEAR_LABEL = lazy_pattern(rb"\[(?:default|rank)[0-9]+\]:|\[[0-9]+,[0-9]+\]<std")
 
 
 def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> str:

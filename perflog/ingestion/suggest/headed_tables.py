@@ -23,34 +23,35 @@ from perflog.ingestion.suggest import name_evidence, naming
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft, Slot, draft, text_of
 from perflog.ingestion.suggest.line_shapes import LineShape, figures_only
 from perflog.ingestion.suggest.naming import Named
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import mask_of
 from perflog.tables.row_order import PART_BITS
 from perflog.units import DURATIONS, unit_of
 
 _NAME = r'"?[A-Za-z_#][^,:={}"\t]*"?'
-_HEADER = re.compile(rf"(?:{_NAME})?(?:, ?{_NAME})+|(?:{_NAME})?(?:\t *{_NAME})+")
+_HEADER = lazy_pattern(rf"(?:{_NAME})?(?:, ?{_NAME})+|(?:{_NAME})?(?:\t *{_NAME})+")
 _STYLES = ("tab", "csv", "bars", "left", "blanks", "words")  # of a `[[table]]`, in the order of trying
 _MARKS = ("tab", "csv", "bars")
 _PLAIN_MARKS = ("tab", "csv")  # of files for programs: no cell is padded
-_PARTS = re.compile(r"[^ \t]+(?: [^ \t]+)*")  # what two blanks separate
+_PARTS = lazy_pattern(r"[^ \t]+(?: [^ \t]+)*")  # what two blanks separate
 _SPANS = {"left": _PARTS, "blanks": _PARTS, "words": re.compile(r"[^ \t]+")}
 _WORD_OR_CLOCK = r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|\(?%\)?|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
 _POSSIBLE = rf"^(?:(?:{_WORD_OR_CLOCK}){{3,}}(?:[ \t]+[0-9]+%.*)?|(?:{_HEADER.pattern}))[ \t]*$"
 _POSSIBLE_BELOW = r"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^#"  # a row, a rule or a comment
-_CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # in front of the names of a header
+_CLOCK = lazy_pattern(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # in front of the names of a header
 _ROWS = 200  # rows below a header that show what its columns hold
 _MOST_HEADERS = 40  # headers of a log that are tried
 _LONGEST = 1 << 14  # bytes of a header or a row
 _FEW = 2  # columns of a table that could be a sentence with a comma: it needs as many rows
-_VALUE = re.compile(
+_VALUE = lazy_pattern(
     r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r"|(?i:nan|[+-]?inf(?:inity)?)"
 )
-_NO_CELL = re.compile(r".*[:=]|[^\w#-]")  # a name with its mark, a mark alone
-_COUNT = re.compile(r"[0-9]+/[0-9]+")  # of a total
-_NAMED_VALUE = re.compile(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
-_VALUE_AND_UNIT = re.compile(rf"(?P<value>{_VALUE.pattern})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)?")
+_NO_CELL = lazy_pattern(r".*[:=]|[^\w#-]")  # a name with its mark, a mark alone
+_COUNT = lazy_pattern(r"[0-9]+/[0-9]+")  # of a total
+_NAMED_VALUE = lazy_pattern(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
+_VALUE_AND_UNIT = lazy_pattern(rf"(?P<value>{_VALUE.pattern})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)?")
 _GLUED = frozenset("k K M G T c x".split())  # behind a number, beside units
 _MOST_DIGITS = 18
 _HEADER_SAYS = "the table's header says so"

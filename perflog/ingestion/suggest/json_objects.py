@@ -17,13 +17,14 @@ from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot, named
 from perflog.ingestion.suggest.line_shapes import Key, LineShape, figures_only
 from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
+from perflog.lazy_patterns import lazy_pattern
 
 OBJECT = "\0object"
 """First part of the key of such a shape; the path of the step ("" if none) and the key of the head follow."""
 
 _MOST_HEAD = 120  # characters before an object, at most
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|NaN|-?[iI]nf(?:inity)?")
-_NOT_MEASURED = re.compile(r"time_?stamp|date_?time|time_ms|lineno|line_?no|[pt]id|seed|version|port|_?ts")
+_NUMBER = lazy_pattern(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|NaN|-?[iI]nf(?:inity)?")
+_NOT_MEASURED = lazy_pattern(r"time_?stamp|date_?time|time_ms|lineno|line_?no|[pt]id|seed|version|port|_?ts")
 _MOST_PATHS = 40  # with more paths, only the step has a name
 
 

@@ -18,6 +18,7 @@ from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
 from perflog.ingestion.suggest.printed_tables import HEAD, TAIL
 from perflog.ingestion.suggest.shape_merging import WORD
+from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, unit_of
 
 LITERAL, TEXT = "literal", "text"
@@ -29,7 +30,7 @@ MOST_FIELDS = 60
 
 _OF_RATES = frozenset(("step_time", "tokens_per_s", "samples_per_s", "tflops", "bandwidth", "rate"))  # after the unit
 _LEAST_IN_ROW = 3  # numbers side by side
-_PLACE = re.compile(r"(?:rank|step|iter|iteration|epoch)[_-]?$", re.IGNORECASE)  # of a name: its number counts
+_PLACE = lazy_pattern(r"(?:rank|step|iter|iteration|epoch)[_-]?$", re.IGNORECASE)  # of a name: its number counts
 
 
 class Slot(Struct):

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
+from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, unit_of
 
 _LEAST_LETTERS = 3  # of a word behind a number: shorter ones are units, such as `ps`
@@ -44,7 +45,7 @@ SENTENCE_WORDS = frozenset(  # words of sentences
     "processed completed started starting".split()
 )
 _FACTORS = frozenset("k K M G T B million billion thousand mln bn millions billions thousands".split())
-_SIZE = re.compile(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name
+_SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _LEVELS = frozenset("TRACE DEBUG INFO WARNING WARN ERROR CRITICAL FATAL NOTICE".split())
 _VERSIONS = frozenset(("version", "revision", "release"))

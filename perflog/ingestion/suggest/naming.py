@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES
 from perflog.units import UNITS, unit_of
 
@@ -74,48 +75,48 @@ _STOP = frozenset(
 _ACTIONS = frozenset("found using loaded loading setting set".split())
 """Words that name nothing alone: `Loaded 12 files`; but `data loading: 0.5` names a time."""
 
-_SEPARATOR = re.compile(
+_SEPARATOR = lazy_pattern(
     r"[,;|]|(?<=[\])}>])(?!\s*[:=]|/)| [-—–] |\b[Nn]/[Aa]\b|\t(?=\S)|(?<![:=.])\s{4,}(?=[^\s:=])"
     r"|(?<=\w\w)[.!?] +(?=[A-Z])"
 )
-_LEVEL = re.compile(r"^\W*(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b[\s:|\]>-]*")
+_LEVEL = lazy_pattern(r"^\W*(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b[\s:|\]>-]*")
 _MOST_PARTS = 8  # of a name that a mark ties to its number
 _MOST_IN_FORMULA = 12
 _LEAST_PAIRS = 3  # of a name and a value that blanks separate
-_UNIT_IN_NAME = re.compile(r" \(([A-Za-zµ%/]{1,6})\)(?= [A-Za-z][^:=]*[:=])")
-_UNIT_OF_NAME = re.compile(r"(?<=[A-Za-z0-9_])\((?P<unit>[A-Za-zµ%/]{1,8})\)(?=\s+$)")  # `latency(ms) 1.5`
-_OF_TIME = re.compile(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
-_SHORT_FORM = re.compile(r"(?<=[\w)] )\[(?P<text>[^\[\]:=]*)\](?=\s*(?:\([^()]*\))?\s*[:=]\s*$)")  # `delay [D] (ms):`
-_BRACKET_IN_NAME = re.compile(r"(?<=\w) ?\((?P<text>[A-Za-z/ -]+)\)(?= [A-Za-z][^:=|,;\[\]()]*[:=]\s*$)")
-_DONE = re.compile(r"[A-Za-z][\w-]*(?: [a-z]+ed(?: and [a-z]+ed)?)?")  # `tests completed and passed`
-_COUNTED_BY = re.compile(r" (?:in|at|of|on|for|after) (?:epoch|step|iteration|iter|batch|round|stage|episode)\s*$")
-_PER_THING = re.compile(r"(?: (?:per|/) [A-Za-z]\w*)*")
-_MAGNITUDE = re.compile(r" ?([KkMBGT])(?!\w)")
-_SPREAD = re.compile(r"\s*(?:\+/?-|±|\+/−)\s*")
-_CELL = re.compile(r"\s*\|\s*(?P<name>[^|]*[A-Za-z][^|]*?)\s*\|\s*")  # the name in a row `| name | 3.1 |`
-_PREPOSITION = re.compile(r"\b(?:on|in|with|across|using|over)\s*$")
-_NAMES_NOTHING = re.compile(r" ?(?:on|in|into|at|to|from|with|by|of|for|and|or|as|then|until|than|if|is|are|was)\b")
-_COUNTED = re.compile(r"\b(?:parameters?|params?|tokens?|samples?|words?|sentences?|flops?|macs?|images?|updates?)\b")
-_LONG_UNIT = re.compile(r" (?:(?P<min>min(?:ute)?s?)|(?P<h>hours?|hrs?))\b")
-_LEADS_ON = re.compile(
+_UNIT_IN_NAME = lazy_pattern(r" \(([A-Za-zµ%/]{1,6})\)(?= [A-Za-z][^:=]*[:=])")
+_UNIT_OF_NAME = lazy_pattern(r"(?<=[A-Za-z0-9_])\((?P<unit>[A-Za-zµ%/]{1,8})\)(?=\s+$)")  # `latency(ms) 1.5`
+_OF_TIME = lazy_pattern(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
+_SHORT_FORM = lazy_pattern(r"(?<=[\w)] )\[(?P<text>[^\[\]:=]*)\](?=\s*(?:\([^()]*\))?\s*[:=]\s*$)")  # `delay [D] (ms):`
+_BRACKET_IN_NAME = lazy_pattern(r"(?<=\w) ?\((?P<text>[A-Za-z/ -]+)\)(?= [A-Za-z][^:=|,;\[\]()]*[:=]\s*$)")
+_DONE = lazy_pattern(r"[A-Za-z][\w-]*(?: [a-z]+ed(?: and [a-z]+ed)?)?")  # `tests completed and passed`
+_COUNTED_BY = lazy_pattern(r" (?:in|at|of|on|for|after) (?:epoch|step|iteration|iter|batch|round|stage|episode)\s*$")
+_PER_THING = lazy_pattern(r"(?: (?:per|/) [A-Za-z]\w*)*")
+_MAGNITUDE = lazy_pattern(r" ?([KkMBGT])(?!\w)")
+_SPREAD = lazy_pattern(r"\s*(?:\+/?-|±|\+/−)\s*")
+_CELL = lazy_pattern(r"\s*\|\s*(?P<name>[^|]*[A-Za-z][^|]*?)\s*\|\s*")  # the name in a row `| name | 3.1 |`
+_PREPOSITION = lazy_pattern(r"\b(?:on|in|with|across|using|over)\s*$")
+_NAMES_NOTHING = lazy_pattern(r" ?(?:on|in|into|at|to|from|with|by|of|for|and|or|as|then|until|than|if|is|are|was)\b")
+_COUNTED = lazy_pattern(r"\b(?:parameters?|params?|tokens?|samples?|words?|sentences?|flops?|macs?|images?|updates?)\b")
+_LONG_UNIT = lazy_pattern(r" (?:(?P<min>min(?:ute)?s?)|(?P<h>hours?|hrs?))\b")
+_LEADS_ON = lazy_pattern(
     rf"[(\[]\s*$|\b(?:for|after)\s*$|{_PREPOSITION.pattern}"
 )  # what follows names the number: `on 4 GPUs`
-_BAR_RATE = re.compile(r" ?(s/[A-Za-z]+|[A-Za-z]+/s)(?=[\],])")  # in `[00:14<00:00, 1.61s/it]`
-_PAIR = re.compile(
+_BAR_RATE = lazy_pattern(r" ?(s/[A-Za-z]+|[A-Za-z]+/s)(?=[\],])")  # in `[00:14<00:00, 1.61s/it]`
+_PAIR = lazy_pattern(
     r"\s+[A-Za-z][\w.]*(?:\([A-Za-z%/]+\))?\s+"
 )  # the text between two values of `name value name value`
-_PAIRS_BEFORE = re.compile(r"(?P<values>[^:=]*\s)(?=[A-Za-z][\w.]*_[\w.]*(?:\([A-Za-z%/]+\))?\s+$)")
-_TAIL = re.compile(  # what is glued to the number before, or counts it per something, belongs to that number
+_PAIRS_BEFORE = lazy_pattern(r"(?P<values>[^:=]*\s)(?=[A-Za-z][\w.]*_[\w.]*(?:\([A-Za-z%/]+\))?\s+$)")
+_TAIL = lazy_pattern(  # what is glued to the number before, or counts it per something, belongs to that number
     r"(?:[A-Za-zµ°%/][\w%°µ/]*| [A-Za-zµ]+/[A-Za-z]+)(?=[\s,;)\]}|]|$)(?!\s*[:=])"
     r"| [A-Za-z%]+(?= {2,}[^\s:=][^:=]*[:=])"
 )
-_ACROSS = re.compile(r" [A-Za-z][\w /-]*(?= (?:from|over|across|on|with)(?: |$))")  # `96 queries over 200 ms`
-_DOES = re.compile(r"\W*[A-Za-z]+ing\s+")  # `Training 721479 parameters`
+_ACROSS = lazy_pattern(r" [A-Za-z][\w /-]*(?= (?:from|over|across|on|with)(?: |$))")  # `96 queries over 200 ms`
+_DOES = lazy_pattern(r"\W*[A-Za-z]+ing\s+")  # `Training 721479 parameters`
 _STATISTICS = frozenset("ave av avg average mean median max maximum std stddev stdev p50 p90 p95 p99".split())
-_VALUE_FIRST = re.compile(  # a unit, a name and a comma behind a value: `1.0 sec wall, 0.5 sec cpu`
+_VALUE_FIRST = lazy_pattern(  # a unit, a name and a comma behind a value: `1.0 sec wall, 0.5 sec cpu`
     r" ?(?:(?P<unit>[A-Za-zµ%/]+) )?(?P<name>[A-Za-z][A-Za-z_]*)(?P<end>,? +|\s*$|\s*(?=[\[(;|.]))"
 )
-WORDS = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]*")
+WORDS = lazy_pattern(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]*")
 
 
 class Named(Struct):

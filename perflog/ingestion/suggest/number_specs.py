@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_PARTS = re.compile(r"[+-]?[0-9,]*\.?(?P<decimals>[0-9]*)(?P<exponent>[eE]?)")
+from perflog.lazy_patterns import lazy_pattern
+
+_INTEGER = lazy_pattern(r"[+-]?[0-9]+")
+_PARTS = lazy_pattern(r"[+-]?[0-9,]*\.?(?P<decimals>[0-9]*)(?P<exponent>[eE]?)")
 
 
 def spec_of(texts: Sequence[str]) -> str | None:

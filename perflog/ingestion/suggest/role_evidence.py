@@ -6,7 +6,6 @@ back: the number keeps its printed name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
@@ -15,13 +14,14 @@ from msgspec import Struct, field
 
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LineDraft
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.numeric import Ints
 
 ROLES = ("step", "rank", "step_time")
 """Fields whose numbers must prove what their names say."""
 
 _MOST_RANKS = 4096
-_SAMPLES = re.compile(r"(?:.*_)?(?:samples|examples|sentences|images)(?:_[0-9]+)?")
+_SAMPLES = lazy_pattern(r"(?:.*_)?(?:samples|examples|sentences|images)(?:_[0-9]+)?")
 _FALLS = 0.1  # a number named step may fall so often, as a share of its rises: runs are resumed
 
 

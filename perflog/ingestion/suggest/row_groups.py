@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pyarrow.compute as pc
 from msgspec import Struct, field
@@ -11,11 +9,12 @@ from msgspec.structs import replace
 
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LineDraft
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import index_array, mask_of
 from perflog.tables.row_order import PART_BITS
 
-_ROW = re.compile(r"[ \t]*\|(?P<gap>[ \t]*)(?P<name>[^|]*[^| \t])[ \t]*\|[ \t]*(?P<value>[^|]*?)[ \t]*\|[ \t]*")
+_ROW = lazy_pattern(r"[ \t]*\|(?P<gap>[ \t]*)(?P<name>[^|]*[^| \t])[ \t]*\|[ \t]*(?P<value>[^|]*?)[ \t]*\|[ \t]*")
 _LONGEST = 200  # bytes of a row
 
 

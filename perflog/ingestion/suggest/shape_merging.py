@@ -10,13 +10,14 @@ from perflog.formats.template import Template
 from perflog.formats.tokens import UNIT, Token
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.printed_tables import merge_rows
+from perflog.lazy_patterns import lazy_pattern
 
 WORD = "\0word"
 """Key of a place where the word varies."""
 
 _DURATION = Template("{time:t}")
 _NUMBER = "\0number"
-_COUNTER = re.compile(r"(?:.*[_-])?(?:rank|step|iter|iteration|epoch)[_-]?#", re.IGNORECASE)
+_COUNTER = lazy_pattern(r"(?:.*[_-])?(?:rank|step|iter|iteration|epoch)[_-]?#", re.IGNORECASE)
 _MOST_NUMBERED = 16  # names that differ in digits and become shapes of their own
 _MOST_NAMES = 60  # a line with more names is not merged
 # So many different words show that a place varies:

@@ -14,6 +14,7 @@ from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, UNSURE, LineDraft, Slot, words_of
 from perflog.ingestion.suggest.naming import Named
+from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS
 
@@ -21,21 +22,21 @@ _STEP_COLUMNS = {c.name.removesuffix("_s").removesuffix("_bytes"): c for c in TA
 _MEASURED = set(_STEP_COLUMNS) - {"step", "rank", "rank_by", "run", "line", "part", "copy", "steps_averaged"}
 _SETTINGS = {"learning_rate", "memory"}  # not results of a step: a line with these alone is no step line
 _PLACE = ("rank", "step", "world_size")
-_VALIDATION = re.compile(r"\b(val|valid|validation|eval|evaluation|test|dev|cv)\b|\b(val|eval|test|valid)_")
-_SUMMARY = re.compile(r"\b(averages?|avg|mean|median|total|overall|final|finished|best|peak|std)\b|[a-z]*summary")
-_PHASE = re.compile(
+_VALIDATION = lazy_pattern(r"\b(val|valid|validation|eval|evaluation|test|dev|cv)\b|\b(val|eval|test|valid)_")
+_SUMMARY = lazy_pattern(r"\b(averages?|avg|mean|median|total|overall|final|finished|best|peak|std)\b|[a-z]*summary")
+_PHASE = lazy_pattern(
     r"(?<![\w./-])(?P<phase>val|valid|validation|eval|evaluation|test|dev|(?-i:CV))(?![\w/=.-])", re.IGNORECASE
 )
-_NAMES_PHASE = re.compile(r"(?:^|_)(?:train|training|val|valid|validation|eval|evaluation|test|dev|cv)(?:_|$)")
-_COUNTERS = re.compile(
+_NAMES_PHASE = lazy_pattern(r"(?:^|_)(?:train|training|val|valid|validation|eval|evaluation|test|dev|cv)(?:_|$)")
+_COUNTERS = lazy_pattern(
     r"(?:.*_)?(?:epoch|step|iter|iteration|it|batch|update|round|episode|rank)(?:_printed|_id|_no|_idx)?"
 )
 _MOMENTS = frozenset("epoch step iter iteration it update round episode".split())
-_RESULT = re.compile(
+_RESULT = lazy_pattern(
     r"loss|acc(?:uracy|urary)?\b|error|score|perplexity|\bppl\b|bleu|reward|precision|recall|\bm?ap\b|\biou\b|throughput"
     r"|speed|completed|passed|failed|skipped|\btime\b|elapsed|\btook\b|/s(?:ec(?:ond)?)?\b|per[ _]sec|it/s|\bused\b|fps"
 )
-_KNOBS = re.compile(
+_KNOBS = lazy_pattern(
     r"(?:.*_)?(?:lr|learning_rate|momentum|(?:weight_)?decay|dropout|beta\d?|eps(?:ilon)?|warm_?up|temperature|gamma|alpha"
     r"|params?|parameters|version|ratio|scale|threshold|coef|clip|seed)(?:_(?:thousands|millions|billions|printed))?"
 )
@@ -50,14 +51,14 @@ _CONFIGURATION = frozenset(  # words of which one must end the name of a whole n
         "parallel every delay accelerators requests rng seeds queries"
     ).split()
 )
-_NO_CONFIGURATION = re.compile(  # in a line about what happened
+_NO_CONFIGURATION = lazy_pattern(  # in a line about what happened
     r"\b(?:used|free|now|loaded|completed|processed|generated|prompt|eval|peak|ave|avg|finished|ran|started|starting|queue"
     r"|bound)\b"
 )
-_PROGRESS = re.compile(
+_PROGRESS = lazy_pattern(
     r"(?:.*_)?(?:sampled|trained|since|cur|current|last|processed|elapsed|done|so_far)(?:_.*)?|.+_total|num_\w*updates"
 )
-_AVERAGE_OF = re.compile(  # the words in front of a name that say that it is averaged over a run
+_AVERAGE_OF = lazy_pattern(  # the words in front of a name that say that it is averaged over a run
     r"(?:^|(?<=_))(?:(?:averages?|avg|mean|median|overall|final|summary|synchronized|train|training|global|per|of|the)_)+"
 )
 _LEAST_LETTERS = 3  # of the first part of a name that is whole

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.recorded_operators import Ints, operators_by_file
 from perflog.statistics.groups import groups_of
@@ -34,7 +34,7 @@ _COLUMNS = (
     MetricColumn("first_line", meaning="line of the first call", brief=False),
 )
 _KEYS = ("group", "group_description", "group_ranks", "dtype")
-_C10D = re.compile(r"c10d::_?(\w+?)_*$")  # operators of torch.distributed, where the trace describes no message
+_C10D = lazy_pattern(r"c10d::_?(\w+?)_*$")  # operators of torch.distributed, where the trace describes no message
 _NO_MESSAGE = frozenset(("barrier", "monitored_barrier"))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.device_work import (
     COMMUNICATION,
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 _WORDS = {"h": "host", "d": "device", "p": "peer", "a": "array"}
 _PLACE = "(host|device|peer|array|[hdpa])"
-_DIRECTION = re.compile(f"(?<![a-z])(?:copy|memcpy)?{_PLACE}to{_PLACE}(?![a-z])")
-_MEMORY = re.compile(r"pageable|pinned|managed|unified", re.IGNORECASE)
+_DIRECTION = lazy_pattern(f"(?<![a-z])(?:copy|memcpy)?{_PLACE}to{_PLACE}(?![a-z])")
+_MEMORY = lazy_pattern(r"pageable|pinned|managed|unified", re.IGNORECASE)
 
 _COLUMNS = (
     *RUN_COLUMNS,

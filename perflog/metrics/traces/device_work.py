@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.kernel_categories import OTHER, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn, Tables, cached, frame_for_metrics
 from perflog.metrics.traces.intervals import Intervals, union
@@ -42,7 +43,7 @@ WORK_KINDS = ("kernel", "graph", "memcpy", "memset")
 IS_WORK: Where = {"kind": one_of(*WORK_KINDS)}
 """Chooses the events that are device work."""
 
-STEP_NAME = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNORECASE)
+STEP_NAME = lazy_pattern(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNORECASE)
 """Name of a range that is a numbered step."""
 
 _STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import TraceDevice, has_times
@@ -36,7 +37,7 @@ CAUSES = {
 USUAL = 3
 """A launch that takes longer than this many medians waits for something else."""
 
-_DATA = re.compile(r"data_?load|load_?data|(get|next|fetch)_?batch", re.IGNORECASE)
+_DATA = lazy_pattern(r"data_?load|load_?data|(get|next|fetch)_?batch", re.IGNORECASE)
 """Names of host ranges in which a program loads data."""
 _NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
 

@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from perflog.lazy_patterns import lazy_pattern
+
 _MOST = 6  # shapes that are written out
 # emit_nvtx of PyTorch, nsys --pytorch=autograd-nvtx and autograd-shapes-nvtx: torch/csrc/profiler/util.cpp
-_NVTX = re.compile(
+_NVTX = lazy_pattern(
     r"(\w[\w:.]*(?:: \w+)?)(?=, .*\b(?:op_id|sizes) = )(?:, seq = \d+)?(?:, op_id = \d+)?"
     r"(?:, sizes = (\[.*?\])(?:, input_op_ids = .*)?)?",
     re.DOTALL,

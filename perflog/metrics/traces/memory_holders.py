@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, call_trees
 from perflog.metrics.traces.device_memory import MemoryCurve, device_memory
@@ -27,7 +27,7 @@ NOT_TRACED = "(not in the trace)"
 """In place of a range: memory whose allocation is not in the trace, such as parameters."""
 
 # They allocate for the operator around them.
-_ALLOCATES = re.compile(
+_ALLOCATES = lazy_pattern(
     r"aten::(?:new_)?(?:empty|resize|set|_?to_copy|to|clone|contiguous)(?:_(?:like|strided|quantized|output))?_?"
 )
 

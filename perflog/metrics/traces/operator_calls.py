@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
 from perflog.metrics.traces.copies import way_of
@@ -30,7 +31,7 @@ _INPUTS = ("shapes", "input_types", "input_strides", "input_values")
 _KINDS = ("range", "cpu")
 _NODE = "autograd::engine::evaluate_function: "  # lies around the operator of its name
 # Products of float32 on tensor cores: cuBLAS, CUTLASS and cuDNN name their kernels so.
-_TF32 = re.compile(r"tf32|s1688|s161616gemm|f32f32_f32f32.*tensorop", re.IGNORECASE)
+_TF32 = lazy_pattern(r"tf32|s1688|s161616gemm|f32f32_f32f32.*tensorop", re.IGNORECASE)
 
 
 class OperatorInputs(NamedTuple):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
@@ -19,6 +18,7 @@ import tomli
 from msgspec import Struct, field
 
 from perflog.formats.expressions import Expression
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.element_types import element_bytes, element_type
 
 PRODUCTS = ("matmul", "convolution", "attention")
@@ -38,7 +38,7 @@ _SCALAR_TYPE_BYTES = {
 }  # fmt: skip
 """Bytes of an element by the number of its type, as in c10/core/ScalarType.h."""
 _ERRORS = (ArithmeticError, KeyError, TypeError, ValueError)
-_WHOLE = re.compile(r"(\d)\.(?!\d)")  # PyTorch prints 2.0 as `2.`
+_WHOLE = lazy_pattern(r"(\d)\.(?!\d)")  # PyTorch prints 2.0 as `2.`
 _MOST = 2.0**100  # no call does so much: sizes are wrong
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from perflog.lazy_patterns import lazy_pattern
+
 
 class Stream(Protocol):
     """Bytes of a log. `left` is an upper bound of the bytes left; `fill` reads until the room is full or they end."""
@@ -34,11 +36,11 @@ PIECE = 64 << 10
 # Escape sequences: CSI such as colours, OSC such as window titles, and others. Their length is bounded, so that a
 # sequence that never ends holds back no more than _MAX_ESCAPE bytes.
 _CSI, _OSC, _OTHER = rb"\[[0-?]{0,64}[ -/]{0,8}", rb"\][^\x07\x1b\r\n]{0,4096}", rb"[ -/]{0,8}"
-_ESCAPE = re.compile(rb"\x1b(?:%s[@-~]|%s(?:\x07|\x1b\\)|%s[0-~])?" % (_CSI, _OSC, _OTHER))
-_UNFINISHED_ESCAPE = re.compile(rb"\x1b(?:%s|%s\x1b?|%s)\Z" % (_CSI, _OSC, _OTHER))
+_ESCAPE = lazy_pattern(rb"\x1b(?:%s[@-~]|%s(?:\x07|\x1b\\)|%s[0-~])?" % (_CSI, _OSC, _OTHER))
+_UNFINISHED_ESCAPE = lazy_pattern(rb"\x1b(?:%s|%s\x1b?|%s)\Z" % (_CSI, _OSC, _OTHER))
 _MAX_ESCAPE = 4096 + 8
 
-_RETURNS = re.compile(rb"\r+")
+_RETURNS = lazy_pattern(rb"\r+")
 
 
 @dataclass(slots=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Generator
 from contextlib import closing
 from functools import cached_property
 
 from perflog.errors import InputError
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import CHUNK, PIECE, Chunk, clean_blocks, to_chunk
 from perflog.parsing.input.json_documents import HEAD, is_document
 from perflog.parsing.input.source import ByteStream, Source
 
-_LAST_END = re.compile(rb"(?s).*(?:\n|\r(?=[^\r\n]))")
+_LAST_END = lazy_pattern(rb"(?s).*(?:\n|\r(?=[^\r\n]))")
 
 
 def whole_lines(path: str, begin: int = 0) -> int:

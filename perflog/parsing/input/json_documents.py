@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator, Iterator
 
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
+
 HEAD = 1 << 16
 """Bytes at the beginning of a file that tell whether it is a JSON document."""
 
@@ -20,10 +22,10 @@ LARGEST_RECORD = 1 << 13
 """Bytes of a record. A longer one is divided: the objects in its lists are records of their own."""
 
 _AT_ONCE = 1 << 12
-_TOKEN = re.compile(rb'([ \t\r\n]*)("(?:[^"\\\n]|\\.)*"|[][{}:,]|[^][{}:,"\s]+)')
-_BLANKS = re.compile(rb"[ \t\r\n]*\Z")
-_LITERAL = re.compile(rb"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|NaN|Infinity)|true|false|null")
-_WHOLE = re.compile(rb'"\d+"')
+_TOKEN = lazy_pattern(rb'([ \t\r\n]*)("(?:[^"\\\n]|\\.)*"|[][{}:,]|[^][{}:,"\s]+)')
+_BLANKS = lazy_pattern(rb"[ \t\r\n]*\Z")
+_LITERAL = lazy_pattern(rb"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|NaN|Infinity)|true|false|null")
+_WHOLE = lazy_pattern(rb'"\d+"')
 _KIND = {mark.encode(): mark for mark in "[]{}:,"}
 _AFTER = {b",": b", ", b":": b": "}
 

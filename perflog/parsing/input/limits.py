@@ -11,6 +11,7 @@ import shutil
 
 from perflog import temporary
 from perflog.errors import InputError, UsageError
+from perflog.lazy_patterns import lazy_pattern
 
 VARIABLE = "PERFLOG_INPUT_LIMIT"
 """Environment variable with the limit. The command line sets it, so that other processes have it too."""
@@ -29,7 +30,7 @@ clock and 16 channels a 36th, 115th, 73rd, 92nd; of one line again and again a 3
 of more than a gibibyte that are all but one line need the option.
 """
 
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGTP]?)(i?)B?", re.IGNORECASE)
+_SIZE = lazy_pattern(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGTP]?)(i?)B?", re.IGNORECASE)
 _PREFIXES = " KMGTP"
 
 

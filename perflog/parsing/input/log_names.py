@@ -12,6 +12,7 @@ from functools import cache
 from perflog import remote
 from perflog.errors import InputError, nearest
 from perflog.file_names import usable
+from perflog.lazy_patterns import lazy_pattern
 from perflog.remote import is_in_storage, is_remote
 
 STDIN = "-"
@@ -19,10 +20,10 @@ STDIN = "-"
 # Other files that are often in a folder with logs.
 _NOT_LOGS = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .parquet .npz .npy .pyc .o .a .zip .tar".split())
 
-_BRACES = re.compile(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
-_RANGE = re.compile(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
+_BRACES = lazy_pattern(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
+_RANGE = lazy_pattern(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
 _KERNEL_FOLDERS = ("/proc", "/sys", "/sys/kernel/debug", "/sys/kernel/tracing")
-_NUMBERED = re.compile(r"(.+):([1-9]\d*)", re.DOTALL)
+_NUMBERED = lazy_pattern(r"(.+):([1-9]\d*)", re.DOTALL)
 _MAX_FILES = 1 << 20  # files of one name
 
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import escape, unnamed
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.match.interleaved import RecordCutter, without_bars
 from perflog.parsing.match.numeric import Ints
@@ -116,11 +117,11 @@ def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | 
     return next((line for line in lines if line.template.text == shape), None)
 
 
-_NUMBER = re.compile(rb"[0-9]+")
-_LONG_NUMBER = re.compile(rb"[0-9]{15}")
-_MINUTES = re.compile(rb":[6-9]")
+_NUMBER = lazy_pattern(rb"[0-9]+")
+_LONG_NUMBER = lazy_pattern(rb"[0-9]{15}")
+_MINUTES = lazy_pattern(rb":[6-9]")
 _SAME_DIGIT = bytes.maketrans(b"23456789", b"11111111")
-_ZEROS_INSIDE = re.compile(rb"(?<=1)0+(?=1)")
+_ZEROS_INSIDE = lazy_pattern(rb"(?<=1)0+(?=1)")
 
 
 def form_of(text: bytes) -> bytes:

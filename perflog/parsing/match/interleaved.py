@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from perflog.formats.model import Family, Line
 from perflog.formats.surroundings import PLAIN_BAR, PREFIX
 from perflog.formats.template import escape, fits_64
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.captures import columns_of
 from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.records import Records
@@ -25,10 +26,10 @@ MAX_LENGTH = 1 << 13
 _LEAST_LITERAL = 3  # characters of a literal that is looked for
 _LEAST_TEXT = 6  # characters of literals that a template needs to be looked for inside a line
 
-_PREFIX = re.compile(PREFIX.encode())
+_PREFIX = lazy_pattern(PREFIX.encode())
 _BARS = rf"(?:[ \t]*{PLAIN_BAR})+[ \t]*"
-_BARS_IN_FRONT = re.compile(_BARS.encode())
-_FIRST_COUNT = re.compile(rb"[ \t]*(?P<name>[A-Za-z_]\w*[ \t]*[:=]?[ \t]*\[?)(?=[0-9])")  # `step 00185` begins a line
+_BARS_IN_FRONT = lazy_pattern(_BARS.encode())
+_FIRST_COUNT = lazy_pattern(rb"[ \t]*(?P<name>[A-Za-z_]\w*[ \t]*[:=]?[ \t]*\[?)(?=[0-9])")  # `step 00185` begins a line
 _BAR_SIGNS = (b"%", b"it [")  # one of which each progress bar has
 _BAR_MARK = r"[0-9]%\x7c"  # of a progress bar, whose literals are short
 

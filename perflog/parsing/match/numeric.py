@@ -12,7 +12,6 @@ long integers, unusual blanks) are left to the regular expressions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -25,6 +24,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.template import Template
+from perflog.lazy_patterns import lazy_pattern
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ MAX_TRAILING_BLANKS = 63
 
 _GATHERED = 64  # bytes of a literal gathered together: gathering 64 bytes costs the same as gathering 8
 _MAX_STARTS = 254  # line classes by the first two bytes, not counting the class for a digit: numbers fit in a byte
-_TOKEN = re.compile(rb"[0-9.]+")
+_TOKEN = lazy_pattern(rb"[0-9.]+")
 _LEAST = np.array([0.0, 0.0, *(10.0**k for k in range(1, 15))])  # least integer by number of digits, no leading zero
 
 _Word = tuple[np.uint64 | None, np.uint64]  # mask (None: all bytes count) and value of eight bytes

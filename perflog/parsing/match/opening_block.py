@@ -6,7 +6,6 @@ the log, before they are scanned. The scanner then reads its lines by their plac
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.formats.model import Line
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import FormatLine
@@ -25,7 +25,7 @@ MAX_LINES = 1 << 15
 MAX_ALIKE = 10
 """Doubtful lines that differ only in their numbers: as many are no source, but what the program measured."""
 
-_NUMBER = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
+_NUMBER = lazy_pattern(rb"[0-9]+(?:\.[0-9]+)?")
 
 
 class OpeningBlock(Struct, frozen=True):

@@ -7,7 +7,6 @@ unread.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
 
@@ -18,9 +17,10 @@ from perflog.formats.families.missing_values import pattern_with_gaps, without_m
 from perflog.formats.model import MIN_LETTERS, Family, Format, Line
 from perflog.formats.surroundings import APPENDIX, BARS, PREFIX, prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, unnamed
+from perflog.lazy_patterns import lazy_pattern
 
-_APPENDIX = re.compile(APPENDIX.encode())
-_BARS = re.compile(BARS.encode())
+_APPENDIX = lazy_pattern(APPENDIX.encode())
+_BARS = lazy_pattern(BARS.encode())
 _PREFIX_FIELD, _BARS_FIELD, _APPENDIX_FIELD = "{_:p}", "{__:B}", "{_:a}"
 _BARS_DROPPED = "progress of a bar; its rate is a moving average"
 

@@ -5,14 +5,13 @@ A label is a number: the rank, or for torchrun's `[default3]:` a number that hol
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.formats.template import Template
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.numeric import Ints
 
 RANK_LABEL = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{1,9}\]<std(?:out|err)>:)"
@@ -31,8 +30,8 @@ LABEL_TEMPLATES = (
 """Rank labels as templates: a log whose lines mostly have the same label is read with it as part of each template."""
 
 _LABELS_AND_TRAILING_BLANKS = f"^{RANK_LABEL}{{1,{MAX_LABELS}}}|[ \\t]+$"
-_LABEL = re.compile(RANK_LABEL.encode())
-_RANK = re.compile(rb"([0-9]+)(?:: |\]:|\]<)")
+_LABEL = lazy_pattern(RANK_LABEL.encode())
+_RANK = lazy_pattern(rb"([0-9]+)(?:: |\]:|\]<)")
 _LOCAL_BIT = 1 << 60  # of labels that hold a local rank
 _NODE_BITS = 30  # the node + 1 is above the bits of the local rank; 0 if it is not known
 _MAX_LENGTH = 64  # bytes of a line in which its label ends

@@ -6,7 +6,6 @@ argument that nobody declared is seen. Only then events are looked at one by one
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from msgspec import Struct, field
 
 from perflog.formats.figures import figure_spans
 from perflog.formats.template import NUMBER
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.chrome.event_roles import COMPUTED
 
 FIELDS = frozenset(("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args"))
@@ -51,8 +51,8 @@ DROPPED = {
 }  # fmt: skip
 """Arguments that no table takes, each with the reason."""
 
-_IS_NUMBER = re.compile(NUMBER)
-_HAS_DIGIT = re.compile(r"\d")
+_IS_NUMBER = lazy_pattern(NUMBER)
+_HAS_DIGIT = lazy_pattern(r"\d")
 _SAMPLE_CHARS = 120
 
 

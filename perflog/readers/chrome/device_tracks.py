@@ -11,12 +11,14 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.chrome.trace_contents import TraceContents
 from perflog.readers.device_names import device_number, stream_number, work_kind, work_tracks
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s
 from perflog.readers.string_interning import Interners
 
-_NO_WORK = re.compile(r"overlap analysis|freq|counter|bandwidth|memory", re.IGNORECASE)  # summaries in a device's name
+# Summaries in the name of a device.
+_NO_WORK = lazy_pattern(r"overlap analysis|freq|counter|bandwidth|memory", re.IGNORECASE)
 
 
 class DeviceTracks:

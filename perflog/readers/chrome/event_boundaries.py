@@ -8,17 +8,17 @@ proves it, and only where decoding fails `scan_elements` looks at every bracket.
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.event_columns import Int64s
 
-_SEPARATOR = re.compile(rb"\}(\s*),(\s*)\{")
-_AFTER_LIST_IN_OBJECT = re.compile(rb"\s*(?:,\s*(?:\"|\Z)|\}|\Z)")
-_AFTER_LIST = re.compile(rb"\s*\Z")
+_SEPARATOR = lazy_pattern(rb"\}(\s*),(\s*)\{")
+_AFTER_LIST_IN_OBJECT = lazy_pattern(rb"\s*(?:,\s*(?:\"|\Z)|\}|\Z)")
+_AFTER_LIST = lazy_pattern(rb"\s*\Z")
 _TRAILER_BYTES = 1 << 10  # of the text after the list of events, looked at to recognise it
 _LONGEST_TOKEN = 64  # characters of a number or a word in which the text may end
 _QUOTE, _BACKSLASH = 34, 92

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from perflog.lazy_patterns import lazy_pattern
+
 _NO_NUMBER = rb"([:,\[]\s*)[+-]?(?:nan|inf(?:inity)?)(?=\s*[,}\]])"
 _STRING = rb'"(?:[^"\\]|\\.)*"'
 
-BARE_NAN = re.compile(_NO_NUMBER, re.IGNORECASE)
+BARE_NAN = lazy_pattern(_NO_NUMBER, re.IGNORECASE)
 """A bare nan or inf, which JSON does not have, if it stands outside strings."""
 
-TIMESTAMP = re.compile(rb'"ts"\s*:\s*("[^"]*"|[^\s,}]+)')
+TIMESTAMP = lazy_pattern(rb'"ts"\s*:\s*("[^"]*"|[^\s,}]+)')
 """The timestamp of an event, as it is printed."""
 
-_STRING_OR_BARE_NAN = re.compile(b"%s|%s" % (_STRING, _NO_NUMBER), re.IGNORECASE)
-_NAME = re.compile(rb'("name"\s*:\s*")(.*?)("\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|s|bp|ctrl_deps)"\s*:)', re.DOTALL)
+_STRING_OR_BARE_NAN = lazy_pattern(b"%s|%s" % (_STRING, _NO_NUMBER), re.IGNORECASE)
+_NAME = lazy_pattern(
+    rb'("name"\s*:\s*")(.*?)("\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|s|bp|ctrl_deps)"\s*:)', re.DOTALL
+)
 
 
 def repaired_variants(text: bytes) -> Iterator[bytes]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.chrome.event_boundaries import scan_elements
 from perflog.readers.event_columns import MISSING
 from perflog.readers.interface import RankInfo
@@ -21,10 +21,10 @@ HEAD = 1 << 20
 
 Metadata = dict[str, Any]
 
-_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*(?=\{)")
-_OBJECT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
-_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
-_DISTRIBUTED_INFO = re.compile(rb'"distributedInfo"\s*:\s*(?=\{)')
+_LIST = lazy_pattern(rb"(?:\xef\xbb\xbf)?\s*\[\s*(?=\{)")
+_OBJECT = lazy_pattern(rb"(?:\xef\xbb\xbf)?\s*\{")
+_EVENTS = lazy_pattern(rb'"traceEvents"\s*:\s*\[')
+_DISTRIBUTED_INFO = lazy_pattern(rb'"distributedInfo"\s*:\s*(?=\{)')
 
 
 class TraceHeader(Struct, frozen=True):

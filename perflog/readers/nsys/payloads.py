@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.event_columns import MISSING, EventColumns, Int64s
 from perflog.readers.sqlite import Database, columns_of, integers, reals
 from perflog.readers.string_interning import Codes, Interners
@@ -39,7 +40,7 @@ _COLUMN_OF_FIELD = {SIZE: "bytes", RANKS: "ranks", "NCCL communicator ID": "grou
 _HEADER = struct.Struct("<QQQQ")  # domain, schema, size of the payload, size of all
 # Formats of the types of nvtxPayloadSchemaEntry_t (nvToolsExtPayload.h): C integers, sized integers, reals, size_t.
 _FORMATS = dict(enumerate("bBhHiIqQqQbBhHiIqQfd", 1)) | {22: "Q"}
-_NO_NAME = re.compile(r"\W+", re.ASCII)
+_NO_NAME = lazy_pattern(r"\W+", re.ASCII)
 
 
 class PayloadReader:

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct, field
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.chrome.event_roles import role_and_kind
 from perflog.readers.device_names import work_kind
 from perflog.readers.event_columns import (
@@ -37,7 +37,7 @@ BEGIN, END, INSTANT, COUNTER, _COMPLETE, _OTHER = 1, 2, 3, 4, 5, 0
 _WORDS = {BEGIN: "slice begin", END: "slice end", INSTANT: "instant", COUNTER: "counter", _COMPLETE: "slice"}
 _PHASES = {ord("B"): BEGIN, ord("E"): END, ord("X"): _COMPLETE, ord("i"): INSTANT, ord("I"): INSTANT, ord("n"): INSTANT}
 
-STEP_NAME = re.compile(r"(?:profiler|train(?:ing)?)?[ _]?(?:step|iteration|iter)[ _#:=-]*(\d{1,9})$", re.IGNORECASE)
+STEP_NAME = lazy_pattern(r"(?:profiler|train(?:ing)?)?[ _]?(?:step|iteration|iter)[ _#:=-]*(\d{1,9})$", re.IGNORECASE)
 """Name of a range that is a step of the training."""
 
 # Categories of rocprofv3; others are those that Chrome traces have.
@@ -64,24 +64,23 @@ _SHARED = (3, 8, 10, 13, 41, 42, 58, 79, 87, 98, 12, 59)  # fields beside what a
 _FTRACE_EVENT = 2
 
 
-class EventCollector(Struct):
+class EventCollector:
     """Collects the events of one file, which become rows when all tracks are known.
 
     `count`: number of events that begin, end, happen or count. `arguments` are theirs.
     """
 
-    reader: PacketReader
-    interners: Interners
-    account: EventAccount
-    clocks: Clocks = field(default_factory=Clocks)
-    tracks: Tracks = field(default_factory=Tracks)
-    count: int = 0
-    _parts: list[EventColumns] = field(default_factory=list)
-    _values: list[npt.NDArray[np.float64]] = field(default_factory=list)
-    _places: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    def __post_init__(self) -> None:
-        self.arguments = Arguments(self.interners, self.account)
+    def __init__(self, reader: PacketReader, interners: Interners, account: EventAccount) -> None:
+        self.reader = reader
+        self.interners = interners
+        self.account = account
+        self.clocks = Clocks()
+        self.tracks = Tracks()
+        self.arguments = Arguments(interners, account)
+        self.count = 0
+        self._parts: list[EventColumns] = []
+        self._values: list[npt.NDArray[np.float64]] = []
+        self._places: Int64s = np.zeros(0, np.int64)
 
     def add(self, packets: Packets) -> None:
         """Add the events of packets, and count all packets."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.device_names import device_number, stream_number, work_tracks
 from perflog.readers.event_columns import MISSING
 from perflog.readers.message_columns import FieldColumns
@@ -27,11 +28,11 @@ _UNITS = {1: "ns", 2: "", 3: "B"}
 _DEEPEST = 100
 
 # rocprofv3: "COMPUTE AGENT [4] QUEUE [0] (GPU)", "COPY to AGENT [4] THREAD [1] (GPU)", "STREAM [1]"
-_AGENT = re.compile(
+_AGENT = lazy_pattern(
     r"(?:(?:COMPUTE|COPY(?: BYTES)? to|COPY) )?\w*\s?\[(\d+)\] (?:(?:QUEUE|STREAM) \[(\d+)\]|THREAD \[\d+\])",
     re.IGNORECASE,
 )
-_ROCPROF_STREAM = re.compile(r"STREAM \[\D*(\d+)\D*\]", re.IGNORECASE)
+_ROCPROF_STREAM = lazy_pattern(r"STREAM \[\D*(\d+)\D*\]", re.IGNORECASE)
 
 
 class Track(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +17,7 @@ import msgspec
 import numpy as np
 
 from perflog.errors import InputError
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import KIND_CODE, EventColumns
 from perflog.readers.event_context import EventContext, select_ranges, step_codes
@@ -31,7 +31,7 @@ from perflog.readers.spill_file import decompressed_path
 from perflog.readers.string_interning import StringInterner, new_interners
 from perflog.tables.sink import IngestResult, Sink
 
-_START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"rocprofiler-sdk-tool"\s*:')
+_START = lazy_pattern(rb'(?:\xef\xbb\xbf)?\s*\{\s*"rocprofiler-sdk-tool"\s*:')
 _HEAD = 1 << 12
 _BOM = b"\xef\xbb\xbf"
 

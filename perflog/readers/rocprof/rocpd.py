@@ -7,7 +7,6 @@ schema 4 the track of an event holds its process, thread and device. Columns tha
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.errors import InputError
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import (
     KIND_CODE,
@@ -48,7 +48,7 @@ from perflog.tables.sink import IngestResult, Sink
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_SCHEMA = re.compile(rb"CREATE TABLE\s+[\"`\[]?rocpd_")
+_SCHEMA = lazy_pattern(rb"CREATE TABLE\s+[\"`\[]?rocpd_")
 _HEAD = 1 << 20  # bytes that hold the schema: it is written before all rows
 _RANGE, _MARK = KIND_CODE["range"], KIND_CODE["mark"]
 _CALLS = [KIND_CODE[kind] for kind in CALL_KINDS]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.device_names import device_number, stream_number, work_kind, work_tracks
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s
 from perflog.readers.event_table import EventAccount
@@ -27,7 +28,7 @@ _ROW, _OFFSET, _DURATION, _STATS, _OCCURRENCES = range(1, 6)  # fields of an eve
 _PS = 1000  # in a nanosecond
 _LARGEST = 1 << 62
 
-STEP_NAME = re.compile(r"(?:.*\W|.*_|)step (\d{1,9})$", re.DOTALL)
+STEP_NAME = lazy_pattern(r"(?:.*\W|.*_|)step (\d{1,9})$", re.DOTALL)
 """Name of a range that is a step: the profiler writes name and number apart."""
 
 _NUMBERS = {
@@ -75,20 +76,20 @@ _EMPTY = (
 )
 """Columns that statistics fill, each with what stands for none."""
 
-_SIZE = re.compile(r"\b(?:size|num_bytes):(\d+)")
-_GRID = re.compile(r"\bgrid:(\d+),(\d+),(\d+)")
-_BLOCK = re.compile(r"\bblock:(\d+),(\d+),(\d+)")
-_REGISTERS = re.compile(r"\bregs:(\d+)")
-_SHARED = re.compile(r"\b(?:static|dynamic)_shared:(\d+)")
+_SIZE = lazy_pattern(r"\b(?:size|num_bytes):(\d+)")
+_GRID = lazy_pattern(r"\bgrid:(\d+),(\d+),(\d+)")
+_BLOCK = lazy_pattern(r"\bblock:(\d+),(\d+),(\d+)")
+_REGISTERS = lazy_pattern(r"\bregs:(\d+)")
+_SHARED = lazy_pattern(r"\b(?:static|dynamic)_shared:(\d+)")
 
 _PYTHON = "$"  # begins the name of a function that Python's tracer saw
-_PROGRAM_THREAD = re.compile(r"(?:python|main)", re.IGNORECASE)
-_JITTED = re.compile(r"PjitFunction\(|jit\(")
-_RUNTIME = re.compile(  # scopes in the code of JAX, jaxlib and XLA, which have no mark of their own
+_PROGRAM_THREAD = lazy_pattern(r"(?:python|main)", re.IGNORECASE)
+_JITTED = lazy_pattern(r"PjitFunction\(|jit\(")
+_RUNTIME = lazy_pattern(  # scopes in the code of JAX, jaxlib and XLA, which have no mark of their own
     r".*::|end: |Wait for (?:donation|usage) holds|ParseArguments|Handle input|AllocateOutputBuffers|DevicePut"
     r"|shard_args|[Bb]atched_?[Cc]opy_?|BatchedCopy|lower_\w+|backend_compile\w*|ExecuteReplicated|CreateOutputs|BufferFromHost"
 )
-_CALLS = re.compile(r"/host:(?:CUPTI|ROCTRACER)", re.IGNORECASE)
+_CALLS = lazy_pattern(r"/host:(?:CUPTI|ROCTRACER)", re.IGNORECASE)
 
 
 class LineKind(Struct, frozen=True):

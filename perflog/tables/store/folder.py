@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
@@ -23,6 +22,7 @@ from msgspec.structs import asdict
 
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.file_names import usable
+from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.parquet import DamagedError, footer_texts
 from perflog.tables.schema import TABLES
 
@@ -39,7 +39,7 @@ INGESTED_KEY = "ingested"
 """The text in the footer of a runs file that holds when logs were first read into the store, as JSON: a date in UTC
 (ISO 8601, to the second) by the id of the log."""
 
-BATCH_NAME = re.compile(r"[0-9A-Za-z_-]+")
+BATCH_NAME = lazy_pattern(r"[0-9A-Za-z_-]+")
 """Matches the name of a batch, of which names of files are made."""
 
 _SEVERAL = "batch-"  # begins the name of a batch of several logs

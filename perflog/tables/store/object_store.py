@@ -74,9 +74,9 @@ class Commit(Struct, frozen=True):
         # Dates stand beside the batches: older versions of perflog read no other fields of a batch.
         dates, batches = dict[str, Any](), dict[str, Any]()
         for name, batch in self.batches.items():
-            fields = asdict(batch)
-            notes = fields.pop("notes")
-            dates[name], batches[name] = notes["ingested"], fields | {"origins": notes["origins"]}
+            origins = {log: asdict(origin) for log, origin in batch.notes.origins.items()}
+            dates[name] = batch.notes.ingested
+            batches[name] = {"tables": batch.tables, "size": batch.size, "logs": batch.logs, "origins": origins}
         content = {"ids": self.ids, "batches": batches, "ingested": dates}
         return gzip.compress(json.dumps(content).encode(), 6)
 
