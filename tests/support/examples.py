@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 
 
 def examples(number: int, *, shares_fixtures: bool = False) -> settings:
-    """Return settings for `number` examples; a profile that tries more than 100 tries more of these in proportion.
+    """Return settings for `number` examples where a profile tries 100; others try more or fewer in proportion.
 
     `shares_fixtures`: all examples use the same function-scoped fixtures, such as `tmp_path`, and do no harm to them.
     """
