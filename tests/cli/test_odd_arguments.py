@@ -45,10 +45,10 @@ class Call(NamedTuple):
 
 
 COMMANDS = {
-    "aa": Call("run.txt", "--trials 2", 3),
-    "analyze": Call("run.txt steps", every=2),
+    "aa": Call("run.txt", "--trials 2", 5),
+    "analyze": Call("run.txt steps", every=4),
     "compact": Call("", "--store st"),
-    "compare": Call("run.txt run2.txt", every=3),
+    "compare": Call("run.txt run2.txt", every=7),
     "completion": Call("bash"),
     "detect": Call("run.txt"),
     "export": Call("run.txt", "--to csv -o out", 2),
@@ -57,17 +57,17 @@ COMMANDS = {
     "formats list": Call(""),
     "formats show": Call("megatron"),
     "formats suggest": Call("unknown.txt"),
-    "ingest": Call("run.txt", "--store st2", 4),
-    "lint": Call("run.txt", every=2),
-    "overview": Call("run.txt", every=6),
-    "plot": Call("run.txt", every=8),
+    "ingest": Call("run.txt", "--store st2", 5),
+    "lint": Call("run.txt", every=3),
+    "overview": Call("run.txt", every=9),
+    "plot": Call("run.txt", every=11),
     "query": Call("'select 1 as one' run.txt", every=3),
     "regenerate": Call("moe-layer", "--log new.log"),
     "report": Call("run.txt", "-o out.md", 20),
     "rm": Call("run.txt", "--store st"),
     "runs": Call("", "--store st"),
-    "show": Call("run.txt steps"),
-    "watch": Call("run.txt", "--until-idle 0", 2),
+    "show": Call("run.txt steps", every=2),
+    "watch": Call("run.txt", "--until-idle 0", 3),
 }
 
 NUMBERS = ["", "x", "inf", "-inf", "nan", "1e999", "-1", "-0", "0", "1e-320", "9" * 30, str(2**63), "9" * 5000, "12"]

@@ -582,7 +582,7 @@ def test_errors_are_clear(work: Path) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_five_logs(name: str) -> None:
-    one = collect(log(name))
+    one = collect(log(name), draw=False)
     check(to_html(one))
     assert sum(sum(x.lines.values()) for x in one.logs) == log(name).line_account["total"]
 

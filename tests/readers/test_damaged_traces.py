@@ -145,8 +145,8 @@ def test_rounds_of_a_profiler_are_runs(names: list[str], runs: list[list[str]]) 
 
 
 _LONG = {
-    "a string": 'a "quoted" } ] \\ [ { text, ' * 100_000,
-    "objects": [{"a": "}]", "b": [1, 2]}] * 160_000,
+    "a string": 'a "quoted" } ] \\ [ { text, ' * 70_000,
+    "objects": [{"a": "}]", "b": [1, 2]}] * 100_000,
     "events": [{"ph": "X", "name": "inner", "ts": 1, "dur": 1, "pid": 1, "tid": 1}] * 50_000,
 }
 
