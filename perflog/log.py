@@ -407,6 +407,8 @@ class Log:
 
 def combined(logs: Sequence[Log]) -> Log:
     """Return the runs of several Logs as one, which reads each table once. A run that several hold counts once."""
+    if len(logs) == 1:
+        return logs[0]
     seen: set[str] = set()
     parts: list[Log] = []
     for log in logs:

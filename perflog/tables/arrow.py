@@ -21,6 +21,7 @@ _TYPES = {
     np.dtype(np.float64): pa.float64(),
     np.dtype(np.int8): pa.int8(),
 }
+_BLOCK = 1 << 18  # rows that are counted together
 _PART_BITS = 32
 _CLOSE = 1 << 12  # numbers of parts differ by less
 _CACHED = 48  # columns of one value in the cache: many tables of one stretch of a log use the same ones
@@ -202,7 +203,7 @@ def _distinct_integers(values: npt.NDArray[Any]) -> tuple[list[int], npt.NDArray
 def row_counts(batches: Iterable[pa.RecordBatch]) -> dict[str, dict[int, int]]:
     """Return the number of rows by run and part. Columns of the batches: run, as words, and part."""
     counts: dict[str, Counter[int]] = {}
-    for batch in batches:
+    for batch in (whole.slice(first, _BLOCK) for whole in batches for first in range(0, whole.num_rows, _BLOCK)):
         words, parts = batch.column(0), numbers_of(batch.column(1))
         run = numbers_of(words.indices).astype(np.int64)
         pairs, rows = np.unique(run << _PART_BITS | parts, return_counts=True)

@@ -77,10 +77,14 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
             break
     else:
         return None
-    run, place = places(slice(None))
+    place = line[:] if not part.any() else line << PART_BITS | part
     rows = np.argsort(place, kind="stable")
-    rows = rows[np.argsort(run[rows], kind="stable")]
-    return number_array(rows[run[rows] >= 0])
+    del place
+    run = position_of_code[codes][rows]
+    if (run[1:] < run[:-1]).any():
+        again = np.argsort(run, kind="stable")
+        rows, run = rows[again], run[again]
+    return number_array(rows[run >= 0])
 
 
 def natural_sort_key(text: str) -> tuple[Any, ...]:

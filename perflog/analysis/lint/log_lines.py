@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from perflog.analysis.lint.registry import Finding, LintInput, rule
 from perflog.analysis.lint.wording import count
-from perflog.tables.columns import Mask, Rows
+from perflog.tables.arrow import Where, numbers_of, one_of
+from perflog.tables.columns import Ints, Mask, Rows
 from perflog.tables.schema import TABLES
 
 _OF_ROWS = [name for name in TABLES if name not in ("runs", "lines", "events")]
@@ -86,14 +89,13 @@ def _first_of_most(lines: Rows, name: str) -> tuple[int, str | None]:
 )
 def guessed_rows(data: LintInput) -> Iterator[Finding]:
     """Rows with `read_by` guess."""
-    names = [name for name in _OF_ROWS if data.tables.rows(name).one_of("read_by", ["guess"]).any()]
-    for run in data.runs if names else ():
-        guessed = {name: run[name].where(run[name].one_of("read_by", ["guess"])) for name in names}
-        counts = {name: len(of_table) for name, of_table in guessed.items() if len(of_table)}
-        if counts:
+    guessed = _lines_of_rows(data, {"read_by": one_of("guess")})
+    for run in data.runs if guessed else ():
+        if lines := guessed.get(run.id):
+            counts = {name: len(of_table) for name, of_table in lines.items()}
             message = "guessed: " + ", ".join(f"{count(n, 'row')} of table {name}" for name, n in counts.items())
-            lines = {int(guessed[name]["line"].min()) for name in counts}
-            yield Finding(run.id, message, {run.id: sorted(lines)}, counts)
+            firsts = {int(of_table.min()) for of_table in lines.values()}
+            yield Finding(run.id, message, {run.id: sorted(firsts)}, counts)
 
 
 def _shortened(sample: object) -> str:
@@ -112,12 +114,18 @@ def _shortened(sample: object) -> str:
 )
 def torn_lines(data: LintInput) -> Iterator[Finding]:
     """Lines with a row of a later part. Where table `lines` itself has parts, these are files."""
-    names = [name for name in _OF_ROWS if (data.tables.rows(name)["part"] > 0).any()]
-    for run in data.runs if names else ():
-        if (run["lines"]["part"] > 0).any():
-            continue
-        torn: set[int] = set()
-        for name in names:
-            torn.update(run[name]["line"][run[name]["part"] > 0].tolist())
-        if torn:
+    later = _lines_of_rows(data, {"part": bool})
+    for run in data.runs if later else ():
+        torn = {line for of_table in later.get(run.id, {}).values() for line in of_table.tolist()}
+        if torn and not (run["lines"]["part"] > 0).any():
             yield Finding(run.id, f"{count(len(torn), 'line')} with more than one record", {run.id: torn})
+
+
+def _lines_of_rows(data: LintInput, where: Where) -> dict[str, dict[str, Ints]]:
+    """The lines of the rows that pass, by run and table. They are few: no table is read as a whole for them."""
+    lines: dict[str, dict[str, Ints]] = {}
+    for name in _OF_ROWS:
+        for (run, _), rows in data.tables.arrow_by_file(name, where):
+            before = lines.setdefault(run, {}).get(name, np.zeros(0, np.int64))
+            lines[run][name] = np.append(before, numbers_of(rows["line"].chunk(0)))
+    return lines
