@@ -71,18 +71,21 @@ def read_logs(
                 sink.add(table, _without_logs(rows, first_name))
             for name, log in zip(names_of_batch, batch.logs, strict=True):
                 if log is None:
-                    yield name, _read_here(name, task, sink, first_name)
+                    yield name, _read_here(name, task, sink, first_name if len(names) > 1 else None)
                 else:
                     first = first_name.setdefault(log.sha256, name)
                     yield name, log if first == name else first
 
 
 def _read_here(
-    name: LogName, task: ReadTask, sink: MemorySink, first_name: dict[str, LogName]
+    name: LogName, task: ReadTask, sink: MemorySink, first_name: dict[str, LogName] | None
 ) -> ReadLog | LogName | InputError:
-    """Read a log in this process, unless one with the same bytes was read."""
+    """Read a log in this process, unless one with the same bytes was read.
+
+    Without the names of others it is not hashed before it is read, but meanwhile.
+    """
     with open_source(name) as source:
-        first = first_name.setdefault(source.digest(), name)
+        first = name if first_name is None else first_name.setdefault(source.digest(), name)
         try:
             return _read(source, task, sink) if first == name else first
         except InputError as error:
