@@ -92,3 +92,10 @@ def test_epochs_and_iterations_of_dllogger_have_one_order() -> None:
     data = "".join(line % (k, epoch, step) for k, (epoch, step) in enumerate(((1, 10), (1, 20), (2, 10), (2, 20))))
     found = [(row["epoch"], row["step"], row["copy"]) for row in read(data.encode()).rows("steps")]
     assert found == [(1, 10, 1), (1, 20, 1), (2, 10, 1), (2, 20, 1)]
+
+
+def test_an_epoch_that_is_a_dash_is_none() -> None:
+    line = 'DLLL {"timestamp": "1587.%d", "elapsedtime": "1", "type": "LOG", "step": [%s, %d], "data": {"loss": 2.5}}\n'
+    data = "".join(line % (k, epoch, 1561 + k) for k, epoch in enumerate(("-", "0", "0")))
+    found = [(row["epoch"], row["step"]) for row in read(data.encode()).rows("steps")]
+    assert found == [(None, 1561), (0, 1562), (0, 1563)]

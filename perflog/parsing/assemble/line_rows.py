@@ -21,7 +21,7 @@ from perflog.parsing.assemble.scopes import Inheritance
 from perflog.parsing.assemble.step_groups import StepGroups
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
-from perflog.tables.arrow import null_array, number_array, numbers_of
+from perflog.tables.arrow import null_array, numbers_of
 from perflog.tables.schema import column_for
 
 RULES = ("printed", "label", "header", "fingerprint", "adjacent", "local", "file")
@@ -121,10 +121,12 @@ class LineRows(Struct, dict=True):
         name = self.line.within
         epochs = self.records.columns.get(name) if name else None
         if epochs is None and name in self.inherited:
-            texts = self.inherited[name].cast(pa.string())
-            digits = pc.match_substring_regex(texts, r"^[0-9]{1,18}$")
-            epochs = pc.if_else(digits, texts, null_array(pa.string(), len(texts))).cast(pa.int64())
-            epochs = numbers_of(pc.fill_null(epochs, number_array(np.array([NO_EPOCH]))[0]))
+            epochs = self.inherited[name]
+        if isinstance(epochs, pa.Array):  # texts, of which some may say that there is none: `-`
+            texts = epochs.cast(pa.string())
+            whole = pc.match_substring_regex(texts, r"^[0-9]{1,18}(?:\.0*)?$")
+            epochs = pc.if_else(whole, texts, null_array(pa.string(), len(texts))).cast(pa.float64())
+            epochs = numbers_of(pc.fill_null(epochs, float(NO_EPOCH)))
         if epochs is None:
             return np.full(len(self), NO_EPOCH, np.int64)
         numbers = np.asarray(epochs, np.float64)  # JSON has no integers of its own
