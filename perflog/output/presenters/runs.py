@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perflog.ingestion.bulk import Outcome
 
 _STEPS_AT_ENDS = 3  # steps shown at the start and at the end of a run
+_LINE_SHOWN = 120  # characters of an unread line
 _MAX_SHAPES = 10  # shapes of unread lines shown of a run
 
 STANDARD = ("run", "label", "index", "format", "model", "world_size", "steps", "lines", "unread", "ingested", "log")
@@ -169,7 +170,12 @@ def _unread(done: IngestResult) -> int:
 
 def _first(done: IngestResult) -> str:
     line, text = done.unread or done.unread_figures or ("-", "")
-    return f"line {line}: {text}"
+    return f"line {line}: {_beginning(text)}"
+
+
+def _beginning(text: str) -> str:
+    """As much of a line as tells which it is: one of JSON may fill a screen."""
+    return text if len(text) <= _LINE_SHOWN else f"{text[:_LINE_SHOWN]}..."
 
 
 def _earlier_states(done: IngestResult) -> Iterator[str]:
@@ -199,11 +205,11 @@ def ingest_sheet(done: IngestResult) -> Sheet:
     note = ""
     if done.unread is not None:
         line, text = done.unread
-        rows.append(("unread", f"the first is line {line}: {text}"))
+        rows.append(("unread", f"the first is line {line}: {_beginning(text)}"))
         note = f"`perflog formats suggest {done.log}` describes such lines"
     elif done.unread_figures is not None:
         line, text = done.unread_figures
-        rows.append(("unread figures", f"in lines such as line {line}: {text}"))
+        rows.append(("unread figures", f"in lines such as line {line}: {_beginning(text)}"))
         note = "`perflog show` lists the lines with unread figures"
     return pairs("log", rows, done.log, note)
 
