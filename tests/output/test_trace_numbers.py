@@ -163,8 +163,11 @@ def explain_largest(screen: Screen, trace: RawTrace, state: str, before: str) ->
         f"{before} <name>: <> call{'s' * (calls != 1)} x <>{' at <>' * len(at)}", calls, time / calls * NS, *at
     )
     if state == "communication":
-        only = "only " * (trace.hidden() < 0.5)
-        screen.explain(f"{only}<> of all communication is hidden.", trace.hidden())
+        hidden = trace.hidden()
+        if hidden < 0.005:
+            screen.explain(f"{'hardly any' if hidden else 'no'} communication is hidden.")
+        else:
+            screen.explain(f"{'only ' * (hidden < 0.5)}<> of all communication is hidden.", hidden)
 
 
 def explain_ranges(screen: Screen, path: Path, mark: str = "") -> None:

@@ -253,7 +253,10 @@ def _largest_kernel(tables: Tables, run: str, state: str, options: Options) -> s
         hidden = hidden[(hidden["part"] == "trace") & hidden["communicating_s"].gt(0)]
         seconds_hidden = (hidden["overlap"] * hidden["communicating_s"]).sum()
         share = float(seconds_hidden / hidden["communicating_s"].sum())
-        text += f"; {'only ' * (share < _MOSTLY)}{percent(share)} of all communication is hidden"
+        told = f"{'only ' * (share < _MOSTLY)}{percent(share)} of all"
+        if percent(share) == percent(0):
+            told = "hardly any" if share else "no"
+        text += f"; {told} communication is hidden"
     if state == "memory" and (rate := _copied_at(tables, run, name, options)):
         text += f" at {show(rate, 'GB/s', 3)}"
     return text
@@ -282,7 +285,7 @@ def _ranges(tables: Tables, run: str, options: Options) -> Iterator[str]:
     around = {"", *sums.index[is_whole]}
     shown = sums[sums["parent"].isin(around) & ~is_whole & sums["parent"].map(lambda path: _all_in(path, around))]
     largest = shown[shown["time"] > _TELLING * total].sort_values("time", ascending=False, kind="stable").head(_RANGES)
-    if len(largest) > 1:
+    if len(largest) > 1 and not set(largest["name"]) <= {OUTSIDE, UNKNOWN}:
         each = (f"{name} {percent(time / total)}" for name, time in zip(largest["name"], largest["time"], strict=True))
         yield f"GPU time by range: {', '.join(each)}."
 
