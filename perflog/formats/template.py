@@ -59,7 +59,7 @@ _SPEC = lazy_pattern(
     r"(?:(?P<fill>.)?(?P<align>[<>^]))?\+?0?(?P<width>\d+)?(?P<comma>,)?(?:\.(?P<precision>\d+))?(?P<type>[a-zA-Z])"
 )
 _SEPARATED = lazy_pattern(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
-NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
+NUMBER = r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 _ITEM = rf"(?:[\x22\x27]?{NUMBER}[\x22\x27]?|null|None)"
 LIST = rf"(?:[ \t]*{_ITEM}(?:[ \t]*,[ \t]*{_ITEM})*[ \t]*,?)?[ \t]*"
 """The items of a list of numbers, between its brackets."""

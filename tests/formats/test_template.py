@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import string
 from typing import Any
 
@@ -12,12 +13,13 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cost import cpu_growth
 from support.examples import examples
 
 from perflog.errors import FormatError
 from perflog.formats.expressions import Expression
 from perflog.formats.registry import known
-from perflog.formats.template import Miss, Template, caret
+from perflog.formats.template import NUMBER, Miss, Template, caret
 from perflog.units import DURATIONS, UNITS, print_duration, show
 
 QUICK = examples(120)
@@ -397,3 +399,9 @@ def test_dropped_texts_with_blanks_between_are_one(text: str) -> None:
     template = Template(text)
     assert len(template.dropped_texts) == DROPPED_TEXTS[text]
     assert template.dropped_texts_pattern.count("?P<dropped_") == DROPPED_TEXTS[text]
+
+
+def test_a_long_number_that_does_not_end_as_wanted_is_tried_once() -> None:
+    """A log with 5,000 digits in a row took Python more than 20 s."""
+    pattern = re.compile(f"{NUMBER}/")
+    assert cpu_growth(lambda digits: [pattern.match("1" * digits) for _ in range(20)], 500, 5_000) < 40
