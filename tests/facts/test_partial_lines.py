@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.field_logs import column, config, rows
-from support.reading import Reading, read
+from support.reading import DATA, Reading, read
 
 MS = 1e-3
 
@@ -277,3 +277,14 @@ def test_a_missing_number_of_a_line_costs_only_itself() -> None:
     assert [(r["step"], r["grad_norm"], r["loss"]) for r in rows(log, "steps")] == [
         (1, 30.6671, 5.270009), (2, None, 5.270009), (3, 30.5, 5.270009),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ["block_info 228 16 | done", "[INFO] block_info 228 16", "block_info 228 -"])
+def test_an_odd_line_takes_no_rank_from_others_of_its_kind(odd: str) -> None:
+    """Ranks of these lines are proved by votes, in which all of them take part, in whatever shape they are printed."""
+    log = (DATA / "moe_layer.txt").read_text()
+    at = log.index("block_info 228 16\n")
+    bare, changed = read(log.encode()), read((log[:at] + odd + log[at + len("block_info 228 16") :]).encode())
+    ranks = [[(r["line"], r["phase"], r["rank"]) for r in rows(each, "phases")] for each in (bare, changed)]
+    assert sum(rank is not None for _, _, rank in ranks[0]) > 100
+    assert [row for row in ranks[1] if row in ranks[0]] == ranks[1] and len(ranks[0]) - len(ranks[1]) <= 1

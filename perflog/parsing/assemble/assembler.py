@@ -222,8 +222,7 @@ class Assembler:
         self._next_group = grouper.next_group
         scopes = self._open_scopes(form, kinds, runs)
         named = [form.named_by(file) for file in self._files]
-        rows: dict[str, LineRows] = {}
-        every: list[LineRows] = []
+        rows: list[LineRows] = []
         for line, records in kinds:
             groups = grouper.groups_of(records)
             ranks = RecordRanks.unknown(len(records))
@@ -241,10 +240,9 @@ class Assembler:
             if any(named):
                 for log, low, high in _split_by_log(records, runs):
                     row.fill_from_name(named[log], low, high)
-            rows[line.name] = row
-            every.append(row)
+            rows.append(row)
         self._rank_rules.apply(form, rows, runs, scopes)
-        return every
+        return rows
 
     def _open_scopes(self, form: Format, kinds: Sequence[tuple[Line, Records]], runs: RunIndex) -> OpenScopes:
         """Return the scopes of a format, with the opening lines of this stretch."""

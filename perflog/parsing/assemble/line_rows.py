@@ -6,7 +6,7 @@ fields and by opening lines here, and by rank rules and step counts after that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -194,3 +194,53 @@ class LineRows(Struct, dict=True):
                 self.inherited[name] = markers.words(name, index)
         if scope not in markers.fields:
             self.inherited[scope] = markers.words(scope, index)
+
+
+class JoinedRows:
+    """The rows of one line in all its shapes, such as with a prefix in front or text behind, as one in log order.
+
+    `whole`: the rows together, with the fields that were asked for. What changes in their ranks and steps goes back to
+    the rows of each shape with `write_back`.
+    """
+
+    def __init__(self, shapes: Sequence[LineRows], fields: Collection[str]) -> None:
+        self._shapes = shapes
+        self.whole = shapes[0]
+        if len(shapes) == 1:
+            return
+        self._order = np.argsort(np.concatenate([shape.records.places for shape in shapes]), kind="stable")
+        records = [shape.records for shape in shapes]
+        self.whole = LineRows(
+            shapes[0].line,
+            Records(
+                self._joined([each.places for each in records]),
+                {name: self._joined([each.columns[name] for each in records]) for name in fields},
+            ),
+            StepGroups.joined([shape.groups for shape in shapes], self._order),
+            self._joined([shape.step for shape in shapes]),
+            self._joined([shape.step_known for shape in shapes]),
+            RecordRanks(
+                self._joined([shape.ranks.rank for shape in shapes]),
+                self._joined([shape.ranks.rule for shape in shapes]),
+            ),
+            shapes[0].steps_are_closed,
+        )
+
+    def _joined(self, parts: Sequence[Any]) -> Any:
+        if all(isinstance(part, np.ndarray) for part in parts):
+            return np.concatenate(parts)[self._order]
+        return pa.concat_arrays([part.cast(pa.string()) for part in parts]).take(pa.array(self._order))
+
+    def write_back(self) -> None:
+        """Give the rows of each shape the ranks and steps that their rows have together."""
+        if len(self._shapes) == 1:
+            return
+        place = np.empty_like(self._order)
+        place[self._order] = np.arange(len(place))
+        first = 0
+        for shape in self._shapes:
+            index = place[first : first + len(shape)]
+            first += len(shape)
+            shape.ranks.fill(slice(None), self.whole.ranks.rank[index], self.whole.ranks.rule[index])
+            if not np.array_equal(shape.step_known, self.whole.step_known[index]):
+                shape.step, shape.step_known = self.whole.step[index], self.whole.step_known[index]

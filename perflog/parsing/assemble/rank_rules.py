@@ -6,14 +6,14 @@ column `rank_by`: `fingerprint` (votes on keys) and `adjacent` (only one partner
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
 
 from perflog.formats.model import Fingerprint, Format
-from perflog.parsing.assemble.line_rows import ADJACENT, FINGERPRINT, HEADER, LineRows
+from perflog.parsing.assemble.line_rows import ADJACENT, FINGERPRINT, HEADER, JoinedRows, LineRows
 from perflog.parsing.assemble.rank_votes import KeyRanks, KeyVotes, fill_ranks, key_codes, tally, vote_keys
 from perflog.parsing.assemble.run_state import RunIndex
 from perflog.parsing.assemble.scopes import OpenScopes
@@ -50,8 +50,15 @@ class RankRules:
         """Return whether a record has voted in a run."""
         return run in self._runs and any(votes.ballots for votes in self._runs[run].votes.values())
 
-    def apply(self, form: Format, rows: Mapping[str, LineRows], runs: RunIndex, scopes: OpenScopes) -> None:
-        """Fill the ranks of the rows of a format, which lie in these runs. `rows` is by name of the line."""
+    def apply(self, form: Format, shapes: Sequence[LineRows], runs: RunIndex, scopes: OpenScopes) -> None:
+        """Fill the ranks of the rows of a format, which lie in these runs. Several shapes may be of one line."""
+        joined = _by_line(form, shapes)
+        self._apply(form, {name: of_line.whole for name, of_line in joined.items()}, runs, scopes)
+        for of_line in joined.values():
+            of_line.write_back()
+
+    def _apply(self, form: Format, rows: Mapping[str, LineRows], runs: RunIndex, scopes: OpenScopes) -> None:
+        """The same for the rows by name of their line."""
         for fingerprint in form.fingerprints:
             if fingerprint.vote_line in rows:
                 self._vote(fingerprint, rows, runs)
@@ -120,6 +127,21 @@ class RankRules:
             for key in keys:
                 rank = decision.get(key, -1)
                 used[key] = rank if used.get(key, rank) == rank else _CHANGED
+
+
+def _by_line(form: Format, shapes: Sequence[LineRows]) -> dict[str, JoinedRows]:
+    """The rows of each line, without those of shapes that lack a field which a rule of the format asks for."""
+    fields: dict[str, set[str]] = {}
+    for fingerprint in form.fingerprints:
+        names = {name for formula in fingerprint.vote_key for name in formula.names}
+        fields.setdefault(fingerprint.vote_line, set()).update(names)
+        for line, read in fingerprint.reads.items():
+            fields.setdefault(line, set()).update(read)
+    of_line: dict[str, list[LineRows]] = {}
+    for shape in shapes:
+        if shape.records.columns.keys() >= fields.get(shape.line.name, set()):
+            of_line.setdefault(shape.line.name, []).append(shape)
+    return {name: JoinedRows(each, fields.get(name, ())) for name, each in of_line.items()}
 
 
 def _directly_before(places: Ints, records: Records) -> Ints:

@@ -37,6 +37,12 @@ class StepGroups:
         self.run, self.group, self.step, self.step_known = run, group, step, step_known
         self._runs = runs
 
+    @classmethod
+    def joined(cls, parts: Sequence[StepGroups], order: Ints) -> StepGroups:
+        """Return the groups of several kinds' records together, in an order of all of them."""
+        columns = zip(*((part.run, part.group, part.step, part.step_known) for part in parts), strict=True)
+        return cls(parts[0]._runs, *(np.concatenate(column)[order] for column in columns))
+
     @cached_property
     def run_number(self) -> Ints:
         """Number in the log of the run of each record."""
