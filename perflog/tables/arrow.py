@@ -174,12 +174,14 @@ def rows_where(table: pa.Table, where: Where, share: bool = False) -> pa.Table:
     passed = np.ones(table.num_rows, np.bool_)
     for name, test in where.items():
         column = table[name].chunk(0)
+        known = valid_mask(column) if column.null_count else None  # `fill_null` would import pandas
         if hasattr(column, "indices"):
-            distinct, codes = column.dictionary.to_pylist(), column.indices
-            codes = numbers_of(codes.fill_null(-1) if column.null_count else codes)
+            distinct, codes = column.dictionary.to_pylist(), numbers_of(column.indices)
         else:
-            distinct, codes = _distinct_integers(numbers_of(column.fill_null(0) if column.null_count else column))
-            codes = np.where(valid_mask(column), codes, -1) if column.null_count else codes
+            numbers = numbers_of(column)
+            distinct, codes = _distinct_integers(numbers if known is None else np.where(known, numbers, 0))
+        if known is not None:
+            codes = np.where(known, codes, -1)
         answers = np.array([*(bool(test(value)) for value in distinct), bool(test(None))], np.bool_)
         passed &= answers.take(codes)  # -1 takes the last one
     if passed.all():
