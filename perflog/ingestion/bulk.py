@@ -357,7 +357,10 @@ def ingest_many(
     elsewhere = [name for name in names if name.log != STDIN]  # only this process can read standard input
     if not pay(elsewhere):
         for name in names:
-            yield name, ingest_log(name, task, threads or min(processes, 4), progress, processes=True)
+            yield (
+                name,
+                ingest_log(name, task, threads or min(processes, workers.MOST_OF_ONE_LOG), progress, processes=True),
+            )
         return
     import perflog.ingestion.pipeline  # noqa: F401  # once, before processes are forked
 

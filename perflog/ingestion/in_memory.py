@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from perflog.ingestion import workers
 from perflog.ingestion.batches import in_batches, pay
 from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source, open_source
+from perflog.remote import has_threads
 from perflog.tables.row_order import in_order
 from perflog.tables.sink import RUN_ID, MemorySink
 
@@ -82,12 +83,13 @@ def _read_here(
 ) -> ReadLog | LogName | InputError:
     """Read a log in this process, unless one with the same bytes was read.
 
-    Without the names of others it is not hashed before it is read, but meanwhile.
+    Without the names of others it has all processors, and is hashed while it is read, not before.
     """
+    alone = first_name is None
     with open_source(name) as source:
         first = name if first_name is None else first_name.setdefault(source.digest(), name)
         try:
-            return _read(source, task, sink) if first == name else first
+            return _read(source, task, sink, alone) if first == name else first
         except InputError as error:
             return error
 
@@ -151,7 +153,7 @@ def _digest(name: LogName, stack: ExitStack) -> tuple[str, Source | None]:
         return "", None
 
 
-def _read(source: Source, task: ReadTask, sink: MemorySink) -> ReadLog:
+def _read(source: Source, task: ReadTask, sink: MemorySink, alone: bool = False) -> ReadLog:
     from perflog.formats.registry import named_formats
     from perflog.ingestion.pipeline import ingest
 
@@ -160,7 +162,10 @@ def _read(source: Source, task: ReadTask, sink: MemorySink) -> ReadLog:
         from perflog.ingestion.suggest import guess
 
         formats = guess(source, formats)
-    result = ingest(source, of_log.reset, formats or None, task.label)
+    how: dict[str, Any] = {}
+    if alone and workers.are_allowed() and not has_threads():
+        how = {"threads": min(workers.cores(), workers.MOST_OF_ONE_LOG), "processes": True}
+    result = ingest(source, of_log.reset, formats or None, task.label, **how)
     for table, parts in of_log.tables.items():
         for part in parts:
             sink.add(table, part)

@@ -62,6 +62,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+MOST_OF_ONE_LOG = 4
+"""Processes that read one log together: more of them wait for the one that puts their results in order."""
+
+
 def results(
     work: Work[Item, Result], items: Sequence[Item], processes: int, progress: Progress | None = None
 ) -> Generator[Result | None]:
