@@ -356,11 +356,9 @@ def ingest_many(
     processes = threads or workers.cores()
     elsewhere = [name for name in names if name.log != STDIN]  # only this process can read standard input
     if not pay(elsewhere):
+        of_log = threads or min(processes, workers.MOST_OF_ONE_LOG)
         for name in names:
-            yield (
-                name,
-                ingest_log(name, task, threads or min(processes, workers.MOST_OF_ONE_LOG), progress, processes=True),
-            )
+            yield name, ingest_log(name, task, of_log, progress, processes=True)
         return
     import perflog.ingestion.pipeline  # noqa: F401  # once, before processes are forked
 
