@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -109,11 +110,12 @@ class _ForkedWorker:
         return result
 
     def close(self) -> None:
-        # The message is needed: workers forked later hold this end of the pipe too, so closing it does not end it.
-        with suppress(OSError):
-            self._pipe.send(None)
-        self._pipe.close()
+        # It has nothing to tidy up. Closing the pipe would not end it: it may be sending a result that nobody takes,
+        # and workers that were forked later hold this end of the pipe too.
+        with suppress(ProcessLookupError):
+            os.kill(self._process, signal.SIGKILL)
         os.waitpid(self._process, 0)
+        self._pipe.close()
 
     def _serve(self, make_work: Callable[[], Work], spill_file: Any, pipe: Connection) -> None:
         """Work in the forked process; never returns."""
@@ -124,8 +126,6 @@ class _ForkedWorker:
             work, memory = make_work(), memoryview(self._memory)
             while True:
                 message = pipe.recv()
-                if message is None:
-                    return
                 in_memory = isinstance(message, tuple)
                 text = memory[message[0] : message[0] + message[1]] if in_memory else memoryview(message)
                 try:
