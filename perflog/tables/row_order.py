@@ -77,7 +77,7 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
             break
     else:
         return None
-    place = line[:] if not part.any() else line << PART_BITS | part
+    place = line if not part.any() else line << PART_BITS | part
     rows = np.argsort(place, kind="stable")
     del place
     run = position_of_code[codes][rows]

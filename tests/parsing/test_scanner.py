@@ -196,10 +196,10 @@ def test_the_last_line_can_be_anything(line: bytes) -> None:
 
 # --- integers of any length ------------------------------------------------------------------------------------------
 
-HUGE = ["9" * 20, "-" + "9" * 20, "9" * 1000]
+HUGE = ["9" * 20, "-" + "9" * 20, "9" * 5000]
 
 
-@pytest.mark.parametrize("digits", HUGE, ids=["20", "-20", "1000"])
+@pytest.mark.parametrize("digits", HUGE, ids=["20", "-20", "5000"])
 @pytest.mark.parametrize(
     "line",
     [
@@ -265,7 +265,7 @@ def test_the_cost_of_a_line_grows_with_its_length(piece: bytes) -> None:
         scanned(fast(), [piece * pieces] * 4)
 
     assert call_growth(scan, 50, 500) < 20
-    assert cpu_growth(scan, 500, 5_000) < 40
+    assert cpu_growth(scan, 1500, 15_000) < 40
 
 
 # --- the account ------------------------------------------------------------------------------------------------------
