@@ -288,3 +288,11 @@ def test_an_odd_line_takes_no_rank_from_others_of_its_kind(odd: str) -> None:
     ranks = [[(r["line"], r["phase"], r["rank"]) for r in rows(each, "phases")] for each in (bare, changed)]
     assert sum(rank is not None for _, _, rank in ranks[0]) > 100
     assert [row for row in ranks[1] if row in ranks[0]] == ranks[1] and len(ranks[0]) - len(ranks[1]) <= 1
+
+
+def test_lines_whose_keys_are_texts_vote_together_too() -> None:
+    log = (DATA / "pipeline_layers.txt").read_text()
+    line = next(line for line in log.splitlines() if line.startswith("  layer["))
+    bare, changed = read(log.encode()), read(log.replace(f"{line}\n", f"{line} | slow\n", 1).encode())
+    assert changed.done.lines["unread"] == bare.done.lines["unread"] == 0
+    assert without_run(changed, "layers") == without_run(bare, "layers")
