@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,18 @@ _FEW = 1 << 16  # numbers in a range this small are counted in a table
 
 _DEVICE_KINDS = ("kernel", "graph", "memcpy", "memset", "sync")
 _IS_DEVICE_KIND = np.array([kind in _DEVICE_KINDS for kind in (*KINDS, "")])  # by code; the last is that of -1
+
+
+def missing_numbers(count: int) -> Int64s:
+    """Return a column of missing numbers, which is read-only."""
+    return _missing_numbers(1 << max(count - 1, 0).bit_length())[:count]
+
+
+@lru_cache(4)
+def _missing_numbers(count: int) -> Int64s:
+    numbers = np.full(count, MISSING, np.int64)
+    numbers.flags.writeable = False
+    return numbers
 
 
 def distinct_values(numbers: Int64s) -> tuple[Int64s, Int64s]:
@@ -110,5 +123,7 @@ def durations_between(start: Int64s, end: Int64s) -> Int64s:
 
 def shift_starts(start: Int64s, base: int) -> Int64s:
     """Return starts on a clock whose zero is at `base`; MISSING where a start is missing or the sum overflows."""
+    if not base:
+        return start
     known = (start != MISSING) & (start <= np.iinfo(np.int64).max - base)
     return np.where(known, start + base, MISSING)

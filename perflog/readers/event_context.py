@@ -136,6 +136,8 @@ class EventContext:
 
     def _fill_from_calls(self, correlation: Int64s, device: Int64s, step: Int64s, range_code: Int64s) -> None:
         """Give work on a device the step and range of the call that started it."""
+        if not len(device):
+            return
         if self._new_calls:
             launches = _concatenate([self._launches, *self._new_calls], _LAUNCH_COLUMNS)
             number, self._new_calls = launches["correlation"], []
@@ -143,7 +145,7 @@ class EventContext:
             order = slice(None) if in_order else np.argsort(number, kind="stable")
             self._launches = {name: column[order] for name, column in launches.items()}
         known = self._launches["correlation"]
-        if not len(known) or not len(device):
+        if not len(known):
             return
         number = correlation[device]
         index = np.minimum(np.searchsorted(known, number), len(known) - 1)

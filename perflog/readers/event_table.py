@@ -19,7 +19,7 @@ from perflog.tables.arrow import null_array, number_array, repeated_word, word_a
 from perflog.tables.schema import arrow_schema
 from perflog.tables.sink import RUN_ID, IngestResult, MemorySink, RunLabels, Sink, table_from_columns
 
-_ROWS_PER_WRITE = 1 << 17
+_ROWS_PER_WRITE = 100_000
 _MAX_QUEUED_WRITES = 2
 BY_PROCESS = "process"
 """The rule that proves a rank by the process of its file."""
@@ -98,6 +98,8 @@ def _number_array(values: Int64s, dtype: pa.DataType) -> pa.Array:
 
 def _combined(tables: Sequence[pa.Table]) -> pa.Table:
     """Return tables as one without chunks. Columns of nulls, most of a trace's, are made new: that is not a copy."""
+    if len(tables) == 1:
+        return tables[0]
     table = pa.concat_tables(tables)
     names = [name for name in table.column_names if table[name].null_count < len(table)]
     filled = table.select(names).unify_dictionaries().combine_chunks()

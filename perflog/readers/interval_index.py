@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from perflog.readers.event_columns import MISSING, Int64s
+from perflog.readers.event_columns import Int64s, distinct_values
 
 _BLOCK = 1 << 16  # intervals that are converted to Python integers at a time
 _MOST_BY_RADIX = 1 << 16  # numbers that fit into two bytes, which numpy sorts by radix
@@ -23,14 +23,10 @@ class IntervalIndex:
     """
 
     def __init__(self, lane: Int64s, start: Int64s, end: Int64s, value: Int64s) -> None:
-        self._lanes, lane_index = np.unique(lane, return_inverse=True)
-        # Times are replaced by their rank among all starts and ends, so that lane and time fit into one integer
-        # at any distance between the times.
-        times = np.sort(np.concatenate([start, end]), kind="stable")  # merges sorted parts; np.unique would hash
-        self._times = times[np.append(True, times[1:] != times[:-1])[: len(times)]]
-        self._width = len(self._times) + 1
-        base = lane_index * self._width
-        begins, stops = base + np.searchsorted(self._times, start), base + np.searchsorted(self._times, end)
+        self._lanes, lane_index = distinct_values(lane)
+        self._clock = _Clock(start, end, len(self._lanes))
+        base = lane_index * self._clock.width
+        begins, stops = base + self._clock.numbers(start), base + self._clock.numbers(end)
         # The outer of two intervals that begin together comes first.
         in_order = bool((np.diff(begins) >= 0).all() and (np.diff(stops)[np.diff(begins) == 0] <= 0).all())
         order = np.arange(len(lane)) if in_order else np.lexsort((-stops, begins))
@@ -50,11 +46,29 @@ class IntervalIndex:
         if not len(self._keys):
             return np.full(len(lane), -1, np.int64)
         lane_index = np.minimum(np.searchsorted(self._lanes, lane), len(self._lanes) - 1)
-        time_rank = np.searchsorted(self._times, time, "right") - 1
-        inside = (self._lanes[lane_index] == lane) & (time != MISSING) & (time_rank >= 0)
+        inside = (self._lanes[lane_index] == lane) & (time >= self._clock.first)  # MISSING is the least number
         # Every lane ends with a -1, so a time before the first interval of a lane finds the -1 of the lane before it.
-        place = np.searchsorted(self._keys, lane_index * self._width + time_rank, "right") - 1
+        moments = lane_index * self._clock.width + self._clock.numbers(time)
+        place = np.searchsorted(self._keys, moments, "right") - 1
         return np.where(inside & (place >= 0), self._values[place], -1)
+
+
+class _Clock:
+    """Times as numbers from 0 to `width`, in the order of the times, so that lane and time fit into one integer."""
+
+    def __init__(self, start: Int64s, end: Int64s, lanes: int) -> None:
+        self.first, self._last = (int(start.min()), int(max(start.max(), end.max()))) if lanes else (0, 0)
+        self.width = self._last - self.first + 1
+        self._times: Int64s | None = None
+        if lanes * self.width > _NEVER:  # then a time is replaced by its rank among all starts and ends
+            times = np.sort(np.concatenate([start, end]), kind="stable")  # merges sorted parts; np.unique would hash
+            self._times = times[np.append(True, times[1:] != times[:-1])]
+            self.width = len(self._times)
+
+    def numbers(self, times: Int64s) -> Int64s:
+        """Return the numbers of times: those before the first are as the first, those behind the last as the last."""
+        within: Int64s = np.clip(times, self.first, self._last)
+        return within - self.first if self._times is None else np.searchsorted(self._times, within, "right") - 1
 
 
 _Changes = tuple[Int64s, Int64s, Int64s]

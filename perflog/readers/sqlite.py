@@ -24,7 +24,7 @@ import pyarrow as pa
 from perflog import temporary
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
-from perflog.readers.event_columns import MISSING, Int64s
+from perflog.readers.event_columns import MISSING, Int64s, missing_numbers
 from perflog.readers.event_table import RunWriter
 from perflog.readers.registry import SQLITE_MAGIC
 from perflog.readers.sqlite_pages import Pages
@@ -33,7 +33,7 @@ from perflog.readers.string_interning import StringInterner
 from perflog.tables.arrow import valid_mask
 from perflog.tables.sink import Sink
 
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 17
 _BATCHES_AHEAD = 4  # batches read before they are needed
 _WAL = 2  # bytes 18 and 19 of a file whose last changes may stand in a log beside it
 
@@ -65,18 +65,25 @@ def is_sqlite(source: Source) -> bool:
 @contextmanager
 def open_with_writer(
     source: Source, format: str, sink: Sink, opened: Callable[[Source], AbstractContextManager[Opened]]
-) -> Iterator[tuple[Opened, RunWriter]]:
-    """Open a log with `opened`, while a thread hashes it, and give the result with the writer of the log's run."""
+) -> Iterator[tuple[Opened, Callable[[], RunWriter]]]:
+    """Open a log with `opened`, and give the result with what makes the writer of the log's run.
+
+    A thread hashes the log until the writer is made, which is closed with the log.
+    """
     hashing = threading.Thread(target=source.digest)
     hashing.start()
     try:
-        with opened(source) as database:
-            hashing.join()
-            with RunWriter(source.name, source.digest(), format, sink) as writer:
-                yield database, writer
+        with opened(source) as database, ExitStack() as writers:
+
+            def new_writer() -> RunWriter:
+                hashing.join()
+                writer = writers.enter_context(RunWriter(source.name, source.digest(), format, sink))
+                writer.ingested.warnings = source.warnings  # also those that come later
+                return writer
+
+            yield database, new_writer
     finally:
         hashing.join()
-    writer.ingested.warnings += source.warnings
 
 
 class Database:
@@ -311,7 +318,7 @@ def columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 def integers(column: pa.Array | None, count: int) -> Int64s:
     """Return a column of `count` values as an array: MISSING where a value is no integer, or there is no column."""
     if column is None or column.type != pa.int64():
-        return np.full(count, MISSING, np.int64)
+        return missing_numbers(count)
     values: Int64s = np.frombuffer(column.buffers()[1], np.int64, len(column), column.offset * 8)
     return values if not column.null_count else np.where(valid_mask(column), values, MISSING)
 

@@ -95,10 +95,12 @@ class NsysReader:
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read an export into a sink. One thread reads, one makes rows, one writes."""
-        with open_with_writer(source, self.name, sink, _open_export) as (db, writer):
+        with open_with_writer(source, self.name, sink, _open_export) as (db, new_writer):
             session = Session(db)
-            export = _Export(db, session, writer, source)
-            export.read()
+            export = _Export(db, session, source)
+            context = export.context()
+            writer = new_writer()
+            export.read(context, writer)
             if not export.place:
                 help = "ask Nsight Systems for a trace, such as --trace=cuda,nvtx"
                 raise InputError("no events in this export of Nsight Systems", source.name, help)
@@ -129,15 +131,20 @@ _LARGEST_NUMBER = 1 << 24  # of a name, up to which the codes of all numbers are
 
 
 class _Export:
-    """Reads the events of one export and writes them."""
+    """Reads the events of one export and writes them, the ranges twice: what is inside a range is known only when all
+    ranges are.
+    """
 
-    def __init__(self, db: Database, session: Session, writer: RunWriter, source: Source) -> None:
-        self.db, self.session, self.writer = db, session, writer
+    writer: RunWriter
+    origin: EventOrigin
+
+    def __init__(self, db: Database, session: Session, source: Source) -> None:
+        self.db, self.session = db, session
         self.place = 0  # of the last event that was read
         self._odd: dict[str, dict[int, int]] = {}  # by table: rows with a cell of another type, and their values
         self.account = EventAccount()
         self.interners = new_interners()
-        self.origin = EventOrigin(writer.run, 0, *rank_of_file(source.name))
+        self._rank_of_file = rank_of_file(source.name)
         self._name_codes: dict[str, Codes] = {}  # table -> code of the name at index (number + 1)
         self._epoch = session.epoch() or 0
         self._memory_labels = memory_labels(db)
@@ -146,10 +153,15 @@ class _Export:
         self._domains = self._domain_names()
         self._ranks: dict[str, int] = {str(process): rank for process, rank in session.mpi_ranks().items()}
 
-    def read(self) -> None:
-        """Read all tables, the ranges twice: the contents of a range are known only when all ranges are."""
+    def context(self) -> EventContext:
+        """Read the ranges."""
+        tables = [table for table in event_tables(self.db) if table.kind == "range"]
+        return EventContext(self._ranges(tables), self.interners)
+
+    def read(self, context: EventContext, writer: RunWriter) -> None:
+        """Read all tables and write their events."""
+        self.writer, self.origin = writer, EventOrigin(writer.run, 0, *self._rank_of_file)
         tables = event_tables(self.db)
-        context = EventContext(self._ranges([table for table in tables if table.kind == "range"]), self.interners)
         places = {table.name: 0 for table in tables}
         for table, batch in self.db.batches([(table, self._query(table)) for table in tables], _TEXTS):
             places[table.name] = places[table.name] or self.place + 1

@@ -82,7 +82,8 @@ class RocpdReader:
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read a database into a sink. One thread reads, one makes rows, one writes."""
-        with open_with_writer(source, self.name, sink, _open_table_sets) as ((db, sets), writer):
+        with open_with_writer(source, self.name, sink, _open_table_sets) as ((db, sets), new_writer):
+            writer = new_writer()
             database = _RocpdDatabase(db, writer, source)
             for tables in sets:
                 tables.load_names()
