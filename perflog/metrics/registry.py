@@ -193,19 +193,19 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
         if isinstance(self._source, Mapping):
             whole = arrow_of_frame(self._frame(name), name, {*wanted, *where})
-            yield from _by_file(rows_where(whole, where).select(wanted))
+            yield from _by_file([rows_where(whole, where).select(wanted)])
             return
         import pyarrow as pa
 
         for runs, parts in self._few_at_once(name, where):
             few = where if parts is None else {**where, "part": one_of(*parts)}
-            table = self._log.some_rows(name, few, *columns, runs=runs)
+            tables = [self._log.some_rows(name, few, *columns, runs=runs)]
             pa.default_memory_pool().release_unused()  # what was read and left out
             asked_for = {(name, column) for column in wanted}
-            if table.num_rows > _AT_ONCE and not self._asked_for.issuperset(asked_for):
+            if tables[0].num_rows > _AT_ONCE and not self._asked_for.issuperset(asked_for):
                 return_freed()
                 self._asked_for.update(asked_for)
-            yield from _by_file(table)
+            yield from _by_file(tables)
 
     def _few_at_once(self, name: str, where: Where) -> Iterator[tuple[list[str] | None, list[int] | None]]:
         """Runs that pass and their parts, so that not too many rows of a table are in memory; None: all of them."""
@@ -317,11 +317,14 @@ def _any(value: object) -> bool:  # noqa: ARG001 (a test of `Where`)
     return True
 
 
-def _by_file(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
-    """The rows of each run and part in the order of their lines."""
+def _by_file(tables: list[pa.Table]) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+    """The rows of the only table in a list, which is emptied, by run and part, each in the order of its lines.
+
+    What was yielded is in memory only while the caller holds it.
+    """
+    table = without_chunks(tables.pop())
     if not table.num_rows:
         return
-    table = without_chunks(table)
     runs, part, line = (table[column].chunk(0) for column in ("run", "part", "line"))
     words = runs.dictionary.to_pylist()
     run, part = numbers_of(runs.indices), numbers_of(part)
@@ -334,8 +337,10 @@ def _by_file(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
         order = np.lexsort((lines, place))
         ends = np.flatnonzero(np.diff(place[order])) + 1
         pieces = [table.take(index_array(index)) for index in np.split(order, ends)]
-    for piece in pieces:
-        yield (piece["run"][0].as_py(), piece["part"][0].as_py()), piece
+    del table, runs, part, line, run, place, begins, lines
+    pieces.reverse()
+    while pieces:
+        yield (pieces[-1]["run"][0].as_py(), pieces[-1]["part"][0].as_py()), pieces.pop()
 
 
 def frame_for_metrics(table: pa.Table) -> pd.DataFrame:

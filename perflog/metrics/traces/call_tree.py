@@ -30,15 +30,14 @@ CALL_KINDS = ("range", "python", "cpu", "runtime")
 NO_CALL = -1
 """In place of the index of a call: there is none, or the trace does not tell which."""
 
-_BLOCK = 1 << 16  # intervals that are gone through as Python integers at a time
 _ROUNDED_NS = 1000  # old traces hold whole microseconds: an inner call may end so much later than the outer one
 
 
 class CallTree(Struct, frozen=True, eq=False, dict=True):
     """Calls of the host in one file of a run. All arrays have one entry for each call, the outer before the inner one.
 
-    `rows`: rows of table `events` with a start and a duration: line, kind, name, process, thread, start_ns,
-    duration_ns, and the columns that were asked for. `parents`: index of the innermost call of the same thread that
+    `rows`: rows of table `events` with a start and a duration: line, kind, name, start_ns, duration_ns, and the columns
+    that were asked for. `parents`: index of the innermost call of the same thread that
     contains a call, or NO_CALL. `threads` are in the order of the calls: those of thread i begin at `begins[i]`.
     """
 
@@ -101,19 +100,22 @@ def call_trees(
         chosen: Flags the calls of a run and part that count, among those with these kinds, names and times. None: all.
     """
     where: Where = {"kind": one_of(*kinds)}
+    not_asked_for = [name for name in _ONLY_FOR_THREADS if name not in columns]
     for place, events in tables.arrow_by_file("events", where, *dict.fromkeys([*_COLUMNS, *columns])):
-        if (tree := _call_tree(place, events, kinds, name, chosen)) is not None:
+        tree = _call_tree(place, events, not_asked_for, name, chosen)
+        del events  # whoever takes the tree needs the memory
+        if tree is not None:
             yield tree
 
 
 def _call_tree(
     place: tuple[str, int],
     events: pa.Table,
-    kinds: tuple[str, ...],
+    not_asked_for: list[str],
     name: Callable[[str, str], bool] | None,
     chosen: Callable[[tuple[str, int], Rows], Flags] | None,
 ) -> CallTree | None:
-    """The calls among the events of a file; None if there are none."""
+    """The calls among the events of a file, without some columns; None if there are none."""
     rows = of_arrow(events)
     counts = has_times(rows)
     if name is not None:
@@ -124,17 +126,36 @@ def _call_tree(
     if not len(index):
         return None
     threads, names = threads_of(rows)
-    kind, words = rows.codes("kind")
-    level = np.array([CALL_KINDS.index(word) if word in kinds else 0 for word in words], np.int64)[kind]
-    keys = (rows["line"], level, -rows["duration_ns"], rows["start_ns"], threads)
-    index = index[np.lexsort([key[index] for key in keys])]
-    begins = np.searchsorted(threads[index], np.arange(len(names) + 1))
-    ordered = of_arrow(events.take(index_array(index)))
+    index = _outer_first(rows, threads, index)
+    threads = threads[index]
+    begins = np.searchsorted(threads, np.arange(len(names) + 1))
+    ordered = of_arrow(events.drop_columns(not_asked_for).take(index_array(index)))
+    del rows, index
     ends = ordered["start_ns"] + ordered["duration_ns"]
-    return CallTree(*place, ordered, _parents(threads[index], ordered["start_ns"], ends), names, begins)
+    return CallTree(*place, ordered, _parents(threads, ordered["start_ns"], ends), names, begins)
 
 
-_COLUMNS = ("kind", "name", "process", "thread", "start_ns", "duration_ns")
+def _outer_first(rows: Rows, threads: Ints, index: Ints) -> Ints:
+    """Return these rows by thread and start, of those that begin together the longest first, then the outer kind.
+
+    The rows are by line, which decides last.
+    """
+    starts = rows["start_ns"]
+    for key in (starts, threads):
+        if (np.diff(key[index]) < 0).any():
+            index = index[np.argsort(key[index], kind="stable")]
+    same = (starts[index[1:]] == starts[index[:-1]]) & (threads[index[1:]] == threads[index[:-1]])
+    together = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    of_kind, words = rows.codes("kind")
+    level = np.array([CALL_KINDS.index(word) if word in CALL_KINDS else 0 for word in words], np.int64)
+    some = index[together]
+    keys = (level[of_kind[some]], -rows["duration_ns"][some], starts[some], threads[some])
+    index[together] = some[np.lexsort(keys)]
+    return index
+
+
+_ONLY_FOR_THREADS = "process", "thread"
+_COLUMNS = ("kind", "name", *_ONLY_FOR_THREADS, "start_ns", "duration_ns")
 
 
 def _named(rows: Rows, counts: Callable[[str, str], bool]) -> Flags:
@@ -163,27 +184,29 @@ def _parents(threads: Ints, starts: Ints, ends: Ints) -> Ints:
             reach = np.maximum.accumulate(end)
             group = np.cumsum(np.append(False, start[1:] >= reach[:-1]))
             again = np.flatnonzero(np.isin(group, group[wrong]))
-            of_group = _parents_one_by_one(start[again], end[again])
+            of_group = _parents_of_overlapping(start[again], end[again])
             found[again] = np.where(of_group == NO_CALL, NO_CALL, again[of_group])
         parents[first:last] = np.where(found == NO_CALL, NO_CALL, found + first)
     return parents
 
 
-def _parents_one_by_one(starts: Ints, ends: Ints) -> Ints:
-    """The same for intervals that overlap: one that ends a rounding later than another one still lies in it."""
-    parents = np.full(len(starts), NO_CALL, np.int64)
-    # Of those that began before, each that ends later than all that began after it: no other one can be a parent. The
-    # last one ends first.
-    open_: list[tuple[int, int]] = []  # end, index
-    for first in range(0, len(starts), _BLOCK):  # Python integers take much memory
-        block = (column[first : first + _BLOCK].tolist() for column in (starts, ends))
-        for index, (start, end) in enumerate(zip(*block, strict=True), first):
-            least = max(end - _ROUNDED_NS, start + 1)
-            while open_ and open_[-1][0] < least:
-                open_.pop()
-            if open_:
-                parents[index] = open_[-1][1]
-            while open_ and open_[-1][0] <= end:
-                open_.pop()
-            open_.append((end, index))
+def _parents_of_overlapping(starts: Ints, ends: Ints) -> Ints:
+    """The same for intervals of one thread that overlap: one that ends a rounding later than another still lies in it.
+
+    The parent of an interval is the last one before it that ends late enough. Both columns below begin with the
+    interval just before, and leap over what cannot be meant until nothing leaps any more.
+    """
+    longer = np.arange(NO_CALL, len(starts) - 1)  # the last one before that ends later
+    rest = np.arange(len(starts))
+    while len(rest):
+        before = longer[rest]
+        rest = rest[(before != NO_CALL) & (ends[before] <= ends[rest])]
+        longer[rest] = longer[longer[rest]]  # what one leaps over ends no later than it does, nor than this one
+    parents = np.arange(NO_CALL, len(starts) - 1)
+    late_enough = np.maximum(ends - _ROUNDED_NS, starts + 1)
+    rest = np.arange(len(starts))
+    while len(rest):
+        before = parents[rest]
+        rest = rest[(before != NO_CALL) & (ends[before] < late_enough[rest])]
+        parents[rest] = longer[parents[rest]]
     return parents

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -76,18 +76,20 @@ def critical_path(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
              by           kind    time_s    gain_s
         ...
     """
-    return _frame(tables, _rows)
+    return _frame(chain.from_iterable(map(_rows, critical_paths(tables))))  # holds one device at a time
 
 
 def kinds_on_paths(tables: Tables) -> pd.DataFrame:
     """Return the rows of `critical_path` by kind, whose gains are null: these take most of the time of the metric."""
-    return cached(tables, "kinds on critical paths", lambda: _frame(tables, _rows_of_kinds))
+    return cached(
+        tables, "kinds on critical paths",
+        lambda: _frame(chain.from_iterable(map(_rows_of_kinds, dependencies(tables)))),
+    )  # fmt: skip
 
 
-def _frame(tables: Tables, rows_of: Callable[[DevicePaths], Iterator[dict[str, Any]]]) -> pd.DataFrame:
+def _frame(rows: Iterator[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
-    rows = chain.from_iterable(map(rows_of, critical_paths(tables)))  # holds one device at a time
     ordered = sorted(rows, key=lambda row: (row["run"], row["part"] == "step"))
     whole = dict.fromkeys(("rank", "device", "step", "pieces"), "Int64")
     figures = dict.fromkeys(("time_s", "share", "gain_s", "gain", "span_s"), "float64")
@@ -116,33 +118,46 @@ def _paths(of_device: Dependencies) -> DevicePaths:
 
 def _rows(paths: DevicePaths) -> Iterator[dict[str, Any]]:
     what_if = WhatIf(paths.trace.dependencies, paths.walk)
-    for part, path, thread in _windows(paths):
-        names = _longest_names(path) if path is paths.trace else []
-        yield from _of_window(path, _base(paths.device, path, part), _Removable(what_if, names, thread))
+    for window in _windows(paths.device, paths.walk):
+        is_step = "step" in window.part
+        path = paths.walk.path(window.start, window.end, window.thread) if is_step else paths.trace
+        names = [] if is_step else _longest_names(path)
+        yield from _of_window(path, _base(paths.device, window), _Removable(what_if, names, window.thread))
 
 
-def _rows_of_kinds(paths: DevicePaths) -> Iterator[dict[str, Any]]:
-    for part, path, _ in _windows(paths):
-        kinds, sums = _sums(path, path.kinds)
-        columns = [_kind_of(path, kind) for (kind,) in kinds]
-        yield from _of_sums(path, _base(paths.device, path, part), "kind", sums, columns)
+def _rows_of_kinds(of_device: Dependencies) -> Iterator[dict[str, Any]]:
+    walk = PathWalk(of_device)
+    for window in _windows(of_device.device, walk):
+        times, numbers = walk.kinds(window.start, window.end, window.thread)
+        kinds = np.flatnonzero(numbers)
+        columns = [_kind_of(of_device, kind) for kind in kinds.tolist()]
+        base = _base(of_device.device, window)
+        yield from _of_sums(window.end - window.start, base, "kind", (times[kinds], numbers[kinds]), columns)
 
 
-def _windows(paths: DevicePaths) -> Iterator[tuple[dict[str, Any], CriticalPath, int]]:
-    """What tells the window, its path, and the thread of the step or NO_CALL: of the trace, and of each step."""
-    yield {"part": "trace"}, paths.trace, NO_CALL
-    steps = paths.device.steps
-    columns = (steps.numbers, steps.starts, steps.ends, paths.walk.step_threads)
+class _Window(Struct, frozen=True):
+    """The whole trace or a step: what tells it, its begin and end in ns, and the thread of the step or NO_CALL."""
+
+    part: dict[str, Any]
+    start: int
+    end: int
+    thread: int
+
+
+def _windows(device: TraceDevice, walk: PathWalk) -> Iterator[_Window]:
+    busy, steps = device.work.busy, device.steps
+    yield _Window({"part": "trace"}, int(busy.starts[0]), int(busy.ends[-1]), NO_CALL)
+    columns = (steps.numbers, steps.starts, steps.ends, walk.step_threads)
     for number, start, end, thread in zip(*(column.tolist() for column in columns), strict=True):
         if end > start:
-            yield {"part": "step", "step": number}, paths.walk.path(start, end, thread), thread
+            yield _Window({"part": "step", "step": number}, start, end, thread)
 
 
-def _base(device: TraceDevice, path: CriticalPath, part: dict[str, Any]) -> dict[str, Any]:
+def _base(device: TraceDevice, window: _Window) -> dict[str, Any]:
     """What all rows of a window have."""
     return {
         "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
-        "device_name": device.device_name, **part, "span_s": float(seconds(path.ends[-1] - path.starts[0])),
+        "device_name": device.device_name, **window.part, "span_s": float(seconds(window.end - window.start)),
     }  # fmt: skip
 
 
@@ -180,23 +195,23 @@ def _of_window(path: CriticalPath, base: dict[str, Any], removable: _Removable) 
         gain = gains.get(thing)
         return columns if gain is None else columns | {"gain_s": float(seconds(gain)), "gain": gain / (end - start)}
 
-    by_kind = [with_gain(_kind_of(path, kind), (kind, ALL)) for (kind,) in kinds]
-    by_name = [with_gain(_kind_of(path, kind) | {"name": words[name]}, (kind, name)) for kind, name in names]
-    yield from _of_sums(path, base, "kind", of_kinds, by_kind)
-    yield from _of_sums(path, base, "name", of_names, by_name)
-    yield from _of_sums(path, base, "range", of_ranges, [{"range": path.ranges[1][code]} for (code,) in ranges])
+    of, span = path.dependencies, end - start
+    by_kind = [with_gain(_kind_of(of, kind), (kind, ALL)) for (kind,) in kinds]
+    by_name = [with_gain(_kind_of(of, kind) | {"name": words[name]}, (kind, name)) for kind, name in names]
+    yield from _of_sums(span, base, "kind", of_kinds, by_kind)
+    yield from _of_sums(span, base, "name", of_names, by_name)
+    yield from _of_sums(span, base, "range", of_ranges, [{"range": path.ranges[1][code]} for (code,) in ranges])
 
 
-def _kind_of(path: CriticalPath, code: int) -> dict[str, Any]:
-    kind = kinds_of(path.dependencies)[code]
+def _kind_of(of_device: Dependencies, code: int) -> dict[str, Any]:
+    kind = kinds_of(of_device)[code]
     return {"where": "host" if is_host(kind) else "device", "kind": kind}
 
 
 def _of_sums(
-    path: CriticalPath, base: dict[str, Any], by: str, sums: _Sums, columns: Sequence[dict[str, Any]]
+    span: int, base: dict[str, Any], by: str, sums: _Sums, columns: Sequence[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """A row for each sum, the longest first. `columns`: what else the row of each has."""
-    span = int(path.ends[-1] - path.starts[0])
+    """A row for each sum, the longest first. `span`: length of the window in ns. `columns`: what else each row has."""
     for i in np.argsort(-sums[0], kind="stable").tolist():
         time, pieces = int(sums[0][i]), int(sums[1][i])
         figures = {"time_s": float(seconds(time)), "share": time / span, "pieces": pieces}

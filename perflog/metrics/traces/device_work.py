@@ -335,6 +335,8 @@ def _device_names(rows: Rows, index: Ints) -> tuple[Ints, list[str]]:
     Profilers cut long names, and then the number behind them is lost. A process has its own context on each device.
     """
     codes, words = rows.codes("device_name")
+    if (codes < 0).all():
+        return np.full(len(index), -1, np.int64), words
     names, context = codes[index].copy(), rows["context"][index]
     unnumbered = np.flatnonzero((names >= 0) & (rows["device"][index] == NULL) & (context != NULL))
     pairs = groups_of(names[unnumbered], context[unnumbered])

@@ -49,10 +49,11 @@ def launches_by_file(tables: Tables) -> Iterator[tuple[tuple[str, int], list[tup
     for device in trace_devices(tables):
         devices.setdefault((device.run, device.part), []).append(device)
     for place, events in tables.arrow_by_file("events", {"kind": one_of("runtime")}, "correlation", *_TIMES):
-        of_file = devices.pop(place, [])
-        if of_file:
+        if of_file := devices.pop(place, []):
             calls = Calls(of_arrow(events), "correlation")
-            yield place, [(device, _launches(device, calls, tables)) for device in of_file]
+            launches = [(device, _launches(device, calls, tables)) for device in of_file]
+            del events, calls  # whoever takes what this yields needs the memory
+            yield place, launches
     for place, of_file in devices.items():
         yield place, [(device, _launches(device, None, tables)) for device in of_file]
 

@@ -7,8 +7,9 @@ thread that it took over from. So the pieces of the path cover the window withou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -139,8 +140,19 @@ class CriticalPath(Struct, frozen=True, eq=False, dict=True):
         return np.where(codes < 0, len(words), codes), [*words, None]
 
 
+_Pieces = tuple[Ints, Ints, Codes, Ints, Ints]
+"""Starts, ends, kinds, works and calls of pieces, as in `CriticalPath`."""
+
+_Taker = Callable[[Ints, Ints, Codes, Ints, Ints], None]
+_BLOCK = 1 << 18  # calls whose pieces are given to the taker at once
+
+
+def _no_taker(*columns: npt.NDArray[Any]) -> None:  # noqa: ARG001
+    raise AssertionError("no walk is under way")
+
+
 class PathWalk:
-    """Walks the critical path of a device. What is searched again for each window is prepared once.
+    """Walks the critical paths of a device. What is searched again for each window is prepared once.
 
     `step_threads`: the thread of each annotated step, or NO_CALL if it launches nothing.
     """
@@ -156,7 +168,7 @@ class PathWalk:
         self._begins = dependencies.starts[order]
         self._jumps = {thread: self._jumps_of(thread) for thread in dependencies.timelines}
         self.step_threads = _threads_of_steps(dependencies)
-        self._pieces: list[tuple[Ints, Ints, Codes, Ints, Ints]] = []
+        self._taker: _Taker = _no_taker
 
     def path(self, start: int, end: int, step_thread: int = NO_CALL) -> CriticalPath:
         """Return the critical path of the window [start, end), in ns.
@@ -164,6 +176,24 @@ class PathWalk:
         It ends with the work that runs at the end of the window; if none does, in `step_thread`, or else in the thread
         that launched last.
         """
+        pieces: list[_Pieces] = []
+        self._walk(start, end, step_thread, lambda *columns: pieces.append(columns))
+        return self._joined(pieces)
+
+    def kinds(self, start: int, end: int, step_thread: int = NO_CALL) -> tuple[Ints, Ints]:
+        """Return the time in ns and the number of the pieces of each of `kinds_of` on the path, without keeping it."""
+        times, numbers = np.zeros((2, len(kinds_of(self._of))), np.int64)
+
+        def add(starts: Ints, ends: Ints, kinds: Codes, works: Ints, calls: Ints) -> None:  # noqa: ARG001
+            np.add.at(times, kinds, ends - starts)
+            np.add.at(numbers, kinds, ends > starts)
+
+        self._walk(start, end, step_thread, add)
+        return times, numbers
+
+    def _walk(self, start: int, end: int, step_thread: int, taker: _Taker) -> None:
+        """Give the pieces of the path of a window to a taker, each time some that lie before all the others."""
+        self._taker = taker
         self._add(*([end],) * 2, [_UNKNOWN], [NO_WORK], [NO_CALL])  # of no length: there is a piece
         work, thread, after, time = *self._last(end, step_thread), turn(end), end
         while time > start:
@@ -178,7 +208,7 @@ class PathWalk:
             else:
                 self._add([start], [time], [_UNKNOWN], [NO_WORK], [NO_CALL])
                 time = start
-        return self._joined()
+        self._taker = _no_taker
 
     def last_thread(self, end: int) -> int:
         """Return the thread in which the path of a window ends that is no step, or NO_CALL."""
@@ -287,24 +317,28 @@ class PathWalk:
         if end <= start:
             return
         line = self._of.timelines[thread]
-        first, last = np.searchsorted(line.begins, start, "right"), np.searchsorted(line.begins, end)
-        edges = np.concatenate([[start], line.begins[first:last], [end]])
-        calls = np.concatenate([line.calls[max(first - 1, 0) : last]])
-        if first == 0:
-            calls = np.append(NO_CALL, calls[: last - first]) if last else np.array([NO_CALL])
-        self._add(edges[:-1], edges[1:], self._kinds_of_calls[calls], np.full(len(calls), NO_WORK), calls)
+        first, last = (int(np.searchsorted(line.begins, *at)) for at in ((start, "right"), (end, "left")))
+        # Piece i ends at begins[i] and is that of calls[i - 1]; the first and the last one are cut.
+        for stop in range(last + 1, first, -_BLOCK):
+            begin = max(stop - _BLOCK, first)
+            lower = start if begin == first else line.begins[begin - 1]
+            upper = end if stop == last + 1 else line.begins[stop - 1]
+            edges = np.concatenate([[lower], line.begins[begin : stop - 1], [upper]])
+            calls = line.calls[begin - 1 : stop - 1] if begin else np.append(NO_CALL, line.calls[: stop - 1])
+            works = np.broadcast_to(np.int64(NO_WORK), len(calls))
+            self._add(edges[:-1], edges[1:], self._kinds_of_calls[calls], works, calls)
 
     def _add(self, *columns: npt.ArrayLike) -> None:
-        """Add pieces that lie before all that there are: starts, ends, kinds, works, calls."""
+        """Give pieces to the taker that lie before all the others: starts, ends, kinds, works, calls."""
         starts, ends, kinds, works, calls = columns
-        self._pieces.append((
+        self._taker(
             np.asarray(starts, np.int64), np.asarray(ends, np.int64), np.asarray(kinds, np.int16),
             np.asarray(works, np.int64), np.asarray(calls, np.int64),
-        ))  # fmt: skip
+        )  # fmt: skip
 
-    def _joined(self) -> CriticalPath:
-        columns = [list(column) for column in zip(*self._pieces[::-1], strict=True)]
-        self._pieces = []
+    def _joined(self, pieces: list[_Pieces]) -> CriticalPath:
+        columns = [list(column) for column in zip(*pieces[::-1], strict=True)]
+        pieces.clear()
         long = np.concatenate(columns[1]) > np.concatenate(columns[0])
         for i, parts in enumerate(columns):  # one by one: the parts of all would stay beside the whole
             columns[i] = [np.concatenate(parts)[long]]
