@@ -15,6 +15,7 @@ from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import has_times
 from perflog.metrics.traces.launches import Launches, Thread, threads_of
 from perflog.readers.interval_index import nested_parents
+from perflog.statistics.groups import distinct
 from perflog.tables.arrow import Where, index_array, one_of
 from perflog.tables.columns import Rows, of_arrow
 
@@ -81,6 +82,23 @@ class CallTree(Struct, frozen=True, eq=False, dict=True):
         while len(over := np.flatnonzero((found != NO_CALL) & (self.ends[found] <= times))):
             found[over] = self.parents[found[over]]
         return found
+
+
+    def threads_of(self, calls: Ints) -> Ints:
+        """Return the thread of each of these calls."""
+        return np.searchsorted(self.begins, calls, "right") - 1
+
+    def changes(self, thread: int) -> tuple[Ints, Ints]:
+        """Return the times at which a call of a thread begins or ends, and the innermost call from each on."""
+        if thread not in self._changes:
+            part = slice(int(self.begins[thread]), int(self.begins[thread + 1]))
+            times = distinct(np.concatenate([self.starts[part], self.ends[part]]))
+            self._changes[thread] = times, self.innermost(thread, times)
+        return self._changes[thread]
+
+    @cached_property
+    def _changes(self) -> dict[int, tuple[Ints, Ints]]:
+        return {}
 
 
 def call_trees(

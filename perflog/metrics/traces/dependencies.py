@@ -24,7 +24,7 @@ from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.idle_causes import USUAL, DeviceIdle, idle_causes, is_wait
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.launches import Launches
-from perflog.statistics.groups import distinct, groups_of
+from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
 Ints = npt.NDArray[np.int64]
@@ -252,9 +252,7 @@ def _other_streams(starts: Ints, ends: Ints, launched: Ints, since: Ints, turns:
 
 
 def _timeline(calls: CallTree, thread: int, blocked_until: Ints, blocked: Ints) -> Timeline:
-    part = slice(int(calls.begins[thread]), int(calls.begins[thread + 1]))
-    begins = distinct(np.concatenate([calls.starts[part], calls.ends[part]]))
-    return Timeline(begins, calls.innermost(thread, begins), blocked_until, blocked)
+    return Timeline(*calls.changes(thread), blocked_until, blocked)
 
 
 def _waits(idle: DeviceIdle, calls: CallTree, threads: Ints, launching: Ints, turns: Ints, held_up: Ints) -> Waits:
@@ -267,8 +265,8 @@ def _waits(idle: DeviceIdle, calls: CallTree, threads: Ints, launching: Ints, tu
     (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
     waiting = np.array([*(is_wait(word) for word in names), False], np.bool_)[name]
     waiting &= np.array([*(word == "runtime" for word in kinds), False], np.bool_)[kind]
-    of_call = np.repeat(np.arange(len(calls.threads)), np.diff(calls.begins))
-    found = np.flatnonzero(waiting & np.isin(of_call, np.unique(threads)))
+    found = np.flatnonzero(waiting)
+    found = found[np.isin(calls.threads_of(found), np.unique(threads))]
     found = np.append(found, launching[held_up])
     by_end = np.argsort(work.ends, kind="stable")
     last = np.searchsorted(work.ends[by_end], calls.ends[found], "right") - 1
@@ -285,7 +283,7 @@ def _waits(idle: DeviceIdle, calls: CallTree, threads: Ints, launching: Ints, tu
     found, works = found[inner], works[inner]
     index = np.argsort(calls.ends[found], kind="stable")
     found, works = found[index], works[index]
-    return Waits(of_call[found], calls.starts[found], calls.ends[found], found, works)
+    return Waits(calls.threads_of(found), calls.starts[found], calls.ends[found], found, works)
 
 
 def _hand_overs(calls: CallTree, timelines: Mapping[int, Timeline]) -> HandOvers:

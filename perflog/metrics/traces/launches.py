@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from perflog.metrics.registry import Tables
+from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.device_work import TraceDevice, has_times, trace_devices
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, one_of
@@ -36,7 +36,7 @@ class Launches(Struct, frozen=True, eq=False):
     is_operator: Flags
 
 
-def launches_by_file(tables: Tables) -> Iterator[tuple[tuple[str, int], list[tuple[TraceDevice, Launches]]]]:
+def launches_by_file(tables: Tables) -> Iterator[_FileLaunches]:
     """Yield the devices of each file with their launches, one file after the other.
 
     Args:
@@ -48,6 +48,16 @@ def launches_by_file(tables: Tables) -> Iterator[tuple[tuple[str, int], list[tup
     devices: dict[tuple[str, int], list[TraceDevice]] = {}
     for device in trace_devices(tables):
         devices.setdefault((device.run, device.part), []).append(device)
+    if len(devices) == 1:  # several metrics ask for the launches of the only file
+        yield from cached(tables, "launches of the only file", lambda: list(_found_by_file(tables, devices)))
+    else:
+        yield from _found_by_file(tables, devices)
+
+
+_FileLaunches = tuple[tuple[str, int], list[tuple[TraceDevice, Launches]]]
+
+
+def _found_by_file(tables: Tables, devices: dict[tuple[str, int], list[TraceDevice]]) -> Iterator[_FileLaunches]:
     for place, events in tables.arrow_by_file("events", {"kind": one_of("runtime")}, "correlation", *_TIMES):
         if of_file := devices.pop(place, []):
             calls = Calls(of_arrow(events), "correlation")

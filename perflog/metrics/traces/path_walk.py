@@ -147,6 +147,15 @@ _Taker = Callable[[Ints, Ints, Codes, Ints, Ints], None]
 _BLOCK = 1 << 18  # calls whose pieces are given to the taker at once
 
 
+def _sums(lengths: Ints, kinds: Codes, count: int) -> Ints:
+    """Return the exact sum of the lengths of each of `count` kinds."""
+    if int(lengths.sum()) < 1 << 53:  # each sum of the faster way is a double that holds it exactly
+        return np.bincount(kinds, lengths, count).astype(np.int64)
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, kinds, lengths)
+    return sums
+
+
 def _no_taker(*columns: npt.NDArray[Any]) -> None:  # noqa: ARG001
     raise AssertionError("no walk is under way")
 
@@ -185,8 +194,8 @@ class PathWalk:
         times, numbers = np.zeros((2, len(kinds_of(self._of))), np.int64)
 
         def add(starts: Ints, ends: Ints, kinds: Codes, works: Ints, calls: Ints) -> None:  # noqa: ARG001
-            np.add.at(times, kinds, ends - starts)
-            np.add.at(numbers, kinds, ends > starts)
+            times[:] += _sums(ends - starts, kinds, len(times))
+            numbers[:] += np.bincount(kinds[ends > starts], minlength=len(numbers))
 
         self._walk(start, end, step_thread, add)
         return times, numbers
