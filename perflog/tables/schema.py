@@ -19,7 +19,7 @@ SCHEMA_HISTORY = {
     "new table `counters`; events and kernels have the printed name of their device, events also context, "
     "domain, sender and receiver, ranks and splits of collectives, "
     "shapes, types, strides, values and stacks of operators, grid, block, registers and shared memory of kernels, "
-    "addresses of memory, floating-point operations, number of a recorded function, "
+    "addresses of memory, floating-point operations, number of a recorded function, what a synchronisation waits for, "
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
     "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, and their "
     "`steps_averaged` may be null; runs have `elapsed_s`, "
@@ -262,6 +262,12 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _int("registers", "registers of each thread of a kernel"),
         _int("shared_bytes", "shared memory of each block, static and dynamic; of rocprofv3 LDS", "B"),
         _int("address", "address of the memory that was allocated or freed"),
+        _int("waits_for_stream", "of a synchronisation the stream of the CUDA event that is waited for"),
+        _int(
+            "waits_for_record",
+            "correlation number of the call that recorded the CUDA event: all work that was launched on the stream "
+            "before is waited for",
+        ),
     ),
     "counters": (
         _STEP,

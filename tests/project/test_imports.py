@@ -42,7 +42,7 @@ readers.xplane: stats planes events reader
 readers.perfetto: packets clocks tracks arguments events reader
 readers: sqlite_pages sqlite_records sqlite_tables sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
-readers.nsys: session tables copies memory counters payloads collectives reader
+readers.nsys: session tables copies event_waits memory counters payloads collectives reader
 ingestion: joined_logs detect diagnose late_formats memory workers prefetch ended_runs pipeline together
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft key_value
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
@@ -61,7 +61,7 @@ metrics: matmul_efficiency wait
 metrics.traces: input_shapes intervals device_work launches call_tree work_tree counters counter_curve device_time
 metrics.traces: device_kernels copies device_ranges device_operators operator_work operator_calls operator_efficiency
 metrics.traces: recorded_operators host_operators collective_volume device_memory memory_holders memory idle_causes
-metrics.traces: launch_delays dependencies path_walk replay what_if critical_path jobs
+metrics.traces: launch_delays recorded_waits dependencies path_walk replay what_if critical_path jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names

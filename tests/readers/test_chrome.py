@@ -336,6 +336,23 @@ def test_a_call_tells_step_and_range_of_what_it_started(tmp_path: Path) -> None:
     assert read_events["ProfilerStep#4", "range"] == (4, None)
 
 
+def test_a_synchronisation_tells_what_it_waits_for(tmp_path: Path) -> None:
+    known = {"wait_on_stream": 20, "wait_on_cuda_event_record_corr_id": 11, "wait_on_cuda_event_id": 3}
+    unknown = {"wait_on_stream": -1, "wait_on_cuda_event_record_corr_id": -1, "wait_on_cuda_event_id": 4}
+    events = [
+        x("gemm", "kernel", 500, 5, pid=0, tid=7, correlation=1, device=0, stream=7),
+        x("Stream Wait Event", "cuda_sync", 150, 5, pid=0, tid=7, correlation=12, device=0, stream=7, **known),
+        x("Event Sync", "cuda_sync", 160, 5, pid=0, tid=-1, correlation=13, device=0, stream=-1, **unknown),
+    ]
+    log = perflog.read(trace(tmp_path / "t", events))
+    assert [(r["waits_for_stream"], r["waits_for_record"]) for r in rows(log)] == [
+        (None, None), (20, 11), (None, None),
+    ]  # fmt: skip
+    account = {r["shape"]: r for r in rows(log, "lines") if "wait_on" in r["shape"]}
+    assert account["wait_on_stream"]["figures_stored"] == 2
+    assert account["wait_on_cuda_event_id"]["figures_dropped"] == 2
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -147,3 +147,62 @@ def test_another_database(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="without tables of GPU activity"):
         perflog.read(path)
     assert list(tmp_path.iterdir()) == [path]  # nothing is left beside it
+
+
+def synchronisation(start: int, type: int, correlation: int, stream: int, event: int, sync: int | None) -> Row:
+    return {"start": start, "end": start + 1, "deviceId": 0, "contextId": 1, "streamId": stream, "globalPid": TID,
+            "correlationId": correlation, "syncType": type, "eventId": event, "eventSyncId": sync}  # fmt: skip
+
+
+def record(correlation: int, stream: int, event: int, sync: int | None, process: int = TID) -> Row:
+    return {"deviceId": 0, "contextId": 1, "streamId": stream, "correlationId": correlation, "globalPid": process,
+            "eventId": event, "eventSyncId": sync}  # fmt: skip
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_synchronisation_has_the_record_that_it_waits_for(tmp_path: Path, numbered: bool) -> None:
+    """By a number, or in older exports as the last record of the event that came before."""
+    tables = {
+        "StringIds": STRINGS,
+        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(100, 138)],
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": [
+            synchronisation(20, 2, 20, 7, 4, 501), synchronisation(60, 2, 60, 9, 4, 502),
+            synchronisation(61, 1, 61, 0xFFFFFFFF, 5, 503), synchronisation(62, 3, 62, 8, 0xFFFFFFFF, 0),
+            synchronisation(63, 2, 63, 8, 6, 504),
+        ],
+        "CUPTI_ACTIVITY_KIND_CUDA_EVENT": [
+            record(50, 14, 4, 502), record(10, 13, 4, 501), record(70, 15, 4, 505), record(55, 16, 5, 503),
+            record(30, 99, 4, 502, process=TID + (8 << 24)),
+        ],
+    }  # fmt: skip
+    if not numbered:
+        for table in list(tables)[2:]:
+            tables[table] = [{k: v for k, v in row.items() if k != "eventSyncId"} for row in tables[table]]
+    log = perflog.read(write_tables(tmp_path / "a.sqlite", tables))
+    waits = [r for r in rows(log) if r["kind"] == "sync"]
+    assert [(r["name"], r["waits_for_stream"], r["waits_for_record"]) for r in waits] == [
+        ("Stream wait sync", 13, 10), ("Stream wait sync", 14, 50), ("Event sync", 16, 55),
+        ("Stream sync", None, None), ("Stream wait sync", None, None),
+    ]  # fmt: skip
+
+
+def test_the_path_follows_recorded_waits_of_streams(tmp_path: Path) -> None:
+    names = [*STRINGS, *({"id": i, "value": v} for i, v in ((5, "cudaEventRecord"), (6, "cudaStreamWaitEvent")))]
+    launches = [(10, 15_000, 45_000, 8, 2), (25_000, 46_000, 57_000, 8, 2), (29_000, 70_000, 80_000, 7, 1)]
+    tables = {
+        "StringIds": names,
+        "CUPTI_ACTIVITY_KIND_RUNTIME": [
+            *(call(at, at + 2000, number) for number, (at, *_) in enumerate(launches, 1)),
+            call(20_000, 21_000, 8, nameId=5), call(27_000, 28_000, 9, nameId=6),
+        ],
+        "CUPTI_ACTIVITY_KIND_KERNEL": [
+            kernel(start, end, streamId=stream, correlationId=number, demangledName=name)
+            for number, (_, start, end, stream, name) in enumerate(launches, 1)
+        ],
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": [synchronisation(27_000, 2, 9, 7, 4, 501)],
+        "CUPTI_ACTIVITY_KIND_CUDA_EVENT": [record(8, 8, 4, 501)],
+    }  # fmt: skip
+    table = perflog.metrics.critical_path(perflog.read(write_tables(tmp_path / "a.sqlite", tables)))
+    times = {row["kind"]: row["time_s"] for row in table[table["by"] == "kind"].to_dict("records")}
+    assert times["gemm"] == pytest.approx(30e-6 + 10e-6)  # the second one of stream 8 began after the record
+    assert times["waiting"] == pytest.approx(25e-6)

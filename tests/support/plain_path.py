@@ -6,8 +6,8 @@ Of perflog it takes the categories of kernels, and which calls wait by their nam
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import pairwise
 from statistics import median
@@ -52,6 +52,23 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """The work that was launched on a stream before a time."""
+
+    stream: int
+    until: int
+
+
+@dataclass(frozen=True)
+class StreamWait:
+    """What is launched on a stream after it was told to wait, at `called`, waits for a stretch of work."""
+
+    stream: int
+    called: int
+    stretch: Stretch
+
+
+@dataclass(frozen=True)
 class Change:
     """A thread goes on at a time: `work` has ended, or the call of thread `source` that ended at `ended`."""
 
@@ -70,6 +87,25 @@ class PlainPath:
 
     work: Sequence[Work]
     calls: Sequence[Call]
+    stream_waits: Sequence[StreamWait] = ()
+    call_waits: Mapping[Call, Stretch] = field(default_factory=dict)
+
+    def launched_before(self, stretch: Stretch) -> int | None:
+        """The last work of a stretch."""
+        some = [i for i, each in enumerate(self.work)
+                if each.stream == stretch.stream and self.turns[i] <= 2 * stretch.until + 1]  # fmt: skip
+        return some[-1] if some else None
+
+    def awaited(self, i: int) -> int | None:
+        """The work that the recorded waits of its stream let this work wait for."""
+        found = []
+        for wait in self.stream_waits:
+            held = [j for j, each in enumerate(self.work)
+                    if each.stream == wait.stream and self.turns[j] > 2 * wait.called + 1]  # fmt: skip
+            last = self.launched_before(wait.stretch)
+            if held[:1] == [i] and last is not None and self.work[last].end <= self.work[i].start:
+                found.append(last)
+        return max(found, key=lambda j: self.work[j].end, default=None)
 
     @cached_property
     def usual(self) -> int:
@@ -127,6 +163,8 @@ class PlainPath:
             by = "launch" if at is not None and at > ended else "stream" if before is not None else "free"
             other = next((j for j in reversed(by_end) if self.work[j].end <= each.start), None)
             late = by == "free" or each.start - since > (0 if at is None else self.usual)
+            if self.stream_waits:
+                other, late = self.awaited(i), True
             if other is not None and late and self.work[other].end > since and self.turns[other] < self.turns[i]:
                 by, since = "other", self.work[other].end
             found.append((by, since, other if by == "other" else None))
@@ -147,8 +185,13 @@ class PlainPath:
         for call in self.calls:
             if call.waits and call not in waits and call.thread in found:
                 ended = [(each.end, i) for i, each in enumerate(self.work) if each.end <= call.end]
-                if ended and max(ended)[0] > call.start:
-                    waits[call] = max(ended)[1]
+                last = max(ended)[1] if ended else None
+                if call in self.call_waits:
+                    recorded = self.launched_before(self.call_waits[call])
+                    if recorded is None or self.work[recorded].end <= call.end:
+                        last = recorded
+                if last is not None and self.work[last].end > call.start:
+                    waits[call] = last
         for call, i in waits.items():
             launch = self.work[i].call
             if self.turns[i] <= 2 * call.end and (launch is None or launch.start < call.end):
@@ -399,4 +442,26 @@ def plain_path(events: Sequence[dict[str, Any]]) -> PlainPath:
             does = kernel_category(each["name"]) if kind == "kernel" else kind
             of = by_number.get(each["args"].get("correlation"))
             work.append(Work(each["args"]["stream"], *span_of(each), does, each["name"], of, kind == "memcpy"))
-    return PlainPath(sorted(work, key=lambda each: each.start), calls)
+    stream_waits, call_waits = _recorded(events, by_number)
+    return PlainPath(sorted(work, key=lambda each: each.start), calls, stream_waits, call_waits)
+
+
+def _recorded(
+    events: Sequence[dict[str, Any]], by_number: dict[Any, Call]
+) -> tuple[list[StreamWait], dict[Call, Stretch]]:
+    """What synchronisations say that streams and calls wait for."""
+    stream_waits, call_waits = [], {}
+    for each in events:
+        if each["cat"] != "cuda_sync":
+            continue
+        args, call = each["args"], by_number[each["args"]["correlation"]]
+        record = by_number.get(args.get("wait_on_cuda_event_record_corr_id"))
+        if call.name == "cudaStreamSynchronize":
+            call_waits[call] = Stretch(args["stream"], call.start)
+        elif record is not None and args["wait_on_stream"] >= 0:
+            stretch = Stretch(args["wait_on_stream"], record.start)
+            if call.name == "cudaStreamWaitEvent":
+                stream_waits.append(StreamWait(args["stream"], call.start, stretch))
+            else:
+                call_waits[call] = stretch
+    return stream_waits, call_waits

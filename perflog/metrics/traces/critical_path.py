@@ -58,8 +58,10 @@ _COLUMNS = (
     main="time_s",
     formula="back from the last work: each piece of work was bound by the work before it on its stream, or by its "
     "launch, whichever was later, or by work of another stream; a thread by the work that a call waited for, by the "
-    "thread that it took over from, or by its calls before. The pieces cover the part without gap or overlap. gain_s = "
-    "longest path of the same dependencies - longest path in which these pieces have length 0",
+    "thread that it took over from, or by its calls before. Waits for another stream are those that the trace records "
+    "(torch.profiler with enable_cuda_sync_events, nsys with --cuda-event-trace=true); in a trace without any, work "
+    "that begins late has waited for what ended last on another stream. The pieces cover the part without gap or "
+    "overlap. gain_s = longest path of the same dependencies - longest path in which these pieces have length 0",
     source="critical path method: Kelley, Walker 1959; of a program: Yang, Miller, ICDCS 1988; over host and device: "
     "Critical Path Analysis of HolisticTraceAnalysis, which has the same dependencies of launches, streams and "
     "synchronisations",

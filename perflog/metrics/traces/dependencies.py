@@ -5,13 +5,15 @@ runs on by itself. It waits for the device in synchronisations, and in copies th
 over from another thread of its process where it had nothing to do until the last call of that one had ended, as
 autograd's thread does from the one that called it, and that one from autograd's.
 
-Traces rarely tell which streams wait for each other. One rule fills the gap: work that begins long after its launch and
-after the work before it has waited for the last work of the other streams that ended before.
+Some traces record which streams wait for each other, and for what a call waits. Where nothing is recorded, a rule
+fills the gap: work that begins long after its launch and after the work before it has waited for the last work of the
+other streams that ended before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,7 @@ from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.idle_causes import USUAL, DeviceIdle, idle_causes, is_wait
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.launches import Launches
+from perflog.metrics.traces.recorded_waits import CallWaits, FileWaits, StreamWaits, recorded_waits
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
@@ -38,6 +41,8 @@ FREE, STREAM, LAUNCH, OTHER_STREAM = range(4)
 """What bound the begin of work: nothing that the trace tells, the work before it on its stream, its launch, the work of
 another stream.
 """
+
+_Time = TypeVar("_Time", int, Ints)
 
 _FULL = 1000  # launches that have not begun: a queue of CUDA holds 1024, and then the call that launches waits too
 _SOLID = ("cpu", "runtime")  # kinds of calls that are work of a thread; ranges and frames of Python only surround it
@@ -118,15 +123,16 @@ def dependencies(tables: Tables) -> Iterator[Dependencies]:
     """Yield the dependencies of each device with work, file by file. Those of one file are in memory at a time."""
     trees = call_trees(tables)
     tree: CallTree | None = None
+    recorded = recorded_waits(tables)
     for idle in idle_causes(tables):
         place = idle.device.run, idle.device.part
         launching = bool(((idle.launches.starts != NULL) & ~idle.launches.is_operator).any())
         while launching and (tree is None or (tree.run, tree.part) != place):
             tree = next(trees)  # both go through the files in one order
-        yield _dependencies(idle, tree if launching else None)
+        yield _dependencies(idle, tree if launching else None, recorded.get(place))
 
 
-def turn(time: int) -> int:
+def turn(time: _Time) -> _Time:
     """Return the last turn of a launch before a time at which a thread goes on: its launches at that time come later.
 
     Example:
@@ -136,7 +142,7 @@ def turn(time: int) -> int:
     return 2 * time + 1
 
 
-def _dependencies(idle: DeviceIdle, calls: CallTree | None) -> Dependencies:
+def _dependencies(idle: DeviceIdle, calls: CallTree | None, recorded: FileWaits | None) -> Dependencies:
     work, launches = idle.device.work, idle.launches
     starts, ends = work.starts, work.ends
     order, before = _by_stream(idle.device)
@@ -156,14 +162,21 @@ def _dependencies(idle: DeviceIdle, calls: CallTree | None) -> Dependencies:
     launched[overtaken] = NULL  # an earlier launch on its stream was later: this one held nothing up
     bound_by, since = _bound(starts, ends, before, launched)
     usual = round(USUAL * (idle.latency_ns or _median_gap(starts - since, bound_by)))
-    sources = _other_streams(starts, ends, launched, since, turns, usual)
+    streams = _Streams(work.rows["stream"], order, turns)
+    stream_waits = None if recorded is None else recorded.of_streams(idle.device)
+    if stream_waits is not None and len(stream_waits.streams):
+        sources = _recorded_sources(streams, stream_waits, starts, ends)
+    else:
+        sources = _likely_sources(starts, ends, launched, since, usual)
+    sources[(ends[sources] <= since) | (turns[sources] >= turns)] = NO_WORK  # it held nothing up, or came later
     other = sources != NO_WORK
     bound_by[other], since[other] = OTHER_STREAM, ends[sources[other]]
     timelines: dict[int, Timeline] = {}
     waits, hand_overs = _NO_WAITS, _NO_HAND_OVERS
     if calls is not None:
         timelines = {thread: _timeline(calls, thread, *queue) for thread, queue in queues.items()}
-        waits = _waits(idle, calls, threads, launching, turns, held_up)
+        call_waits = None if recorded is None else recorded.of_calls(idle.device)
+        waits = _waits(idle, calls, streams, threads, launching, held_up, call_waits)
         hand_overs = _hand_overs(calls, timelines)
     return Dependencies(
         idle.device, calls, starts, ends, order, places, before, launched, threads, launching, turns, bound_by,
@@ -237,27 +250,78 @@ def _median_gap(delays: Ints, bound_by: Codes) -> float:
     return float(np.median(gaps)) if len(gaps) else 0.0
 
 
-def _other_streams(starts: Ints, ends: Ints, launched: Ints, since: Ints, turns: Ints, usual: int) -> Ints:
-    """The work of another stream that each piece of work waited for, or NO_WORK.
+class _Streams:
+    """The work of each stream in the order of its launches. `turns`: of all work, in order of its begin."""
 
-    It is the last that ended before, if that was after the launch and the work before on its stream, and if these were
-    longer ago than a launch takes. Where the launch is not known, the work before on its stream is all that counts.
+    def __init__(self, of_work: Ints, order: Ints, turns: Ints) -> None:
+        self.turns = turns
+        self._works, self._turns_of_works, self._streams = order, turns[order], of_work[order]
+
+    def launched_before(self, streams: Ints, times: Ints) -> Ints:
+        """Return the last work that was launched on each stream before a time, or NO_WORK."""
+        first, places = self._places(streams, times)
+        return np.where(places > first, self._works[places - 1], NO_WORK)
+
+    def launched_after(self, streams: Ints, times: Ints) -> Ints:
+        """Return the first work that was launched on each stream after a time, or NO_WORK."""
+        _, places = self._places(streams, times)
+        inside = places < np.searchsorted(self._streams, streams, "right")
+        return np.where(inside, self._works[np.minimum(places, len(self._works) - 1)], NO_WORK)
+
+    def _places(self, streams: Ints, times: Ints) -> tuple[Ints, Ints]:
+        """The place of the first work of each stream, and of its first that was launched after a time."""
+        first, end = (np.searchsorted(self._streams, streams, side) for side in ("left", "right"))
+        places = np.empty(len(streams), np.int64)
+        for begin, stop in sorted(set(zip(first.tolist(), end.tolist(), strict=True))):
+            index = np.flatnonzero((first == begin) & (end == stop))  # a stream without work begins where one does
+            places[index] = begin + np.searchsorted(self._turns_of_works[begin:stop], turn(times[index]), "right")
+        return first, places
+
+
+def _recorded_sources(streams: _Streams, waits: StreamWaits, starts: Ints, ends: Ints) -> Ints:
+    """The work of another stream that each piece of work waited for as the trace records it, or NO_WORK.
+
+    A wait holds up the first work that is launched on its stream afterwards. Of several, that for the work that ended
+    last counts.
+    """
+    awaited = streams.launched_before(waits.awaited, waits.until)
+    held = streams.launched_after(waits.streams, waits.called)
+    known = np.flatnonzero((awaited != NO_WORK) & (held != NO_WORK))
+    known = known[ends[awaited[known]] <= starts[held[known]]]  # else the trace contradicts itself
+    known = known[np.argsort(ends[awaited[known]], kind="stable")]
+    sources = np.full(len(starts), NO_WORK, np.int64)
+    sources[held[known]] = awaited[known]
+    return sources
+
+
+def _likely_sources(starts: Ints, ends: Ints, launched: Ints, since: Ints, usual: int) -> Ints:
+    """The same where nothing is recorded.
+
+    It is the last work that ended before, if the launch and the work before on its stream were longer ago than a launch
+    takes. Where the launch is not known, the work before on its stream is all that counts.
     """
     by_end = np.argsort(ends, kind="stable")
     last = np.searchsorted(ends[by_end], starts, "right") - 1
     sources = np.where(last >= 0, by_end[last], NO_WORK)
     late = starts - since > np.where(launched == NULL, 0, usual)
-    holds = (sources != NO_WORK) & ((since == NULL) | late & (ends[sources] > since)) & (turns[sources] < turns)
-    return np.where(holds, sources, NO_WORK)
+    return np.where((since == NULL) | late, sources, NO_WORK)
 
 
 def _timeline(calls: CallTree, thread: int, blocked_until: Ints, blocked: Ints) -> Timeline:
     return Timeline(*calls.changes(thread), blocked_until, blocked)
 
 
-def _waits(idle: DeviceIdle, calls: CallTree, threads: Ints, launching: Ints, turns: Ints, held_up: Ints) -> Waits:
-    """The calls of the launching threads that waited for the device: copies for themselves, others for the last work
-    that ended before they returned.
+def _waits(
+    idle: DeviceIdle,
+    calls: CallTree,
+    streams: _Streams,
+    threads: Ints,
+    launching: Ints,
+    held_up: Ints,
+    recorded: CallWaits | None,
+) -> Waits:
+    """The calls of the launching threads that waited for the device: copies for themselves, others for what is
+    recorded, or else for the last work that ended before they returned.
 
     `held_up`: works whose launches were the last of those that a full queue held up: they waited too.
     """
@@ -270,13 +334,16 @@ def _waits(idle: DeviceIdle, calls: CallTree, threads: Ints, launching: Ints, tu
     found = np.append(found, launching[held_up])
     by_end = np.argsort(work.ends, kind="stable")
     last = np.searchsorted(work.ends[by_end], calls.ends[found], "right") - 1
-    found, works = found[last >= 0], by_end[last[last >= 0]]
+    works = np.where(last >= 0, by_end[last], NO_WORK)
+    if recorded is not None and len(recorded.lines):
+        works = _recorded_works(streams, recorded, calls.rows["line"][found], works, work.ends, calls.ends[found])
+    found, works = found[works != NO_WORK], works[works != NO_WORK]
     copies = np.flatnonzero(work.rows.one_of("kind", ["memcpy"]) & (launching != NO_CALL))
     copies = copies[work.ends[copies] <= launches.ends[copies]]
     found, works = np.append(launching[copies], found), np.append(copies, works)
     found, first = np.unique(found, return_index=True)  # a call that copies waits for its copy
     works = works[first]
-    holds = (work.ends[works] > calls.starts[found]) & (turns[works] <= 2 * calls.ends[found])
+    holds = (work.ends[works] > calls.starts[found]) & (streams.turns[works] <= 2 * calls.ends[found])
     holds &= (threads[works] == NO_CALL) | (launches.starts[works] < calls.ends[found])
     found, works = found[holds], works[holds]
     inner = ~np.isin(found, calls.parents[found])  # not around another call that waits
@@ -284,6 +351,25 @@ def _waits(idle: DeviceIdle, calls: CallTree, threads: Ints, launching: Ints, tu
     index = np.argsort(calls.ends[found], kind="stable")
     found, works = found[index], works[index]
     return Waits(calls.threads_of(found), calls.starts[found], calls.ends[found], found, works)
+
+
+def _recorded_works(
+    streams: _Streams, recorded: CallWaits, lines: Ints, works: Ints, ends: Ints, returns: Ints
+) -> Ints:
+    """The work that each call waited for, where the trace records it; else the one that is given.
+
+    A call that waited for another device waited for no work of this one. `ends`: of all work; `lines`, `returns`: of
+    the calls.
+    """
+    place = np.minimum(np.searchsorted(recorded.lines, lines), len(recorded.lines) - 1)
+    known = np.flatnonzero(recorded.lines[place] == lines)
+    place = place[known]
+    awaited = streams.launched_before(recorded.awaited[place], recorded.until[place])
+    awaited[~recorded.is_here[place]] = NO_WORK
+    fits = (awaited == NO_WORK) | (ends[awaited] <= returns[known])  # else the trace contradicts itself
+    works = works.copy()
+    works[known[fits]] = awaited[fits]
+    return works
 
 
 def _hand_overs(calls: CallTree, timelines: Mapping[int, Timeline]) -> HandOvers:

@@ -26,6 +26,7 @@ _ARGS = {
     "ranks": "Group size", "src_rank": "Src Rank", "dst_rank": "Dst Rank", "in_split": "In split size",
     "out_split": "Out split size", "dtype": "dtype", "registers": "registers per thread",
     "shared_bytes": "shared memory", "stack": "Call stack", "record": "Record function id", "address": "Addr",
+    "waits_for_stream": "wait_on_stream", "waits_for_record": "wait_on_cuda_event_record_corr_id",
     "step": "step", "range": "range", "line": "line",
 }  # fmt: skip
 _LISTS = {

@@ -74,6 +74,8 @@ class EventArgs(msgspec.Struct, gc=False):
     memory_device: Any = _key("Device Id")
     memory_device_type: Any = _key("Device Type")
     address: Any = _key("Addr")
+    waits_for_stream: Any = _key("wait_on_stream")
+    waits_for_record: Any = _key("wait_on_cuda_event_record_corr_id")
     context: Any = None
     name: Any = None  # of a process or thread, in metadata events
     labels: Any = None  # of a process, in metadata events
@@ -93,6 +95,7 @@ _DEVICE_NUMBERS = {
     "device": "device", "stream": "stream", "context": "context", "bytes": "bytes",
     "registers": "registers per thread", "shared_bytes": "shared memory",
 }  # fmt: skip
+_WAITS = {"waits_for_stream": "wait_on_stream", "waits_for_record": "wait_on_cuda_event_record_corr_id"}
 _OPERATOR_JSON = {
     "Input dims": "shapes", "Input Dims": "shapes", "Input type": "input_types", "Input Strides": "input_strides",
     "Concrete Inputs": "input_values",
@@ -149,6 +152,10 @@ class ArgumentColumns:
             more, size = self._sparse_numbers("Bytes", args, on_device), columns.get("bytes")
             columns["bytes"] = more if size is None else np.where(size == MISSING, more, size)
         columns |= self._memory(args, kind, columns.get("device"))
+        for column, key in _WAITS.items():
+            if self._counts.get(key):
+                number = self._sparse_numbers(key, args, on_device)
+                columns[column] = np.where(number < 0, MISSING, number)  # -1: the profiler does not know it
         for column in ("grid", "block"):
             if self._counts.get(column):
                 columns[column] = self._sparse_json(column, column, args, on_device)

@@ -31,7 +31,7 @@ DROPPED = {
         (
             "Ev Idx", "Sequence number", "Fwd thread id", "Comms Id", "graph node id",
             "Python id", "Python parent id", "Python module id", "Python thread",
-            "wait_on_stream", "wait_on_cuda_event_id", "wait_on_cuda_event_record_corr_id",
+            "wait_on_cuda_event_id",
         ),
         _JOINS,
     ),

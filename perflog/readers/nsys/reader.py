@@ -31,12 +31,14 @@ from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.nsys.collectives import CollectiveLaunches
 from perflog.readers.nsys.copies import copy_names, memory_labels
 from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
+from perflog.readers.nsys.event_waits import EventRecords
 from perflog.readers.nsys.memory import MEMORY_COLUMNS, memory_columns, pool_readings
 from perflog.readers.nsys.payloads import PAYLOAD_TEXTS, RANK, RANKS, SIZE, Fields, PayloadReader
 from perflog.readers.nsys.session import ID_BITS, Session, process_of
 from perflog.readers.nsys.tables import (
     COPY_ENDS,
     DROPPED_COLUMNS,
+    EVENT_NUMBERS,
     LAUNCH_SIZES,
     NUMBERS,
     OTHER_COLUMNS,
@@ -121,9 +123,14 @@ def _open_export(source: Source) -> Iterator[Database]:
 
 _TEXTS = ("text", *PAYLOAD_TEXTS)  # columns of queries
 _LAUNCH_COLUMNS = (*(column for columns in LAUNCH_SIZES.values() for column in columns), REGISTERS, *SHARED_MEMORY)
+_COLUMNS_OF_KINDS = {
+    "kernel": _LAUNCH_COLUMNS, "memory": MEMORY_COLUMNS, "memcpy": COPY_ENDS, "sync": EVENT_NUMBERS,
+}  # fmt: skip
 _MARK, _PUSH_POP, _START_END = 34, 59, 60  # eventType of NVTX_EVENTS: a point, ranges; other types name things
 _DOMAIN = 75  # eventType: the name of a domain
+_KINDS_OF_SYNCS = {1: "Event sync", 2: "Stream wait sync", 3: "Stream sync", 4: "Context sync"}
 _COPY_KINDS = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 9: "Host-to-Host", 10: "Peer-to-Peer"}
+_USUAL_LABELS = {"memcpy": _COPY_KINDS, "sync": _KINDS_OF_SYNCS}  # of exports without the table of labels
 
 _NO_EVENT = -2  # instead of a kind: rows of NVTX_EVENTS that only name a domain or a category
 _NOT_LOOKED_UP = -3  # instead of the code of a name
@@ -148,6 +155,7 @@ class _Export:
         self._name_codes: dict[str, Codes] = {}  # table -> code of the name at index (number + 1)
         self._epoch = session.epoch() or 0
         self._memory_labels = memory_labels(db)
+        self._records = EventRecords(db)
         self._payloads = PayloadReader(db, self.interners)
         self._launches = CollectiveLaunches(self._payloads)
         self._domains = self._domain_names()
@@ -279,7 +287,7 @@ class _Export:
     def _query(self, table: ExportTable) -> TableQuery:
         present = self.db.tables[table.name]
         columns = self._taken(table)
-        more = {"kernel": _LAUNCH_COLUMNS, "memory": MEMORY_COLUMNS, "memcpy": COPY_ENDS}.get(table.kind, ())
+        more = _COLUMNS_OF_KINDS.get(table.kind, ())
         columns |= {name: name for name in more if name in present}
         if "text" in present:
             columns["text"] = "text"
@@ -325,6 +333,8 @@ class _Export:
             rows |= memory_columns(batch, numbers, rows)
         if table.kind == "memcpy":
             rows["name"] = copy_names(batch, rows["name"], self._memory_labels, self.interners)
+        if table.kind == "sync":
+            rows |= self._records.awaited(batch, numbers)
         if "domain" in columns:
             rows["domain"] = self._domain_codes(numbers["domain"], owner, rows["process"])
         # Each process has correlation numbers of its own: the process goes into the upper 32 bits of the number.
@@ -403,7 +413,7 @@ class _Export:
         rows = []
         if column in self.db.tables.get(home, ()):
             rows = self.db.rows(f"SELECT {column} FROM {home} WHERE id = ?", number)
-        guess = _COPY_KINDS.get(number) if table.kind == "memcpy" else None
+        guess = _USUAL_LABELS.get(table.kind, {}).get(number)
         text = rows[0][0] if rows else (guess or f"kind {number}") if pattern else None
         if text is None:
             return -1

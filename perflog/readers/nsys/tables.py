@@ -74,6 +74,9 @@ MEMORY_KIND, POOL_NAME = "memKind", "localMemoryPoolAddress"
 POOL_TOTALS = {"memory pool allocated": "localMemoryPoolUtilizedSize", "memory pool reserved": "localMemoryPoolSize"}
 """Other columns of memory: where it is, its pool, and totals of this pool by the names of their counters."""
 
+EVENT_NUMBERS = ("eventId", "eventSyncId")
+"""Columns that join synchronisations with the records of CUDA events that they wait for."""
+
 COPY_ENDS = ("srcKind", "dstKind", "srcDeviceId", "dstDeviceId")
 """Columns of copies that tell the memory at both ends."""
 

@@ -145,6 +145,56 @@ def test_work_that_begins_long_after_its_launch_waited_for_another_stream(tmp_pa
     ]  # fmt: skip
 
 
+def test_a_recorded_wait_tells_which_work_another_one_waited_for(tmp_path: Path) -> None:
+    """The collective that ended last is not waited for; without the record it would be the most likely one."""
+    events = [
+        *launched(0, 5, 10, 1),
+        *launched(20, 25, 30, 2, name="ncclDevKernel_AllReduce", stream=8),
+        event("cuda_runtime", "cudaEventRecord", 23, 1, correlation=3),
+        *launched(24, 55, 11, 4, name="ncclDevKernel_Broadcast", stream=8),
+        *synchronisation("wait", 27, 1, 1, 5, 7, (8, 3)),
+        *launched(28, 72, 10, 6, name="relu"),
+    ]
+    assert in_us(traced(tmp_path / "a.json", *events))[-3:] == [
+        (25, 55, "communication", "ncclDevKernel_AllReduce"), (55, 72, "waiting", None),
+        (72, 82, "elementwise", "relu"),
+    ]  # fmt: skip
+    unrecorded = [each for each in events if each["cat"] != "cuda_sync"]
+    assert in_us(traced(tmp_path / "b.json", *unrecorded))[-3:] == [
+        (55, 66, "communication", "ncclDevKernel_Broadcast"), (66, 72, "gap", None), (72, 82, "elementwise", "relu"),
+    ]  # fmt: skip
+
+
+def test_work_is_late_for_an_unknown_reason_where_waits_are_recorded(tmp_path: Path) -> None:
+    """A stream waits for work of another device: what ended last here is not what it waited for."""
+    log = traced(
+        tmp_path / "a.json",
+        *launched(0, 5, 10, 1),
+        event("cuda_runtime", "cudaEventRecord", 12, 1, correlation=2),
+        *synchronisation("wait", 14, 1, 1, 3, 8, (7, 2)),
+        *launched(20, 25, 40, 4, name="ncclDevKernel_AllReduce", stream=8),
+        *launched(22, 67, 10, 5, name="relu"),
+    )
+    assert in_us(log)[-3:] == [
+        (22, 37, "launch", None), (37, 67, "waiting", None), (67, 77, "elementwise", "relu"),
+    ]  # fmt: skip
+
+
+def test_a_call_waits_for_the_stream_or_event_that_the_trace_records(tmp_path: Path) -> None:
+    events = [
+        *launched(0, 5, 20, 1),
+        event("cuda_runtime", "cudaEventRecord", 3, 1, correlation=2),
+        *launched(4, 10, 30, 3, name="ncclDevKernel_AllReduce", stream=8),
+        *synchronisation("event", 8, 42, 1, 4, 7, (7, 2)),
+        *launched(60, 65, 10, 5, name="relu"),
+    ]
+    log = traced(tmp_path / "a.json", *events)
+    assert ("gemm", 20) in [(kind, end - start) for start, end, kind, _ in in_us(log)]
+    assert "communication" not in of_kinds(log)
+    events[-4:-2] = synchronisation("stream", 8, 42, 1, 4, 8, (-1, -1))
+    assert "communication" in of_kinds(traced(tmp_path / "b.json", *events))
+
+
 def test_the_path_follows_autograd_to_its_thread_and_back(tmp_path: Path) -> None:
     log = traced(
         tmp_path / "a.json",
@@ -272,14 +322,49 @@ call = st.tuples(
 )  # fmt: skip
 """Pause before, length, what it does; of work: time from the begin of the call to its begin, length."""
 
+awaiting = st.tuples(
+    st.integers(0, 6), st.integers(1, 8),
+    st.sampled_from(["op", "7", "8", "copy", "sync", "record", "wait", "event", "stream", "wait"]),
+    st.integers(0, 20), st.integers(0, 12),
+)  # fmt: skip
+"""The same with calls that record events, and streams and calls that wait for them or for a stream."""
+
+WAITS = {
+    "wait": ("cudaStreamWaitEvent", "Stream Wait Event"), "event": ("cudaEventSynchronize", "Event Sync"),
+    "stream": ("cudaStreamSynchronize", "Stream Sync"),
+}  # fmt: skip
+
+
+def synchronisation(
+    does: str, at: int, length: int, tid: int, number: int, stream: int, record: tuple[int, int]
+) -> list[dict[str, Any]]:
+    """A call that waits or lets a stream wait, and what the profiler says of it. `record`: stream and number."""
+    name, said = WAITS[does]
+    args = {"device": 0, "stream": stream, "correlation": number}
+    if does != "stream":
+        args |= {"wait_on_stream": record[0], "wait_on_cuda_event_record_corr_id": record[1]}
+    return [
+        event("cuda_runtime", name, at, length, tid, correlation=number),
+        event("cuda_sync", said, at, length, stream, **args) | {"pid": 0},
+    ]
+
 
 def made(threads: list[list[tuple[int, int, str, int, int]]]) -> list[dict[str, Any]]:
     """Events of threads of one process, each with its calls one after the other."""
     events, number = [], 0
+    records = [(-1, -1)]  # stream and number of the events that were recorded; first one that is not known
     for tid, calls in enumerate(threads, 1):
         at = 0
         for pause, length, does, delay, lasts in calls:
             at += pause
+            stream = 7 + lasts % 2
+            if does == "record":
+                number += 1
+                records.append((stream, number))
+                events.append(event("cuda_runtime", "cudaEventRecord", at, length, tid, correlation=number))
+            elif does in WAITS:
+                number += 1
+                events += synchronisation(does, at, length, tid, number, stream, records[delay % len(records)])
             if does in ("7", "8", "copy", "nested"):
                 number += 1
                 stream = 8 if does == "8" else 7
@@ -400,6 +485,18 @@ def test_made_traces_event_by_event(
     steps = {1: (begin * US, (begin + length) * US, (9, 1))}
     with mock.patch.object(replay, "_BLOCK", block):
         check(log, events, steps)
+
+
+@given(st.lists(st.lists(awaiting, max_size=10), min_size=1, max_size=3), st.sampled_from([1, 2, 8192]))
+def test_made_traces_with_recorded_waits(
+    tmp_path_factory: pytest.TempPathFactory, threads: list[list[tuple[int, int, str, int, int]]], block: int
+) -> None:
+    events = made(threads)
+    if not any(category(each) in ("kernel", "memcpy") and each["dur"] for each in events):
+        return
+    log = traced(tmp_path_factory.mktemp("made") / "a.json", *events)
+    with mock.patch.object(replay, "_BLOCK", block):
+        check(log, events, {})
 
 
 @needs_corpus

@@ -1,0 +1,129 @@
+"""Waits that a trace records: of streams for events of other streams, and of calls for an event or for a stream.
+
+A synchronisation tells by its correlation number which call asked for it, and by that of the call that recorded the
+event what is waited for: all work that was launched on the stream of the event before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.registry import Tables
+from perflog.metrics.traces.device_work import TraceDevice
+from perflog.tables.arrow import Where, one_of
+from perflog.tables.columns import NULL, Rows, of_arrow
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_CALLS = lazy_pattern(r"EventRecord|WaitEvent|(Event|Stream)Synchronize")
+_STREAM_WAIT, _EVENT_WAIT, _RECORD = "WaitEvent", "EventSynchronize", "EventRecord"
+_COLUMNS = ("rank", "device", "stream", "correlation", "waits_for_stream", "waits_for_record")
+
+
+class StreamWaits(Struct, frozen=True, eq=False):
+    """Waits of streams of a device: what is launched on `streams[i]` after `called[i]` waits for a stretch of work.
+
+    The stretch is what was launched on stream `awaited[i]` before `until[i]`. Times are those of calls, in ns.
+    """
+
+    streams: Ints
+    called: Ints
+    awaited: Ints
+    until: Ints
+
+
+class CallWaits(Struct, frozen=True, eq=False):
+    """Calls that wait for a stretch of work, in order of their lines; `is_here` where the work is of this device."""
+
+    lines: Ints
+    awaited: Ints
+    until: Ints
+    is_here: Flags
+
+
+class FileWaits(Struct, frozen=True, eq=False):
+    """The recorded waits in one file of a run. Columns have one entry for each wait.
+
+    `is_stream`: a stream waits, not a call. `ranks`, `devices`: NULL where the trace does not say it.
+    """
+
+    is_stream: Flags
+    ranks: Ints
+    devices: Ints
+    streams: Ints
+    lines: Ints
+    called: Ints
+    awaited: Ints
+    until: Ints
+
+    def of_streams(self, device: TraceDevice) -> StreamWaits:
+        """Return the waits of the streams of a device."""
+        index = np.flatnonzero(self.is_stream & self._on(device))
+        return StreamWaits(*(column[index] for column in (self.streams, self.called, self.awaited, self.until)))
+
+    def of_calls(self, device: TraceDevice) -> CallWaits:
+        """Return the waits of calls, for the work of a device or of another one."""
+        index = np.flatnonzero(~self.is_stream)
+        index = index[np.argsort(self.lines[index], kind="stable")]
+        return CallWaits(self.lines[index], self.awaited[index], self.until[index], self._on(device)[index])
+
+    def _on(self, device: TraceDevice) -> Flags:
+        flags = np.ones(len(self.lines), np.bool_)
+        for of_waits, own in ((self.ranks, device.rank), (self.devices, device.device)):
+            flags &= True if own is None else (of_waits == own) | (of_waits == NULL)
+        return flags
+
+
+def recorded_waits(tables: Tables) -> dict[tuple[str, int], FileWaits]:
+    """Return the recorded waits of each file of a run that has any."""
+    where: Where = {"kind": one_of("sync")}
+    waits = dict(tables.arrow_by_file("events", where, *_COLUMNS))
+    if not waits:
+        return {}
+    where = {"kind": one_of("runtime"), "name": lambda name: name and _CALLS.search(name)}
+    calls = tables.arrow_by_file("events", where, "name", "correlation", "start_ns")
+    found = {place: _waits(of_arrow(waits[place]), of_arrow(events)) for place, events in calls if place in waits}
+    return {place: of_file for place, of_file in found.items() if len(of_file.lines)}
+
+
+def _waits(waits: Rows, calls: Rows) -> FileWaits:
+    """The waits of a file of which the call is known, and when the event was recorded that is waited for."""
+    calls = calls.where(calls.known("correlation", "start_ns"))
+    numbers, first, times = np.unique(calls["correlation"], return_index=True, return_counts=True)
+    numbers, calls = numbers[times == 1], calls.where(first[times == 1])  # a number of several calls tells none
+    call, record = (_places(numbers, waits[name]) for name in ("correlation", "waits_for_record"))
+    does = _words(calls, (_STREAM_WAIT, _EVENT_WAIT, _RECORD))
+    is_stream, of_event = does[0][call], does[1][call]
+    has_record = does[2][record] & (waits["waits_for_stream"] != NULL)
+    of_stream = (call >= 0) & ~is_stream & ~of_event & ~does[2][call] & (waits["stream"] != NULL)
+    chosen = np.flatnonzero(((is_stream & (waits["stream"] != NULL)) | of_event) & has_record | of_stream)
+    call, record, of_stream = call[chosen], record[chosen], of_stream[chosen]
+    starts, lines = np.append(calls["start_ns"], NULL), np.append(calls["line"], NULL)
+    return FileWaits(
+        is_stream=is_stream[chosen],
+        ranks=waits["rank"][chosen],
+        devices=waits["device"][chosen],
+        streams=waits["stream"][chosen],
+        lines=lines[call],
+        called=starts[call],
+        awaited=np.where(of_stream, waits["stream"][chosen], waits["waits_for_stream"][chosen]),
+        until=np.where(of_stream, starts[call], starts[record]),
+    )
+
+
+def _places(numbers: Ints, wanted: Ints) -> Ints:
+    """The place of each wanted number among ascending ones, or -1."""
+    if not len(numbers):
+        return np.full(len(wanted), -1, np.int64)
+    place = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    return np.where(numbers[place] == wanted, place, -1)
+
+
+def _words(calls: Rows, words: tuple[str, ...]) -> list[Flags]:
+    """For each word which calls have it in their names; one entry more, for no call."""
+    codes, names = calls.codes("name")
+    return [np.append(np.array([*(word in name for name in names), False], np.bool_)[codes], False) for word in words]

@@ -1,0 +1,94 @@
+"""Synchronisations in an export of Nsight Systems: which records of CUDA events they wait for.
+
+An export has a table of records if it was profiled with `nsys profile --cuda-event-trace=true`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perflog.readers.event_columns import MISSING, EventColumns, Int64s, distinct_tuples
+from perflog.readers.nsys.tables import EVENT_NUMBERS
+from perflog.readers.sqlite import Database, columns_of, integers, odd_rows
+from perflog.readers.sqlite_tables import TableQuery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TABLE = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
+_OWNER, _CONTEXT, _STREAM, _CORRELATION = "globalPid", "contextId", "streamId", "correlationId"
+_EVENT, _SYNC = EVENT_NUMBERS
+_NO_EVENT = (0xFFFFFFFF, -1, MISSING)  # CUPTI_SYNCHRONIZATION_INVALID_VALUE: it waits for no event
+_BITS = 33  # of a correlation number below an event: CUPTI's have 32
+
+
+class EventRecords:
+    """The records of CUDA events in an export: on which stream, and in which call."""
+
+    def __init__(self, db: Database) -> None:
+        self._records = _records(db)
+
+    def awaited(self, batch: pa.RecordBatch, waits: EventColumns) -> EventColumns:
+        """Return stream and correlation number of the record that each synchronisation waits for.
+
+        A number tells which one. Older exports only tell the event: then it is the last record of that event whose
+        call came before.
+
+        Args:
+            batch: rows of the table of synchronisations.
+            waits: numbers of these rows, by what they hold: owner, context, correlation.
+        """
+        columns, count = columns_of(batch), batch.num_rows
+        event, number = (integers(columns.get(name), count) for name in EVENT_NUMBERS)
+        records, place = self._records, np.full(count, -1, np.int64)
+        if len(records[_EVENT]):
+            by_number = _last_before((records[_OWNER], records[_SYNC]), None, (waits["owner"], number), None)
+            by_event = _last_before(
+                (records[_OWNER], records[_CONTEXT], records[_EVENT]), records[_CORRELATION],
+                (waits["owner"], waits["context"], event), waits["correlation"],
+            )  # fmt: skip
+            known = (number > 0) & (by_number >= 0)
+            place = np.where(np.isin(event, _NO_EVENT), -1, np.where(known, by_number, by_event))
+        names = {"waits_for_stream": _STREAM, "waits_for_record": _CORRELATION}
+        return {name: np.append(records[column], MISSING)[place] for name, column in names.items()}
+
+
+def _records(db: Database) -> dict[str, Int64s]:
+    """The columns of the table of records; MISSING where it lacks one."""
+    names = (_OWNER, _CONTEXT, _STREAM, _CORRELATION, *EVENT_NUMBERS)
+    present = db.tables.get(_TABLE, ())
+    pieces: dict[str, list[Int64s]] = {name: [np.zeros(0, np.int64)] for name in names}
+    if {_STREAM, _CORRELATION, _EVENT} <= set(present):
+        query = TableQuery(_TABLE, {name: name for name in names if name in present})
+        for _, batch in db.batches([(None, query)]):
+            columns, even = columns_of(batch), ~odd_rows(batch)
+            for name in names:
+                pieces[name].append(integers(columns.get(name), batch.num_rows)[even])
+    return {name: np.concatenate(columns) for name, columns in pieces.items()}
+
+
+def _last_before(
+    records: tuple[Int64s, ...], numbers: Int64s | None, waits: tuple[Int64s, ...], before: Int64s | None
+) -> Int64s:
+    """Return for each wait the place of the record of the same event with the largest number below its own, or -1.
+
+    Without numbers it is the last record of the event.
+
+    Args:
+        records: what tells the event of each record.
+        numbers: number of each record.
+        waits: what tells the event of each wait.
+        before: number of each wait.
+    """
+    _, code = distinct_tuples([np.concatenate(pair) for pair in zip(records, waits, strict=True)])
+    of_record, of_wait = np.split(code, [len(records[0])])
+    numbers = np.arange(len(of_record)) if numbers is None else numbers
+    before = np.full(len(of_wait), len(of_record), np.int64) if before is None else before
+    numbers, before = (np.clip(each, 0, (1 << _BITS) - 1) for each in (numbers, before))
+    keys = of_record << _BITS | numbers
+    order = np.argsort(keys, kind="stable")
+    place = np.searchsorted(keys[order], of_wait << _BITS | before) - 1
+    found = order[np.maximum(place, 0)]
+    return np.where((place >= 0) & (of_record[found] == of_wait), found, -1)
