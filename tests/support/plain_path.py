@@ -452,9 +452,9 @@ def _recorded(
     """What synchronisations say that streams and calls wait for."""
     stream_waits, call_waits = [], {}
     for each in events:
-        if each["cat"] != "cuda_sync":
+        args, call = each["args"], by_number.get(each["args"].get("correlation"))
+        if each["cat"] != "cuda_sync" or call is None:
             continue
-        args, call = each["args"], by_number[each["args"]["correlation"]]
         record = by_number.get(args.get("wait_on_cuda_event_record_corr_id"))
         if call.name == "cudaStreamSynchronize":
             call_waits[call] = Stretch(args["stream"], call.start)
