@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 
-_Sums = tuple[Ints, Ints]  # times in ns, numbers of pieces
-
 _NAMES = 10  # whose gain is computed: the longest on the path of the trace
 _MEANINGS = "; ".join(f"{kind}: {meaning}" for kind, meaning in (HOST_KINDS | DEVICE_KINDS).items())
 
@@ -78,7 +76,7 @@ def critical_path(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
              by           kind    time_s    gain_s
         ...
     """
-    return _frame(chain.from_iterable(map(_rows, critical_paths(tables))))  # holds one device at a time
+    return _frame(chain.from_iterable(map(_rows, dependencies(tables))))  # holds one device at a time
 
 
 def kinds_on_paths(tables: Tables) -> pd.DataFrame:
@@ -118,13 +116,12 @@ def _paths(of_device: Dependencies) -> DevicePaths:
     return DevicePaths(of_device.device, walk.path(int(busy.starts[0]), int(busy.ends[-1])), walk)
 
 
-def _rows(paths: DevicePaths) -> Iterator[dict[str, Any]]:
-    what_if = WhatIf(paths.trace.dependencies, paths.walk)
-    for window in _windows(paths.device, paths.walk):
-        is_step = "step" in window.part
-        path = paths.walk.path(window.start, window.end, window.thread) if is_step else paths.trace
-        names = [] if is_step else _longest_names(path)
-        yield from _of_window(path, _base(paths.device, window), _Removable(what_if, names, window.thread))
+def _rows(of_device: Dependencies) -> Iterator[dict[str, Any]]:
+    walk = PathWalk(of_device)
+    what_if = WhatIf(of_device, walk)
+    for window in _windows(of_device.device, walk):
+        sums = _path_sums(walk.path(window.start, window.end, window.thread))
+        yield from _of_window(of_device, window, sums, what_if)
 
 
 def _rows_of_kinds(of_device: Dependencies) -> Iterator[dict[str, Any]]:
@@ -132,9 +129,9 @@ def _rows_of_kinds(of_device: Dependencies) -> Iterator[dict[str, Any]]:
     for window in _windows(of_device.device, walk):
         times, numbers = walk.kinds(window.start, window.end, window.thread)
         kinds = np.flatnonzero(numbers)
-        columns = [_kind_of(of_device, kind) for kind in kinds.tolist()]
-        base = _base(of_device.device, window)
-        yield from _of_sums(window.end - window.start, base, "kind", (times[kinds], numbers[kinds]), columns)
+        sums = _Sums([(kind,) for kind in kinds.tolist()], times[kinds], numbers[kinds])
+        columns = [_kind_of(of_device, kind) for (kind,) in sums.codes]
+        yield from _of_sums(window.end - window.start, _base(of_device.device, window), "kind", sums, columns)
 
 
 class _Window(Struct, frozen=True):
@@ -163,46 +160,61 @@ def _base(device: TraceDevice, window: _Window) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _longest_names(path: CriticalPath) -> list[tuple[int, int]]:
+class _Sums(Struct, frozen=True):
+    """Sums over the pieces of a path that are alike: distinct codes, time in ns and number of the pieces of each."""
+
+    codes: list[tuple[int, ...]]
+    times: Ints
+    numbers: Ints
+
+
+class _PathSums(Struct, frozen=True):
+    """What a path consists of: by kind, by kind and name, and by range, with the names of their codes."""
+
+    kinds: _Sums
+    names: _Sums
+    ranges: _Sums
+    words: Sequence[str | None]
+    range_words: Sequence[str | None]
+
+
+def _path_sums(path: CriticalPath) -> _PathSums:
+    kinds = _sums(path, path.kinds)
+    codes, words = path.names()
+    names = _sums(path, path.kinds, codes)
+    del codes  # there are as many as pieces
+    codes, range_words = path.ranges()
+    return _PathSums(kinds, names, _sums(path, codes), words, range_words)
+
+
+def _longest_names(sums: _PathSums) -> list[tuple[int, int]]:
     """Kind and name of the longest pieces of a path that have a name."""
-    names, words = path.names
-    pairs, (times, _) = _sums(path, path.kinds, names)
-    longest = [pairs[i] for i in np.argsort(-times, kind="stable").tolist()]
-    return [(kind, name) for kind, name in longest if words[name] is not None][:_NAMES]
+    longest = [sums.names.codes[i] for i in np.argsort(-sums.names.times, kind="stable").tolist()]
+    return [(kind, name) for kind, name in longest if sums.words[name] is not None][:_NAMES]
 
 
-class _Removable(Struct, frozen=True):
-    """What may take no time in a window beside all kinds: names with their kind. `thread`: that of the step."""
-
-    what_if: WhatIf
-    longest: Sequence[tuple[int, int]]
-    thread: int
-
-
-def _of_window(path: CriticalPath, base: dict[str, Any], removable: _Removable) -> Iterator[dict[str, Any]]:
-    """Rows of the path of a window."""
-    kinds, of_kinds = _sums(path, path.kinds)
-    names, of_names = _sums(path, path.kinds, path.names[0])
-    ranges, of_ranges = _sums(path, path.ranges[0])
-    words = path.names[1]
-    removed = [*((kind, ALL) for (kind,) in kinds), *removable.longest]
-    start, end = int(path.starts[0]), int(path.ends[-1])
-    gained = removable.what_if.gains(start, end, removed, removable.thread).tolist()
+def _of_window(of: Dependencies, window: _Window, sums: _PathSums, what_if: WhatIf) -> Iterator[dict[str, Any]]:
+    """Rows of the path of a window. Names may take no time in the whole trace only, and the longest alone."""
+    base, span, words = _base(of.device, window), window.end - window.start, sums.words
+    removed = [(kind, ALL) for (kind,) in sums.kinds.codes]
+    removed += [] if "step" in window.part else _longest_names(sums)
+    gained = what_if.gains(window.start, window.end, removed, window.thread).tolist()
     gains: dict[tuple[int, ...], int] = dict(zip(removed, gained, strict=True))
-    number = Counter(kind for kind, _ in names)
-    unnamed = [(kind, name) for kind, name in names if words[name] is None]
+    number = Counter(kind for kind, _ in sums.names.codes)
+    unnamed = [(kind, name) for kind, name in sums.names.codes if words[name] is None]
     gains |= {(kind, name): gains[kind, ALL] for kind, name in unnamed if number[kind] == 1}
 
     def with_gain(columns: dict[str, Any], thing: tuple[int, ...]) -> dict[str, Any]:
         gain = gains.get(thing)
-        return columns if gain is None else columns | {"gain_s": float(seconds(gain)), "gain": gain / (end - start)}
+        return columns if gain is None else columns | {"gain_s": float(seconds(gain)), "gain": gain / span}
 
-    of, span = path.dependencies, end - start
-    by_kind = [with_gain(_kind_of(of, kind), (kind, ALL)) for (kind,) in kinds]
-    by_name = [with_gain(_kind_of(of, kind) | {"name": words[name]}, (kind, name)) for kind, name in names]
-    yield from _of_sums(span, base, "kind", of_kinds, by_kind)
-    yield from _of_sums(span, base, "name", of_names, by_name)
-    yield from _of_sums(span, base, "range", of_ranges, [{"range": path.ranges[1][code]} for (code,) in ranges])
+    by_kind = [with_gain(_kind_of(of, kind), (kind, ALL)) for (kind,) in sums.kinds.codes]
+    by_name = [with_gain(_kind_of(of, kind) | {"name": words[name]}, (kind, name)) for kind, name in sums.names.codes]
+    yield from _of_sums(span, base, "kind", sums.kinds, by_kind)
+    yield from _of_sums(span, base, "name", sums.names, by_name)
+    yield from _of_sums(
+        span, base, "range", sums.ranges, [{"range": sums.range_words[c]} for (c,) in sums.ranges.codes]
+    )
 
 
 def _kind_of(of_device: Dependencies, code: int) -> dict[str, Any]:
@@ -214,16 +226,15 @@ def _of_sums(
     span: int, base: dict[str, Any], by: str, sums: _Sums, columns: Sequence[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """A row for each sum, the longest first. `span`: length of the window in ns. `columns`: what else each row has."""
-    for i in np.argsort(-sums[0], kind="stable").tolist():
-        time, pieces = int(sums[0][i]), int(sums[1][i])
+    for i in np.argsort(-sums.times, kind="stable").tolist():
+        time, pieces = int(sums.times[i]), int(sums.numbers[i])
         figures = {"time_s": float(seconds(time)), "share": time / span, "pieces": pieces}
         yield base | {"by": by} | columns[i] | figures
 
 
-def _sums(path: CriticalPath, *codes: npt.NDArray[Any]) -> tuple[list[tuple[int, ...]], _Sums]:
-    """The distinct combinations of codes of the pieces, with their time in ns and their number."""
+def _sums(path: CriticalPath, *codes: npt.NDArray[Any]) -> _Sums:
     groups = groups_of(*codes)
     times = np.zeros(len(groups.first), np.int64)
     np.add.at(times, groups.of_row, path.ends - path.starts)
     distinct = zip(*(code[groups.first].tolist() for code in codes), strict=True)
-    return list(distinct), (times, groups.sizes)
+    return _Sums(list(distinct), times, groups.sizes)

@@ -84,23 +84,26 @@ def waits_of(dependencies: Dependencies, works: Ints) -> tuple[Ints, Ints, Codes
     return first, lengths - first, kinds, np.full(len(works), _WAITING, np.int16)
 
 
-class CriticalPath(Struct, frozen=True, eq=False, dict=True):
+class CriticalPath(Struct, frozen=True, eq=False):
     """The pieces of a path, in order of time: each ends where the next one begins, in ns.
 
     `kinds`: index into `kinds_of`. `works`: the work that runs or that the piece delays, or NO_WORK. `calls`: the call
     of the host, or that launched the work, or NO_CALL.
     """
 
-    dependencies: Dependencies
+    walk: PathWalk
     starts: Ints
     ends: Ints
     kinds: Codes
     works: Ints
     calls: Ints
 
-    @cached_property
+    @property
+    def dependencies(self) -> Dependencies:
+        return self.walk.dependencies
+
     def names(self) -> tuple[Ints, Sequence[str | None]]:
-        """The name of each piece as a code, and the names: of the work, or of the call; None for all other time."""
+        """Return the name of each piece as a code, and the names: of the work, or of the call; None for other time."""
         work, words = self.dependencies.device.work.rows.codes("name")
         codes = np.full(len(self.kinds), -1, np.int64)
         runs = self.kinds >= len(_OWN)
@@ -112,32 +115,16 @@ class CriticalPath(Struct, frozen=True, eq=False, dict=True):
             of_call = call[self.calls[called]]
             codes[called] = np.where(of_call < 0, -1, of_call + len(words))
             names += more
-        return np.where(codes < 0, len(names), codes), [*names, None]
+        codes[codes < 0] = len(names)
+        return codes, [*names, None]
 
-    @cached_property
     def ranges(self) -> tuple[Ints, Sequence[str | None]]:
-        """The innermost range or module around each piece as a code, and their names: of the call, or of the launch."""
-        tree = self.dependencies.calls
-        if tree is None:
-            return np.zeros(len(self.kinds), np.int64), [None]
-        (kind, kinds), (name, names) = tree.rows.codes("kind"), tree.rows.codes("name")
-        around, codes = self.calls.copy(), np.full(len(self.calls), -1, np.int64)
-        words: dict[str, int] = {}
-        code_of: dict[tuple[int, int], int] = {}
-        open_ = np.flatnonzero(around != NO_CALL)
-        while len(open_):
-            pairs = groups_of(kind[around[open_]], name[around[open_]])
-            calls = around[open_[pairs.first]]
-            each = list(zip(kind[calls].tolist(), name[calls].tolist(), strict=True))
-            for i, j in each:
-                if (i, j) not in code_of:
-                    named = range_of(kinds[i], names[j]) if j >= 0 else None
-                    code_of[i, j] = -1 if named is None else words.setdefault(named[0], len(words))
-            codes[open_] = np.array([code_of[pair] for pair in each], np.int64)[pairs.of_row]
-            open_ = open_[codes[open_] < 0]
-            around[open_] = tree.parents[around[open_]]
-            open_ = open_[around[open_] != NO_CALL]
-        return np.where(codes < 0, len(words), codes), [*words, None]
+        """Return the innermost range or module around each piece as a code, and their names; None for no range.
+
+        It is that of the call, or of the launch.
+        """
+        of_calls, words = self.walk.ranges_of_calls
+        return of_calls[self.calls], [*words, None]
 
 
 _Pieces = tuple[Ints, Ints, Codes, Ints, Ints]
@@ -167,7 +154,7 @@ class PathWalk:
     """
 
     def __init__(self, dependencies: Dependencies) -> None:
-        self._of = dependencies
+        self.dependencies = self._of = dependencies
         self._kinds_of_work = kinds_of_work(dependencies)
         self._kinds_of_calls = np.zeros(0, np.int16) if dependencies.calls is None else kinds_of_calls(dependencies)
         order, bound = dependencies.order, dependencies.bound_by
@@ -351,7 +338,32 @@ class PathWalk:
         long = np.concatenate(columns[1]) > np.concatenate(columns[0])
         for i, parts in enumerate(columns):  # one by one: the parts of all would stay beside the whole
             columns[i] = [np.concatenate(parts)[long]]
-        return CriticalPath(self._of, *(column for (column,) in columns))
+        return CriticalPath(self, *(column for (column,) in columns))
+
+    @cached_property
+    def ranges_of_calls(self) -> tuple[Ints, Sequence[str]]:
+        """The innermost range or module that each call is or lies in, as a code, and their names.
+
+        The code behind the last one is no range. One entry more, for NO_CALL.
+        """
+        tree = self._of.calls
+        if tree is None:
+            return np.zeros(1, np.int64), []
+        (kind, kinds), (name, names) = tree.rows.codes("kind"), tree.rows.codes("name")
+        alike = groups_of(kind, name)
+        words: dict[str, int] = {}
+        code_of = np.full(len(alike.first), -1, np.int64)
+        for i, call in enumerate(alike.first.tolist()):
+            named = range_of(kinds[kind[call]], names[name[call]]) if name[call] >= 0 else None
+            if named is not None:
+                code_of[i] = words.setdefault(named[0], len(words))
+        codes = code_of[alike.of_row]
+        around = np.where((codes >= 0) | (tree.parents == NO_CALL), np.arange(len(codes)), tree.parents)
+        while (around != (further := around[around])).any():
+            around = further
+        codes = codes[around]
+        codes[codes < 0] = len(words)
+        return np.append(codes, len(words)), list(words)
 
 
 def _threads_of_steps(dependencies: Dependencies) -> Ints:

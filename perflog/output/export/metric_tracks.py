@@ -53,7 +53,7 @@ class MetricTracks:
     def _critical_paths(self) -> Iterator[Event]:
         for paths in critical_paths(self._tables):
             path, words = paths.trace, kinds_of(paths.trace.dependencies)
-            (names, texts), (ranges, in_range) = path.names, path.ranges
+            (names, texts), (ranges, in_range) = path.names(), path.ranges()
             track = self._track(paths.device, PATH, "critical path")
             for part in _slices(len(path.starts)):
                 columns = (path.starts, path.ends, path.kinds, names, ranges)

@@ -54,7 +54,7 @@ def traced(path: Path, *events: dict[str, Any]) -> perflog.Log:
 
 
 def pieces(path: CriticalPath) -> list[tuple[int, int, str, str | None]]:
-    words, (codes, names) = kinds_of(path.dependencies), path.names
+    words, (codes, names) = kinds_of(path.dependencies), path.names()
     columns = zip(path.starts.tolist(), path.ends.tolist(), path.kinds.tolist(), codes.tolist(), strict=True)
     return [(start, end, words[kind], names[code]) for start, end, kind, code in columns]
 
@@ -426,7 +426,7 @@ def check(log: perflog.Log, events: list[dict[str, Any]], steps: dict[int, tuple
                 times[kind, None] += until - begin
                 if name is not None:
                     times[kind, name] += until - begin
-            codes, names = path.names
+            codes, names = path.names()
             code_of = {
                 (words[kind], names[code]): (kind, code)
                 for kind, code in zip(path.kinds.tolist(), codes.tolist(), strict=True)
