@@ -87,16 +87,16 @@ class CallTree(Struct, frozen=True, eq=False, dict=True):
         """Return the thread of each of these calls."""
         return np.searchsorted(self.begins, calls, "right") - 1
 
-    def changes(self, thread: int) -> tuple[Ints, Ints]:
+    def changes(self, thread: int) -> tuple[Ints, npt.NDArray[np.int32]]:
         """Return the times at which a call of a thread begins or ends, and the innermost call from each on."""
         if thread not in self._changes:
             part = slice(int(self.begins[thread]), int(self.begins[thread + 1]))
             times = distinct(np.concatenate([self.starts[part], self.ends[part]]))
-            self._changes[thread] = times, self.innermost(thread, times)
+            self._changes[thread] = times, self.innermost(thread, times).astype(np.int32)  # many are in memory
         return self._changes[thread]
 
     @cached_property
-    def _changes(self) -> dict[int, tuple[Ints, Ints]]:
+    def _changes(self) -> dict[int, tuple[Ints, npt.NDArray[np.int32]]]:
         return {}
 
 
@@ -117,7 +117,7 @@ def call_trees(
         chosen: Flags the calls of a run and part that count, among those with these kinds, names and times. None: all.
     """
     where: Where = {"kind": one_of(*kinds)}
-    not_asked_for = [name for name in _ONLY_FOR_THREADS if name not in columns]
+    not_asked_for = [name for name in ("run", "part", *_ONLY_FOR_THREADS) if name not in columns]
     for place, events in tables.arrow_by_file("events", where, *dict.fromkeys([*_COLUMNS, *columns])):
         tree = _call_tree(place, events, not_asked_for, name, chosen)
         del events  # whoever takes the tree needs the memory

@@ -83,7 +83,7 @@ class Timeline(Struct, frozen=True, eq=False):
     """
 
     begins: Ints
-    calls: Ints
+    calls: npt.NDArray[np.int32]
     blocked_until: Ints
     blocked: Ints
 

@@ -23,6 +23,7 @@ from perflog.tables.columns import NULL
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int16]
+Places = npt.NDArray[np.int32]  # there are as many pieces as calls, millions
 
 UNKNOWN_WAIT = "unknown"
 """Kind of the pieces of which the trace does not tell what the next work waited for."""
@@ -95,17 +96,17 @@ class CriticalPath(Struct, frozen=True, eq=False):
     starts: Ints
     ends: Ints
     kinds: Codes
-    works: Ints
-    calls: Ints
+    works: Places
+    calls: Places
 
     @property
     def dependencies(self) -> Dependencies:
         return self.walk.dependencies
 
-    def names(self) -> tuple[Ints, Sequence[str | None]]:
+    def names(self) -> tuple[Places, Sequence[str | None]]:
         """Return the name of each piece as a code, and the names: of the work, or of the call; None for other time."""
         work, words = self.dependencies.device.work.rows.codes("name")
-        codes = np.full(len(self.kinds), -1, np.int64)
+        codes = np.full(len(self.kinds), -1, np.int32)
         runs = self.kinds >= len(_OWN)
         codes[runs] = work[self.works[runs]]
         names: list[str | None] = list(words)
@@ -118,7 +119,7 @@ class CriticalPath(Struct, frozen=True, eq=False):
         codes[codes < 0] = len(names)
         return codes, [*names, None]
 
-    def ranges(self) -> tuple[Ints, Sequence[str | None]]:
+    def ranges(self) -> tuple[Places, Sequence[str | None]]:
         """Return the innermost range or module around each piece as a code, and their names; None for no range.
 
         It is that of the call, or of the launch.
@@ -127,10 +128,10 @@ class CriticalPath(Struct, frozen=True, eq=False):
         return of_calls[self.calls], [*words, None]
 
 
-_Pieces = tuple[Ints, Ints, Codes, Ints, Ints]
+_Pieces = tuple[Ints, Ints, Codes, Places, Places]
 """Starts, ends, kinds, works and calls of pieces, as in `CriticalPath`."""
 
-_Taker = Callable[[Ints, Ints, Codes, Ints, Ints], None]
+_Taker = Callable[[Ints, Ints, Codes, Places, Places], None]
 _BLOCK = 1 << 18  # calls whose pieces are given to the taker at once
 
 
@@ -180,7 +181,7 @@ class PathWalk:
         """Return the time in ns and the number of the pieces of each of `kinds_of` on the path, without keeping it."""
         times, numbers = np.zeros((2, len(kinds_of(self._of))), np.int64)
 
-        def add(starts: Ints, ends: Ints, kinds: Codes, works: Ints, calls: Ints) -> None:  # noqa: ARG001
+        def add(starts: Ints, ends: Ints, kinds: Codes, works: Places, calls: Places) -> None:  # noqa: ARG001
             times[:] += _sums(ends - starts, kinds, len(times))
             numbers[:] += np.bincount(kinds[ends > starts], minlength=len(numbers))
 
@@ -329,7 +330,7 @@ class PathWalk:
         starts, ends, kinds, works, calls = columns
         self._taker(
             np.asarray(starts, np.int64), np.asarray(ends, np.int64), np.asarray(kinds, np.int16),
-            np.asarray(works, np.int64), np.asarray(calls, np.int64),
+            np.asarray(works, np.int32), np.asarray(calls, np.int32),
         )  # fmt: skip
 
     def _joined(self, pieces: list[_Pieces]) -> CriticalPath:
@@ -341,14 +342,14 @@ class PathWalk:
         return CriticalPath(self, *(column for (column,) in columns))
 
     @cached_property
-    def ranges_of_calls(self) -> tuple[Ints, Sequence[str]]:
+    def ranges_of_calls(self) -> tuple[Places, Sequence[str]]:
         """The innermost range or module that each call is or lies in, as a code, and their names.
 
         The code behind the last one is no range. One entry more, for NO_CALL.
         """
         tree = self._of.calls
         if tree is None:
-            return np.zeros(1, np.int64), []
+            return np.zeros(1, np.int32), []
         (kind, kinds), (name, names) = tree.rows.codes("kind"), tree.rows.codes("name")
         alike = groups_of(kind, name)
         words: dict[str, int] = {}
@@ -361,9 +362,9 @@ class PathWalk:
         around = np.where((codes >= 0) | (tree.parents == NO_CALL), np.arange(len(codes)), tree.parents)
         while (around != (further := around[around])).any():
             around = further
-        codes = codes[around]
+        codes = np.append(codes[around], -1)
         codes[codes < 0] = len(words)
-        return np.append(codes, len(words)), list(words)
+        return codes.astype(np.int32), list(words)
 
 
 def _threads_of_steps(dependencies: Dependencies) -> Ints:

@@ -390,9 +390,11 @@ class _Clock:
         line = self._line = of.dependencies.timelines[thread]
         self._start = start
         first, last = np.searchsorted(line.begins, start, "right"), np.searchsorted(line.begins, end)
-        calls = np.append(line.calls[first - 1] if first else NO_CALL, line.calls[first:last])
+        before = line.calls[first - 1 : first] if first else np.array([NO_CALL], np.int32)
+        calls = np.concatenate([before, line.calls[first:last]])
         self._begins = np.append(start, line.begins[first:last])
         nothing = window.flags(of.call_kinds[calls], of.call_names[calls])
+        del calls  # there may be millions
         self._columns = nothing.shape[1]
         self._of_host = np.flatnonzero(nothing.any(axis=0))  # the columns in which the thread skips anything
         self._nothing = nothing[:, self._of_host]

@@ -20,7 +20,7 @@ from perflog.metrics.traces.replay import Replay, Replayed, Thing
 
 Ints = npt.NDArray[np.int64]
 
-_HOST_AT_ONCE = 4  # things of the host: each takes a column over all its calls
+_HOST_AT_ONCE = 2  # things of the host: each takes a column over all its calls
 
 
 class WhatIf:
