@@ -18,19 +18,31 @@ from perflog.metrics.traces.launches import launches_by_file
 spans = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(0, 12)), max_size=24)
 
 
-def in_order(calls: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def in_order(calls: list[tuple[int, int, int]], ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Threads, starts and ends of calls, given as thread, start and length in so many ns."""
     thread, start, length = np.array(sorted(calls, key=lambda c: (c[0], c[1], -c[2])), np.int64).reshape(-1, 3).T
-    return thread, start * 10_000, (start + length) * 10_000  # far above what counts as rounding
+    return thread, start * ns, (start + length) * ns
 
 
 @given(spans)
 def test_the_parent_is_the_innermost_call_that_contains_a_call(calls: list[tuple[int, int, int]]) -> None:
     """Calls of a thread may overlap: what contains a call is looked for among all before it, the last first."""
-    threads, starts, ends = in_order(calls)
+    threads, starts, ends = in_order(calls, 10_000)  # far above what counts as rounding
     wanted = []
     for i in range(len(calls)):
         around = [j for j in range(i) if threads[j] == threads[i] and starts[j] <= starts[i] and ends[j] >= ends[i]]
         around = [j for j in around if max(ends[j], starts[j] + 1) > starts[i]]  # it is still open
+        wanted.append(around[-1] if around else NO_CALL)
+    assert _parents(threads, starts, ends).tolist() == wanted
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 9000), st.integers(0, 4000)), max_size=24))
+def test_a_call_may_end_a_rounding_later_than_the_one_that_it_lies_in(calls: list[tuple[int, int, int]]) -> None:
+    threads, starts, ends = in_order(calls, 1)
+    wanted = []
+    for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        least = max(max(end, start + 1) - 1000, start + 1)
+        around = [j for j in range(i) if threads[j] == threads[i] and max(ends[j], starts[j] + 1) >= least]
         wanted.append(around[-1] if around else NO_CALL)
     assert _parents(threads, starts, ends).tolist() == wanted
 
