@@ -31,6 +31,7 @@ CALL_KINDS = ("range", "python", "cpu", "runtime")
 NO_CALL = -1
 """In place of the index of a call: there is none, or the trace does not tell which."""
 
+_NEVER = np.int64(np.iinfo(np.int64).min)
 _ROUNDED_NS = 1000  # old traces hold whole microseconds: an inner call may end so much later than the outer one
 
 
@@ -38,8 +39,8 @@ class CallTree(Struct, frozen=True, eq=False, dict=True):
     """Calls of the host in one file of a run. All arrays have one entry for each call, the outer before the inner one.
 
     `rows`: rows of table `events` with a start and a duration: line, kind, name, start_ns, duration_ns, and the columns
-    that were asked for. `parents`: index of the innermost call of the same thread that
-    contains a call, or NO_CALL. `threads` are in the order of the calls: those of thread i begin at `begins[i]`.
+    that were asked for. `parents`: index of the innermost call of the same thread that contains a call, or NO_CALL.
+    `threads` are in the order of the calls: those of thread i begin at `begins[i]`.
     """
 
     run: str
@@ -210,20 +211,26 @@ def _parents(threads: Ints, starts: Ints, ends: Ints) -> Ints:
 def _parents_of_overlapping(starts: Ints, ends: Ints) -> Ints:
     """The same for intervals of one thread that overlap: one that ends a rounding later than another still lies in it.
 
-    The parent of an interval is the last one before it that ends late enough. Both columns below begin with the
-    interval just before, and leap over what cannot be meant until nothing leaps any more.
+    The parent of an interval is the last one before it that ends late enough. It is looked for in a tree whose nodes
+    hold the latest end below them: up to the first node to the left that has one, then down to the last in that node.
     """
-    longer = np.arange(NO_CALL, len(starts) - 1)  # the last one before that ends later
-    rest = np.arange(len(starts))
-    while len(rest):
-        before = longer[rest]
-        rest = rest[(before != NO_CALL) & (ends[before] <= ends[rest])]
-        longer[rest] = longer[longer[rest]]  # what one leaps over ends no later than it does, nor than this one
-    parents = np.arange(NO_CALL, len(starts) - 1)
-    late_enough = np.maximum(ends - _ROUNDED_NS, starts + 1)
-    rest = np.arange(len(starts))
-    while len(rest):
-        before = parents[rest]
-        rest = rest[(before != NO_CALL) & (ends[before] < late_enough[rest])]
-        parents[rest] = longer[parents[rest]]
+    least = np.maximum(ends - _ROUNDED_NS, starts + 1)
+    latest = [ends]  # of the nodes of each level, of which two have one node above
+    while len(latest[-1]) > 1:
+        below = latest[-1] = np.append(latest[-1], np.full(len(latest[-1]) % 2, _NEVER))
+        latest.append(np.maximum(below[::2], below[1::2]))
+    rest, found = np.arange(len(starts)), []
+    for level, ends_of_level in enumerate(latest[:-1]):
+        left = (rest >> level) - 1
+        has_one = (left & 1 == 0) & (ends_of_level[left] >= least[rest])  # left of it, and below the same node
+        found.append((rest[has_one], left[has_one]))
+        rest = rest[~has_one]
+    intervals, nodes = np.zeros((2, 0), np.int64)
+    for level in range(len(found) - 1, -1, -1):
+        intervals, nodes = (np.append(*pair) for pair in zip((intervals, nodes), found[level], strict=True))
+        if level:
+            right = 2 * nodes + 1
+            nodes = right - (latest[level - 1][right] < least[intervals])
+    parents = np.full(len(starts), NO_CALL, np.int64)
+    parents[intervals] = nodes
     return parents

@@ -21,7 +21,8 @@ spans = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(0,
 def in_order(calls: list[tuple[int, int, int]], ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Threads, starts and ends of calls, given as thread, start and length in so many ns."""
     thread, start, length = np.array(sorted(calls, key=lambda c: (c[0], c[1], -c[2])), np.int64).reshape(-1, 3).T
-    return thread, start * ns, (start + length) * ns
+    first = 1_764_000_000_000_000_001  # ns since 1970: no double holds it
+    return thread, first + start * ns, first + (start + length) * ns
 
 
 @given(spans)
