@@ -25,6 +25,7 @@ TEXTS = [
     "a line of words alone, longer than one word of eight bytes",
     "AB, {x:.6f}, {_:r}; {n:d} ",
     "AB, {x:r} sec",
+    "CD {n:6d}/{_:<4d}| lr: {x:.3E} | norm: {y:^9.3f} |",
 ]
 TEMPLATES = [Template(text) for text in TEXTS]
 
@@ -70,6 +71,14 @@ numbers = st.one_of(
     st.builds("{}.{}".format, digits, digits),
     st.floats(0, 1e6).map(repr),
     st.integers(0, 10**16).map(str),
+    st.builds("{}{}".format, st.sampled_from(["", " ", "   "]), digits),
+    st.builds(
+        "{}.{}{}{}".format,
+        digits,
+        digits,
+        st.sampled_from(["e-", "E+", "E-", "e"]),
+        st.text("0123456789", min_size=1, max_size=4),
+    ),
     st.sampled_from(["", ".", "5.", ".5", "1.2.3", "-1", "1e5", "nan", "0", "00", "/", ":", "0/0", "1:1", "\x80", "²"]),
 )
 
@@ -102,6 +111,22 @@ def test_numbers_of_every_length_are_exact(data: st.DataObject, count: int, behi
     lines = [f"AB, {x}, 1.5, 0 ".encode() for x in shown]
     found = by_layout(lines)
     assert [found[i][1]["x"] for i in range(len(lines))] == [repr(float(x)) for x in shown]
+
+
+@QUICK
+@given(st.lists(st.tuples(st.integers(0, 10**7 - 1), st.sampled_from("+-"), st.integers(0, 999)), min_size=1))
+def test_exponents_of_every_size_are_exact(numbers: list[tuple[int, str, int]]) -> None:
+    shown = [f"{digits // 10**6}.{digits % 10**6:06d}E{sign}{power:03d}" for digits, sign, power in numbers]
+    found = by_layout([f"CD      1/2   | lr: {x} | norm:   1.000   |".encode() for x in shown])
+    assert [found[i][1]["x"] for i in range(len(shown))] == [repr(float(x)) for x in shown]
+
+
+def test_a_line_of_a_thousand_bytes_is_read_by_its_layout() -> None:
+    def line(blanks: int) -> bytes:
+        return b"CD" + b" " * blanks + b"1/2| lr: 1.5e-04 | norm: 1.0 |"
+
+    read = (7, {"n": "1", "x": "0.00015", "y": "1.0"})
+    assert by_layout([line(60), line(600), line(900), line(1100)]) == {0: read, 1: read, 2: read}
 
 
 @pytest.mark.parametrize("count", range(1, 20))

@@ -27,8 +27,9 @@ steps instead of eight, as eight digits d0 ... d7 show:
     p0    p1    p2    p3      -> one multiplication adds p0 * 1000000 + p2 * 100, another p1 * 10000 + p3
     the number                   stands in the upper half of the sum
 
-The result is an integer below 10^15, divided by a power of ten: it rounds as reading the text does. Lines without a
-common layout, and long or signed numbers and exponents, are left to `numeric`.
+The result is an integer below 10^15, divided by a power of ten: it rounds as reading the text does. An exponent is
+another integer: of a power of ten up to 10^22, which a double holds, both ways. Lines without a common layout, and long
+or signed numbers, are left to `numeric`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from perflog.formats.template import Template
+from perflog.formats.template import Field, Template
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.numeric import MAX_TRAILING_BLANKS, Ints, MatchedLines, NumericMatcher, NumericTemplate
 from perflog.parsing.match.records import strings
@@ -50,12 +51,15 @@ from perflog.parsing.match.records import strings
 MIN_LINES = 256
 """Lines of a layout below which it is not worth its numpy calls."""
 
-_MAX_LENGTH = 255  # bytes of a line; longer ones have numbers of many lengths, so their layouts are rare
+_MAX_LENGTH = 1023  # bytes of a line
+_BAND = 256  # lengths of lines that are told apart by one byte
 _MAX_LAYOUTS = 4096  # kept; then all are forgotten
 _MAX_DIGITS = 14  # of a number: its digits are an integer that a double holds, and an integer of type d
 _WORD = 8
 _LITERAL_HEADROOM = 0x7F
 _DIGIT_HEADROOM = 0x7F - 9
+_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_POWERS = np.array([10.0**power for power in range(23)])  # the powers of ten that a double holds
 _HIGH_BITS = np.uint64(0x8080808080808080)
 _TEN, _BYTE, _PAIR, _HALF = (np.uint64(x) for x in (10, 8, 16, 32))
 _EVERY_FOURTH = np.uint64(0x000000FF000000FF)
@@ -110,22 +114,30 @@ class _Digits(Struct, frozen=True):
 
 
 class _Number(Struct, frozen=True):
-    """A field at fixed columns: one or two groups of digits, (first * factor + second) / divisor."""
+    """A field at fixed columns: one or two groups of digits, (first * factor + second) / 10^decimals.
+
+    `exponent`: its digits, and `sign`, 1 or -1; None where there is none.
+    """
 
     name: str
     is_integer: bool
     groups: tuple[_Digits, ...]
     factor: np.uint64
-    divisor: float
+    decimals: int
+    exponent: _Digits | None
+    sign: int
 
     @classmethod
     def of(cls, name: str, type_: str, text: bytes, column: int) -> _Number:
+        text, _, power = text.lower().partition(b"e")
+        exponent = _Digits.of(power[1:], column + len(text) + 2) if power else None
         cut = max(len(text) - _WORD, 0)
         groups = [_Digits.of(text[:cut], column)] if cut else []
         groups.append(_Digits.of(text[cut:], column + cut))
         factor = 10 ** sum(byte != 46 for byte in text[cut:])
-        divisor = 10.0 ** (len(text) - 1 - text.find(b".")) if b"." in text else 1.0
-        return cls(name, type_ == "d", tuple(groups), np.uint64(factor), divisor)
+        decimals = len(text) - 1 - text.find(b".") if b"." in text else 0
+        sign = -1 if power[:1] == b"-" else 1
+        return cls(name, type_ == "d", tuple(groups), np.uint64(factor), decimals, exponent, sign)
 
     def values(self, rows: Rows) -> npt.NDArray[Any]:
         digits = self.groups[0].integers(rows)
@@ -134,8 +146,20 @@ class _Number(Struct, frozen=True):
             digits += self.groups[1].integers(rows)
         if self.is_integer:
             return digits.view(np.int64)
+        if self.exponent is not None:
+            return _scaled(digits, self.sign * self.exponent.integers(rows).astype(np.int64) - self.decimals)
         numbers = digits.astype(np.float64)
-        return numbers if self.divisor == 1.0 else numbers / self.divisor
+        return numbers / _POWERS[self.decimals] if self.decimals else numbers
+
+
+def _scaled(integers: npt.NDArray[np.uint64], powers: Ints) -> npt.NDArray[np.float64]:
+    """Return integers below 10^15 times powers of ten, as reading the numbers would round them."""
+    exact, sizes = integers.astype(np.float64), np.abs(powers)
+    factors = _POWERS[np.minimum(sizes, len(_POWERS) - 1)]
+    numbers: npt.NDArray[np.float64] = np.where(powers < 0, exact / factors, exact * factors)
+    for row in np.flatnonzero(sizes >= len(_POWERS)).tolist():
+        numbers[row] = float(f"{integers[row]}e{powers[row]}")
+    return numbers
 
 
 class _ExpectedWord(Struct, frozen=True):
@@ -162,7 +186,7 @@ class _Layout(Struct, frozen=True, eq=False):
         text, headroom, no_zero = bytearray(line), bytearray([_LITERAL_HEADROOM] * len(line)), []
         for f, (begin, end) in zip(t.template.fields, spans, strict=True):
             for column in range(begin, end):
-                if line[column] != 46:
+                if 48 <= line[column] < 58:
                     text[column], headroom[column] = 48, _DIGIT_HEADROOM
             if f.type == "d" and end - begin > 1:
                 no_zero.append(begin)
@@ -207,7 +231,7 @@ class FixedWidthMatcher:
     def __init__(self, templates: Sequence[NumericTemplate]) -> None:
         self._numeric = NumericMatcher(templates)
         self._order = {t.kind: i for i, t in enumerate(self._numeric.ordered())}
-        self._layouts: dict[tuple[Any, ...], _Layout] = {}
+        self._layouts: dict[tuple[int, bytes], _Layout] = {}
 
     def match(
         self, data: bytearray, size: int, starts: Ints, ends: Ints
@@ -243,18 +267,22 @@ class FixedWidthMatcher:
         parts: list[tuple[int, MatchedLines]] = []
         if len(starts) < MIN_LINES:
             return parts
-        length = ends - starts
         start_class = self._numeric.start_classes(data, starts)
-        key = start_class.astype(np.uint16)
-        key <<= 8
-        key |= length.astype(np.uint8)
-        key[(start_class == 0) | (length > _MAX_LENGTH)] = 0
-        order = np.argsort(key, kind="stable")
-        sizes = np.bincount(key)
-        stops = np.cumsum(sizes)
-        for index in (np.flatnonzero(sizes[1:] >= MIN_LINES) + 1).tolist():
-            lines = order[stops[index] - sizes[index] : stops[index]]
-            parts += self._match_length(data, size, starts, lines, index & 0xFF)
+        for shortest in range(0, _MAX_LENGTH, _BAND):
+            longer = ends - starts - shortest
+            counts = (start_class > 0) & (longer >= 0) & (longer < _BAND)
+            if np.count_nonzero(counts) < MIN_LINES:
+                continue
+            key = start_class.astype(np.uint16)  # two bytes: numpy sorts them by radix
+            key <<= 8
+            key |= longer.astype(np.uint8)
+            key[~counts] = 0
+            order = np.argsort(key, kind="stable")
+            sizes = np.bincount(key)
+            stops = np.cumsum(sizes)
+            for index in (np.flatnonzero(sizes[1:] >= MIN_LINES) + 1).tolist():
+                lines = order[stops[index] - sizes[index] : stops[index]]
+                parts += self._match_length(data, size, starts, lines, shortest + (index & 0xFF))
         return parts
 
     def _match_length(
@@ -285,10 +313,10 @@ class FixedWidthMatcher:
         match = t and _unsigned_pattern(t.template, t.literals).fullmatch(line)
         if t is None or not match:
             return None
-        numbers = match.groups()
-        if any(len(x) > _MAX_DIGITS + (b"." in x) for x in numbers):
+        mantissas = [x.lower().partition(b"e")[0] for x in match.groups()]
+        if any(len(x) > _MAX_DIGITS + (b"." in x) for x in mantissas):
             return None
-        key = t.kind, len(line) - len(text), *(len(x) << 8 | x.find(b".") & 255 for x in numbers)
+        key = t.kind, line.translate(_AS_ZEROS)
         layout = self._layouts.get(key)
         if layout is None:
             if len(self._layouts) >= _MAX_LAYOUTS:
@@ -299,12 +327,17 @@ class FixedWidthMatcher:
 
 @lru_cache(1 << 10)
 def _unsigned_pattern(template: Template, literals: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """The template with digits for each field, and perhaps a dot among them."""
-    number = {True: rb"([0-9]+)", False: rb"([0-9]+(?:\.[0-9]+)?)"}
-    fields = [number[f.type == "d"] for f in template.fields]
-    endings = [*fields, b"[ \t]{0,%d}" % MAX_TRAILING_BLANKS]
+    """The template with digits for each field, perhaps a dot among them, an exponent, and blanks beside it."""
+    endings = [*map(_unsigned_field, template.fields), b"[ \t]{0,%d}" % MAX_TRAILING_BLANKS]
     pieces = zip(map(re.escape, literals), endings, strict=True)
     return re.compile(b"".join(x for pair in pieces for x in pair))
+
+
+def _unsigned_field(f: Field) -> bytes:
+    number = rb"([0-9]+)" if f.type == "d" else rb"([0-9]+(?:\.[0-9]+)?(?:[eE][+-][0-9]{1,3})?)"
+    left = b" *" if f.width and f.align != "<" else b""
+    right = b" *" if f.width and f.align in ("<", "^") else b""
+    return left + number + right
 
 
 def _as_rows(cells: npt.NDArray[Any]) -> Rows:

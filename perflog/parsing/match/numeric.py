@@ -73,6 +73,7 @@ class NumericTemplate(Struct, frozen=True, eq=False):
         comparisons: how each literal is compared.
         field_tokens: for each field the index of its token; literals hold tokens too.
         tokens: number of tokens of a line.
+        is_padded: whether blanks may stand beside fields. Lines are then read by their layout (`fixed_width`) alone.
     """
 
     kind: int
@@ -81,6 +82,7 @@ class NumericTemplate(Struct, frozen=True, eq=False):
     comparisons: tuple[tuple[_Comparison, ...], ...]
     field_tokens: tuple[int, ...]
     tokens: int
+    is_padded: bool
 
 
 def numeric_template(kind: int, template: Template) -> NumericTemplate | None:
@@ -94,7 +96,7 @@ def _prepared(template: Template) -> NumericTemplate | None:
     """Prepare a template, as each scanner needs it; its kind differs from scanner to scanner."""
     literals = [text.encode("utf-8", "surrogateescape") for text in template.literals]
     literals[-1] = literals[-1].rstrip(b" \t")
-    if any(f.type not in "dfeEgr" or f.width or f.comma for f in template.fields):
+    if any(f.type not in "dfeEgr" or f.comma for f in template.fields):
         return None
     if len(literals[0]) < 2 and (literals[0] or not template.fields):
         return None  # two bytes choose the candidates; a line that begins with a number begins with a digit
@@ -109,7 +111,8 @@ def _prepared(template: Template) -> NumericTemplate | None:
     if tokens > MAX_TOKENS:
         return None
     comparisons = [_comparisons(x, 2 if index == 0 else 0) for index, x in enumerate(literals)]
-    return NumericTemplate(0, template, tuple(literals), tuple(comparisons), tuple(field_tokens), tokens)
+    padded = any(f.width for f in template.fields)
+    return NumericTemplate(0, template, tuple(literals), tuple(comparisons), tuple(field_tokens), tokens, padded)
 
 
 def _touches_a_number(literals: Sequence[bytes]) -> bool:
@@ -195,7 +198,7 @@ class NumericMatcher:
         known: dict[tuple[NumericTemplate, ...], int] = {}
         for index, candidates in enumerate(self._by_start):
             for count in range(MAX_TOKENS + 1):
-                group = tuple(t for t in candidates if t.tokens == count)
+                group = tuple(t for t in candidates if t.tokens == count and not t.is_padded)
                 if group and group not in known:
                     known[group] = len(self._groups)
                     self._groups.append(group)
@@ -230,8 +233,8 @@ class NumericMatcher:
         return self._by_start[self._start_class[int.from_bytes((line + b"\n")[:2], "little")]]
 
     def ordered(self) -> list[NumericTemplate]:
-        """Return the templates in the order in which `match` returns their records."""
-        return [t for group in self._groups for t in group]
+        """Return the templates in the order in which `match` returns their records, then those that it leaves out."""
+        return [*(t for group in self._groups for t in group), *(t for t in self.templates if t.is_padded)]
 
     def match(
         self, data: bytearray, size: int, starts: Ints, ends: Ints
