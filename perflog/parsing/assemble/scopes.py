@@ -7,6 +7,7 @@ each record of another line the marker it belongs to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -80,13 +81,13 @@ def markers_of(kinds: Iterable[tuple[Line, Records]]) -> Markers:
     if not kinds:
         return Markers()
     places = np.concatenate([records.places for _, records in kinds])
-    order = np.argsort(places, kind="stable")
+    order = None if bool((places[1:] >= places[:-1]).all()) else np.argsort(places, kind="stable")
     names = {name for line, records in kinds for name in (*records.columns, *line.set, *line.compute)}
     fields: dict[str, list[Any]] = {}
     for name in names:
-        values: list[Any] = [value for line, records in kinds for value in _values(name, line, records)]
-        fields[name] = [values[i] for i in order.tolist()]
-    return Markers(places[order], fields)
+        values = list(chain.from_iterable(_values(name, line, records) for line, records in kinds))
+        fields[name] = values if order is None else [values[i] for i in order.tolist()]
+    return Markers(places if order is None else places[order], fields)
 
 
 def _values(name: str, line: Line, records: Records) -> list[Any]:
@@ -155,6 +156,17 @@ def opening_marker(places: Ints, markers: Markers) -> Ints:
     return index
 
 
+def _counts_in_runs(runs: Ints, counted: Ints) -> Ints:
+    """Return which opening of its run each marker is, from 1. The first ones are counted already."""
+    if not len(counted):
+        counted = np.ones(min(len(runs), 1), np.int64)
+    known = len(counted)
+    index = np.arange(known, len(runs))
+    begins = np.where(runs[known:] != runs[known - 1 : -1], index, -1) if len(index) else index
+    begins = np.maximum.accumulate(begins)
+    return np.append(counted, np.where(begins >= 0, index - begins + 1, index - known + 1 + counted[-1:].sum()))
+
+
 class Inheritance(Struct):
     """The opening line of each record of a kind, as an index into `markers`; -1 if none."""
 
@@ -173,9 +185,7 @@ class OpenScopes(Struct):
         """Take the opening lines of a stretch of the log, by scope, with their runs. Count them within their run."""
         for scope in self.names:
             markers = opened[scope]
-            counted = 0
             if len(before := self._remembered.get(scope, Markers())):
-                counted = len(before)
                 fields = {
                     name: before.fields.get(name, [None] * len(before))
                     + markers.fields.get(name, [None] * len(markers))
@@ -183,11 +193,7 @@ class OpenScopes(Struct):
                 }
                 places = np.concatenate([before.places, markers.places])
                 markers = Markers(places, fields, np.concatenate([before.runs, markers.runs]))
-            counts = np.ones(len(markers), np.int64)
-            counts[:counted] = before.counts
-            for i in range(max(counted, 1), len(counts)):
-                counts[i] = counts[i - 1] + 1 if markers.runs[i] == markers.runs[i - 1] else 1
-            markers.counts = counts
+            markers.counts = _counts_in_runs(markers.runs, before.counts)
             self.markers[scope] = markers
             if len(markers):
                 self._remembered[scope] = markers.last(_REMEMBERED)
