@@ -75,20 +75,30 @@ class Calls:
     """Calls whose number no other call has, in order of the number."""
 
     def __init__(self, rows: Rows, number: str) -> None:
-        rows = rows.where(rows.known(number) & has_times(rows))
-        self.numbers = rows[number]
-        if (np.diff(self.numbers) <= 0).any():  # as they mostly are not
-            self.numbers, first, times = np.unique(self.numbers, return_index=True, return_counts=True)
-            self.numbers, rows = self.numbers[times == 1], rows.where(first[times == 1])
+        self.numbers, rows = numbered_once(rows.where(rows.known(number) & has_times(rows)), number)
         self.starts, self.lengths = rows["start_ns"], rows["duration_ns"]
         self.threads, self.names = threads_of(rows)
 
     def places(self, numbers: Ints) -> Ints:
         """The place of the call of each number, or -1."""
-        if not len(self.numbers):
-            return np.full(len(numbers), -1, np.int64)
-        place = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
-        return np.where(self.numbers[place] == numbers, place, -1)
+        return places_of(self.numbers, numbers)
+
+
+def numbered_once(rows: Rows, number: str) -> tuple[Ints, Rows]:
+    """Return the rows whose number no other row has, in order of the number, and these numbers."""
+    numbers = rows[number]
+    if (np.diff(numbers) <= 0).any():  # as they mostly are not
+        numbers, first, times = np.unique(numbers, return_index=True, return_counts=True)
+        numbers, rows = numbers[times == 1], rows.where(first[times == 1])
+    return numbers, rows
+
+
+def places_of(numbers: Ints, wanted: Ints) -> Ints:
+    """Return the place of each wanted number among ascending ones, or -1."""
+    if not len(numbers):
+        return np.full(len(wanted), -1, np.int64)
+    place = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    return np.where(numbers[place] == wanted, place, -1)
 
 
 def threads_of(rows: Rows) -> tuple[Ints, list[Thread]]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import TraceDevice
+from perflog.metrics.traces.launches import numbered_once, places_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Rows, of_arrow
 
@@ -25,9 +26,9 @@ _COLUMNS = ("rank", "device", "stream", "correlation", "waits_for_stream", "wait
 
 
 class StreamWaits(Struct, frozen=True, eq=False):
-    """Waits of streams of a device: what is launched on `streams[i]` after `called[i]` waits for a stretch of work.
+    """Waits of streams of a device: what is launched on stream `streams[i]` after `called[i]` waits for other work.
 
-    The stretch is what was launched on stream `awaited[i]` before `until[i]`. Times are those of calls, in ns.
+    It waits for all that was launched on stream `awaited[i]` before `until[i]`. Times are those of calls, in ns.
     """
 
     streams: Ints
@@ -37,7 +38,11 @@ class StreamWaits(Struct, frozen=True, eq=False):
 
 
 class CallWaits(Struct, frozen=True, eq=False):
-    """Calls that wait for a stretch of work, in order of their lines; `is_here` where the work is of this device."""
+    """Calls that wait for the device, in order of their lines.
+
+    Call i waits for all that was launched on stream `awaited[i]` before `until[i]`, in ns. `is_here`: whether that is
+    work of this device.
+    """
 
     lines: Ints
     awaited: Ints
@@ -91,11 +96,10 @@ def recorded_waits(tables: Tables) -> dict[tuple[str, int], FileWaits]:
 
 
 def _waits(waits: Rows, calls: Rows) -> FileWaits:
-    """The waits of a file of which the call is known, and when the event was recorded that is waited for."""
-    calls = calls.where(calls.known("correlation", "start_ns"))
-    numbers, first, times = np.unique(calls["correlation"], return_index=True, return_counts=True)
-    numbers, calls = numbers[times == 1], calls.where(first[times == 1])  # a number of several calls tells none
-    call, record = (_places(numbers, waits[name]) for name in ("correlation", "waits_for_record"))
+    """The waits in a file whose call is known, and of those for an event also the call that recorded it."""
+    # A number of several calls does not tell which of them it was.
+    numbers, calls = numbered_once(calls.where(calls.known("correlation", "start_ns")), "correlation")
+    call, record = (places_of(numbers, waits[name]) for name in ("correlation", "waits_for_record"))
     does = _words(calls, (_STREAM_WAIT, _EVENT_WAIT, _RECORD))
     is_stream, of_event = does[0][call], does[1][call]
     has_record = does[2][record] & (waits["waits_for_stream"] != NULL)
@@ -113,14 +117,6 @@ def _waits(waits: Rows, calls: Rows) -> FileWaits:
         awaited=np.where(of_stream, waits["stream"][chosen], waits["waits_for_stream"][chosen]),
         until=np.where(of_stream, starts[call], starts[record]),
     )
-
-
-def _places(numbers: Ints, wanted: Ints) -> Ints:
-    """The place of each wanted number among ascending ones, or -1."""
-    if not len(numbers):
-        return np.full(len(wanted), -1, np.int64)
-    place = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-    return np.where(numbers[place] == wanted, place, -1)
 
 
 def _words(calls: Rows, words: tuple[str, ...]) -> list[Flags]:
