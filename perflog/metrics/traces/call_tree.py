@@ -84,7 +84,7 @@ class CallTree(Struct, frozen=True, eq=False, dict=True):
             found[over] = self.parents[found[over]]
         return found
 
-    def threads_of(self, calls: Ints) -> Ints:
+    def thread_of(self, calls: Ints) -> Ints:
         """Return the thread of each of these calls."""
         return np.searchsorted(self.begins, calls, "right") - 1
 

@@ -330,7 +330,7 @@ def _waits(
     waiting = np.array([*(is_wait(word) for word in names), False], np.bool_)[name]
     waiting &= np.array([*(word == "runtime" for word in kinds), False], np.bool_)[kind]
     found = np.flatnonzero(waiting)
-    found = found[np.isin(calls.threads_of(found), np.unique(threads))]
+    found = found[np.isin(calls.thread_of(found), np.unique(threads))]
     found = np.append(found, launching[held_up])
     by_end = np.argsort(work.ends, kind="stable")
     last = np.searchsorted(work.ends[by_end], calls.ends[found], "right") - 1
@@ -350,7 +350,7 @@ def _waits(
     found, works = found[inner], works[inner]
     index = np.argsort(calls.ends[found], kind="stable")
     found, works = found[index], works[index]
-    return Waits(calls.threads_of(found), calls.starts[found], calls.ends[found], found, works)
+    return Waits(calls.thread_of(found), calls.starts[found], calls.ends[found], found, works)
 
 
 def _recorded_works(

@@ -131,8 +131,30 @@ class CriticalPath(Struct, frozen=True, eq=False):
 _Pieces = tuple[Ints, Ints, Codes, Places, Places]
 """Starts, ends, kinds, works and calls of pieces, as in `CriticalPath`."""
 
-_Taker = Callable[[Ints, Ints, Codes, Places, Places], None]
-_BLOCK = 1 << 18  # calls whose pieces are given to the taker at once
+_Collect = Callable[[Ints, Ints, Codes, Places, Places], None]
+_BLOCK = 1 << 18  # pieces that are made, or summed up, at once
+
+
+class _KindSums:
+    """Sums up pieces by kind: `times` in ns, `numbers` of pieces. Small parts are summed up together."""
+
+    def __init__(self, kinds: int) -> None:
+        self.times, self.numbers = np.zeros((2, kinds), np.int64)
+        self._parts: list[tuple[Ints, Codes]] = []  # lengths and kinds
+        self.waiting = 0
+
+    def add(self, starts: Ints, ends: Ints, kinds: Codes, works: Places, calls: Places) -> None:  # noqa: ARG002
+        self._parts.append((ends - starts, kinds))
+        self.waiting += len(kinds)
+        if self.waiting >= _BLOCK:
+            self.finish()
+
+    def finish(self) -> None:
+        """Sum up what waits."""
+        lengths, kinds = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        self._parts, self.waiting = [], 0
+        self.times += _sums(lengths, kinds, len(self.times))
+        self.numbers += np.bincount(kinds[lengths > 0], minlength=len(self.numbers))
 
 
 def _sums(lengths: Ints, kinds: Codes, count: int) -> Ints:
@@ -144,7 +166,7 @@ def _sums(lengths: Ints, kinds: Codes, count: int) -> Ints:
     return sums
 
 
-def _no_taker(*columns: npt.NDArray[Any]) -> None:  # noqa: ARG001
+def _no_walk(*columns: npt.NDArray[Any]) -> None:  # noqa: ARG001
     raise AssertionError("no walk is under way")
 
 
@@ -165,7 +187,7 @@ class PathWalk:
         self._begins = dependencies.starts[order]
         self._jumps = {thread: self._jumps_of(thread) for thread in dependencies.timelines}
         self.step_threads = _threads_of_steps(dependencies)
-        self._taker: _Taker = _no_taker
+        self._collect: _Collect = _no_walk
 
     def path(self, start: int, end: int, step_thread: int = NO_CALL) -> CriticalPath:
         """Return the critical path of the window [start, end), in ns.
@@ -179,18 +201,15 @@ class PathWalk:
 
     def kinds(self, start: int, end: int, step_thread: int = NO_CALL) -> tuple[Ints, Ints]:
         """Return the time in ns and the number of the pieces of each of `kinds_of` on the path, without keeping it."""
-        times, numbers = np.zeros((2, len(kinds_of(self._of))), np.int64)
+        sums = _KindSums(len(kinds_of(self._of)))
+        self._walk(start, end, step_thread, sums.add)
+        if sums.waiting:
+            sums.finish()
+        return sums.times, sums.numbers
 
-        def add(starts: Ints, ends: Ints, kinds: Codes, works: Places, calls: Places) -> None:  # noqa: ARG001
-            times[:] += _sums(ends - starts, kinds, len(times))
-            numbers[:] += np.bincount(kinds[ends > starts], minlength=len(numbers))
-
-        self._walk(start, end, step_thread, add)
-        return times, numbers
-
-    def _walk(self, start: int, end: int, step_thread: int, taker: _Taker) -> None:
-        """Give the pieces of the path of a window to a taker, each time some that lie before all the others."""
-        self._taker = taker
+    def _walk(self, start: int, end: int, step_thread: int, collect: _Collect) -> None:
+        """Collect the pieces of the path of a window, each time some that lie before all the others."""
+        self._collect = collect
         self._add(*([end],) * 2, [_UNKNOWN], [NO_WORK], [NO_CALL])  # of no length: there is a piece
         work, thread, after, time = *self._last(end, step_thread), turn(end), end
         while time > start:
@@ -205,7 +224,7 @@ class PathWalk:
             else:
                 self._add([start], [time], [_UNKNOWN], [NO_WORK], [NO_CALL])
                 time = start
-        self._taker = _no_taker
+        self._collect = _no_walk
 
     def last_thread(self, end: int) -> int:
         """Return the thread in which the path of a window ends that is no step, or NO_CALL."""
@@ -326,9 +345,9 @@ class PathWalk:
             self._add(edges[:-1], edges[1:], self._kinds_of_calls[calls], works, calls)
 
     def _add(self, *columns: npt.ArrayLike) -> None:
-        """Give pieces to the taker that lie before all the others: starts, ends, kinds, works, calls."""
+        """Collect pieces that lie before all the others: starts, ends, kinds, works, calls."""
         starts, ends, kinds, works, calls = columns
-        self._taker(
+        self._collect(
             np.asarray(starts, np.int64), np.asarray(ends, np.int64), np.asarray(kinds, np.int16),
             np.asarray(works, np.int32), np.asarray(calls, np.int32),
         )  # fmt: skip

@@ -158,13 +158,14 @@ def opening_marker(places: Ints, markers: Markers) -> Ints:
 
 def _counts_in_runs(runs: Ints, counted: Ints) -> Ints:
     """Return which opening of its run each marker is, from 1. The first ones are counted already."""
-    if not len(counted):
-        counted = np.ones(min(len(runs), 1), np.int64)
-    known = len(counted)
-    index = np.arange(known, len(runs))
-    begins = np.where(runs[known:] != runs[known - 1 : -1], index, -1) if len(index) else index
+    index = np.arange(len(runs))
+    begins = np.where(np.append(True, runs[1:] != runs[:-1])[: len(runs)], index, 0)
     begins = np.maximum.accumulate(begins)
-    return np.append(counted, np.where(begins >= 0, index - begins + 1, index - known + 1 + counted[-1:].sum()))
+    counts = index - begins + 1
+    if known := len(counted):
+        counts[(index >= known) & (begins < known)] += counted[-1] - counts[known - 1]  # their run goes on
+        counts[:known] = counted
+    return counts
 
 
 class Inheritance(Struct):
