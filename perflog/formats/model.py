@@ -65,6 +65,7 @@ class Line(Struct, frozen=True, eq=False):
         telling: Whether a match proves the format, however few letters the line has; None: the letters decide.
         partial: Whether a part of its text is neither read nor known: a text that is no pair, what stands in front of
             a line or behind it. Another line that reads the whole text is the better one.
+        behind_prefix: Whether only a prefix in front of it is not read: the rest is a whole line.
         dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
             dropped field without a reason are unread.
         paths: By field that only its path in an object names (`metadata.step`), the path: the key of its row in table
@@ -102,6 +103,7 @@ class Line(Struct, frozen=True, eq=False):
     keep: bool = True
     telling: bool | None = None
     partial: bool = False
+    behind_prefix: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
     items: tuple[str, ...] = ()
@@ -256,8 +258,10 @@ class Format(Struct, frozen=True, eq=False):
         guessed: Whether perflog made the format from the log that it reads.
         generic: Whether the format describes lines of any program. It reads only logs whose steps no other format
             reads, and only lines that no other format reads.
-        library: Whether the lines are those of a library, in logs of programs that have formats of their own. Its
-            phases mean the same in all of them.
+        library: Whether the lines are those of a library, a launcher or a monitor, in logs of programs that have
+            formats of their own. They join the run that such a program has opened. Its phases mean the same in all of
+            them.
+        program: Name of the program, for sentences.
         incidental: Patterns of names of settings in which repeats of a configuration may differ.
         result: Name of the figure that a run of this program is judged by, such as `elapsed`, the last reading of its
             clock.
@@ -283,6 +287,7 @@ class Format(Struct, frozen=True, eq=False):
     guessed: bool = False
     generic: bool = False
     library: bool = False
+    program: str = ""
     incidental: tuple[str, ...] = ()
     result: str | None = None
     either_way: tuple[str, ...] = ()

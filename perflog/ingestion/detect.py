@@ -108,7 +108,8 @@ class Detection(Struct, frozen=True):
 
 
 _LEAST_PARTLY = 0.1
-"""Share of the first lines that a format must read if it knows each of them only in part."""
+"""Share of the first lines that a format must read if it knows each of them only in part: its beginning, or without one
+of its numbers. A whole line behind a prefix proves its format as the line alone does."""
 
 
 def proves_format(line: Line) -> bool:
@@ -359,7 +360,8 @@ def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Bat
             if proves_format(line) and kind in batch.records:
                 place = int(batch.records[kind].places[0])
                 proof.append((place >> PART_BITS, line.name, batch.text(place)))
-        whole = any(proves_format(lines[k][1]) and not lines[k][1].partial for k in kinds if k in batch.records)
+        telling = [lines[k][1] for k in kinds if k in batch.records and proves_format(lines[k][1])]
+        whole = any(line.behind_prefix or not line.partial for line in telling)
         if proof and (whole or count >= _LEAST_PARTLY * full):
             gives_rows = any(lines[kind][1].gives_rows for kind in kinds)
             formats_found.append(DetectedFormat(form, count, count / full, tuple(sorted(proof)), gives_rows))

@@ -241,7 +241,7 @@ def _parts_of_phases(tables: Tables, known: Collection[str]) -> Iterator[dict[st
         rows = rows[~rows["phase"].map({name: meaning.is_hidden(name, None) for name in rows["phase"].unique()})]
         names = list(dict.fromkeys(rows["phase"]))
         parents = {name: meaning.known_parent(name, None) for name in names}
-        outer = [name for name in names if parents[name] in WHOLES and parents[name] not in names]
+        outer = [name for name in names if not set(meaning.lineage(name, None)[1:]) & set(names)]
         alike = rows[rows["phase"].isin(outer)].groupby("phase")["rank"].agg(set).map(str).nunique() == 1
         if len(outer) < 2 or not alike or not all(name in WHOLES or meaning.phase(name) for name in names):
             continue

@@ -22,7 +22,7 @@ SCHEMA_HISTORY = {
     "addresses of memory, floating-point operations, number of a recorded function, what a synchronisation waits for, "
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
     "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, and their "
-    "`steps_averaged` may be null; runs have `elapsed_s`, "
+    "`steps_averaged` may be null; runs have `elapsed_s` and `joined_formats`, "
     "values too, and `stage` and `dp_rank`; loads have `layer` and `micro_batch`",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
@@ -106,6 +106,13 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _text("log", "path or URL of the log, as given"),
         _text("log_sha256", "SHA-256 of the decompressed log"),
         _word("format", "format of the run's step lines; without step lines, the format that reads most lines"),
+        TableColumn(
+            "joined_formats",
+            "text",
+            "other formats that read lines of the run, such as that of a library inside the program: those with most "
+            "lines first, separated by `, `; null if there are none",
+            by_field=False,
+        ),
         _small("index", "number of the run in its log, from 1", nullable=False),
         _text("label", "name of the run, as printed or as given at ingest"),
         _int("first_line", "first line of the run", nullable=False),

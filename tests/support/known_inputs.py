@@ -27,7 +27,7 @@ from perflog.tables.schema import PER_FIELD, TABLES
 _FILLED = {
     "run", "line", "part", "rank", "rank_by", "step", "copy", "occurrence", "steps_averaged", "window_first",
     "window_last", "window_fit", "unit", "text", "key", "value", "phase", "log", "log_sha256", "format", "index",
-    "first_line", "last_line", "process", "config", "printout", "label", "section",
+    "joined_formats", "first_line", "last_line", "process", "config", "printout", "label", "section",
 }  # fmt: skip
 """Columns that perflog fills itself, or that say what a value is: no log lacks them by itself."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.lint.wording import count
+from perflog.formats.registry import known as formats
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.traces.device_work import trace_devices
@@ -20,7 +21,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     """The program, the number of logs, runs and steps, and what the runs have in common."""
     runs = tables["runs"]
     same = {c: _same(runs[c]) for c in ("program", "model", "format", "world_size", "device", "dtype")}
-    yield str(same["program"] or same["model"] or same["format"] or "several formats")
+    yield str(same["program"] or same["model"] or _programs(runs) or same["format"] or "several formats")
     logs = len({key.sha256 for key in log.run_keys})
     steps = tables.rows("steps")
     printed = steps["step"][steps.known("step")]
@@ -39,6 +40,28 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
         one = f"rank {ranks.pop()} of " if len(ranks) == 1 else ""
         yield one + (f"{int(same['world_size']):,}" if one else count(int(same["world_size"]), "rank"))
     yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)
+
+
+def _programs(runs: pd.DataFrame) -> str | None:
+    """The programs that print together in each of the runs: `Hugging Face Trainer with DeepSpeed`.
+
+    None if the runs differ in them, or if one program printed alone.
+    """
+    printed = {(first, others) for first, others in zip(runs["format"], runs["joined_formats"], strict=True)}
+    first, others = printed.pop() if len(printed) == 1 else (None, None)
+    if not isinstance(first, str) or not isinstance(others, str):
+        return None
+    known = formats()
+    joined = [known[name] for name in others.split(", ") if name in known]
+    joined = [form for form in joined if form.program and not form.generic]
+    leads = known.get(first)
+    if leads is None or leads.generic or not leads.program:  # its lines do not tell who printed them
+        leads = next((form for form in joined if not form.library), leads)
+    names = list(dict.fromkeys(form.program for form in joined if form is not leads))
+    if not names:
+        return None
+    name = leads.program if leads is not None and leads.program and not leads.generic else first
+    return f"{name} with {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}"
 
 
 def _traced_ranks(tables: Tables) -> set[int]:

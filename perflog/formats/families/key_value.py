@@ -26,6 +26,7 @@ from perflog.formats.families.base import (
     FieldNames,
     ValueForm,
     field_name,
+    glob,
     literal,
     look_up,
     spec_of,
@@ -257,7 +258,8 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         shape: What all lines of the family have in common.
         syntax: The literals around keys and values.
         keys: By key or glob, the ways to print its value; the first that fits decides.
-        needs: The keys that a line must have.
+        needs: The keys that a line must have; `*` in them is any text.
+        lacks: The keys that it must not have.
     """
 
     name: str
@@ -267,6 +269,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
     syntax: PairSyntax
     keys: Mapping[str, tuple[ValueForm, ...]]
     needs: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
 
     @cached_property
     def proves_format(self) -> bool:
@@ -281,16 +284,15 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def required_literal(self) -> bytes:
         if self.needs:
-            key = max(self.needs, key=len)
-            return (key if len(key) >= _RARE or " " in self.syntax.mid else key + self.syntax.mid).encode(
-                "utf-8", "surrogateescape"
-            )
+            key = max((piece for need in self.needs for piece in need.split("*")), key=len)
+            ends = any(need.endswith(key) for need in self.needs) and len(key) < _RARE and " " not in self.syntax.mid
+            return (key + self.syntax.mid if ends else key).encode("utf-8", "surrogateescape")
         return self.shape.required_literal or self.syntax.mid.strip().encode("utf-8", "surrogateescape")
 
     @cached_property
     def pattern(self) -> str:
         heads = "|".join(unnamed(pattern_with_gaps(head)) for head in self.shape.heads)
-        need = escape(self.needs[0]) if self.needs else ""
+        need = ".*?".join(map(escape, self.needs[0].split("*"))) if self.needs else ""
         return rf"(?:{heads}){self._before_pairs}.*?{need}[ \t]*{escape(self.syntax.mid.strip() or self.syntax.mid)}"
 
     @property
@@ -336,7 +338,9 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         text = raw[begin:end].decode("utf-8", "surrogateescape").rstrip(" \t")
         pairs = self.syntax.split(text)
         known = [pair.key for pair in pairs if pair.key]
-        if len(known) * 2 < len(pairs) or not known or not set(self.needs) <= set(known):
+        if len(known) * 2 < len(pairs) or not known or not all(any(map(glob(need), known)) for need in self.needs):
+            return ()
+        if any(any(map(glob(key), known)) for key in self.lacks):
             return ()
         forms = [self._forms(pair) for pair in pairs]
         partial = any(not pair.key for pair in pairs) or any(form.has_texts for choices in forms for form in choices)

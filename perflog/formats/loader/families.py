@@ -52,6 +52,7 @@ def _key_value(entry: Entry, scopes: tuple[str, ...]) -> Family:
         syntax=syntax,
         keys=keys,
         needs=needs,
+        lacks=entry.texts("lacks"),
     )
 
 

@@ -150,6 +150,11 @@ def _file_names(top: Entry) -> tuple[Template, ...]:
     return names
 
 
+def _program_of(title: str) -> str:
+    """Return the name of the program at the start of a title: `Tool (of a kind): its lines`."""
+    return re.split(r" \(|[:,]", title, maxsplit=1)[0].strip()
+
+
 def load(path: Path, is_tested: bool = False) -> Format:
     """Load a format file and check all of it except its samples (see `sample_checks.check_samples`).
 
@@ -199,6 +204,7 @@ def load(path: Path, is_tested: bool = False) -> Format:
         families=families(file, scopes, by_name),
         generic=top.get("generic", bool, False),
         library=top.get("library", bool, False),
+        program=top.get("program", str, _program_of(top.get("title", str, ""))),
         incidental=top.texts("incidental"),
         result=top.get("result", str, None),
         either_way=top.texts("either_way"),

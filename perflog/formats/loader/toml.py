@@ -17,8 +17,8 @@ from perflog.formats.template import Template
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
-        "quantities", "rate", "flops", "pairs", "json", "table", "meters", "generic", "library", "incidental",
-        "result", "either_way", "file_names",
+        "quantities", "rate", "flops", "pairs", "json", "table", "meters", "generic", "library", "program",
+        "incidental", "result", "either_way", "file_names",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "each_process", "closes",
@@ -26,8 +26,8 @@ _KEYS = {
         "check", "outside", "again", "unknown", "dropped", "items", "telling",
     },
     "pairs": {
-        "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
-        "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts",
+        "name", "head", "pair", "tail", "needs", "lacks", "keys", "sample", "table", "unit", "set", "compute", "map",
+        "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts",
         "clock_stops", "pause", "check", "outside", "telling", "dropped",
     },
     "meters": {

@@ -24,6 +24,7 @@ from msgspec.structs import asdict
 
 from perflog.formats.families.base import field_name
 from perflog.formats.model import Format, Line
+from perflog.formats.registry import COMMON
 from perflog.parsing.assemble.column_values import computed
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
@@ -229,7 +230,7 @@ class RunState(Struct):
     record_lines: Counter[str] = field(default_factory=Counter)  # lines that each format reads
     row_lines: Counter[str] = field(default_factory=Counter)  # those of them that give rows
     step_lines: Counter[str] = field(default_factory=Counter)  # those of them that give steps
-    generic: set[str] = field(default_factory=set)  # those of these formats that describe lines of any program
+    follows: dict[str, int] = field(default_factory=dict)  # by format: 0 a program's, 1 a library's, 2 of any program
     clock: ClockTotal | None = None
     log: int = 0  # position of the run's log among the logs that are read together
 
@@ -252,8 +253,7 @@ class RunState(Struct):
         self.record_lines[form.name] += count
         if line.gives_rows:
             self.row_lines[form.name] += count
-        if form.generic:
-            self.generic.add(form.name)
+        self.follows[form.name] = 2 if form.generic else int(form.library)
         if line.table == "steps":
             self.step_lines[form.name] += count
 
@@ -269,11 +269,17 @@ class RunState(Struct):
     def format(self) -> str | None:
         """The format of most step lines, because metrics are about steps; without steps, of most lines with rows.
 
-        Settings count only where no line gives rows, generic formats only where no other does. Ties go to the format
-        that reads more lines, then to the first by name.
+        Settings count only where no line gives rows. Formats of programs come before those of libraries, generic ones
+        last. Ties go to the format that reads more lines, then to the first by name.
         """
         counts = self.step_lines or self.row_lines or self.record_lines
-        return min(counts, key=lambda n: (n in self.generic, -counts[n], -self.record_lines[n], n), default=None)
+        return min(counts, key=lambda n: (self.follows[n], -counts[n], -self.record_lines[n], n), default=None)
+
+    @property
+    def joined_formats(self) -> str | None:
+        """The other formats that read lines of the run, those with most lines first; None if there are none."""
+        others = [n for n in self.record_lines if n not in (self.format, COMMON)]
+        return ", ".join(sorted(others, key=lambda n: (-self.record_lines[n], n))) or None
 
     @property
     def world_size(self) -> int | None:
@@ -292,6 +298,7 @@ class RunState(Struct):
         printed = {k: _run_value(self.settings.single(k), _RUN_COLUMNS[k]) for k in self.settings if k in _RUN_COLUMNS}
         return printed | {
             "format": name,
+            "joined_formats": self.joined_formats,
             "index": self.index,
             "label": self.label(formats[name].label) if name else None,
             "first_line": self.first_line,

@@ -1,6 +1,10 @@
 """Where runs begin: a state machine over the lines that open, close or announce runs.
 
 In: the kinds of a batch with the places of their records. Out: a `RunState` for each run that begins in it.
+
+Only programs begin runs. The records of a library (`library` of its format), and the settings and values of a program
+that never opens a run, join the run that is open, wherever they are printed. A library opens runs by its own lines only
+in a log in which no program prints.
 """
 
 from __future__ import annotations
@@ -8,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from enum import Enum, auto
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
@@ -63,8 +68,20 @@ class _BoundaryLine(Struct):
     has_rows: bool  # whether it is a record of the run too
 
 
-RecordPlaces = Mapping[tuple[str, bool], Sequence[Ints]]
-"""Places of records, by their format and whether they are measurements: not settings, nor lines without a table."""
+class _RecordKind(NamedTuple):
+    """What the records of a line mean for the runs.
+
+    `measures`: whether they are measurements: not settings, nor lines without a table. `joins`: whether they belong to
+    the run that is open, whatever it is.
+    """
+
+    format: str
+    measures: bool
+    joins: bool
+
+
+RecordPlaces = Mapping[_RecordKind, Sequence[Ints]]
+"""Places of the records of each kind."""
 
 
 class _RunStart(Struct):
@@ -101,14 +118,18 @@ class _Machine(Struct):
         return starts
 
     def _read_records(
-        self, kinds: list[tuple[str, bool]], after: int, records: RecordPlaces, starts: list[_RunStart]
+        self, kinds: list[_RecordKind], after: int, records: RecordPlaces, starts: list[_RunStart]
     ) -> None:
         """Read the records of some formats between the boundary line at place `after` and the next one."""
-        if self._action(_Event.RECORD, kinds[0][0]) is _BEGIN:
-            later = (places[np.searchsorted(places, after, "right") :] for kind in kinds for places in records[kind])
+        of_programs = [kind for kind in kinds if not kind.joins]
+        opening = kinds if self.run is None else of_programs
+        if opening and self._action(_Event.RECORD, opening[0].format) is _BEGIN:
+            later = (places[np.searchsorted(places, after, "right") :] for kind in opening for places in records[kind])
             self._begin(min(int(places[0]) for places in later if len(places)), starts)
-        self.record_formats.update(name for name, _ in kinds)
-        self.measured |= any(measurements for _, measurements in kinds)
+        if not of_programs:
+            return
+        self.record_formats.update(kind.format for kind in of_programs)
+        self.measured |= any(kind.measures for kind in of_programs)
         self.deferred = None
         self.in_process_start = False
 
@@ -236,15 +257,19 @@ def _cuts(places: Ints, logs: Sequence[int]) -> list[int]:
 def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], RecordPlaces]:
     """Return the boundary lines of a batch in log order, and the places of all other records."""
     openers = {form.name for form, line in lines if line.opens == "run"}
+    bounded = {form.name for form, line in lines if _event(line, has_opener=True) is not _Event.RECORD}
+    with_programs = any(not form.library and line.gives_rows for form, line in lines)
     boundaries: list[_BoundaryLine] = []
-    other_records: dict[tuple[str, bool], list[Ints]] = {}
+    other_records: dict[_RecordKind, list[Ints]] = {}
     for kind, records in batch.records.items():
         form, line = lines[kind]
         if not line.read:
             continue
+        is_library = form.library and with_programs
         event, has_rows = _event(line, form.name in openers), line.table not in (None, "runs")
-        if event is _Event.RECORD:
-            other_records.setdefault((form.name, has_rows), []).append(records.places)
+        if event is _Event.RECORD or is_library:
+            joins = is_library or (form.name not in bounded and line.table != "steps")
+            other_records.setdefault(_RecordKind(form.name, has_rows, joins), []).append(records.places)
         else:
             starts_process = line.opens == "process"
             places = records.places.tolist()
@@ -264,9 +289,9 @@ def _event(line: Line, has_opener: bool) -> _Event:
     return _Event.RECORD
 
 
-def _records_between(boundaries: Sequence[_BoundaryLine], records: RecordPlaces) -> list[list[tuple[str, bool]]]:
+def _records_between(boundaries: Sequence[_BoundaryLine], records: RecordPlaces) -> list[list[_RecordKind]]:
     """Return the keys of the records before the first boundary line, between each two, and after the last."""
-    gaps: list[list[tuple[str, bool]]] = [[] for _ in range(len(boundaries) + 1)]
+    gaps: list[list[_RecordKind]] = [[] for _ in range(len(boundaries) + 1)]
     boundary_places = np.array([boundary.place for boundary in boundaries], np.int64)
     for kind, parts in records.items():
         before = np.zeros(len(boundary_places) + 2, np.int64)  # records before each boundary line, and before the end

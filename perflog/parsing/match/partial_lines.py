@@ -142,6 +142,7 @@ def _surrounded(line: Line, template: Template, front: str = "", behind: str = "
         samples=(),
         dropped=dropped,
         partial=True,
+        behind_prefix=bool(front) and not behind and template is line.template,
     )
 
 
