@@ -22,10 +22,10 @@ TIMES = (
 )
 PATCH = "[20260507 13:07:31][rank-0/8][INFO] [--patch.py:10] : applying patch number 1\n"
 ITERATION = (
-    "[20260507 13:08:16][rank-7/8][DEBUG] [--utils.py:425] : [2026-05-07 13:08:16.540024] iteration        1/      10 | "
-    "consumed samples:           16 | elapsed time per iteration (ms): 30497.4 | throughput per GPU (TFLOP/s/GPU): 0.3 | "
-    "learning rate: 9.755283E-06 | global batch size:    16 | lm loss: 1.191332E+01 | number of skipped iterations:   0 | "
-    "number of nan iterations:   0 |\n"
+    "[20260507 13:08:16][rank-7/8][DEBUG] [--utils.py:425] : [2026-05-07 13:08:16.540024] iteration        1/      10 "
+    "| consumed samples:           16 | elapsed time per iteration (ms): 30497.4 | throughput per GPU (TFLOP/s/GPU): 0.3 "
+    "| learning rate: 9.755283E-06 | global batch size:    16 | lm loss: 1.191332E+01 | number of skipped iterations:   0 "
+    "| number of nan iterations:   0 |\n"
 )
 
 
