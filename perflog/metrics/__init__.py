@@ -21,6 +21,7 @@ from perflog.metrics.pauses import pauses
 from perflog.metrics.phases import phases
 from perflog.metrics.pipeline import layers, pipeline, stages
 from perflog.metrics.ranges import ranges
+from perflog.metrics.ranks import ranks
 from perflog.metrics.registry import Metric, MetricColumn, MetricList, Options, Tables
 from perflog.metrics.steps import steps
 from perflog.metrics.stuck_ranks import stuck_ranks
@@ -52,7 +53,7 @@ from perflog.metrics.waterfall import waterfall
 
 _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
-    imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
+    imbalance, ranks, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
     collective_wait, collective_bandwidth, collective_volume, rank_pairs, rank_clocks,
     stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency, host_operators, launches,
     launch_queue, critical_path, copies, memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry,
@@ -128,6 +129,7 @@ __all__ = [
     "ranges",
     "rank_clocks",
     "rank_pairs",
+    "ranks",
     "stages",
     "steps",
     "stragglers",

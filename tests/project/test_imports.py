@@ -19,7 +19,7 @@ LAYOUT = """
 errors bundled lazy_patterns entry_points units remote file_names whole_files file_lock temporary signals
 tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: folder commits object_store batch_files rewriting writer __init__
-statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests levels
+statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests standing_out levels
 formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
@@ -54,7 +54,7 @@ metrics: registry settings_by_run run_moments hardware kernel_categories kernel_
 metrics: pipeline_schedule
 metrics: operator_tables kernels ranges semantics
 metrics: pipeline step_series run_rows phase_table communication collectives curves imbalance steps sweep
-metrics: hot_experts history node_pairs pauses stuck_ranks time_to_target
+metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
@@ -70,8 +70,8 @@ analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures equal_steps trace_measures operator_trees measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution operators averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
-analysis.overview: run_groups run_figures doubts parts outliers stuck operators host_operators since folder_answers
-analysis.overview: host_ranges reasons
+analysis.overview: run_groups run_figures ranks_apart doubts parts outliers stuck operators host_operators since
+analysis.overview: folder_answers host_ranges reasons
 analysis.overview: bottlenecks subject next_commands targets __init__
 analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path

@@ -11,8 +11,9 @@ from typing import Literal
 import numpy as np
 
 from perflog.metrics.curves import are_moments
+from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
-from perflog.tables.columns import Rows
+from perflog.tables.columns import NULL, Ints, Rows
 from perflog.units import show
 
 Better = Literal["lower", "higher"]
@@ -90,6 +91,7 @@ _PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> Iterator[Figure]:
     """Yield the last value of each series that a run prints by name, and the last loss of its steps.
 
+    Of a series that several ranks print it is the median of their last values.
     Series are left out that are moments since 1970, and those of which neither name nor unit says which way is better.
     `either_way`: names of series that are kept although their name tells nothing of that.
     """
@@ -99,14 +101,27 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
     numbers = values.where(values.known("value"))
     if len(numbers):
         by_line = np.argsort(numbers["line"], kind="stable")
-        backwards = numbers.codes("key")[0][by_line][::-1]
-        last = np.sort(len(backwards) - 1 - np.unique(backwards, return_index=True)[1])
-        numbers = numbers.where(by_line[last])
+        keys, ranks = numbers.codes("key")[0][by_line], numbers["rank"][by_line]
+        last = by_line[_last_places(keys, ranks)]  # of each rank, in the order of the lines
+        of_key: dict[str, list[tuple[str | None, float]]] = {}
+        numbers = numbers.where(last)
         for key, unit, value in numbers.where(~are_moments(numbers["value"])).records("key", "unit", "value"):
+            of_key.setdefault(key, []).append((unit, value))
+        for key, printed in of_key.items():
+            unit = printed[-1][0]
             declared = key in either_way
             better = None if declared else _better(key, unit or "")
             if declared or better is not None:
+                value = float(np.median([value for of_unit, value in printed if of_unit == unit]))
                 yield key, "" if unit == "1" else unit or "", better, _floats([value])  # a loss of 9.6 is no 960 %
+
+
+def _last_places(keys: Ints, ranks: Ints) -> Ints:
+    """The last place of each key on each rank; of a key whose ranks are not all known, its last place alone."""
+    unknown = np.unique(keys[ranks == NULL])
+    ranks = np.where(np.isin(keys, unknown), NULL, ranks)
+    groups = groups_of(keys[::-1], ranks[::-1])
+    return np.sort(len(keys) - 1 - groups.first)
 
 
 @lru_cache(maxsize=4096)

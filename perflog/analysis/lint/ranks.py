@@ -9,6 +9,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few
+from perflog.metrics.ranks import WORSE_IF_HIGH, WORSE_IF_LOW, RankRow, rank_rows
 from perflog.metrics.step_series import most_frequent
 from perflog.statistics.groups import groups_of
 from perflog.tables.row_order import natural_sort_key
@@ -93,6 +94,52 @@ def _runs_with_uneven_steps(data: LintInput, table: str, name: str) -> list[Lint
     usual, run = counts.sizes[of_subject.first], runs[counts.first[of_subject.first]]
     is_even = (counts.sizes == usual[of_subject.of_row]) & (of_subject.sizes == steps_of_run[run])[of_subject.of_row]
     return data.runs_of(rows, counts.first[~is_even])
+
+
+@rule(
+    code="rank-stands-out",
+    severity="warning",
+    title="a rank stands out",
+    why="Its values differ from those of all other ranks in most steps, far more than these differ from one another. "
+    "A median or mean over the ranks does not show it, and a step waits for the slowest of them.",
+    action="perflog analyze RUN ranks shows all ranks; look at the node, the GPU and the work of this one",
+    needs=(),
+)
+def rank_stands_out(data: LintInput) -> Iterator[Finding]:
+    """Ranks that metric `ranks` tells to be worse than the others; a note, if nobody knows what is worse."""
+    by_run: dict[str, list[RankRow]] = {}
+    for row in rank_rows(data.tables):
+        if row.out is not None and row.unit not in (WORSE_IF_LOW if row.out.far.ratio > 1 else WORSE_IF_HIGH):
+            by_run.setdefault(row.run, []).append(row)
+    for run in data.runs:
+        rows = sorted(by_run.get(run.id, ()), key=_how_far)
+        if not rows:
+            continue
+        names: dict[int | None, list[str]] = {}
+        for row in rows:
+            names.setdefault(row.rank, []).append(row.figure)
+        each = [f"rank {rank} ({first_few(figures, 3)})" for rank, figures in names.items()]
+        most = max(row.ranks for row in rows)
+        message = f"{count(len(names), 'rank')} of {most} far from the other{'s' * (most > 2)}: {first_few(each, 3)}"
+        numbers = {"ranks": {str(rank): figures for rank, figures in names.items()}}
+        known = any(row.unit in (*WORSE_IF_HIGH, *WORSE_IF_LOW) for row in rows)
+        yield Finding(run.id, message, {run.id: _lines(run, rows[0])}, numbers, None if known else "note")
+
+
+def _how_far(row: RankRow) -> float:
+    """The sort key of rows: the surest first."""
+    return -row.out.far.t if row.out is not None else 0.0
+
+
+def _lines(run: LintedRun, row: RankRow) -> list[int]:
+    """The lines on which a rank prints the figure in which it stands out."""
+    rows = run[row.of]
+    chosen = rows["rank"] == row.rank
+    name = {"phases": "phase", "values": "key"}.get(row.of)
+    if name is not None:
+        chosen &= rows.one_of(name, [row.figure])
+    lines: list[int] = rows["line"][chosen].tolist()
+    return lines
 
 
 @rule(

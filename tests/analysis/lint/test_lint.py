@@ -88,6 +88,10 @@ def last_left_out(k: int, _: dict[str, Any]) -> bool:
     return k not in (22, 23)
 
 
+def slow_rank(_: int, v: dict[str, Any]) -> None:
+    v.update(wait=v["wait"] * (4 if v["rank"] == 1 else 1))
+
+
 def other_half(k: int, v: dict[str, Any]) -> None:
     """The second stage's first layer is the rest of the first stage's last."""
     if k % 4 == 2:
@@ -184,6 +188,7 @@ SPOILED: dict[str, tuple[str, Callable[[], Records], str]] = {
     "no-experts": ("training_sweep", lambda: as_model(sweep(), "  (mlp): Linear(0)"), "warning"),
     "no-rank": ("moe_layer", lambda: changed(moe(), "forward", every(lambda v: {"label": ""})), "note"),
     "ranks-incomplete": ("moe_layer", lambda: changed(moe(), "forward", lambda k, _: k != 7), "warning"),
+    "rank-stands-out": ("moe_layer", lambda: changed(moe(), "wait", slow_rank), "warning"),
     "layer-split": (
         "pipeline_layers",
         lambda: changed(pipeline(), "layer", other_half),

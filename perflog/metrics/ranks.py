@@ -1,0 +1,239 @@
+"""Ranks: how far the ranks of a run lie apart in each figure that several of them print, and which rank stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.metrics.curves import are_moments
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.statistics.groups import groups_of
+from perflog.statistics.samples import Floats
+from perflog.statistics.standing_out import StandingOut, standing_out
+from perflog.tables.columns import NULL, Ints, Rows
+from perflog.tables.schema import TABLES
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("of", meaning="table that has the figure: steps, phases, values or collectives"),
+    MetricColumn("figure", meaning="name of the figure"),
+    MetricColumn("unit", meaning="unit of its values; null: a plain number"),
+    MetricColumn("ranks", meaning="number of ranks that print it"),
+    MetricColumn("rows", meaning="number of steps, or of printings, that at least half of these ranks have"),
+    MetricColumn("median", meaning="median over the ranks, each with its median over the rows"),
+    MetricColumn("min", meaning="smallest of these medians"),
+    MetricColumn("lowest", meaning="rank that has it"),
+    MetricColumn("max", meaning="largest of these medians"),
+    MetricColumn("highest", meaning="rank that has it"),
+    MetricColumn("rank", meaning="rank that stands out; null: none does. A row for each"),
+    MetricColumn("value", meaning="its median over the rows"),
+    MetricColumn("others", meaning="median of those of the other ranks"),
+    MetricColumn("ratio", meaning="its value over the median of the others, median over the rows"),
+    MetricColumn("t", meaning="its deviation in standard deviations of equal ranks"),
+    MetricColumn("p", "", None, "probability of such a deviation if all ranks were equal, over all ranks and figures"),
+    MetricColumn("persistence", "1", None, "share of the rows in which it deviates so by at least half as much"),
+)
+
+_STEP_FIGURES = (
+    "step_time_s", "forward_s", "backward_s", "tflops", "mfu", "tokens_per_s", "samples_per_s", "memory_bytes", "loss",
+    "grad_norm",
+)  # fmt: skip
+_COLLECTIVE_FIGURES = ("time_s", "algbw_gbps", "busbw_gbps")
+WORSE_IF_HIGH, WORSE_IF_LOW = ("s", "B"), ("1/s", "GB/s", "TFLOP/s")
+"""Units of figures of which more is worse, and less; of two ranks that differ in another one, the lower is named."""
+
+
+class _Out(Struct, frozen=True):
+    """What is told of a rank that stands out: its value, the median of the others, and how sure it is."""
+
+    value: float
+    others: float
+    far: StandingOut
+
+
+class RankFigure(Struct, frozen=True):
+    """Values of a figure by rank: `values` is ranks x rows, NaN where a rank printed none; `ranks` are the numbers."""
+
+    run: str
+    of: str
+    figure: str
+    unit: str
+    ranks: tuple[int, ...]
+    values: Floats
+
+
+@metric(
+    title="figures by rank",
+    needs=("runs",),
+    columns=_COLUMNS,
+    main="ratio",
+    formula="median over the rows of value / median of the ranks in the row; t: its logarithm / scatter of the ranks "
+    "(1.4826 MAD, shrunk towards 1.5 % and the noise over the rows, which counts as 6 ranks). A rank stands out if "
+    "p < 0.005, and the difference is at least 2 % (5 % below 20 rows)",
+    source="MAD: Iglewicz and Hoaglin 1993; shrinkage: Smyth 2004, moderated t; p: Bonferroni",
+)
+def ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """Spread over the ranks of each figure that several ranks print, and the ranks that stand out in it.
+
+    A rank that stands out need not be the cause: where ranks wait for one another, the slow one waits the least.
+
+    Example:
+        >>> table = perflog.metrics.ranks(perflog.find_runs("reference:moe_layer.txt"))
+        >>> table[["figure", "ranks", "median", "lowest", "highest"]].head(1)
+        ...
+    """
+    import pandas as pd
+
+    labels = dict(tables.rows("runs").records("run", "label"))
+    rows = [
+        (row.run, labels.get(row.run), row.of, row.figure, row.unit or None, row.ranks, row.rows, row.median,
+         row.min, row.lowest, row.max, row.highest, row.rank, *_of_one(row.out))
+        for row in rank_rows(tables)
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+
+
+def _of_one(out: _Out | None) -> tuple[float, ...]:
+    if out is None:
+        return (np.nan,) * 6
+    return out.value, out.others, out.far.ratio, out.far.t, out.far.p, out.far.persistence
+
+
+class RankRow(Struct, frozen=True):
+    """A row of the metric: see its columns. `out` is what it tells of the rank that stands out."""
+
+    run: str
+    of: str
+    figure: str
+    unit: str
+    ranks: int
+    rows: int
+    median: float
+    min: float
+    lowest: int
+    max: float
+    highest: int
+    rank: int | None
+    out: _Out | None
+
+
+def rank_rows(tables: Tables) -> list[RankRow]:
+    """Return the rows of the metric in the order of the runs."""
+    return cached(tables, ("figures by rank",), lambda: list(_rank_rows(tables)))
+
+
+def _rank_rows(tables: Tables) -> Iterator[RankRow]:
+    by_run: dict[str, list[RankFigure]] = {run: [] for run in tables.rows("runs")["run"].tolist()}
+    for figure in rank_figures(tables):
+        by_run[figure.run].append(figure)
+    for figures in by_run.values():
+        for figure in figures:
+            medians = np.nanmedian(figure.values, axis=1)
+            low, high = int(np.argmin(medians)), int(np.argmax(medians))
+            spread = (
+                float(np.median(medians)), float(medians[low]), figure.ranks[low], float(medians[high]),
+                figure.ranks[high],
+            )  # fmt: skip
+            place = (figure.run, figure.of, figure.figure, figure.unit, len(figure.ranks), figure.values.shape[1])
+            found = _standing_out(figure, len(figures))
+            for far in found:
+                others = float(np.median(np.delete(medians, far.member)))
+                yield RankRow(*place, *spread, figure.ranks[far.member], _Out(float(medians[far.member]), others, far))
+            if not found:
+                yield RankRow(*place, *spread, None, None)
+
+
+def _standing_out(figure: RankFigure, number: int) -> list[StandingOut]:
+    """The ranks that stand out in one of `number` figures."""
+    found = standing_out(figure.values, number) if (figure.values[~np.isnan(figure.values)] > 0).all() else []
+    if len(figure.ranks) == 2 and found:  # each is the reverse of the other: the worse one is named
+        found = [max(found, key=lambda each: each.ratio if figure.unit in WORSE_IF_HIGH else -each.ratio)]
+    return found
+
+
+_Name = Callable[[Sequence[str | None]], tuple[str, str]]
+"""Name and unit of a figure, from the words of the columns that tell figures apart."""
+
+
+def rank_figures(tables: Tables) -> list[RankFigure]:
+    """Return the figures that several ranks of a run print, table by table, each in the order of the names."""
+    found: list[RankFigure] = []
+    for name in _STEP_FIGURES:
+        found += _figures(tables, "steps", name, (), _named(name, "steps"))
+    found += _figures(tables, "phases", "time_s", ("phase",), lambda words: (words[0] or "", "s"))
+    found += _figures(tables, "values", "value", ("key", "unit"), lambda words: (words[0] or "", words[1] or ""))
+    for name in _COLLECTIVE_FIGURES:
+        found += _figures(tables, "collectives", name, ("op", "buffer"), _named(name, "collectives"), ("bytes",))
+    return found
+
+
+def _named(column: str, table: str) -> _Name:
+    unit = next(each.unit for each in TABLES[table] if each.name == column)
+    return lambda words: (" ".join([*filter(None, words), column]), unit)
+
+
+def _figures(
+    tables: Tables, table: str, column: str, words: Sequence[str], name: _Name, numbers: Sequence[str] = ()
+) -> Iterator[RankFigure]:
+    """Figures of a column: one for each run, combination of words, and combination of other numbers."""
+    rows = tables.rows(table)
+    if not len(rows) or not rows.known("rank").any():
+        return
+    rows = rows.where(rows.known("rank", column))
+    rows = rows.where(np.isfinite(rows[column]) & ~are_moments(rows[column]))
+    if not len(rows):
+        return
+    ranks, steps, runs = rows["rank"], _steps(rows, table), rows.codes("run")[1]
+    figures = groups_of(rows.codes("run")[0], *(rows.codes(w)[0] for w in words), *(rows[n] for n in numbers))
+    order = np.lexsort((rows["line"], steps, ranks, figures.of_row))
+    cells = groups_of(figures.of_row, ranks, steps)
+    times = np.empty(len(rows), np.int64)  # k for the k-th row of its rank at its step
+    in_order = cells.of_row[order]
+    starts = np.flatnonzero(np.append(True, in_order[1:] != in_order[:-1]))
+    times[order] = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
+    bounds = np.append(0, np.cumsum(figures.sizes))
+    by_figure = np.argsort(figures.of_row, kind="stable")
+    values, codes = rows[column], [rows.codes(word) for word in words]
+    run_codes = rows.codes("run")[0]
+    for figure, first in enumerate(figures.first.tolist()):
+        places = by_figure[bounds[figure] : bounds[figure + 1]]
+        matrix = _matrix(ranks[places], steps[places], times[places], values[places])
+        if matrix is None:
+            continue
+        title, unit = name([texts[code[first]] if code[first] >= 0 else None for code, texts in codes])
+        title = " ".join([title, *(show(float(rows[n][first]), "B") for n in numbers if rows[n][first] != NULL)])
+        yield RankFigure(runs[run_codes[first]], table, title, unit, *matrix)
+
+
+def _steps(rows: Rows, table: str) -> Ints:
+    """The step of each row; the same for all rows of a table without steps."""
+    return np.zeros(len(rows), np.int64) if table == "collectives" else rows["step"]
+
+
+def _matrix(ranks: Ints, steps: Ints, times: Ints, values: Floats) -> tuple[tuple[int, ...], Floats] | None:
+    """Ranks, and their values by rank and row. A row is a step, or the k-th printing of each rank at it.
+
+    None if fewer than two ranks print the figure. Rows that fewer than half of the ranks print are left out.
+    """
+    members, of_member = np.unique(ranks, return_inverse=True)
+    if len(members) < 2:
+        return None
+    rows = groups_of(steps, times)
+    usual = rows.sizes >= max(2, len(members) / 2)
+    if not usual.any():
+        return None
+    place = np.cumsum(usual) - 1
+    kept = usual[rows.of_row]
+    matrix = np.full((len(members), int(usual.sum())), np.nan)
+    matrix[of_member[kept], place[rows.of_row[kept]]] = values[kept]
+    printing = ~np.isnan(matrix).all(axis=1)
+    if printing.sum() < 2:
+        return None
+    return tuple(members[printing].tolist()), matrix[printing]

@@ -1,0 +1,119 @@
+"""Which member of a group stands out: one rank whose values differ from those of the others, in most rows.
+
+A member's deviation is the median over the rows of its distance from the median of the members in a row, in logarithms.
+It is divided by the scatter of the members, a scaled MAD (Iglewicz and Hoaglin 1993). Few members show their scatter
+badly, so it is shrunk towards what equal members show (Smyth 2004, a moderated t): 1.5 % and the noise of the medians.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.statistics.samples import NORMAL, Floats, mad
+from perflog.statistics.students_t import t_tail
+
+LEVEL = 0.005
+"""Probability of naming a member although all are equal, over all members and figures."""
+
+_SCATTER = 0.015  # of equal members: standard deviation of the logarithms
+_KNOWN = 6.0  # degrees of freedom that this is worth
+_FEW, _SCATTER_OF_FEW, _KNOWN_OF_FEW = 3, 0.05, 2.0  # rows that show no noise, and what is then assumed
+_TAILS_OF_FEW = 5.0  # degrees of freedom at most: a single measurement has heavy tails
+_PER_MEMBER = 0.37  # degrees of freedom of a MAD for each value: its efficiency
+_MEDIAN = 1.2533  # standard error of a median over that of a mean
+_BLOCKS, _IN_BLOCK = 10, 5  # medians of blocks of rows show noise that lasts for some rows
+_LEAST, _LEAST_OF_FEW, _MANY = 0.02, 0.05, 20  # smallest difference that counts, and rows from which the first does
+
+
+class StandingOut(Struct, frozen=True):
+    """A member that stands out.
+
+    `member`: its row of the matrix. `ratio`: its value over that of the others. `t`: its deviation in standard
+    deviations. `p`: probability that equal members show one such deviation, over all of them and all `figures`.
+    `persistence`: share of its values that differ to the same side, by half as much or more.
+    """
+
+    member: int
+    ratio: float
+    t: float
+    p: float
+    persistence: float
+
+
+def standing_out(values: Floats, figures: int = 1) -> list[StandingOut]:
+    """Return the members that stand out, the farthest first.
+
+    Of two members that differ each is the reverse of the other: both are returned.
+
+    Args:
+        values: Positive values of members x rows, NaN where one is missing.
+        figures: Number of figures that are tested together.
+    """
+    members, rows = values.shape
+    if members < 2 or not rows:
+        return []
+    logs = np.log(values)
+    distance = logs - _centres(logs)
+    deviation = np.nanmedian(distance, axis=1)
+    scale, freedom = _scale(distance, deviation)
+    tests = figures * (members if members > 2 else 1)
+    least = math.log1p(_LEAST if rows >= _MANY else _LEAST_OF_FEW)
+    found = []
+    for member in np.flatnonzero(np.abs(deviation) >= least).tolist():
+        t = abs(float(deviation[member])) / float(scale[member])
+        p = min(1.0, 2 * tests * t_tail(t, freedom))
+        own = distance[member][~np.isnan(distance[member])]
+        persistence = float(np.mean(own / deviation[member] >= 0.5))
+        if p < LEVEL and persistence > 0.5:
+            found.append(StandingOut(member, math.exp(float(deviation[member])), t, p, persistence))
+    return sorted(found, key=lambda each: -each.t)
+
+
+def _centres(logs: Floats) -> Floats:
+    """The median of each row: of all members, or of the others where there are two or three."""
+    if len(logs) > 3:
+        return np.nanmedian(logs, axis=0)
+    total, known = np.nansum(logs, axis=0), (~np.isnan(logs)).sum(axis=0)
+    others = known - ~np.isnan(logs)
+    centres = (total - np.nan_to_num(logs)) / np.where(others > 0, others, 1)
+    return np.where(others > 0, centres, np.nan)
+
+
+def _scale(distance: Floats, deviation: Floats) -> tuple[Floats, float]:
+    """The standard deviation of each member's deviation if all are equal, and its degrees of freedom."""
+    members, rows = distance.shape
+    noise = _noise(distance)
+    typical = float(np.nanmedian(noise)) if not np.isnan(noise).all() else 0.0
+    few = rows < _FEW
+    known = _KNOWN_OF_FEW if few else _KNOWN
+    variance = known * ((_SCATTER_OF_FEW if few else _SCATTER) ** 2 + typical**2)
+    freedom = known
+    if members > 3:
+        of_members = _PER_MEMBER * (members - 1)
+        variance += of_members * (NORMAL * mad(deviation[~np.isnan(deviation)])) ** 2
+        freedom += of_members
+    variance /= freedom
+    if few:
+        freedom = min(freedom, _TAILS_OF_FEW)
+    own = np.maximum(np.nan_to_num(noise, nan=typical) ** 2 - typical**2, 0)
+    return np.sqrt((variance + own) * (1 + 1 / (members - 1))), freedom
+
+
+def _noise(distance: Floats) -> Floats:
+    """The standard error of each member's median over the rows, NaN if it has too few of them."""
+    members, rows = distance.shape
+    if rows < _FEW:
+        return np.full(members, np.nan)
+    blocks = min(_BLOCKS, rows // _IN_BLOCK)
+    if blocks >= _IN_BLOCK:
+        parts = np.array_split(distance, blocks, axis=1)
+        medians = np.array([np.nanmedian(part, axis=1) for part in parts if not np.isnan(part).all(axis=1).any()])
+        if len(medians) >= _IN_BLOCK:
+            error: Floats = np.std(medians, axis=0, ddof=1) / math.sqrt(len(medians))
+            return error
+    known = (~np.isnan(distance)).sum(axis=1)
+    spread = np.nanstd(distance, axis=1) * np.sqrt(known / np.maximum(known - 1, 1))
+    return np.where(known >= _FEW, _MEDIAN * spread / np.sqrt(known), np.nan)

@@ -1,0 +1,88 @@
+"""Figures by rank: their spread, and the rank that stands out, in logs of any format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.paths import ROOT
+
+import perflog
+from perflog.log import Log
+from perflog.metrics import ranks
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[[str], Log]:
+    def of_text(text: str) -> Log:
+        (tmp_path / "run.log").write_text(text)
+        return perflog.read(tmp_path / "run.log")
+
+    return of_text
+
+
+def titan(rank: int, step: int, tps: float, memory: float = 30.0) -> str:
+    return (
+        f"[rank{rank}]:[titan] 2026-01-01 10:00:{step % 60:02d},000 - root - INFO - step: {step:2d}  loss: 9.5000  "
+        f"grad_norm: 2.0000  memory: {memory:.2f}GiB(40.00%)  tps: {tps:,.0f}  tflops: {tps / 200:.2f}  mfu: 10.00%"
+    )
+
+
+def job(slow: int | None, members: int = 8, steps: int = 25) -> str:
+    generator = np.random.default_rng(1)
+    return "\n".join(
+        titan(rank, step, 10_000 * np.exp(generator.normal(0, 0.02)) * (0.8 if rank == slow else 1.0))
+        for step in range(1, steps + 1)
+        for rank in generator.permutation(members).tolist()
+    )
+
+
+def test_the_slow_rank_is_named_with_its_figures(read: Callable[[str], Log]) -> None:
+    table = ranks(read(job(slow=5)))
+    out = table[table["rank"].notna()]
+    assert set(out["figure"]) == {"tokens_per_s", "tflops"}
+    assert set(out["rank"]) == {5}
+    assert set(out["ranks"]) == {8}
+    assert set(out["lowest"]) == {5}
+    assert (out["ratio"] - 0.8).abs().max() < 0.02
+    assert (out["rows"] == 25).all()
+
+
+def test_equal_ranks_have_a_spread_and_none_stands_out(read: Callable[[str], Log]) -> None:
+    table = ranks(read(job(slow=None)))
+    assert table["rank"].isna().all()
+    row = table[table["figure"] == "tokens_per_s"].iloc[0]
+    assert 9_800 < row["min"] < row["median"] < row["max"] < 10_200
+
+
+def test_of_two_ranks_the_slower_one_is_named(read: Callable[[str], Log]) -> None:
+    table = ranks(read(job(slow=1, members=2)))
+    out = table[table["figure"] == "tokens_per_s"]
+    assert list(out["rank"]) == [1]
+    assert abs(out["ratio"].item() - 0.8) < 0.02
+
+
+def test_figures_that_one_rank_prints_are_not_in_the_table(read: Callable[[str], Log]) -> None:
+    assert not len(ranks(read(job(slow=None, members=1))))
+
+
+def test_the_screen_and_the_linter_name_the_rank() -> None:
+    log = perflog.read(ROOT / "tests/data/deepep_low_latency.txt")
+    answer = perflog.overview(log)
+    assert answer.reasons[0].startswith("Rank 2 of 8 stands out: dispatch_time 444 us, the others 187 us (2.4 times)")
+    assert "dispatch_bandwidth 17.62 GB/s (rank 2) to 40.83 GB/s (rank 5)" in answer.reasons[1]
+    findings = perflog.lint(log)
+    assert list(findings["code"]) == ["rank-stands-out"]
+    assert findings["message"].item() == "1 rank of 8 far from the others: rank 2 (dispatch_time, dispatch_bandwidth)"
+    assert findings["severity"].item() == "warning"
+    lines = (ROOT / "tests/data/deepep_low_latency.txt").read_text().splitlines()
+    assert lines[findings["first_line"].item() - 1].startswith("[rank 2] Dispatch bandwidth")
+
+
+def test_a_figure_of_several_ranks_is_shown_as_their_median() -> None:
+    log = perflog.read(ROOT / "tests/data/deepep_low_latency.txt")
+    printed = log.table("values").query("key == 'dispatch_combine_bandwidth'")["value"]
+    figure = perflog.overview(log).figures[0]
+    assert list(figure.values.values()) == [float(np.median(printed))]
