@@ -92,7 +92,10 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     local: dict[int, int] = {}
     file = os.path.basename(source.name)
     while True:
-        assembler = partial(Assembler, decided, separate=separate, windows=windows, processes=local, files=(file,))
+        assembler = partial(
+            Assembler, decided, separate=separate, windows=windows, processes=local, files=(file,),
+            waits_for_libraries=not isinstance(source, GrowingSource),
+        )  # fmt: skip
         reading = _Reading(source, sink(), formats, detection, label, assembler, processes, observer)
         try:
             return reading.run(threads, chunk, progress)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import perflog
 from perflog.formats.registry import known
 from perflog.ingestion.detect import detect
+from perflog.ingestion.pipeline import ingest
 from perflog.parsing.input.chunks import as_chunk
+from perflog.parsing.input.source import Source
+from perflog.tables.sink import MemorySink
 
 MEMORY = (
     "[2024-05-01 10:00:04,000] [INFO] [utils.py:837:see_memory_usage] "
@@ -23,9 +30,9 @@ TIMES = (
 PATCH = "[20260507 13:07:31][rank-0/8][INFO] [--patch.py:10] : applying patch number 1\n"
 ITERATION = (
     "[20260507 13:08:16][rank-7/8][DEBUG] [--utils.py:425] : [2026-05-07 13:08:16.540024] iteration        1/      10 "
-    "| consumed samples:           16 | elapsed time per iteration (ms): 30497.4 | throughput per GPU (TFLOP/s/GPU): 0.3 "
-    "| learning rate: 9.755283E-06 | global batch size:    16 | lm loss: 1.191332E+01 | number of skipped iterations:   0 "
-    "| number of nan iterations:   0 |\n"
+    "| consumed samples:           16 | elapsed time per iteration (ms): 30497.4 "
+    "| throughput per GPU (TFLOP/s/GPU): 0.3 | learning rate: 9.755283E-06 | global batch size:    16 "
+    "| lm loss: 1.191332E+01 | number of skipped iterations:   0 | number of nan iterations:   0 |\n"
 )
 
 
@@ -82,3 +89,81 @@ def test_whole_lines_behind_a_prefix_prove_their_format(tmp_path: Path, lines: i
     log = read(tmp_path, text)
     assert list(log.table("runs")["format"]) == ["megatron"]
     assert list(log.table("steps")["tflops"]) == [0.3]
+
+
+# --- steps of two programs -------------------------------------------------------------------------------------------
+
+
+def loss(step: int) -> str:
+    return f"{{'loss': {3 - step / 100}, 'learning_rate': 1e-05, 'epoch': {step / 100}, 'step': {step}}}\n"
+
+
+def test_the_figures_of_a_library_are_in_the_steps_of_the_program(tmp_path: Path) -> None:
+    text = START + "".join(throughput(step, 50 + step / 10) + loss(step) for step in (10, 20, 30))
+    log = read(tmp_path, text)
+    steps = log.table("steps")
+    assert list(steps["step"]) == [10, 20, 30]
+    assert list(steps["samples_per_s"]) == [51.0, 52.0, 53.0]
+    assert list(steps["loss"]) == pytest.approx([2.9, 2.8, 2.7])
+    assert set(steps["memory_bytes"]) == {21.5 * 2**30}
+    assert set(steps["copy"]) == {1}
+    assert list(steps["steps_averaged"]) == [10, 10, 10]  # the window is that of the program's line
+    values = log.table("values")
+    assert list(values[values["key"] == "samples_per_s"]["line"]) == [4, 6, 8]  # where each was printed
+
+
+@given(st.data())
+def test_the_place_of_a_librarys_lines_does_not_matter(data: st.DataObject) -> None:
+    """Each is printed a line or two before or after its step; memory is printed anywhere."""
+    lines: list[str] = []
+    for step in range(10, 60, 10):
+        block = [throughput(step, 50 + step / 10), loss(step)]
+        lines += block if data.draw(st.booleans()) else block[::-1]
+    for _ in range(data.draw(st.integers(0, 6))):
+        lines.insert(data.draw(st.integers(0, len(lines))), data.draw(st.sampled_from([MEMORY, MEMORY + MEMORY])))
+    with TemporaryDirectory() as folder:
+        log = read(Path(folder), START + "".join(lines))
+    steps = log.table("steps")
+    assert len(log.table("runs")) == 1
+    assert list(steps["step"]) == [10, 20, 30, 40, 50]
+    assert list(steps["samples_per_s"]) == [51.0, 52.0, 53.0, 54.0, 55.0]
+    assert set(steps["copy"]) == {1}
+
+
+def test_lines_that_a_buffer_held_back_meet_where_both_print_the_same_steps(tmp_path: Path) -> None:
+    blocks = [throughput(step, 50 + step / 10) for step in (10, 20, 30)], [loss(step) for step in (10, 20, 30)]
+    for text in (START + "".join(blocks[0] + blocks[1]), START + "".join(blocks[1] + blocks[0])):
+        assert list(read(tmp_path, text).table("steps")["samples_per_s"]) == [51.0, 52.0, 53.0]
+
+
+def test_another_counter_of_the_same_name_meets_no_step(tmp_path: Path) -> None:
+    """The library counts four steps for each step of the program."""
+    log = read(tmp_path, START + "".join(throughput(4 * step, 51.0) + loss(step) for step in (5, 10, 15, 20, 25)))
+    steps, values = log.table("steps"), log.table("values")
+    assert list(steps["step"]) == [5, 10, 15, 20, 25]
+    assert steps["samples_per_s"].isna().all()
+    assert list(values[values["key"] == "samples_per_s"]["step"]) == [20, 40, 60, 80, 100]
+
+
+def test_what_the_program_prints_itself_stays(tmp_path: Path) -> None:
+    own = ITERATION.split(" : ", 1)[1].replace("lm loss", "samples per second: 9.5 | lm loss")
+    steps = read(tmp_path, throughput(1, 51.0) + own[own.index(" iteration") :]).table("steps")
+    assert list(steps["samples_per_s"]) == [9.5]
+
+
+def test_a_library_alone_prints_the_steps(tmp_path: Path) -> None:
+    log = read(tmp_path, "".join(throughput(step, 50 + step / 10) for step in (10, 20, 30)))
+    assert list(log.table("steps")["samples_per_s"]) == [51.0, 52.0, 53.0]
+    assert "deepspeed, 1 run x 3 steps" in perflog.overview(log).what
+
+
+def test_steps_and_figures_in_different_chunks_meet(tmp_path: Path) -> None:
+    steps = range(1, 400)
+    text = START + "".join(map(loss, steps)) + "".join(throughput(step, 50 + step / 10) for step in steps)
+    path = tmp_path / "job.log"
+    path.write_text(text)
+    sink = MemorySink()
+    ingest(Source("job.log", str(path)), sink.reset, chunk=1 << 14)
+    found = pa.concat_tables(sink.tables["steps"]).sort_by("step").to_pydict()
+    assert found["step"] == list(steps)
+    assert found["samples_per_s"] == [50 + step / 10 for step in steps]

@@ -28,8 +28,8 @@ parsing.input: chunks json_documents limits log_names source growing_source foll
 parsing.match: figure_counts numeric prefilter rank_labels records opening_block captures fixed_width interleaved
 parsing.match: scanner partial_lines discovery table_cells segments header_rows block_bodies
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks
-parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_windows step_repeats
-parsing.assemble: run_clocks setting_series phase_counts table_builder average_windows assembler
+parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_partners step_windows
+parsing.assemble: step_repeats run_clocks setting_series phase_counts table_builder average_windows assembler
 readers: interface registry rank_files processes odd_numbers element_types event_columns timestamps string_interning
 readers: event_table interval_index event_context spill_file key_counts protobuf message_columns scalar_series
 readers: record_files device_names

@@ -6,7 +6,8 @@ In: the batches of a log, in order. Out: the rows that are complete, by table, a
    their printouts.
 2. `pending_records` holds a record until the line that closes its step has been read.
 3. `step_groups` gives it its step, `scopes` the fields of the lines above it, `rank_rules` its rank.
-4. `step_repeats` counts printings of a step, `step_windows` the steps that a line covers, `run_clocks` takes step times
+4. `step_partners` brings the figures of libraries into the steps.
+5. `step_repeats` counts printings of a step, `step_windows` the steps that a line covers, `run_clocks` takes step times
    from a clock, `table_builder` makes the row, `average_windows` finds averaged steps.
 
 Memory does not grow with the log: beyond the records that wait, some kilobytes are kept of each run until it ends.
@@ -35,6 +36,7 @@ from perflog.parsing.assemble.run_tracker import RunTracker
 from perflog.parsing.assemble.scopes import Markers, OpenScopes, closes_step, markers_of
 from perflog.parsing.assemble.setting_series import SeriesOfRuns
 from perflog.parsing.assemble.step_groups import StepGrouper
+from perflog.parsing.assemble.step_partners import StepPartners, step_columns
 from perflog.parsing.assemble.step_repeats import StepCounter
 from perflog.parsing.assemble.table_builder import TableBuilder
 from perflog.parsing.assemble.text_blocks import TextBlocks
@@ -69,9 +71,11 @@ class Assembler:
         processes: What the local ranks of single runs tell, as an earlier reading has settled it.
         files: The names of the logs' files, without their folders: one, or several that are read together.
         logs: The places at which these logs begin. Several are fed as one batch.
+        waits_for_libraries: Whether steps wait for the figures that a library prints of them, to the end of their run.
+            Not while a log grows: then they meet only in what is read at once.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what is known of a log before it is read)
         self,
         decided: RankDecisions | None = None,
         guess: bool = False,
@@ -80,6 +84,7 @@ class Assembler:
         processes: Mapping[int, int] | None = None,
         files: Sequence[str] = ("",),
         logs: Sequence[int] = (0,),
+        waits_for_libraries: bool = True,
     ) -> None:
         self._files = files
         self.tracker = RunTracker(logs)
@@ -94,6 +99,8 @@ class Assembler:
         self._local_ranks = LocalRanks(processes or {})
         self._rank_rules = RankRules(dict(decided or {}))
         self.settings = self.tracker.first.settings  # of the run that is being read
+        self._step_partners = StepPartners()
+        self._waits_for_libraries = waits_for_libraries
         self._step_counter = StepCounter(windows or {})
         self._series = SeriesOfRuns()
         self._builder = TableBuilder()
@@ -121,7 +128,8 @@ class Assembler:
         if batch.chunk.is_last:  # `finish` follows: to release all at once takes half the time for a short log
             return {}, []
         needs_votes = any(form.fingerprints for form, _ in lines) and not self._rank_rules.has_votes(last.index)
-        limit = self._pending.limit(lines, last.place, needs_votes, stream_of)
+        waits = self._waits_for_libraries and any(form.library and step_columns(line) for form, line in lines)
+        limit = self._pending.limit(lines, last.place, needs_votes, stream_of, waits)
         complete = self._pending.release(limit, stream_of)
         return self._rows(lines, complete, runs), self._ended_runs()
 
@@ -163,6 +171,7 @@ class Assembler:
         self._streams.end(run)
         self._local_ranks.end(run)
         self._rank_rules.end(run.index)
+        self._step_partners.end(run.index)
         self._step_counter.end(run.index)
         self._clocks.end(run.index)
         self._series.end(run)
@@ -175,12 +184,18 @@ class Assembler:
         for records in complete.values():
             self._local_ranks.observe(records, runs)
         rows: list[LineRows] = []
+        of_libraries: list[LineRows] = []
         for form in dict.fromkeys(lines[kind][0] for kind in complete):
-            rows += self._format_rows(form, lines, {k: r for k, r in complete.items() if lines[k][0] is form}, runs)
+            of_form = {k: r for k, r in complete.items() if lines[k][0] is form}
+            rows += self._format_rows(form, lines, of_form, runs)
+            of_libraries += rows[-len(of_form) :] if form.library else []
         series = [
             table for row in rows if row.line.table == "runs" or row.line.run for table in self._add_settings(row, runs)
         ]
         steps = [row for row in rows if row.line.table == "steps"]
+        own_steps = self._step_partners.join(steps, of_libraries)
+        rows = [own_steps.get(id(row), row) for row in rows]
+        steps += own_steps.values()
         if steps:
             self._step_counter.fill(steps, runs)
             self._windows.add_steps(steps, runs)

@@ -96,6 +96,7 @@ class LineRows(Struct, dict=True):
     copy: Ints | None = None  # columns `copy` and `steps_averaged` of table `steps`
     steps_averaged: Ints | None = None
     clock: ClockColumns | None = None
+    joined: dict[str, Floats] = field(default_factory=dict)  # columns that a library prints for these steps; NaN: null
 
     def __len__(self) -> int:
         return len(self.records)

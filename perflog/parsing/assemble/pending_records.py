@@ -59,7 +59,12 @@ class PendingRecords:
         return min((int(records.places[0]) for records in self._all()), default=None)
 
     def limit(
-        self, lines: Sequence[FormatLine], run_start: int, needs_votes: bool, stream_of: StreamOf | None
+        self,
+        lines: Sequence[FormatLine],
+        run_start: int,
+        needs_votes: bool,
+        stream_of: StreamOf | None,
+        waits_for_run: bool = False,
     ) -> ReleaseLimit:
         """Return up to where records are complete.
 
@@ -68,10 +73,13 @@ class PendingRecords:
             run_start: Place where the current run begins. What waits of earlier runs is complete.
             needs_votes: Whether the current run has rank rules and no votes yet; then its first records wait for some.
             stream_of: Returns the stream of records if streams close their steps separately; None: all together.
+            waits_for_run: Whether records wait for the end of their run.
         """
         last = max((int(records.places[-1]) for records in self._all()), default=-1)
         if len(self) > MOST_PENDING:
             return ReleaseLimit(last)
+        if waits_for_run:
+            return ReleaseLimit(min(last, run_start - 1))
         if needs_votes and 0 < self._count_from(run_start) < ENOUGH_TO_VOTE:
             last = min(last, run_start - 1)
         if not any(closes_step(line) for _, line in lines):

@@ -108,6 +108,7 @@ class TableBuilder:
         table = rows.line.table or ""
         common = _common_columns(rows)
         columns = _line_columns(table, rows)
+        columns |= {name: number_array(values, ~np.isnan(values)) for name, values in rows.joined.items()}
         if rows.line.items:
             yield table, _rows_of_items(rows, {**common, **columns})
             return

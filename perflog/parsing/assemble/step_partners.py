@@ -1,0 +1,187 @@
+"""Figures of a library for a step, brought into the rows of table `steps`.
+
+In: the step rows of programs, and the rows of libraries that print figures of a step, such as DeepSpeed's samples/s
+inside another trainer. Out: columns of `steps` that the program itself does not print. The figures stay in table
+`values` too, where each has its own line.
+
+Two counters of one name need not count the same: micro-steps, or steps since a restart. So the rows meet only if the
+order of the log bears it out: a library prints a step between the program's steps before and after it, or both print
+the same steps. Of a run in which no program prints a step, the library's rows are its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perflog.formats.model import Line
+from perflog.parsing.assemble.column_values import field_values, typed
+from perflog.parsing.assemble.line_rows import LineRows
+from perflog.parsing.match.numeric import Ints
+from perflog.tables.arrow import numbers_of
+from perflog.tables.schema import TableColumn, column_for
+
+_IN_ORDER = 0.9  # share of the library's lines that are between the steps before and after theirs
+_SAME_STEPS = 3  # so many steps that both print, and no others, are no chance
+
+
+@lru_cache(1 << 10)
+def step_columns(line: Line) -> tuple[tuple[str, TableColumn], ...]:
+    """Return the fields of a library's line that are columns of `steps`, if the line prints its step; else ()."""
+    if line.table != "values" or "step" not in line.template.names:
+        return ()
+    fields = ((f.name, column_for("steps", f.name)) for f in line.template.fields if f.numeric and not f.is_dropped)
+    return tuple((name, column) for name, column in fields if column is not None and column.type == "float64")
+
+
+@lru_cache(1 << 10)
+def _as_steps(line: Line) -> Line:
+    return replace(line, table="steps")
+
+
+class _Printed(Struct, frozen=True):
+    """Rows with a step, in log order: place, number of the run, step, rank (-1: not known), and the row's index."""
+
+    places: Ints
+    runs: Ints
+    steps: Ints
+    ranks: Ints
+    kinds: Ints
+    rows: Ints
+
+    @classmethod
+    def of(cls, kinds: Sequence[LineRows]) -> _Printed:
+        parts = [_with_step(kind, i) for i, kind in enumerate(kinds)]
+        table = np.hstack(parts) if parts else np.empty((6, 0), np.int64)
+        return cls(*table[:, np.argsort(table[0], kind="stable")])
+
+    def of_run(self, run: int) -> _Printed:
+        chosen = self.runs == run
+        return _Printed(*(column[chosen] for column in (
+            self.places, self.runs, self.steps, self.ranks, self.kinds, self.rows
+        )))  # fmt: skip
+
+
+def _with_step(kind: LineRows, number: int) -> Ints:
+    rows = np.flatnonzero(kind.step_known)
+    columns = kind.records.places, kind.groups.run_number, kind.step, kind.ranks.rank
+    return np.vstack([*(column[rows] for column in columns), np.full(len(rows), number), rows]).astype(np.int64)
+
+
+class StepPartners:
+    """Brings the figures of libraries into the steps of programs, stretch by stretch of the log."""
+
+    def __init__(self) -> None:
+        self._led: set[int] = set()  # runs in which a program has printed steps
+
+    def join(self, steps: Sequence[LineRows], of_libraries: Sequence[LineRows]) -> dict[int, LineRows]:
+        """Fill columns of step rows. Return the library's rows that are steps, by the `id` of what they replace."""
+        of_libraries = [row for row in of_libraries if step_columns(row.line)]
+        program = _Printed.of(steps)
+        self._led.update(np.unique(program.runs).tolist())
+        if not of_libraries:
+            return {}
+        library = _Printed.of(of_libraries)
+        for run in np.unique(library.runs).tolist():
+            if run in self._led:
+                _fill(steps, program.of_run(run), of_libraries, library.of_run(run))
+        return self._own_steps(of_libraries)
+
+    def _own_steps(self, of_libraries: Sequence[LineRows]) -> dict[int, LineRows]:
+        """Return the library's rows as steps, of runs in which no program prints any: those with most columns."""
+        free = [row for row in of_libraries if self._led.isdisjoint(row.groups.run_number.tolist())]
+        if not free:
+            return {}
+        names = {row.line.name for row in free}
+        most = max(sorted(names), key=lambda name: max(len(step_columns(r.line)) for r in free if r.line.name == name))
+        chosen = [row for row in free if row.line.name == most]
+        own = [replace(row, line=_as_steps(row.line)) for row in chosen]
+        others = [row for row in free if row.line.name != most]
+        mine, theirs = _Printed.of(own), _Printed.of(others)
+        for run in np.unique(theirs.runs).tolist():
+            _fill(own, mine.of_run(run), others, theirs.of_run(run))
+        return {id(row): steps for row, steps in zip(chosen, own, strict=True)}
+
+    def end(self, run: int) -> None:
+        """Forget a run that has ended."""
+        self._led.discard(run)
+
+
+def _fill(steps: Sequence[LineRows], program: _Printed, of_libraries: Sequence[LineRows], library: _Printed) -> None:
+    """Fill columns of the step rows of a run that the program prints in none of its rows, if both count the same."""
+    if not len(program.places) or not _counts_the_same(program, library):
+        return
+    partners = _partners(program, library)
+    printed = {
+        column.name for i in np.unique(program.kinds).tolist() for column in _columns_printed(steps[i])
+    }  # fmt: skip
+    for kind, name, column in _fields(of_libraries):
+        if column.name in printed:
+            continue
+        chosen = np.flatnonzero((library.kinds == kind) & (partners >= 0))
+        row = of_libraries[kind]
+        values = typed(field_values(row.records.columns[name], column, row.line, name), column)
+        numbers = numbers_of(pc.fill_null(values, float("nan")))[library.rows[chosen]]
+        to = partners[chosen]
+        for target in np.unique(program.kinds[to]).tolist():
+            of_target = program.kinds[to] == target
+            joined = steps[target].joined.setdefault(column.name, np.full(len(steps[target]), np.nan))
+            rows = program.rows[to[of_target]]
+            joined[rows] = np.where(np.isnan(joined[rows]), numbers[of_target], joined[rows])
+
+
+def _fields(of_libraries: Sequence[LineRows]) -> Iterator[tuple[int, str, TableColumn]]:
+    for kind, row in enumerate(of_libraries):
+        for name, column in step_columns(row.line):
+            if isinstance(row.records.columns.get(name), np.ndarray):
+                yield kind, name, column
+
+
+def _columns_printed(row: LineRows) -> Iterator[TableColumn]:
+    """The columns of `steps` that the rows fill by themselves."""
+    for name in (*row.line.template.names, *row.line.set, *row.line.compute):
+        column = column_for("steps", name)
+        if column is not None:
+            yield column
+
+
+def _counts_the_same(program: _Printed, library: _Printed) -> bool:
+    """Return whether the steps of two programs are the same: by their order in the log, or because all are equal."""
+    after = np.searchsorted(program.places, library.places)
+    count = len(program.places)
+    before_step = program.steps[np.maximum(after - 1, 0)]
+    after_step = program.steps[np.minimum(after, count - 1)]
+    has_before, has_after = after > 0, after < count
+    equal = (has_before & (before_step == library.steps)) | (has_after & (after_step == library.steps))
+    between = (~has_before | (before_step <= library.steps)) & (~has_after | (library.steps <= after_step))
+    in_order = float(np.mean(equal | between))
+    mine, theirs = np.unique(program.steps), np.unique(library.steps)
+    if not len(np.intersect1d(mine, theirs)):
+        return False
+    return in_order >= _IN_ORDER or (len(mine) >= _SAME_STEPS and np.array_equal(mine, theirs))
+
+
+def _partners(program: _Printed, library: _Printed) -> Ints:
+    """Return the index of the program's row of the same step and rank, the nearest of several; -1 if there is none.
+
+    A line without a rank belongs to no row where several ranks print the step.
+    """
+    order = np.lexsort((program.places, program.steps))
+    steps = program.steps[order]
+    low, high = np.searchsorted(steps, library.steps, "left"), np.searchsorted(steps, library.steps, "right")
+    partners = np.full(len(library.places), -1, np.int64)
+    for i in np.flatnonzero(high > low).tolist():
+        rows = order[low[i] : high[i]]
+        rank, ranks = library.ranks[i], program.ranks[rows]
+        if rank >= 0:
+            rows = rows[(ranks == rank) | (ranks < 0)]
+        elif len(np.unique(ranks)) > 1:
+            continue
+        if len(rows):
+            partners[i] = rows[np.argmin(np.abs(program.places[rows] - library.places[i]))]
+    return partners
