@@ -123,6 +123,16 @@ class RankRow(Struct, frozen=True):
     rank: int | None
     out: _Out | None
 
+    @property
+    def is_worse(self) -> bool:
+        """Whether a rank stands out, and not because it is better than the others."""
+        return self.out is not None and self.unit not in (WORSE_IF_LOW if self.out.far.ratio > 1 else WORSE_IF_HIGH)
+
+    @property
+    def certainty(self) -> float:
+        """How far the rank is from the others, in standard deviations; 0 if none stands out."""
+        return self.out.far.t if self.out is not None else 0.0
+
 
 def rank_rows(tables: Tables) -> list[RankRow]:
     """Return the rows of the metric in the order of the runs."""

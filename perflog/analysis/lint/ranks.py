@@ -109,10 +109,10 @@ def rank_stands_out(data: LintInput) -> Iterator[Finding]:
     """Ranks that metric `ranks` tells to be worse than the others; a note, if nobody knows what is worse."""
     by_run: dict[str, list[RankRow]] = {}
     for row in rank_rows(data.tables):
-        if row.out is not None and row.unit not in (WORSE_IF_LOW if row.out.far.ratio > 1 else WORSE_IF_HIGH):
+        if row.is_worse:
             by_run.setdefault(row.run, []).append(row)
     for run in data.runs:
-        rows = sorted(by_run.get(run.id, ()), key=_how_far)
+        rows = sorted(by_run.get(run.id, ()), key=lambda row: -row.certainty)
         if not rows:
             continue
         names: dict[int | None, list[str]] = {}
@@ -124,11 +124,6 @@ def rank_stands_out(data: LintInput) -> Iterator[Finding]:
         numbers = {"ranks": {str(rank): figures for rank, figures in names.items()}}
         known = any(row.unit in (*WORSE_IF_HIGH, *WORSE_IF_LOW) for row in rows)
         yield Finding(run.id, message, {run.id: _lines(run, rows[0])}, numbers, None if known else "note")
-
-
-def _how_far(row: RankRow) -> float:
-    """The sort key of rows: the surest first."""
-    return -row.out.far.t if row.out is not None else 0.0
 
 
 def _lines(run: LintedRun, row: RankRow) -> list[int]:

@@ -20,11 +20,11 @@ _COLUMNS = {
 
 
 def ranks_apart(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Iterator[str]:
-    """Yield a line for each rank that stands out, then how far the ranks lie apart in the figures that are shown."""
+    """Yield a line for each rank worse than all others, then how far the ranks lie apart in the figures shown."""
     rows = rank_rows(tables.only([run]))
     by_rank: dict[int, list[RankRow]] = {}
-    for row in sorted(rows, key=_how_far):
-        if row.rank is not None:
+    for row in sorted(rows, key=lambda row: -row.certainty):
+        if row.is_worse and row.rank is not None:
             by_rank.setdefault(row.rank, []).append(row)
     for rank in list(by_rank)[:_NAMED]:
         yield _stands_out(rank, by_rank[rank])
@@ -40,11 +40,6 @@ def ranks_apart(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Itera
             texts[row.figure] = f"{figure.name} {low} (rank {row.lowest}) to {high} (rank {row.highest})"
     if texts:
         yield f"Over {max(row.ranks for row in rows)} ranks: {', '.join(list(texts.values())[:_FIGURES])}."
-
-
-def _how_far(row: RankRow) -> float:
-    """The sort key of rows: the surest first."""
-    return -row.out.far.t if row.out is not None else 0.0
 
 
 def _stands_out(rank: int, rows: Sequence[RankRow]) -> str:
