@@ -167,3 +167,18 @@ def test_steps_and_figures_in_different_chunks_meet(tmp_path: Path) -> None:
     found = pa.concat_tables(sink.tables["steps"]).sort_by("step").to_pydict()
     assert found["step"] == list(steps)
     assert found["samples_per_s"] == [50 + step / 10 for step in steps]
+
+
+def test_what_each_process_prints_at_its_end_is_on_the_screen(tmp_path: Path) -> None:
+    ends = [
+        f"{{'train_runtime': 251.3{k}, 'train_samples_per_second': 50.94, 'train_steps_per_second': 0.398, "
+        "'train_loss': 2.495, 'epoch': 1.0}\n"
+        for k in range(4)
+    ]
+    steps = "".join(map(loss, (10, 20, 30)))
+    reasons = perflog.overview(read(tmp_path, START + steps + "".join(ends))).reasons
+    wanted = "train_runtime is printed 4 times after the last step: 251.3 s to 251.33 s; mean "
+    assert [text for text in reasons if text.startswith(wanted)]
+    for twice in (ends[0], ends[0] * 2):  # one process, or one that prints it again
+        reasons = perflog.overview(read(tmp_path, START + steps + twice)).reasons
+        assert not [text for text in reasons if "train_runtime" in text]

@@ -70,8 +70,8 @@ analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures equal_steps trace_measures operator_trees measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution operators averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
-analysis.overview: run_groups run_figures ranks_apart doubts parts outliers stuck operators host_operators since
-analysis.overview: folder_answers host_ranges reasons
+analysis.overview: run_groups run_figures process_summaries ranks_apart doubts parts outliers stuck operators
+analysis.overview: host_operators since folder_answers host_ranges reasons
 analysis.overview: bottlenecks subject next_commands targets __init__
 analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path

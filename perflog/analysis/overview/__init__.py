@@ -22,6 +22,7 @@ from perflog.analysis.overview.folder_answers import folder_answers, folder_metr
 from perflog.analysis.overview.next_commands import next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
+from perflog.analysis.overview.process_summaries import process_summaries
 from perflog.analysis.overview.ranks_apart import ranks_apart
 from perflog.analysis.overview.reasons import time_saved, why_slower
 from perflog.analysis.overview.run_figures import RunFigure, run_figures
@@ -294,6 +295,7 @@ def _reasons(
         *(ranks_apart(of_first, first, figures) if len(groups[0].runs) == 1 else ()),
         *bottleneck(of_first, first, options),
         *time_saved(of_first, first, options),
+        *(process_summaries(of_first, first) if len(groups[0].runs) == 1 else ()),
     ]
 
 
