@@ -29,7 +29,7 @@ _COLUMNS = (
     MetricColumn("rows", meaning="number of steps, or of printings, that at least half of these ranks have"),
     MetricColumn("median", meaning="median over the ranks, each with its median over the rows"),
     MetricColumn("min", meaning="smallest of these medians"),
-    MetricColumn("lowest", meaning="rank that has it"),
+    MetricColumn("lowest", meaning="rank that has it; of processes whose rank is not known the source"),
     MetricColumn("max", meaning="largest of these medians"),
     MetricColumn("highest", meaning="rank that has it"),
     MetricColumn("rank", meaning="rank that stands out; null: none does. A row for each"),
@@ -59,13 +59,13 @@ class _Out(Struct, frozen=True):
 
 
 class RankFigure(Struct, frozen=True):
-    """Values of a figure by rank: `values` is ranks x rows, NaN where a rank printed none; `ranks` are the numbers."""
+    """Values of a figure by rank: `values` is ranks x rows, NaN where a rank printed none; `ranks` names them."""
 
     run: str
     of: str
     figure: str
     unit: str
-    ranks: tuple[int, ...]
+    ranks: tuple[str, ...]
     values: Floats
 
 
@@ -117,10 +117,10 @@ class RankRow(Struct, frozen=True):
     rows: int
     median: float
     min: float
-    lowest: int
+    lowest: str
     max: float
-    highest: int
-    rank: int | None
+    highest: str
+    rank: str | None
     out: _Out | None
 
     @property
@@ -132,6 +132,11 @@ class RankRow(Struct, frozen=True):
     def certainty(self) -> float:
         """How far the rank is from the others, in standard deviations; 0 if none stands out."""
         return self.out.far.t if self.out is not None else 0.0
+
+
+def rank_name(rank: str) -> str:
+    """Return a rank in words, a source as it is."""
+    return f"rank {rank}" if rank.isdigit() else rank
 
 
 def rank_rows(tables: Tables) -> list[RankRow]:
@@ -194,13 +199,13 @@ def _figures(
 ) -> Iterator[RankFigure]:
     """Figures of a column: one for each run, combination of words, and combination of other numbers."""
     rows = tables.rows(table)
-    if not len(rows) or not rows.known("rank").any():
-        return
-    rows = rows.where(rows.known("rank", column))
+    rows = rows.where((rows.known("rank") | rows.known("source")) & rows.known(column))
     rows = rows.where(np.isfinite(rows[column]) & ~are_moments(rows[column]))
     if not len(rows):
         return
-    ranks, steps, runs = rows["rank"], _steps(rows, table), rows.codes("run")[1]
+    sources, names = rows.codes("source")
+    ranks = np.where(rows.known("rank"), rows["rank"], -1 - sources)  # of a source a number below 0
+    steps, runs = _steps(rows, table), rows.codes("run")[1]
     figures = groups_of(rows.codes("run")[0], *(rows.codes(w)[0] for w in words), *(rows[n] for n in numbers))
     order = np.lexsort((rows["line"], steps, ranks, figures.of_row))
     cells = groups_of(figures.of_row, ranks, steps)
@@ -219,7 +224,8 @@ def _figures(
             continue
         title, unit = name([texts[code[first]] if code[first] >= 0 else None for code, texts in codes])
         title = " ".join([title, *(show(float(rows[n][first]), "B") for n in numbers if rows[n][first] != NULL)])
-        yield RankFigure(runs[run_codes[first]], table, title, unit, *matrix)
+        members = tuple(str(number) if number >= 0 else names[-1 - number] for number in matrix[0])
+        yield RankFigure(runs[run_codes[first]], table, title, unit, members, matrix[1])
 
 
 def _steps(rows: Rows, table: str) -> Ints:

@@ -78,6 +78,12 @@ _RANK = (
         "local: a label tells only the rank on the node, and the rank is null",
     ),
 )
+_SOURCE = TableColumn(
+    "source",
+    "word",
+    "what printed the row, where that tells processes apart and the rank is not known: node and local rank",
+    by_field=False,
+)
 
 GUESS = "guess"
 """Name of a format that perflog makes from the log that it reads, and the value of column `read_by` of its rows."""
@@ -141,6 +147,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
             by_field=False,
         ),
         *_RANK,
+        _SOURCE,
         _small("copy", "k for the k-th printing of the same step by the same rank, from 1", nullable=False),
         _int("steps_averaged", "number of steps that the line covers; null if unknown"),
         _real("step_time_s", "time of the step", "s"),
@@ -168,6 +175,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
     "phases": (
         _STEP,
         *_RANK,
+        _SOURCE,
         _word("phase", "name of the timed phase", nullable=False),
         _small("occurrence", "k for the k-th time of this phase in the step on the same rank, from 1", nullable=False),
         _real("time_s", "time of the phase", "s", nullable=False),
@@ -177,6 +185,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
     "loads": (
         _STEP,
         *_RANK,
+        _SOURCE,
         _word("layer", "layer of the model, where the log prints loads per layer"),
         _int("micro_batch", "micro-batch of the step, from 0, where the log prints loads per micro-batch"),
         _int("expert", "expert, where the log prints loads per expert"),
@@ -187,6 +196,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
     "layers": (
         _STEP,
         *_RANK,
+        _SOURCE,
         _small("stage", "pipeline stage"),
         _word("layer", "layer, such as embed, 0, lm_head"),
         _word("direction", "forward or backward"),
@@ -302,6 +312,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
     ),
     "collectives": (
         *_RANK,
+        _SOURCE,
         _word("op", "collective operation"),
         _word("buffer", "out of place, or in place (the result replaces the input)"),
         _int("bytes", "message size", "B"),
@@ -326,6 +337,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
     "values": (
         _STEP,
         *_RANK,
+        _SOURCE,
         _small("stage", "pipeline stage that the number is about, where the log prints it"),
         _int("dp_rank", "data-parallel rank (replica) that the number is about, where the log prints it"),
         _word("key", "name of the number or text", nullable=False),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.reading import Reading, read
+
+import perflog
 
 CONFIG = b"""\
 [2024-03-01 10:00:00,100] [INFO] [config.py:996:print]   train_batch_size ............. 256
@@ -91,6 +94,10 @@ def labelled_steps(*labels: bytes) -> bytes:
         (16, [b"1: [default7]:", b"0: [default7]:"], {(15, "label"), (7, "label")}),  # srun names the node
         (16, [b"1: [default0]:", b"0: [default3]:"], {(None, "local")}),  # nodes of how many processes?
         (16, [b"[default7]:[rank15]:"], {(15, "label")}),
+        (16, [b"1: [rank7]:", b"0: [rank7]:"], {(15, "label"), (7, "label")}),  # torchrun --role rank on two nodes
+        (16, [b"1: [rank0]:", b"0: [rank0]:"], {(None, "local")}),
+        (16, [b"0: [rank3]:", b"1: [rank11]:"], {(3, "label"), (11, "label")}),  # each its own: PyTorch's rank
+        (2, [b"0: [rank0]:", b"1: [rank1]:"], {(0, "label"), (1, "label")}),
     ],
 )
 def test_torchrun_labels_tell_the_local_rank(world: int, labels: list[bytes], told: set[Any], chunk: int) -> None:
@@ -101,6 +108,31 @@ def test_two_nodes_with_one_label_are_never_one_rank() -> None:
     """Nothing prints the world size, but two numbers in front tell two nodes."""
     assert ranks(labelled_steps(b"0: [default7]:", b"1: [default7]:")) == {(None, "local")}
     assert ranks(labelled_steps(b"[default7]:")) == {(7, "label")}
+
+
+@pytest.mark.parametrize("late", [0, 300])
+def test_one_local_label_behind_several_nodes_is_no_rank(late: int, tmp_path: Path) -> None:
+    """`late`: steps of the first node alone, before the others prove that there are several."""
+    line = (
+        "{0}: [rank0]:2026-01-01 10:{2:02d}:00,000 - root - INFO - step: {1:2d}  loss:  1.5100  "
+        "memory: 26.47GiB(33.47%)  tps: {3:,d}  mfu: {4:.2f}%\n"
+    )
+    rates = {0: 1710, 1: 1720, 2: 1430}
+    alone = [line.format(0, step, step % 60, 1710, 10.46) for step in range(1, late + 1)]
+    steps = range(late + 1, late + 21)
+    together = [
+        line.format(n, step, step % 60, tps + step % 7, tps / 163.5) for step in steps for n, tps in rates.items()
+    ]
+    (tmp_path / "run.log").write_text("".join(alone + together))
+    log = perflog.read(tmp_path / "run.log")
+    table = log.table("steps")
+    assert table["rank"].isna().all()
+    assert set(table["rank_by"]) == {"local"}
+    assert (table["copy"] == 1).all()
+    assert dict(table["source"].value_counts()) == {f"node {n}, local rank 0": 20 + late * (n == 0) for n in rates}
+    assert set(perflog.lint(log)["code"]) - {"drift", "outliers", "no-rank"} <= {"rank-stands-out", "ranks-incomplete"}
+    shown = " ".join(perflog.overview(log).reasons)
+    assert "node 2, local rank 0" in shown.lower()
 
 
 def test_of_two_world_sizes_none_is_taken() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few
-from perflog.metrics.ranks import WORSE_IF_HIGH, WORSE_IF_LOW, RankRow, rank_rows
+from perflog.metrics.ranks import WORSE_IF_HIGH, WORSE_IF_LOW, RankRow, rank_name, rank_rows
 from perflog.metrics.step_series import most_frequent
 from perflog.statistics.groups import groups_of
 from perflog.tables.row_order import natural_sort_key
@@ -115,21 +115,23 @@ def rank_stands_out(data: LintInput) -> Iterator[Finding]:
         rows = sorted(by_run.get(run.id, ()), key=lambda row: -row.certainty)
         if not rows:
             continue
-        names: dict[int | None, list[str]] = {}
+        names: dict[str, list[str]] = {}
         for row in rows:
-            names.setdefault(row.rank, []).append(row.figure)
-        each = [f"rank {rank} ({first_few(figures, 3)})" for rank, figures in names.items()]
+            names.setdefault(rank_name(row.rank or ""), []).append(row.figure)
+        each = [f"{rank} ({first_few(figures, 3)})" for rank, figures in names.items()]
         most = max(row.ranks for row in rows)
-        message = f"{count(len(names), 'rank')} of {most} far from the other{'s' * (most > 2)}: {first_few(each, 3)}"
-        numbers = {"ranks": {str(rank): figures for rank, figures in names.items()}}
+        what = "rank" if all(name.startswith("rank ") for name in names) else "source"
+        message = f"{count(len(names), what)} of {most} far from the other{'s' * (most > 2)}: {first_few(each, 3)}"
+        numbers = {"ranks": names}
         known = any(row.unit in (*WORSE_IF_HIGH, *WORSE_IF_LOW) for row in rows)
         yield Finding(run.id, message, {run.id: _lines(run, rows[0])}, numbers, None if known else "note")
 
 
 def _lines(run: LintedRun, row: RankRow) -> list[int]:
     """The lines on which a rank prints the figure in which it stands out."""
+    assert row.rank is not None
     rows = run[row.of]
-    chosen = rows["rank"] == row.rank
+    chosen = rows["rank"] == int(row.rank) if row.rank.isdigit() else rows.one_of("source", [row.rank])
     name = {"phases": "phase", "values": "key"}.get(row.of)
     if name is not None:
         chosen &= rows.one_of(name, [row.figure])

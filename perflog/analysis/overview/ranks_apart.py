@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from perflog.analysis.lint.wording import count, first_few
 from perflog.analysis.overview.run_figures import RunFigure
 from perflog.metrics import Tables
-from perflog.metrics.ranks import RankRow, rank_rows
+from perflog.metrics.ranks import RankRow, rank_name, rank_rows
 from perflog.units import show
 
 _NAMED, _FIGURES = 3, 3  # ranks that have a line of their own; figures in a line
@@ -22,7 +22,7 @@ _COLUMNS = {
 def ranks_apart(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Iterator[str]:
     """Yield a line for each rank worse than all others, then how far the ranks lie apart in the figures shown."""
     rows = rank_rows(tables.only([run]))
-    by_rank: dict[int, list[RankRow]] = {}
+    by_rank: dict[str, list[RankRow]] = {}
     for row in sorted(rows, key=lambda row: -row.certainty):
         if row.is_worse and row.rank is not None:
             by_rank.setdefault(row.rank, []).append(row)
@@ -37,18 +37,21 @@ def ranks_apart(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Itera
         if row.figure in of_column and row.max - row.min > _APART * abs(row.median):
             figure = of_column[row.figure]
             low, high = (figure.text(value, 4) for value in (row.min, row.max))
-            texts[row.figure] = f"{figure.name} {low} (rank {row.lowest}) to {high} (rank {row.highest})"
+            texts[row.figure] = f"{figure.name} {low} ({rank_name(row.lowest)}) to {high} ({rank_name(row.highest)})"
     if texts:
-        yield f"Over {max(row.ranks for row in rows)} ranks: {', '.join(list(texts.values())[:_FIGURES])}."
+        most = max(row.ranks for row in rows)
+        what = "ranks" if all(row.lowest.isdigit() for row in rows) else "processes without a known rank"
+        yield f"Over {most} {what}: {', '.join(list(texts.values())[:_FIGURES])}."
 
 
-def _stands_out(rank: int, rows: Sequence[RankRow]) -> str:
+def _stands_out(rank: str, rows: Sequence[RankRow]) -> str:
     """The figures in which a rank stands out, the surest first."""
     each = []
     for row in rows[:_FIGURES]:
         assert row.out is not None
         own, others = (show(value, row.unit, 3) for value in (row.out.value, row.out.others))
-        name, rest = row.figure.removesuffix("_s"), "the others" if row.ranks > 2 else "the other"
+        name = row.figure.removesuffix("_s") if row.unit == "s" else row.figure
+        rest = "the others" if row.ranks > 2 else "the other"
         each.append(f"{name} {own}, {rest} {others} ({row.out.far.ratio:.2g} times)")
     first = rows[0]
     assert first.out is not None
@@ -56,4 +59,5 @@ def _stands_out(rank: int, rows: Sequence[RankRow]) -> str:
     more = f"; {len(rows) - _FIGURES} more" if len(rows) > _FIGURES else ""
     often = f"in {100 * far.persistence:.0f} % of {first.rows} rows" if first.rows > 1 else "printed once"
     how_sure = f"p {far.p:.1g}" if far.p > _SURE else f"p < {_SURE:g}"
-    return f"Rank {rank} of {first.ranks} stands out: {'; '.join(each)}{more} ({often}, {how_sure})."
+    who = f"Rank {rank}" if rank.isdigit() else f"{rank[:1].upper()}{rank[1:]},"
+    return f"{who} of {first.ranks} stands out: {'; '.join(each)}{more} ({often}, {how_sure})."

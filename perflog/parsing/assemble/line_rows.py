@@ -39,7 +39,10 @@ _MOST_RANKS = 1 << 31  # a column of ranks holds 32 bits
 
 
 class RecordRanks(Struct):
-    """Rank of each record, -1 where unknown, and the rule that proves it (index into RULES, -1 if none)."""
+    """Rank of each record, and the rule that proves it (index into RULES, -1 if none).
+
+    -1: unknown; below: unknown too, but a process of its own (`local_ranks.source_code`).
+    """
 
     rank: Ints
     rule: npt.NDArray[np.int8]

@@ -1,8 +1,13 @@
 """Local ranks: torchrun labels a line with the rank of the process on its node, `[default7]:`.
 
-In: such labels, the world size, and printed ranks. Out: the rank of each labelled record, -1 where the log does not
-tell it. On one node the local rank is the rank. On several nodes two processes have the same local rank. Then the rank
-is known only if another label names the node, and the world size confirms that all nodes have as many processes.
+In: such labels, the world size, and printed ranks. Out: the rank of each labelled record, below 0 where the log does
+not tell it. On one node the local rank is the rank. On several nodes two processes have the same local rank. Then the
+rank is known only if another label names the node, and the world size confirms that all nodes have as many processes.
+
+A label such as `[rank0]:` may be either: PyTorch writes the rank, torchrun the local rank. Behind other labels it is
+local if it stands behind several of them (`0: [rank0]:`, `1: [rank0]:`).
+
+Where the rank is not known, two labels still tell the processes apart: `source_code` numbers them.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from msgspec import Struct, field
 
 from perflog.parsing.assemble.run_state import RunIndex, RunState
 from perflog.parsing.match.numeric import Ints
-from perflog.parsing.match.rank_labels import is_local, local_rank_of, node_of
+from perflog.parsing.match.rank_labels import is_local, is_nested, local_rank_of, node_of
 from perflog.parsing.match.records import Records
 
 ONE_NODE, UNKNOWN = 0, -1
@@ -23,24 +28,37 @@ ONE_NODE, UNKNOWN = 0, -1
 _ON_A_NODE = 8  # a world size beyond it is one node only if that many local ranks print
 
 
+_SOURCES = -2  # codes of sources are this number and below
+
+
 class _Job(Struct):
-    """What the labels of a run have shown."""
+    """What the labels of a run have shown. `nested`: those of two numbers that may be a node and a local rank."""
 
     labels: set[int] = field(default_factory=set)
+    nested: set[int] = field(default_factory=set)
     outranked: bool = False  # whether a line prints a rank that the node with its local rank cannot have
     used: set[int] = field(default_factory=set)  # what ranks were given by
 
     def processes(self, world_size: int | None) -> int:
         """Return what the local ranks tell."""
-        labels = np.array(sorted(self.labels))
-        most = int(local_rank_of(labels).max()) + 1
-        nodes = int(node_of(labels).max()) + 1
-        several = self.outranked or len(np.unique(node_of(labels))) > 1
-        if world_size is not None:
-            several |= most < world_size and (world_size > _ON_A_NODE or len(np.unique(local_rank_of(labels))) > 1)
+        several = self.shares_ranks
+        if self.labels:
+            labels = np.array(sorted(self.labels))
+            most = int(local_rank_of(labels).max()) + 1
+            several |= self.outranked or len(np.unique(node_of(labels))) > 1
+            if world_size is not None:
+                several |= most < world_size and (world_size > _ON_A_NODE or len(np.unique(local_rank_of(labels))) > 1)
         if not several:
             return ONE_NODE
+        labels = np.array(sorted(self.labels | self.nested))
+        most, nodes = int(local_rank_of(labels).max()) + 1, int(node_of(labels).max()) + 1
         return most if nodes * most == world_size else UNKNOWN
+
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether a second number stands behind several first numbers: it is no rank of the whole job."""
+        labels = np.array(sorted(self.nested), np.int64)
+        return len(np.unique(local_rank_of(labels))) < len(labels)
 
 
 class LocalRanks:
@@ -63,7 +81,11 @@ class LocalRanks:
                 self._world_sizes.setdefault(run.index, set()).update(sizes[low:high].tolist())
         if records.labels is None:
             return
-        local = is_local(records.labels)
+        local, nested = is_local(records.labels), is_nested(records.labels)
+        for run, low, high in runs.split(records.places) if nested.any() else ():
+            labels = records.labels[low:high][nested[low:high]]
+            if len(labels):
+                self._jobs.setdefault(run.index, _Job()).nested.update(np.unique(labels).tolist())
         if not local.any():
             return
         printed = records.columns.get("rank")
@@ -78,15 +100,18 @@ class LocalRanks:
                 job.outranked |= bool((ranks - own > own).any())
 
     def ranks_of(self, records: Records, runs: RunIndex) -> Ints:
-        """Return the rank that the label of each record tells, -1 if none."""
+        """Return the rank that the label of each record tells; -1 if none, below it the code of a source."""
         if records.labels is None:
             return np.full(len(records), -1, np.int64)
         ranks = records.labels.copy()
-        local = is_local(ranks)
-        for run, low, high in runs.split(records.places) if local.any() else ():
-            rows = low + np.flatnonzero(local[low:high])
+        unsure = is_local(ranks) | is_nested(ranks)
+        for run, low, high in runs.split(records.places) if self._jobs else ():
+            rows = low + np.flatnonzero(unsure[low:high])
             if len(rows):
                 ranks[rows] = _ranks(records.labels[rows], self._processes(run))
+            if run.index in self._jobs and self._jobs[run.index].nested and self._processes(run) != ONE_NODE:
+                plain = low + np.flatnonzero(~unsure[low:high])
+                ranks[plain] = -1  # a label alone is that of a node, or a local rank
         return ranks
 
     def _processes(self, run: RunState) -> int:
@@ -112,4 +137,16 @@ def _ranks(labels: Ints, processes: int) -> Ints:
         return local_rank_of(labels)
     nodes = node_of(labels)
     known = (nodes >= 0) & (processes > 0)
-    return np.where(known, nodes * processes + local_rank_of(labels), -1)
+    unknown = np.where(nodes >= 0, source_code(nodes, local_rank_of(labels)), -1)
+    return np.where(known, nodes * processes + local_rank_of(labels), unknown)
+
+
+def source_code(nodes: Ints, local_ranks: Ints) -> Ints:
+    """Return numbers below -1 in place of the ranks of processes of which only node and local rank are known."""
+    return _SOURCES - (nodes << 30 | local_ranks)
+
+
+def source_names(codes: Ints) -> list[str]:
+    """Return the names of sources by their codes."""
+    numbers = (_SOURCES - codes).tolist()
+    return [f"node {number >> 30}, local rank {number & ((1 << 30) - 1)}" for number in numbers]

@@ -12,6 +12,7 @@ import numpy as np
 
 from perflog.parsing.assemble.run_state import RunIndex, RunState
 from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.rank_labels import process_labels
 from perflog.parsing.match.records import Records
 
 StreamOf = Callable[[Records], Ints]
@@ -44,7 +45,7 @@ class RankStreams:
         """Remember which ranks close steps."""
         if records.labels is not None:
             for run, low, high in runs.split(records.places):
-                labels = set(np.unique(records.labels[low:high]).tolist()) - {-1}
+                labels = set(np.unique(process_labels(records.labels[low:high])).tolist()) - {-1}
                 if labels:
                     self._closing_ranks.setdefault(run.index, set()).update(labels)
 
@@ -57,4 +58,4 @@ class RankStreams:
 
 def labels_of(records: Records) -> Ints:
     """Return the rank label of each record, -1 if none."""
-    return np.full(len(records), -1, np.int64) if records.labels is None else records.labels
+    return np.full(len(records), -1, np.int64) if records.labels is None else process_labels(records.labels)

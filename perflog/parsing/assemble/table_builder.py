@@ -28,6 +28,7 @@ from perflog.parsing.assemble.column_values import (
     unit_of,
 )
 from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, ClockColumns, LineRows
+from perflog.parsing.assemble.local_ranks import source_names
 from perflog.parsing.assemble.phase_counts import PhaseCounter
 from perflog.parsing.assemble.step_windows import UNKNOWN
 from perflog.tables.arrow import (
@@ -234,6 +235,12 @@ def _common_columns(rows: LineRows) -> Columns:
         columns["rank_by"] = repeated_word(rule, RULES, count)
     else:
         columns["rank_by"] = word_array(ranks.rule, RULES)
+    sources = ranks.rank < -1
+    if sources.any():
+        codes, of_row = np.unique(ranks.rank[sources], return_inverse=True)
+        words = np.full(count, -1, np.int64)
+        words[sources] = of_row
+        columns["source"] = word_array(words, tuple(source_names(codes)))
     if rows.guessed:
         columns["read_by"] = repeated_word(0, (GUESS,), count)
     if rows.copy is not None:

@@ -33,7 +33,8 @@ _LABELS_AND_TRAILING_BLANKS = f"^{RANK_LABEL}{{1,{MAX_LABELS}}}|[ \\t]+$"
 _LABEL = lazy_pattern(RANK_LABEL.encode())
 _RANK = lazy_pattern(rb"([0-9]+)(?:: |\]:|\]<)")
 _LOCAL_BIT = 1 << 60  # of labels that hold a local rank
-_NODE_BITS = 30  # the node + 1 is above the bits of the local rank; 0 if it is not known
+_NESTED_BIT = 1 << 61  # of labels that hold the numbers of two labels
+_NODE_BITS = 30  # the outer number or node + 1 is above the bits of the rank; 0 if it is not known
 _MAX_LENGTH = 64  # bytes of a line in which its label ends
 
 
@@ -47,23 +48,38 @@ def is_local(labels: Ints) -> npt.NDArray[np.bool_]:
     return (labels >= 0) & (labels & _LOCAL_BIT > 0)
 
 
+def is_nested(labels: Ints) -> npt.NDArray[np.bool_]:
+    """Return which labels hold the numbers of two labels, neither of which is known to be local."""
+    return (labels >= 0) & (labels & _NESTED_BIT > 0)
+
+
 def local_rank_of(labels: Ints) -> Ints:
-    """Return the local rank of labels that hold one."""
+    """Return the local rank of labels that hold one, the second number of labels that hold two."""
     return labels & ((1 << _NODE_BITS) - 1)
 
 
 def node_of(labels: Ints) -> Ints:
-    """Return the node of labels that hold a local rank, -1 if it is not known."""
+    """Return the node of labels that hold a local rank, -1 if it is not known; the first number of those with two."""
     return ((labels & (_LOCAL_BIT - 1)) >> _NODE_BITS) - 1
 
 
 def nested_labels(outer: Ints, inner: Ints) -> Ints:
     """Return the labels of lines with two of them. The second counts: it is the program's own, and more precise.
 
-    A label in front of a local rank is the number of the node: srun and mpirun start one torchrun on each.
+    A label in front of a local rank is the number of the node: srun and mpirun start one torchrun on each. Of two plain
+    numbers both are kept, since torchrun with `--role rank` writes the local rank as `[rank0]:`.
     """
-    has_node = is_local(inner) & (outer >= 0) & ~is_local(outer) & (outer < (1 << _NODE_BITS) - 1)
-    return np.where(has_node, inner | ((np.maximum(outer, 0) + 1) << _NODE_BITS), np.where(inner >= 0, inner, outer))
+    plain_outer = (outer >= 0) & ~is_local(outer) & ~is_nested(outer) & (outer < (1 << _NODE_BITS) - 1)
+    plain_inner = (inner >= 0) & ~is_local(inner) & (inner < 1 << _NODE_BITS)
+    has_node = plain_outer & (is_local(inner) | plain_inner)
+    both = inner | ((np.maximum(outer, 0) + 1) << _NODE_BITS) | np.where(plain_inner, _NESTED_BIT, 0)
+    return np.where(has_node, both, np.where(inner >= 0, inner, outer))
+
+
+def process_labels(labels: Ints) -> Ints:
+    """Return labels that are equal for lines of one process: of two equal numbers one, as behind a single label."""
+    same = is_nested(labels) & (node_of(labels) == local_rank_of(labels))
+    return np.where(same, local_rank_of(labels), labels)
 
 
 def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
