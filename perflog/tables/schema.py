@@ -23,7 +23,7 @@ SCHEMA_HISTORY = {
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
     "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, and their "
     "`steps_averaged` may be null; runs have `elapsed_s` and `joined_formats`, "
-    "values too, and `stage` and `dp_rank`; loads have `layer` and `micro_batch`",
+    "values too, and `stage` and `dp_rank`; loads have `layer` and `micro_batch`; rows with a rank have `source`",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
     1: "the first",
