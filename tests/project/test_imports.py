@@ -19,7 +19,7 @@ LAYOUT = """
 errors bundled lazy_patterns entry_points units remote file_names whole_files file_lock temporary signals
 tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: folder commits object_store batch_files rewriting writer __init__
-statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests standing_out levels
+statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests standing_out repeats levels
 formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
@@ -64,14 +64,14 @@ metrics.traces: recorded_operators host_operators collective_volume device_memor
 metrics.traces: launch_delays recorded_waits dependencies path_walk replay what_if critical_path jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
-analysis: run_names
+analysis: run_names repeats
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures equal_steps trace_measures operator_trees measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution operators averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
-analysis.overview: run_groups run_figures process_summaries ranks_apart doubts parts outliers stuck operators
-analysis.overview: host_operators since folder_answers host_ranges reasons
+analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
+analysis.overview: operators host_operators since folder_answers host_ranges reasons
 analysis.overview: bottlenecks subject next_commands targets __init__
 analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from perflog.analysis.repeats import ROUND, Difference, differing
 from perflog.errors import NothingToCompareError, UsageError, did_you_mean
 from perflog.log import Log, RunKey, combined, find_runs, load, store_of
 from perflog.metrics import Tables
@@ -245,12 +246,57 @@ def match_runs(
         for runs in group.values():
             if set(runs) & matched:
                 _check_repeats(side, runs, left_out)
-    return cases, [*_warn_unknown(all_sides, ignored), *_warn_unmatched(all_sides, matched)]
+    warnings = [*_warn_unknown(all_sides, ignored), *_warn_unmatched(all_sides, matched)]
+    if ROUND not in ignored:
+        cases, of_rounds = _by_round(all_sides, cases)
+        warnings += of_rounds
+    return cases, warnings
+
+
+def _by_round(all_sides: Sequence[Side], cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
+    """Return the cases, those whose runs are no repeats run by run: the k-th of each side with the k-th of the others.
+
+    Raises:
+        UsageError: They are no repeats, and nothing tells which runs of the sides belong together.
+    """
+    found = {
+        each.runs: (side, each)
+        for place, side in enumerate(all_sides)
+        for each in differing(side.tables, (case.runs[place] for case in cases))
+    }
+    if not found:
+        return list(cases), []
+    logs = {key.id: key.sha256 for side in all_sides for key in side.log.run_keys}
+    matched: list[Case] = []
+    for case in cases:
+        differs = [found[runs] for runs in case.runs if runs in found]
+        counts = {len(runs) for runs in case.runs if runs}
+        if not differs:
+            matched.append(case)
+        elif len(counts) > 1 or len({logs[run] for runs in case.runs for run in runs}) > 1:
+            side, each = differs[0]
+            reason = f"its runs are no repeats: they print the same settings, but {_far_apart(each)}"
+            raise UsageError(reason, side.name, f"{_HOW}; --ignore {ROUND} takes them for repeats all the same")
+        else:
+            matched += [
+                Case(f"{case.name}, {ROUND} {k}".lstrip(", "), tuple(runs[k - 1 : k] for runs in case.runs))
+                for k in range(1, counts.pop() + 1)
+            ]
+    side, each = next(iter(found.values()))
+    warning = (
+        f"{side.name}: no repeats, {_far_apart(each)}; the k-th run of a side is compared with the k-th of the others "
+        f"({ROUND} k, the order in the log), --ignore {ROUND} takes them for repeats"
+    )
+    return matched, [warning]
+
+
+def _far_apart(difference: Difference) -> str:
+    return f"their {difference.figure} differs by {100 * difference.apart:.0f} %"
 
 
 def _warn_unknown(all_sides: Sequence[Side], ignored: Iterable[str]) -> Iterator[str]:
     """Yield a text for each ignored setting that no run has. It may be one of other logs of the same program."""
-    known = _known_settings(all_sides)
+    known = [*_known_settings(all_sides), ROUND]
     for setting in ignored:
         if setting not in known:
             yield f"no run has a setting `{setting}`, so to ignore it changes nothing; there are: {', '.join(known)}"

@@ -20,16 +20,18 @@ from perflog.analysis.overview.bottlenecks import bottleneck, first_bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores
 from perflog.analysis.overview.next_commands import next_commands
+from perflog.analysis.overview.no_repeats import no_repeats
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
 from perflog.analysis.overview.process_summaries import process_summaries
 from perflog.analysis.overview.ranks_apart import ranks_apart
 from perflog.analysis.overview.reasons import time_saved, why_slower
-from perflog.analysis.overview.run_figures import RunFigure, run_figures
-from perflog.analysis.overview.run_groups import RunGroup, run_groups
+from perflog.analysis.overview.run_figures import TOTAL, RunFigure, run_figures
+from perflog.analysis.overview.run_groups import RunGroup, apart, run_groups
 from perflog.analysis.overview.since import since_when
 from perflog.analysis.overview.subject import common_name, subject
 from perflog.analysis.overview.targets import targets_reached
+from perflog.analysis.repeats import ROUND, Difference, Result, differing
 from perflog.log import Log
 from perflog.metrics import Options, Tables, sweep
 from perflog.metrics.traces.recorded_operators import companions
@@ -219,6 +221,10 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
             lines=log.line_account, read_figures=log.figure_account, warnings=log.warnings,
         )  # fmt: skip
     groups, figures = run_groups(log), run_figures(tables, options)
+    together = folder_metric(tables, options)
+    differences = [] if together else _differences(tables, groups, figures, options)
+    if differences:
+        groups = apart(groups, log, [each.runs for each in differences])
     bases = {} if figures and figures[0].counts else _bases(tables, groups, options)
     focus = groups[0].runs[0] if len(groups) == 1 else None
     return Overview(
@@ -230,11 +236,24 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         figures=figures,
         base=bases,
         parts=parts(tables.only([focus]), focus, options) if focus else (),
-        reasons=[*targets_reached(tables, groups, options), *_reasons(log, tables, groups, figures, bases, options)],
+        reasons=[
+            *targets_reached(tables, groups, options),
+            *no_repeats(differences, groups),
+            *_reasons(log, tables, groups, figures, bases, options),
+        ],
         doubts=doubts(findings(tables, options)),
-        next=next_commands(names, log, groups, tables, any(f.better for f in figures), folder_metric(tables, options)),
+        next=next_commands(names, log, groups, tables, any(f.better for f in figures), together),
         warnings=log.warnings,
     )
+
+
+def _differences(
+    tables: Tables, groups: Sequence[RunGroup], figures: Sequence[RunFigure], options: Options
+) -> list[Difference]:
+    """The rows whose runs are no repeats. A total does not count: it depends on how long a run trained."""
+    first = figures[0] if figures and figures[0].better and figures[0].name != TOTAL else None
+    result = None if first is None else Result(first.name, first.unit, first.values)
+    return differing(tables, (group.runs for group in groups), options.warmup, result)
 
 
 def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict[int, int]:
@@ -243,6 +262,11 @@ def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict
     Groups that differ in several settings have no base: a change would be that of all these settings.
     """
     places = {run: i for i, group in enumerate(groups) for run in group.runs}
+    if any(ROUND in group.settings for group in groups):  # of each round the first row
+        first: dict[str, int] = {}
+        for i, group in enumerate(groups):
+            first.setdefault(group.settings[ROUND], i)
+        return {i: base for i, group in enumerate(groups) if (base := first[group.settings[ROUND]]) != i}
     rows = sweep.table(tables, options)
     if len(rows) and all(len(group.runs) == 1 for group in groups):
         pairs = {

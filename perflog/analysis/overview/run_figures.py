@@ -41,6 +41,9 @@ Better = Literal["lower", "higher"]
 
 _LOSS_DIGITS = 4  # losses of one model differ in the third: 3.276 reaches a target of 3.28, 3.282 does not
 
+TOTAL = "total"
+"""Name of the figure for the time of a whole run."""
+
 SAMPLES = "samples"
 """Name of the figure: samples up to the end of a run that prints no steps."""
 
@@ -87,7 +90,7 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     figures += _loss(tables) if figures else _values(tables, options)
     if any(figure.name == "step" for figure in figures):
         return figures
-    if any(figure.name == "total" for figure in figures):
+    if any(figure.name == TOTAL for figure in figures):
         figures += [figure for figure in _of_totals(tables, options) if figure not in figures and figure.values]
     return [*(figure for figure in _phases(tables, options) if figure.values), *figures]
 
@@ -108,7 +111,7 @@ def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 
 def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001 (all kinds take the same)
-    yield _column(tables["runs"], "elapsed_s", "total", "s", "lower")
+    yield _column(tables["runs"], "elapsed_s", TOTAL, "s", "lower")
 
 
 def _of_totals(tables: Tables, options: Options) -> Iterator[RunFigure]:

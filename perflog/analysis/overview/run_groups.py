@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
+from perflog.analysis.repeats import ROUND, rounds
 from perflog.analysis.run_names import letters, run_marks, run_names, without_common_folder
 from perflog.log import Log, RunKey
 from perflog.settings.run_settings import settings_of, telling_settings
@@ -53,6 +54,34 @@ def run_groups(log: Log) -> list[RunGroup]:
             values[of_group[0].id],
         )
         for i, ((folder, *_), of_group) in enumerate(members.items())
+    ]
+
+
+def apart(groups: Sequence[RunGroup], log: Log, differing: Collection[Sequence[str]]) -> list[RunGroup]:
+    """Return the rows with each run by itself in the groups whose runs are no repeats (`differing`).
+
+    Runs of one log then have their round as a setting, in all of its groups.
+    """
+    keys = {key.id: key for key in log.run_keys}
+    split = {run for runs in differing for run in runs}
+    logs = {keys[run].sha256 for runs in differing for run in runs if len({keys[r].sha256 for r in runs}) == 1}
+    split |= {run for group in groups for run in group.runs if keys[run].sha256 in logs}
+    of_run = rounds(group.runs for group in groups)
+    one_log = len({key.sha256 for key in keys.values()}) == 1
+    marks, names = run_marks(list(keys.values())), run_names(list(keys.values()))
+    rows = []
+    for group in groups:
+        if not split & set(group.runs):
+            rows.append((group.name, group.runs, dict(group.settings) | ({ROUND: "-"} if logs else {})))
+            continue
+        for run in group.runs:
+            number = {ROUND: str(of_run[run]) if keys[run].sha256 in logs else "-"} if logs else {}
+            rows.append((names[run], (run,), dict(group.settings) | number))
+    place = {run: i for i, run in enumerate(keys)}
+    rows.sort(key=lambda row: place[row[1][0]])
+    return [
+        RunGroup(marks[runs[0]] if one_log and len(runs) == 1 else letters(i), name, runs, settings)
+        for i, (name, runs, settings) in enumerate(rows)
     ]
 
 

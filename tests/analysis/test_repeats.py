@@ -1,0 +1,82 @@
+"""Runs with the same settings whose speeds differ far beyond their own scatter are not pooled, nor averaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import perflog
+from perflog.errors import UsageError
+from perflog.log import Log
+
+EXPERTS = (8, 16, 32, 64)
+
+
+def run(experts: int, seconds: float, seed: int, steps: int = 20) -> str:
+    times = seconds * np.exp(np.random.default_rng(seed).normal(0, 0.01, steps))
+    head = (
+        "[Benchmark] world_size = 4, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, "
+        f"num_local_experts = {experts}, topK = 2, a2a_ffn_overlap_degree = 1, device = `cuda:0`\n"
+    )
+    lines = [
+        f"STEP-{step}: loss = 6.23828, step_time = {time:.6f} sec, perf = {0.824633720832 / time:.2f} tflops.\n"
+        for step, time in enumerate(times.tolist())
+    ]
+    return "".join([head, *lines, "\n end end end\n"])
+
+
+def sweep(folder: Path, codes: tuple[float, ...]) -> Log:
+    """A sweep over the number of experts, once for each of some codes that take so many times as long."""
+    text = "".join(
+        run(experts, 0.02 * (1 + experts / 100) * code, 10 * k + experts)
+        for k, code in enumerate(codes)
+        for experts in EXPERTS
+    )
+    (folder / "sweep.log").write_text(text)
+    return perflog.read(folder / "sweep.log")
+
+
+def test_a_sweep_under_other_code_is_not_pooled(tmp_path: Path) -> None:
+    answer = perflog.overview(sweep(tmp_path, (1.0, 2.0, 1.3)))
+    assert [len(group.runs) for group in answer.groups] == [1] * 12
+    assert [group.settings["round"] for group in answer.groups] == ["1"] * 4 + ["2"] * 4 + ["3"] * 4
+    assert answer.base == {1: 0, 2: 0, 3: 0, 5: 4, 6: 4, 7: 4, 9: 8, 10: 8, 11: 8}
+    (said, *_) = answer.reasons
+    assert said.startswith("No repeats: ")
+    assert "3 other configurations likewise" in said
+    assert "round 2 is above round 1 in all" in said
+
+
+def test_repeats_are_pooled(tmp_path: Path) -> None:
+    answer = perflog.overview(sweep(tmp_path, (1.0, 1.05, 0.97)))
+    assert [len(group.runs) for group in answer.groups] == [3] * 4
+    assert not any("No repeats" in text for text in answer.reasons)
+    assert all("round" not in group.settings for group in answer.groups)
+
+
+def test_compare_does_not_average_them(tmp_path: Path) -> None:
+    log = sweep(tmp_path, (1.0, 2.0, 1.3))
+    compared = perflog.compare(log, by="num_local_experts")
+    assert [case.name for case in compared.cases] == ["round 1", "round 2", "round 3"]
+    assert all(len(runs) == 1 for case in compared.cases for runs in case.runs)
+    assert any("no repeats" in text for text in compared.warnings)
+    together = perflog.compare(log, by="num_local_experts", ignore="round")
+    assert [[len(runs) for runs in case.runs] for case in together.cases] == [[3] * 4]
+
+
+def test_compare_of_repeats_is_as_before(tmp_path: Path) -> None:
+    compared = perflog.compare(sweep(tmp_path, (1.0, 1.05, 0.97)), by="num_local_experts")
+    assert [[len(runs) for runs in case.runs] for case in compared.cases] == [[3] * 4]
+    assert not any("no repeats" in text for text in compared.warnings)
+
+
+def test_sides_of_several_logs_that_are_no_repeats_are_refused(tmp_path: Path) -> None:
+    for side, codes in (("a", (1.0, 2.0)), ("b", (1.0, 1.0))):
+        for k, code in enumerate(codes):
+            (tmp_path / f"{side}{k}.log").write_text(run(8, 0.02 * code, k + ord(side)))
+    sides = [f"{side}={tmp_path}/{side}{k}.log" for side in "ab" for k in range(2)]
+    with pytest.raises(UsageError, match="no repeats: they print the same settings, but their step time differs by"):
+        perflog.compare(*sides)
+    assert len(perflog.compare(*sides, ignore="round").rows)
