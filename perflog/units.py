@@ -79,11 +79,11 @@ SIZES = {
 
 PRINTED = {
     "t": ("s", {name: UNITS[name].factor for name in DURATIONS}), "z": ("B", SIZES), "q": ("", PREFIXES),
-    "h": ("s", {}),
+    "h": ("s", {}), "k": ("s", {}),
 }  # fmt: skip
 """Types of fields that hold a number with its unit -> base unit ("" where the format says it), factor of each unit.
 
-A text such as `0:00:24` (`h`) has no unit behind it: see `formats.durations`.
+A text such as `0:00:24` (`h`, `k`) has no unit behind it: see `formats.durations`.
 """
 
 _STEPS = {

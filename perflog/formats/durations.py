@@ -89,3 +89,22 @@ def print_duration(value: float) -> str:
     text = f"{days} day{'s' * (days != 1)}, " if days else ""
     text += f"{rest // 3600}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     return text + (f".{fraction:06d}" if fraction else "")
+
+
+def clock_seconds(text: str) -> float:
+    """Return the time since a start in seconds, as progress bars print it.
+
+    Example:
+        >>> clock_seconds("05:10"), clock_seconds("1:05:10"), clock_seconds("1 day, 1:05:10")
+        (310.0, 3910.0, 90310.0)
+    """
+    days, _, clock = re.sub(" days?, ", "-", text).rpartition("-")
+    parts = [int(part) for part in clock.split(":")]
+    return float(sum(part * 60**k for k, part in enumerate(reversed(parts))) + int(days or 0) * _UNITS["d"])
+
+
+def print_clock(value: float) -> str:
+    """Return seconds as tqdm prints them: `05:10`, `1:05:10`."""
+    minutes, second = divmod(int(value), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute:02d}:{second:02d}"

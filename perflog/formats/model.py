@@ -26,6 +26,27 @@ RUNNING_MEAN = -2
 """Value of `covers` for a line whose numbers are means since a step that it does not print."""
 
 
+CLOCK_KINDS = ("clock", "line", "bar")
+"""What a clock is: the program's own, the time stamp of its line, or the whole seconds since a progress bar began."""
+
+STEP_BY = ("bar", "bar_in_front", "next_bar")
+"""Values of `step_by`: a line takes its step from the state of a progress bar beside it, from the state in front of it
+on the same line, or from the next state, which ends the step in which the line is printed."""
+
+
+class BarFields(Struct, frozen=True):
+    """The fields of a state of a progress bar: count, total, time since the bar began, smoothed rate; "" for none.
+
+    `counts_steps`: whether the bar may count steps of training. A bar of loading or of an evaluation does not.
+    """
+
+    count: str
+    total: str
+    elapsed: str
+    rate: str
+    counts_steps: bool
+
+
 class SecondRow(Struct, frozen=True):
     """The second row of a line that prints two measurements.
 
@@ -54,6 +75,7 @@ class Line(Struct, frozen=True, eq=False):
         first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
         items: The columns that take the places of the items in a list: each item is a row of its own.
         clock: The fields that read the run's clock; a line has one of them, or none.
+        clock_by: What kind of clock `clock` reads, one of `CLOCK_KINDS`.
         clock_starts: The fields, each with a text, of the lines at which the clock starts: {} for all, None for none.
         clock_stops: The same for the lines at which it stops.
         pause: Whether the program did something else than steps before it printed the line.
@@ -66,6 +88,8 @@ class Line(Struct, frozen=True, eq=False):
         partial: Whether a part of its text is neither read nor known: a text that is no pair, what stands in front of
             a line or behind it. Another line that reads the whole text is the better one.
         behind_prefix: Whether only a prefix in front of it is not read: the rest is a whole line.
+        bar: The fields of the state of a progress bar that the line is; None if it is none.
+        step_by: How the line takes its step from a progress bar, one of `STEP_BY`; None if it does not.
         dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
             dropped field without a reason are unread.
         paths: By field that only its path in an object names (`metadata.step`), the path: the key of its row in table
@@ -92,6 +116,7 @@ class Line(Struct, frozen=True, eq=False):
     window: Expression | None = None
     first_step: int | None = None
     clock: tuple[str, ...] = ()
+    clock_by: str = "clock"
     clock_starts: Mapping[str, str] | None = None
     clock_stops: Mapping[str, str] | None = None
     pause: bool = False
@@ -104,6 +129,8 @@ class Line(Struct, frozen=True, eq=False):
     telling: bool | None = None
     partial: bool = False
     behind_prefix: bool = False
+    bar: BarFields | None = None
+    step_by: str | None = None
     dropped: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
     items: tuple[str, ...] = ()

@@ -7,17 +7,14 @@ prose or source code is no line behind a prefix.
 
 from __future__ import annotations
 
+from perflog.formats.bars import DESCRIBED, STATE
 from perflog.lazy_patterns import lazy_pattern
 
-PLAIN_BAR = r"(?:[0-9]{1,3}%(?:\x7c[^|\x0a]*\x7c)? *[0-9.]+[kMGT]?/[0-9.]+[kMGT]?|[0-9]+it) \[[^\]\x0a]*\]"
-"""Pattern of a progress bar of tqdm: `3%|#    | 14/469 [00:01<00:35, 12.9it/s]`, `14it [00:01, 12.9it/s]`."""
+PLAIN_BAR = STATE
+"""Pattern of a state of a progress bar: `3%|#    | 14/469 [00:01<00:35, 12.9it/s]`, `14it [00:01, 12.9it/s]`."""
 
-_NO_DESCRIPTION = r"%|\[\]\x22\x27\x0a"  # what the description of a bar does not have
-BAR = rf"(?:(?:[^{_NO_DESCRIPTION} \t][^{_NO_DESCRIPTION}]*)?: *)?{PLAIN_BAR}"
-"""Pattern of a progress bar, perhaps with its description: `Epoch 1:   3%|#    | 14/469 [...]`.
-
-It does not begin with blanks: those in front of it could be read in many ways, all of which Python would try.
-"""
+BAR = DESCRIBED
+"""Pattern of a state, perhaps with the description of its bar: `Epoch 1:   3%|#    | 14/469 [...]`."""
 
 BARS = rf"[ \t]*(?:{BAR}[ \t]*)+"
 """Pattern of progress bars, one behind the other."""

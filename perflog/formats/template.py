@@ -15,6 +15,7 @@ padding and any number of decimals.
     r  number as repr() prints s  any text, or nothing                  z  size with its unit: 170.67KB, 1.25 Gb
     l  list of numbers: 1, 2.5     j  no number: true, None, <object>   q  number with a metric prefix: 9123.92 G
     m  lists: [1, 2], [3]                                               h  duration as text: 0:00:24, 2h3m
+                                                                        k  time since a start: 05:10, 1:05:10
 
 Types `l` and `m` stand for the items between the brackets of a list; a number may be in quotes, or null. Type `j` is
 a bare word of JSON or Python: no quotes, brackets, commas, colons or blanks.
@@ -41,7 +42,8 @@ from itertools import zip_longest
 from msgspec import Struct
 
 from perflog.errors import FormatError
-from perflog.formats.durations import DURATION, print_duration, seconds
+from perflog.formats.bars import CLOCK
+from perflog.formats.durations import DURATION, clock_seconds, print_clock, print_duration, seconds
 from perflog.formats.surroundings import APPENDIX, BARS, PREFIX
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import PRINTED, print_with_unit
@@ -86,8 +88,11 @@ _TYPES = {
     "B": (BARS, "progress bars"),
     "a": (APPENDIX, "a separate text behind the line"),
     "h": (DURATION, "a duration such as 0:00:24"),
+    "k": (CLOCK, "a time since a start such as 05:10"),
 }
-NUMERIC = frozenset("dfeEgrtzqh")
+NUMERIC = frozenset("dfeEgrtzqhk")
+READ_BY = {"h": seconds, "k": clock_seconds}
+"""Types whose text a function reads as seconds."""
 LIST_DEPTH = {"l": 1, "m": 2}
 _QUOTES = ('"', "'")
 _SIGNED = r"0-9+\-"
@@ -216,8 +221,8 @@ class Field(Struct, frozen=True):
         """Return the value of a captured text, in base units where the text has a unit."""
         if self.type == "d":
             return int(text.replace(",", ""))
-        if self.type == "h":
-            return seconds(text)
+        if self.type in READ_BY:
+            return READ_BY[self.type](text)
         if self.type in PRINTED:
             return float(text) * PRINTED[self.type][1][unit]
         return float(text.replace(",", "")) if self.numeric else text
@@ -232,6 +237,8 @@ class Field(Struct, frozen=True):
             return format(float(value), self.spec)
         elif self.type == "h":
             text = print_duration(float(value))
+        elif self.type == "k":
+            text = print_clock(float(value))
         else:
             text = print_with_unit(float(value), self.spec) if self.type in PRINTED else repr(float(value))
         return f"{text:{self.align or '>'}{self.width}}" if self.width else text

@@ -268,8 +268,18 @@ def _may_read_more(detection: Detection, generic: Sequence[Format], logs: Joined
 
 
 def _reads_steps(detection: Detection) -> bool:
-    """Return whether some of the first lines are rows of table `steps`."""
-    return any(detection.lines[kind][1].table == "steps" for kind in detection.batch.records)
+    """Return whether some of the first lines are steps that a program prints, not only a library's bar."""
+    return prints_steps(detection.lines, detection.batch)
+
+
+def prints_steps(lines: Sequence[FormatLine], batch: Batch) -> bool:
+    """Return whether a program prints rows of table `steps` in a batch. The bars of a library are none."""
+    return any(lines[kind][1].table == "steps" and not lines[kind][0].library for kind in batch.records)
+
+
+def has_training_bar(lines: Sequence[FormatLine], batch: Batch) -> bool:
+    """Return whether a batch has states of a bar that counts steps: then the lines between them are of training."""
+    return any(lines[kind][1].bar is not None and lines[kind][1].table == "steps" for kind in batch.records)
 
 
 def _detect(
@@ -295,6 +305,8 @@ def _detect(
     def families(scanner: Scanner, batch: Batch) -> Families:
         """Families that prove a format themselves, and families of a format that a line has proved."""
         proved = {scanner.lines[k][0].name for k in batch.records if proves_format(scanner.lines[k][1])}
+        if has_training_bar(scanner.lines, batch):  # what programs print between its states
+            proved |= {form.name for form in known if form.generic}
         return [(f, x) for f, x in families_of(known) if x.proves_format or f.name in proved or f.name == COMMON]
 
     scanner, scanned = discovery.scan(scanner, chunk, families, _shown_before.of(known, scanner.lines))
@@ -351,17 +363,19 @@ def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Bat
     """Return the formats that the lines of a batch prove, best first."""
     full = max(batch.chunk.lines - len(batch.owner.get(BLANK, ())), 1)
     formats_found = []
+    between_bars = has_training_bar(lines, batch)
     for form in formats:
         kinds = [k for k, (f, _) in enumerate(lines) if f is form and k in batch.owner]
         count = sum(len(batch.owner[k]) for k in kinds)
         proof = []
         for kind in kinds:
             line = lines[kind][1]
-            if proves_format(line) and kind in batch.records:
+            is_proof = proves_format(line) or (form.generic and line.read and between_bars)
+            if is_proof and kind in batch.records:
                 place = int(batch.records[kind].places[0])
                 proof.append((place >> PART_BITS, line.name, batch.text(place)))
         telling = [lines[k][1] for k in kinds if k in batch.records and proves_format(lines[k][1])]
-        whole = any(line.behind_prefix or not line.partial for line in telling)
+        whole = any(line.behind_prefix or not line.partial for line in telling) or (form.generic and between_bars)
         if proof and (whole or count >= _LEAST_PARTLY * full):
             gives_rows = any(lines[kind][1].gives_rows for kind in kinds)
             formats_found.append(DetectedFormat(form, count, count / full, tuple(sorted(proof)), gives_rows))

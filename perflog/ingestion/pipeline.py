@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
-from perflog.ingestion.detect import Detection, detect
+from perflog.ingestion.detect import Detection, detect, prints_steps
 from perflog.ingestion.diagnose import no_rows, nothing_recognised
 from perflog.ingestion.ended_runs import EndedRuns, Label, lines_table, runs_table
 from perflog.ingestion.late_formats import LateFormats, may_read
@@ -28,6 +28,7 @@ from perflog.parsing.assemble.run_state import RunSettings, RunState
 from perflog.parsing.input.chunks import CHUNK, Chunk, join_chunks
 from perflog.parsing.input.growing_source import GrowingSource
 from perflog.parsing.input.source import Source
+from perflog.parsing.match.bar_states import BarReader
 from perflog.parsing.match.block_bodies import OpenBlocks, ends_with_body, read_bodies
 from perflog.parsing.match.discovery import families_of
 from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
@@ -139,6 +140,7 @@ class _Reading:
         self._waiting: dict[str, list[pa.Table]] = {}
         self._ended = EndedRuns(self.result, label)
         self.header_rows = HeaderRowReader(self._add)
+        self.bars = BarReader(self._add, prints_steps(detection.lines, detection.batch))
 
     def _add(self, line: FormatLine) -> int:
         """Add a Line that is read under a header; return its kind. The scanner has nothing to match for it."""
@@ -234,16 +236,18 @@ class _Reading:
             if joined < _MOST_JOINED and self._undecided(batch):
                 held, joined = _copy(batch.chunk), joined + 1
                 continue
+            lines = self.scanner.lines
             held, joined, open_tables, open_blocks = None, 0, still_open, blocks
-            yield batch
+            yield self.bars.read(lines, batch)
         if held is not None:
             batch, _ = self.header_rows.read(self.scanner.lines, self.scanner.scan(held), open_tables)
-            yield read_bodies(self.scanner.lines, batch, open_blocks)[0]
+            yield self.bars.read(self.scanner.lines, read_bodies(self.scanner.lines, batch, open_blocks)[0])
 
     def _undecided(self, batch: Batch) -> bool:
         """Return whether only the next batch decides to which run, table or block the last lines of this one belong."""
         lines = self.scanner.lines
         several = len(self.active) > 1 and self.assembler.tracker.undecided(lines, batch)
+        several = several or self.bars.undecided(lines, batch)
         return several or self.header_rows.ends_with_rule(lines, batch) or ends_with_body(lines, batch)
 
     def _new_lines(self, batch: Batch) -> list[FormatLine] | None:

@@ -149,6 +149,8 @@ class _Together:
         with_rows, _ = HeaderRowReader(_refuse).read(scanner.lines, batch, {})
         if with_rows is not batch:
             raise UnlikeLogsError
+        if any(scanner.lines[kind][1].bar for kind in batch.records):
+            raise UnlikeLogsError
         batch, _ = read_bodies(scanner.lines, batch, {}, batch.rows(self._logs.places[1:]).tolist())
         self._logs.check([self._logs.counts(records.places) > 0 for records in batch.records.values()])
         return scanner.lines, batch

@@ -107,11 +107,11 @@ def test_iteration_of_nemo_and_spread_of_fastmoe() -> None:
     assert unread_figures(nemo) == unread_figures(fastmoe) == 0
 
 
-def test_a_bar_in_front_of_a_line_of_hf_trainer_is_dropped_for_a_reason() -> None:
+def test_a_bar_in_front_of_a_line_of_hf_trainer_gives_its_step() -> None:
     log = read("100%|█████████▉| 4840/4854 [2:15:39<00:24,  1.73s/it]   {'loss': 1.112, 'learning_rate': 3.09e-07, "
                "'grad_norm': 0.29, 'epoch': 2.99}\n".encode())  # fmt: skip
     assert (column(log, "steps", "step"), column(log, "steps", "loss")) == ([4840], [1.112])
-    assert (log.done.figures["dropped"], unread_figures(log)) == (2, 0)
+    assert (log.done.figures["dropped"], unread_figures(log)) == (2, 0)  # share and clock of the bar
 
 
 def test_settings_of_torchtitan() -> None:
@@ -166,4 +166,4 @@ def test_bars_of_lightning_are_steps_of_their_epoch() -> None:
     assert [(r["epoch"], r["step"], r["loss"], r["copy"]) for r in rows(log, "steps")] == [
         (0, 94, 0.512, 1), (0, 95, 0.51, 1), (1, 94, 1.23, 1),
     ]  # fmt: skip
-    assert (config(log)["batches"], log.done.formats, unread(log), unread_figures(log)) == (938, ["lightning"], {}, 0)
+    assert (config(log)["batches"], log.done.formats, unread(log), unread_figures(log)) == (938, ["bars"], {}, 0)

@@ -107,7 +107,7 @@ Max ITL (ms):                            812.40    \n\
 
 def test_each_report_is_a_run_with_the_settings_above_it() -> None:
     log = read(VLLM + EARLY + SGLANG)
-    assert (len(rows(log, "runs")), log.done.formats, unread(log)) == (3, ["serving_benchmark"], {})
+    assert (len(rows(log, "runs")), {*log.done.formats}, unread(log)) == (3, {"serving_benchmark", "bars"}, {})
     assert [(config(log, k).get("request_rate"), config(log, k).get("max_concurrency")) for k in range(3)] == [
         ("inf", "4"), ("10.0", None), ("inf", "not set"),
     ]  # fmt: skip
@@ -235,13 +235,16 @@ avail mem=17 GB, mem usage=1.50 GB.
         (2, "distributed_memory", 1.77 * 2**30, "B"),
         (3, "distributed_start_time", 0.97, "s"), (3, "distributed_memory", 0.25 * 2**30, "B"),
         (4, "memory_before_weights", 18.5 * 2**30, "B"),
+        (5, "Loading_safetensors_checkpoint_shards", 1, None),
+        (5, "Loading_safetensors_checkpoint_shards_total", 2, None),
+        (5, "Loading_safetensors_checkpoint_shards_elapsed", 2, "s"), (5, "smoothed_s_per_it", 2.09, "s"),
         (6, "weights_load_time", 24.17, "s"), (6, "memory_after_weights", 17 * 2**30, "B"),
         (6, "weights_memory", 1.5 * 2**30, "B"),
         (7, "memory_before_graph", 6.5 * 2**30, "B"),
         (8, "graph_capture_time", 11.35, "s"), (8, "graph_memory", 1.25 * 2**30, "B"),
         (8, "memory_after_graph", 5.25 * 2**30, "B"),
     ]  # fmt: skip
-    assert (log.done.formats, unread(log), unread_figures(log)) == (["sglang"], {}, 0)
+    assert ({*log.done.formats}, unread(log), unread_figures(log)) == ({"sglang", "bars"}, {}, 0)
 
 
 # --- DeepSpeed-Chat -------------------------------------------------------------------------------------------------

@@ -252,28 +252,6 @@ PROGRAMS = {
          "learning_rate": 0.00015753, "grad_norm": 0.485},
         {"epoch": 143, "updates_per_s": 1.77, "train_wall": 142, "wall": 23023},
     ),
-    "kohya's sd-scripts": Program(
-        "steps:   2%|█ | 3396/167300 [12:19:15<594:39:50, 13.06s/it, avr_loss=0.0626]\n",
-        "step",
-        {"step": 3396},
-        {"s_per_it": 13.06, "avr_loss": 0.0626},
-        {"steps_total": 167300},
-    ),
-    "NeMo 1 behind a prefix": Program(
-        "    Epoch 0:   0%|          | 189/301501 [59:12<1573:03:24, 18.79s/it, loss=7.75, v_num=3-16, "
-        "reduced_train_loss=7.560, global_step=188.0, consumed_samples=24064.0, train_step_timing in s=12.80]\n",
-        "nemo_bar",
-        {"step": 188, "loss": 7.56, "step_time_s": 12.8},
-        {"Epoch": 0, "batch": 189, "s_per_it": 18.79, "running_loss": 7.75, "consumed_samples": 24064},
-        {"batches": 301501},
-    ),
-    "a bar of an epoch": Program(
-        "Epoch 3/10:  45%|####5     | 120/266 [01:02<01:15,  1.93it/s, loss=0.123, lr=1e-4]\n",
-        "epoch_bar",
-        {"epoch": 3, "step": 120, "loss": 0.123, "learning_rate": 1e-4},
-        {"it_per_s": 1.93},
-        {"Epoch_total": 10, "batches": 266},
-    ),
     "epoch and batch": Program(
         "Epoch 1/3 | Batch 50/500 | Loss: 0.7108 | Avg Loss: 0.6100 | LR: 6.67e-06\n",
         "epoch_and_batch",
@@ -394,12 +372,6 @@ EVALUATIONS = {
         None, {"epoch": 1, "val_step": 0, "val_loss": 4.42741, "val_batch_cost": 1.37882, "val_ips": 2.90104},
     ),
     "Validation: step 100, loss: 2.5": (100, {"validation_loss": 2.5}),
-    "Epoch 1 [Val]: 100%|###| 37/37 [00:08<00:00,  4.25it/s] loss: 2.3421, acc: 45.23%": (
-        None, {"Epoch": 1, "val_bar": 37, "val_it_per_s": 4.25, "val_loss": 2.3421, "val_acc": 0.4523},
-    ),
-    "Validation:  50%|##### | 5/10 [00:01<00:01,  5.00it/s, loss=2.5]": (
-        None, {"validation_bar": 5, "validation_it_per_s": 5, "validation_loss": 2.5},
-    ),
     "06/16 08:23:02 - mmengine - INFO - Iter(val) [17/17]    aAcc: 86.3900  mIoU: 51.1200  data_time: 0.0052": (
         None, {"val_batch": 17, "val_aAcc": 86.39, "val_mIoU": 51.12, "val_data_time": 0.0052},
     ),
@@ -582,48 +554,6 @@ def test_the_figures_of_fast_pitch() -> None:
         "epoch": (2, None), "iteration": (3, None), "mel_loss": (35.04, None), "kl_loss": (0.0224, None),
         "kl_weight": (0.01, None), "frames_per_s": (5730.98, "1/s"),
     }  # fmt: skip
-
-
-NEMO = (
-    "Epoch 0:   0%|          | 189/301501 [59:12<1573:03:24, 18.79s/it, loss=7.75, v_num=3-16, "
-    "reduced_train_loss=7.560, global_step=188.0, consumed_samples=24064.0]\n"
-    "Epoch 0: : 100%|###| 50/50 [16:26<00:00, v_num=gjbq, reduced_train_loss=11.70, global_step=249.00, "
-    "consumed_samples=12600.0, train_step_timing in s=12.80]\n"
-)
-
-
-def test_the_step_of_nemo_is_the_printed_one() -> None:
-    got = read(NEMO.encode())
-    assert got.done.formats == ["lightning"]
-    rows = sorted(got.rows("steps"), key=lambda row: row["line"])
-    assert [(row["step"], row["loss"], row["step_time_s"]) for row in rows] == [(188, 7.56, None), (249, 11.7, 12.8)]
-    values = {(row["line"], row["key"]): row["value"] for row in got.rows("values")}
-    assert (values[1, "batch"], values[1, "running_loss"], values[2, "consumed_samples"]) == (189, 7.75, 12600)
-
-
-BARS = {
-    "[Epoch 5] loss 1.23:  44%|####      | 20/45 [01:10<00:00,  1.57s/it]": (
-        None, {"Epoch": 5, "loss": 1.23, "bar": 20, "s_per_it": 1.57},
-    ),
-    "Training:  10%|#    | 3/30 [00:10<01:30,  5.00s/it, loss=2.3, epoch=2]": (
-        None, {"bar": 3, "s_per_it": 5, "loss": 2.3, "epoch": 2},
-    ),
-    "Training:  10%|#    | 3/30 [00:10<01:30,  5.00s/it, loss=2.3, step=13]": (13, {"bar": 3, "s_per_it": 5}),
-    "{'loss': 0.5, 'epoch': 1.0} 10%|#         | 3/30 [00:10<01:30,  5.00s/it]": (
-        None, {"loss": 0.5, "epoch": 1, "bar": 3, "s_per_it": 5},
-    ),
-    "Epoch 1/5 - Train:  50%|##   | 98/196 [00:05<00:05, 18.50batch/s, Loss=1.234]": (98, {"batch_per_s": 18.5}),
-    "Epoch 0, global step 5: 10%|#  | 3/30 [00:10<01:30,  5.00s/it, loss=2.3]": (5, {"bar": 3, "s_per_it": 5}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("text", BARS)
-def test_what_a_bar_counts(text: str) -> None:
-    got = read(f"{text}\n".encode())
-    step, figures = BARS[text]
-    assert [row["step"] for row in got.rows("steps")] == ([step] if step else [])
-    assert {str(row["key"]): row["value"] for row in got.rows("values")} == pytest.approx(figures)
-    assert [row["figures_unread"] for row in got.rows("lines")] == [0]
 
 
 PHASES = {
@@ -884,13 +814,6 @@ ODD_LINES: dict[str, tuple[dict[str, float], dict[str, float]]] = {  # the line 
     ),
     "Train Epoch: 0 [    64/109468 (0%)] Loss: 1.5 (1.25) Logit Scale: 100.5 - V4": (
         {"epoch": 0, "loss": 1.5}, {"samples_done": 64, "Loss_mean": 1.25, "Logit_Scale": 100.5},
-    ),
-    "  train: 100%|##| 211/211 [05:25<00:00,  1.5s/it]   "
-    "eval : 100%|##| 3/3 [00:02<00:00,  1.25it/s]   Train  loss=0.75  acc=0.5": (
-        {}, {"bar": 211, "s_per_it": 1.5, "eval_bar": 3, "eval_it_per_s": 1.25, "Train_loss": 0.75, "acc": 0.5},
-    ),
-    "Training Iteration: 4072  step_loss : 0.5 Iteration:  49%|##| 1350/2771 [01:02<01:15,  1.25it/s]": (
-        {}, {"Training_Iteration": 4072, "step_loss": 0.5, "bar": 1350, "it_per_s": 1.25},
     ),
     "  Val    loss=0.75  acc=0.5": ({}, {"Val_loss": 0.75, "val_acc": 0.5}),
 }  # fmt: skip

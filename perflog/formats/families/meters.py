@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from perflog.formats.bars import BEGIN, NAMED
 from perflog.formats.durations import measures
 from perflog.formats.families.base import (
     FamilyShape,
@@ -27,7 +28,7 @@ from perflog.formats.families.base import (
     spec_of,
     template_of,
 )
-from perflog.formats.model import Line
+from perflog.formats.model import BarFields, Line
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_64, unnamed
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
 from perflog.lazy_patterns import lazy_pattern
@@ -72,16 +73,28 @@ _NO_VALUE = frozenset(("n/a", "none", "null"))  # words in the place of a number
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
 _MOST_UNREADABLE = 1 << 14  # shapes that a family keeps
 
-_BAR = lazy_pattern(
-    r"(?P<share>[0-9]{1,3})%\|(?P<drawn>[^|]*)\|(?P<gap> *)(?P<done>[0-9]{1,15})/(?P<total>[0-9]{1,15}) "
-    r"\[[0-9:?]+<[0-9:?]+(?:,(?P<before> *)(?P<rate>[0-9.]+)(?P<unit>s/[A-Za-z]+|[A-Za-z]+/s)(?![A-Za-z]))?"
-)
-"""A progress bar of tqdm up to its rate: `2%|# | 3396/167300 [12:19:15<594:39:50, 13.06s/it`."""
+_BAR = lazy_pattern(rf"{NAMED}(?![A-Za-z])")
+"""A state of a progress bar up to its rate: `2%|# | 3396/167300 [12:19:15<594:39:50, 13.06s/it`."""
 BAR = "bar"
 """The name of the count of a bar that no counter describes."""
 EPOCH_BAR = "epoch_bar"
 """The name of the count of a bar that the number of an epoch describes: batches of the epoch."""
+TRAINING_BAR = "training_bar"
+"""The name of the count of a bar that is described as training, or that has a loss behind it: steps of training."""
+ANY_BAR = "any_bar"
+"""A name that each line with a bar has, in `needs`."""
+_STEP_UNITS = frozenset("it iter iters iteration iterations batch batches step steps update updates".split())
+_TRAINS = lazy_pattern(
+    r"(?:(?:pre|fine|fine_)?train(?:ing)?|(?:fine_?)?tuning)"
+    r"(?:_(?:progress|loop|epoch|batch|batches|step|steps|iter|iters|iteration|iterations))?"
+)
+"""The description of a bar that counts steps of training, but not `Loading train data`."""
+_BAR_NAMES = (BAR, EPOCH_BAR, TRAINING_BAR, ANY_BAR)
+_LOSS = lazy_pattern(r"(?<![A-Za-z])(?:\w*_)?(?:loss|ppl|perplexity)\w*[\s]*[=:]", re.IGNORECASE)
+ELAPSED = "elapsed"
+"""The name of the time since the bar began, in table `steps`."""
 _BAR_DROPPED = "of a progress bar: its share is printed as counts, the time that is left is an estimate"
+_SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 
 
 class MeterFamily(Struct, frozen=True, eq=False, dict=True):
@@ -170,7 +183,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
             return None
         gap = before[len(before.rstrip(" \t")) :]
         template = template_of(prefix.text + _gap(gap) + head.text + rest.text)
-        if template is None:
+        is_row = (ANY_BAR,) in self.needs and (prefix.is_row or rest.is_row)
+        if template is None or is_row:
             return None
         line = replace(self.shape, line=common).line_of(template, names.from_keys, names.paths)
         units = {**prefix.units, **rest.units}
@@ -178,9 +192,13 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         counts = any(f.name == line.within and f.type == "d" for f in template.fields)  # `epoch: 0.31` does not
         within = line.within if counts else None
         dropped = line.dropped
-        if prefix.has_bar or rest.has_bar:
+        if prefix.bar or rest.bar:
             because = dict.fromkeys((dropped.get(DECLARED_DROPPED, _BAR_DROPPED), _BAR_DROPPED))
             dropped = {**dropped, DECLARED_DROPPED: "; ".join(because)}
+            fields = next(part.bar_fields for part in (prefix, rest) if part.bar_fields)
+            line = replace(line, bar=fields)
+            if ELAPSED in template.names:
+                line = replace(line, clock=(ELAPSED,), clock_by="bar")
         return replace(line, unit={**line.unit, **units}, run=(*line.run, *settings), within=within, dropped=dropped)
 
     def _parts(
@@ -241,8 +259,8 @@ def _evaluation(before: str, head: str, after: str) -> str:
 
 def _name_pattern(name: str) -> str:
     """Return the pattern of a printed name, given the name as it is compared."""
-    if name in (BAR, EPOCH_BAR):
-        return r"%\x7c[^\x7c]*\x7c *[0-9]+/[0-9]+"
+    if name in _BAR_NAMES:
+        return BEGIN
     return r"[\w ./-]*".join(
         "[^A-Za-z0-9]+".join(re.escape(word) for word in part.split("_")) for part in name.split("*")
     )
@@ -263,7 +281,9 @@ class _MeterText(Struct):
         names: The names of the numbers so far, as they are compared.
         units: The printed units of fields.
         totals: Fields that hold the total of a counter.
-        has_bar: Whether the text has a progress bar.
+        bar: The name of what a progress bar in the text counts; "" if there is none.
+        bar_fields: The fields of the state of this bar.
+        is_row: Whether numbers without a name are in front of the bar: it stands behind the row of a table.
     """
 
     family: MeterFamily
@@ -274,7 +294,9 @@ class _MeterText(Struct):
     names: set[str] = field(default_factory=set)
     units: dict[str, Unit] = field(default_factory=dict)
     totals: set[str] = field(default_factory=set)
-    has_bar: bool = False
+    bar: str = ""
+    bar_fields: BarFields | None = None
+    is_row: bool = False
     _words: list[str] = field(default_factory=list)  # since the last number or mark: the name of the next number
     _mark: str = ""  # the last mark that bound a value to its name
     _is_bound: bool = False  # whether `:` or `=` follows the words
@@ -301,6 +323,7 @@ class _MeterText(Struct):
         last = 0
         for bar in _BAR.finditer(text):
             self._add_tokens(tokens(text[last : bar.start()]), is_inside or last > 0)
+            self.is_row |= any(f.numeric and f.name == UNNAMED for f in Template(self.text).fields)
             self._add_bar(bar, len(text[: bar.start()]) - len(text[: bar.start()].rstrip(" ")))
             last = bar.end()
         self._add_tokens(tokens(text[last:]), is_inside or last > 0)
@@ -338,26 +361,104 @@ class _MeterText(Struct):
         self._forget()
 
     def _add_bar(self, bar: re.Match[str], padding: int) -> None:
-        """Add a progress bar up to its rate. What it counts is named by the counter in front of it, if there is one."""
+        """Add a state of a progress bar up to its rate.
+
+        What it counts is named by the counter or the activity in front of it, if there is one.
+        """
         words = " ".join(self._words)
         phase = self._words[-1].lower() if self._words else ""
         self.evaluation = "" if phase in _TRAINING else phase if phase in _EVALUATIONS else self.evaluation
-        is_counter = plain_name(words) in _COUNTER_WORDS or self.family.keys.get(plain_name(words)) in _COUNTERS
-        of_epoch = not self.evaluation and self._counter.rpartition("_")[2] == "epoch"
-        if any(name.endswith(f"_{plain_name(words)}") for name in self.names):
-            is_counter = False  # the bar behind `training iteration: 4072 loss: 0.5` is that of the next record
-        key = words if words and is_counter else EPOCH_BAR if of_epoch else BAR
-        done, total = self._field(key, "", "", "", bar["done"]), self._field(key, TOTAL, "", "", bar["total"])
-        self.text += f"{{__:{padding + len(bar['share'])}.0f}}%|{{__:|c}}|{_gap(bar['gap'])}"
-        self.text += f"{{{done}:d}}/{{{total}:d}} [{{__:S}}<{{__:S}}"
-        if bar["rate"]:
-            head, _, per = bar["unit"].partition("/")
-            rate = self.fields.from_key(f"{self.evaluation}_{head}_per_{per}")
-            self.units[rate] = UNITS["s" if head == "s" else "1/s"]
-            width = len(bar["before"]) - 1 + len(bar["rate"])
-            self.text += f", {{{rate}:{width}{spec_of(bar['rate'])}}}{bar['unit']}"
-        self.has_bar = True
+        key = self._bar_key(bar, plain_name(words))
+        self.bar = key or words or BAR
+        self.names.add(ANY_BAR)
+        gap = _gap(bar["gap"] or "")
+        self.text += "{_:b}" if padding and not bar["share"] else ""
+        if bar["share"]:
+            drawn = "" if bar["drawn"] is None else "|{__:|c}|"
+            self.text += f"{{__:{padding + len(bar['share'])}.0f}}%{literal(bar['word'] or '')}{drawn}{gap}"
+            count = self._add_counts(bar["done"], bar["total"])
+            elapsed = self._elapsed()
+            self.text += f" [{{{elapsed}:k}}<{{__:{'s' if ' ' in bar['left'] else 'S'}}}"
+        elif bar["open_done"]:
+            count = self._add_counts(bar["open_done"], "")
+            elapsed = self._elapsed()
+            self.text += f"{literal(bar['counted'])} [{{{elapsed}:k}}"
+        elif bar["line"]:
+            self.text += "{__:S}{_:b}"
+            count = self._add_counts(bar["line_done"], bar["line_total"])
+            elapsed = self._elapsed()
+            self.text += f"{{_:b}}{{{elapsed}:k}} {bar['dot']} {{__:S}}"
+        else:
+            count, elapsed = self._add_counts(bar["keras_done"], bar["keras_total"]), ""
+            drawn = "[{__:S}] -" if bar["keras_drawn"][0] == "[" else "{__:S}"
+            self.text += f" {drawn} {'ETA: ' if bar['keras_clock'][0] == 'E' else ''}{{__:S}}"
+        rate = self._add_bar_rate(bar)
+        self.bar_fields = BarFields(*count, elapsed, rate, bool(key or not words) and not self.evaluation)
         self._forget()
+
+    def _bar_key(self, bar: re.Match[str], description: str) -> str:
+        """Return the name of the count of a bar that may count steps of training; "" if it counts something else."""
+        unit = (bar["unit"] or bar["counted"] or "it").replace("s/", "", 1).replace("/s", "").strip().lower()
+        if unit not in _STEP_UNITS:
+            return "" if description else f"{unit} {BAR}"
+        is_counter = description in _COUNTER_WORDS or self.family.keys.get(description) in _COUNTERS
+        if any(name.endswith(f"_{description}") for name in self.names):
+            is_counter = False  # the bar behind `training iteration: 4072 loss: 0.5` is that of the next record
+        if description and is_counter:
+            return " ".join(self._words)
+        if self.evaluation:
+            return BAR
+        if self._counter.rpartition("_")[2] == "epoch":
+            return EPOCH_BAR
+        return TRAINING_BAR if _TRAINS.fullmatch(description) or _LOSS.search(bar.string) else ""
+
+    def _add_counts(self, done: str, total: str) -> tuple[str, str]:
+        """Add the count of a bar and its total, and return their fields. A count with a factor, `1.2k`, is rounded."""
+        is_step = self.family.shape.line.table == "steps" and not self.evaluation
+        count = self._field(self.bar, "", "", "", done)
+        self.text += f"{{{count}:{'d' if done.isdigit() else 'q'}}}"
+        if not total or total == "?":
+            self.text += "/?" if total else ""
+            return count, ""
+        name = self._field(self.bar, TOTAL, "", "", total)
+        self.totals -= set() if is_step else {name}
+        self.text += f"/{{{name}:{'d' if total.isdigit() else 'q'}}}"
+        return count, name
+
+    def _elapsed(self) -> str:
+        """Return the field of the time since a bar began: a clock, of bars that count steps."""
+        is_step = self.family.shape.line.table == "steps" and not self.evaluation
+        if is_step and not self.fields.is_taken(ELAPSED):
+            return self.fields.declared(ELAPSED)
+        return self.fields.from_key(f"{self.evaluation} {self.bar if self.bar != TRAINING_BAR else BAR} {ELAPSED}")
+
+    def _add_bar_rate(self, bar: re.Match[str]) -> str:
+        """Add the rate of a bar, and return its field, "" for none.
+
+        It is smoothed over the last states; that of Keras is a mean since the bar began.
+        """
+        name = ""
+        if bar["keras_rate"]:
+            unit, _, per = bar["keras_unit"].partition("/")
+            name = self.fields.from_key(f"{self.evaluation} mean s per {per}")
+            self.units[name] = UNITS[unit_of(unit)[0] or "s"]
+            self.text += f" {{{name}:{spec_of(bar['keras_rate'])}}}{bar['keras_unit']}"
+        if not bar["unit"]:
+            return name
+        head, _, per = (part.strip() for part in bar["unit"].partition("/"))
+        self.text += "," if bar.string[bar.start("before") - 1] == "," else ""
+        if bar["no_rate"]:
+            self.text += f"{_gap(bar['before'])}?{literal(bar['unit'])}"
+            return ""
+        name = self.fields.from_key(f"{self.evaluation} smoothed {head} per {per}")
+        printed = unit_of(f"{bar['scale']}{head}/{per}")[0] if head == "B" else ""
+        self.units[name] = UNITS[printed] if printed else Unit("s" if head == "s" else "1/s", _SCALES[bar["scale"]])
+        width = len(bar["before"]) - 1 + len(bar["rate"])
+        self.text += (
+            f" {{{name}:{width}{spec_of(bar['rate'])}}}" if bar["before"] else f"{{{name}:{spec_of(bar['rate'])}}}"
+        )
+        self.text += literal(f"{bar['scale']}{bar['unit']}")
+        return name
 
     def _forget(self) -> None:
         """Forget the words and the number before: the next number is not theirs."""
@@ -553,7 +654,7 @@ class _MeterText(Struct):
         is_rounded = False
         if self._has_factor(key, unit, magnitude, text):
             is_rounded, magnitude = declared in _COUNTERS, ""
-        is_counter = (declared in _COUNTERS or known in _COUNTER_WORDS) and known != BAR
+        is_counter = (declared in _COUNTERS or known in _COUNTER_WORDS) and known not in _BAR_NAMES
         evaluation = self._evaluation_of(known)
         is_evaluated = bool(evaluation) and not is_counter and known.split("_")[0] not in _EVALUATIONS
         key = f"{evaluation} {key}" if is_evaluated else f"{self._group} {key}".lstrip()
@@ -567,6 +668,7 @@ class _MeterText(Struct):
             self.totals |= {name} if suffix == TOTAL else set()
         else:
             ending = _ROUNDED if is_rounded else "" if resolved else magnitude
+            key = key.replace(TRAINING_BAR, BAR) if known == TRAINING_BAR else key
             printed = "_".join(x for x in (key, suffix, ending) if x)
             name = names.from_key(printed)
             if suffix == TOTAL:

@@ -9,7 +9,7 @@ from perflog.errors import did_you_mean
 from perflog.formats.expressions import Expression
 from perflog.formats.families.base import WITNESSES, reasons
 from perflog.formats.loader.toml import Entry
-from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS, Line, SecondRow
+from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS, STEP_BY, Line, SecondRow
 from perflog.formats.template import LIST_DEPTH, Field, Template
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS, Unit
@@ -105,6 +105,7 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
         "clock_starts": _clock_event(entry, "clock_starts"),
         "clock_stops": _clock_event(entry, "clock_stops"),
         "pause": entry.get("pause", bool, False),
+        "step_by": _step_by(entry),
         **_scopes(entry, scopes),
     }
 
@@ -159,6 +160,14 @@ def _first_step(entry: Entry, covers: int) -> int | None:
         help = 'the number that the program gives its first step, with covers = "since_previous"'
         raise entry.error("`first_step` says from which step on the first line counts", "first_step", help)
     return first
+
+
+def _step_by(entry: Entry) -> str | None:
+    """Load how a line takes its step from a progress bar."""
+    step_by: str | None = entry.get("step_by", str)
+    if step_by is not None and step_by not in STEP_BY:
+        raise entry.error(f"`{step_by}` is no way to take a step from a bar", "step_by", did_you_mean(step_by, STEP_BY))
+    return step_by
 
 
 def _clock_event(entry: Entry, key: str) -> dict[str, str] | None:

@@ -23,17 +23,17 @@ _KEYS = {
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "each_process", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
-        "check", "outside", "again", "unknown", "dropped", "items", "telling",
+        "step_by", "check", "outside", "again", "unknown", "dropped", "items", "telling",
     },
     "pairs": {
         "name", "head", "pair", "tail", "needs", "lacks", "keys", "sample", "table", "unit", "set", "compute", "map",
         "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts",
-        "clock_stops", "pause", "check", "outside", "telling", "dropped",
+        "clock_stops", "pause", "step_by", "check", "outside", "telling", "dropped",
     },
     "meters": {
         "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
-        "outside", "telling", "dropped", "unit_names",
+        "step_by", "outside", "telling", "dropped", "unit_names",
     },
     "table": {
         "name", "style", "first", "needs", "telling", "columns", "inner", "among", "units", "unit_names", "sample",
@@ -43,7 +43,7 @@ _KEYS = {
     "json": {
         "name", "head", "tail", "when", "lacks", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map",
         "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts",
-        "clock_stops", "pause", "check", "outside", "dropped", "again", "telling",
+        "clock_stops", "pause", "step_by", "check", "outside", "dropped", "again", "telling",
     },
     "context": {"text", "sample", "dropped"},
     "block": {"name", "at", "begin", "body", "end", "keep", "sample"},

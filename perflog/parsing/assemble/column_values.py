@@ -44,7 +44,7 @@ _MOST_SECONDS = 9_223_372_036 - 1  # since 1970, whose nanoseconds fit 64 bits
 
 def unit_of(line: Line, name: str) -> Unit | None:
     """Return the unit of a field: as declared, or the base unit of a type that is printed with its unit."""
-    field_type = next(f.type for f in line.template.fields if f.name == name)
+    field_type = next((f.type for f in line.template.fields if f.name == name), "")  # of a bar's clock: none
     return line.unit.get(name) or (UNITS.get(PRINTED[field_type][0]) if field_type in PRINTED else None)
 
 
@@ -187,7 +187,9 @@ def nanoseconds(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.i
     """Return whole nanoseconds: of the time since 1970 a double holds no more than a quarter of a microsecond."""
     if values.dtype == np.int64:
         return values * np.int64(1 if unit is None else round(unit.factor / UNITS["ns"].factor))
-    return np.rint(values * (1.0 if unit is None else unit.factor / UNITS["ns"].factor)).astype(np.int64)
+    factor = 1 if unit is None else round(unit.factor / UNITS["ns"].factor)
+    whole: npt.NDArray[np.int64] = np.rint(values * factor).astype(np.int64)
+    return whole
 
 
 def typed(values: pa.Array, column: TableColumn) -> pa.Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.input.bar_cuts import bar_cuts
 
 
 class Stream(Protocol):
@@ -129,6 +130,7 @@ def to_chunk(data: bytearray, end: int, line: int, is_last: bool = False) -> Chu
     """Make a chunk of data[:end], whose first line has number `line`. Lone CRs become LFs, long segments are cut."""
     import numpy as np  # counts newlines ten times as fast as bytearray.count
 
+    data, end = _with_bars_apart(data, end)
     lines = int(np.count_nonzero(np.frombuffer(data, np.uint8, end) == 10))
     data[end : end + SLACK] = bytes(SLACK)
     returns: list[int] = []
@@ -151,6 +153,15 @@ def to_chunk(data: bytearray, end: int, line: int, is_last: bool = False) -> Chu
         returns = [offset - removed if offset >= stop else offset for offset in returns]
         cut = [start, *(offset - removed for offset in cut)]
     return Chunk(data, end, line, lines, returns, cut, is_last)
+
+
+def _with_bars_apart(data: bytearray, end: int) -> tuple[bytearray, int]:
+    """Return lines, and where they end, with a lone CR between the states of progress bars and other text."""
+    cuts = bar_cuts(data, end)
+    if not cuts:
+        return data, end
+    parts = b"\r".join([data[a:b] for a, b in zip([0, *cuts], [*cuts, end], strict=True)])
+    return bytearray(parts + bytes(1 + SLACK)), len(parts)
 
 
 def as_chunk(lines: bytes) -> Chunk:

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.formats.durations import seconds
-from perflog.formats.template import Field, Template, Value, fits_64
+from perflog.formats.template import READ_BY, Field, Template, Value, fits_64
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column
 from perflog.tables.arrow import index_array, mask_of, numbers_of, text_array, valid_mask
@@ -58,8 +57,9 @@ def _values(f: Field, captured: pa.StructArray) -> Column | None:
         return _strings(texts)
     if f.comma:
         texts = pc.replace_substring(texts.view(pa.string()), ",", "").view(pa.binary())
-    if f.type == "h":
-        return np.array([seconds(text.decode()) for text in texts.to_pylist()], np.float64)
+    if f.type in READ_BY:
+        read = READ_BY[f.type]
+        return np.array([read(text.decode()) for text in texts.to_pylist()], np.float64)
     numbers = _numbers(texts, f.type)
     if f.type in PRINTED and numbers is not None:
         units = captured.field(f"{f.name}__unit").view(pa.string()).dictionary_encode()

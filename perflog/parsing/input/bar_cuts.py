@@ -1,0 +1,77 @@
+"""Where the states of progress bars are cut from other text on their lines.
+
+A bar is redrawn on one line. Carriage returns divide its states, and what a program writes meanwhile follows a state
+without a line break. Copies of a log lose the carriage returns. So a state becomes a part of its line, as if carriage
+returns were around it, with the description, the prefix or the rank label in front of it. A name with its number behind
+a state belongs to the state: `] loss: 2.5`.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+from perflog.formats.bars import STATE
+from perflog.formats.surroundings import prefix_ends
+from perflog.lazy_patterns import lazy_pattern
+
+_STATE = lazy_pattern(STATE.encode())
+_BRACKET = lazy_pattern(rb"\[(?:[0-9]{1,5} days?, )?(?:[0-9]{1,6}:)?[0-9]{1,2}:[0-9]{2}[<,\]]")
+"""What each state that may stand beside other text contains: found faster than a whole state."""
+_LINE_END = lazy_pattern(rb"[\n\r]")
+_POSTFIX = lazy_pattern(rb"[ ,]+[A-Za-z_][\w ./()-]{0,60}[:=][ \t]*[-+]?[0-9.]|[ \t,:\x7c)-]*\Z")
+_LABEL = lazy_pattern(rb"[ \t]*[0-9]{1,6}: ?")
+_DESCRIPTION = lazy_pattern(rb"[A-Za-z](?: ?[^%\x7c\x22'{} ]){0,200} ?: *")
+_OWN_FRONT = lazy_pattern(
+    rb"(?:(?<=[}\])])|(?<=[ \t]{2})|(?<=[0-9] ))(?:\[[\w,-]{1,20}\](?:<\w+>)?:? ?)*"
+    rb"(?:[A-Za-z][A-Za-z_ ()/-]{0,60}(?: [0-9/]{1,20})?: *)?\Z"
+)
+"""What belongs to a state behind another record: labels, and a description of words and perhaps a number."""
+_BETWEEN = lazy_pattern(rb"[ \t]*(?:[A-Za-z][^%\x7c\x22'{}]{0,200}: *)?")
+_LONGEST_FRONT = 4096  # bytes in front of a state in which what belongs to it is looked for
+
+
+def bar_cuts(data: bytes | bytearray, end: int) -> list[int]:
+    """Return the offsets in data[:end] at which parts begin or end, ascending."""
+    cuts: list[int] = []
+    line_end = -1
+    for bracket in _BRACKET.finditer(data, 0, end):
+        if bracket.start() >= line_end:
+            begin = data.rfind(b"\n", 0, bracket.start()) + 1
+            begin = max(data.rfind(b"\r", begin, bracket.start()) + 1, begin)
+            stop = _LINE_END.search(data, bracket.end(), end)
+            line_end = stop.start() if stop else end
+            cuts += [begin + cut for cut in _cuts_of_line(bytes(data[begin:line_end]))]
+    return cuts
+
+
+def _cuts_of_line(text: bytes) -> list[int]:
+    cuts: list[int] = []
+    begin, states = 0, list(_STATE.finditer(text))
+    for state, following in zip_longest(states, states[1:]):
+        own = _own_begin(text, begin, state.start())
+        if text[begin:own].strip():
+            cuts.append(own)
+        is_between_states = following is not None and _BETWEEN.fullmatch(text, state.end(), following.start())
+        if is_between_states or _POSTFIX.match(text, state.end()) is None:
+            cuts.append(state.end())
+            begin = state.end()
+    return cuts
+
+
+def _own_begin(text: bytes, begin: int, end: int) -> int:
+    """Return where that part of text[begin:end] begins which belongs to the state at `end`."""
+    first = max(begin, end - _LONGEST_FRONT)
+    front = text[first:end]
+    if first == begin and _is_of_state(front):
+        return begin
+    own = _OWN_FRONT.search(front)
+    is_row = own is None and front.rstrip(b" \t").endswith(b":")  # a row of a table, and how far its step is
+    return begin if is_row else first + own.start() if own else end
+
+
+def _is_of_state(front: bytes) -> bool:
+    """Return whether all that is in front of a state belongs to it: a label, a prefix, a description."""
+    label = _LABEL.match(front)
+    bare = front[label.end() if label else 0 :].lstrip(b" \t")
+    begins = [0, *prefix_ends(bare + b"%")]
+    return any(begin == len(bare) or _DESCRIPTION.fullmatch(bare, begin) is not None for begin in begins)

@@ -1,0 +1,445 @@
+"""States of progress bars, in log order: which of them are rows, and which lines take their step from them.
+
+In: a scanned batch, whose records include states of bars. Out: the batch with states and lines of other kinds:
+
+- A bar is redrawn many times a second. Of a bar that counts steps, the first state at each count is a row of `steps`.
+  Where a program prints its steps by itself, and of bars that count something else, a state is a row of `values` if the
+  count has grown by a tenth, or is the total. The other states are read, and their figures dropped for that reason.
+- A line with `step_by` takes the step and the clock of the state beside it. Two states beside it, in front and behind,
+  must agree. The printed epoch must agree with the count: a run has so many steps in an epoch.
+
+The pass follows the scan, batch after batch.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from perflog.formats.model import Line
+from perflog.formats.template import DECLARED_DROPPED, Template
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Batch, FormatLine, Records
+from perflog.tables.row_order import PART_BITS
+from perflog.units import UNITS
+
+BAR_ELAPSED = "bar_elapsed"
+"""The field that holds the time since a bar began, of a line that takes its step from the bar."""
+
+_GROWTH = 1.1  # of the count, from one row of `values` to the next
+_REDRAWN = "a state of a progress bar between two that are rows: the bar was drawn again"
+_BESIDE = "the time since the bar began is that of the line which takes its step from the bar"
+_STEP, _BAR = "step", "bar"
+_FIELD = re.compile(r"\{(\w+):")
+_LEAST_DECIMALS = 2  # of a printed epoch, which may end with zeros
+_UNKNOWN = -1
+_ANY_LENGTH = (0.0, math.inf)  # of an epoch, in steps
+_SLOW = 1.0  # seconds of a step, at which a bar is drawn at each step
+
+
+class _State(Struct, frozen=True):
+    """A state of a bar.
+
+    `step_time`: seconds of a step, from the smoothed rate; NaN if it is not printed. `index`: among those of its batch.
+    """
+
+    place: int
+    count: int
+    total: int
+    elapsed: float
+    step_time: float
+    counts_steps: bool
+    index: int = _UNKNOWN
+
+    @property
+    def may_lag(self) -> bool:
+        """Whether steps may have passed since it was drawn: a bar is drawn ten times a second at most."""
+        return not self.step_time >= _SLOW
+
+
+class _Stream(Struct):
+    """What is known of the bars behind one rank label.
+
+    Attributes:
+        last: The last state.
+        total: The total of the bar that counts steps of training, as lines beside it have shown.
+        count: The count of the last state that gave a line its step.
+        lengths: The least and the greatest number of steps in an epoch that the lines beside it allow.
+        kept: By bar, the count of its last row.
+    """
+
+    last: _State | None = None
+    total: int = _UNKNOWN
+    count: int = _UNKNOWN
+    lengths: tuple[float, float] = _ANY_LENGTH
+    kept: dict[tuple[str, int], int] = field(default_factory=dict)
+
+
+class BarReader:
+    """Reads the states of bars of one log, batch after batch.
+
+    Args:
+        add_line: Takes a Line and its format and returns its kind: its index among the lines of the scanner.
+        steps_are_printed: Whether a program prints its steps by itself, so that states of bars are none.
+    """
+
+    def __init__(self, add_line: Callable[[FormatLine], int], steps_are_printed: bool) -> None:
+        self._add_line = add_line
+        self._steps_are_printed = steps_are_printed
+        self._kinds: dict[tuple[Line, str], int] = {}
+        self._streams: dict[int, _Stream] = {}
+
+    def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
+        """Return whether a line at the end of a batch may take its step from a state that comes with the next batch."""
+        if batch.chunk.is_last or not any(line.bar for _, line in lines):
+            return False
+        end = batch.chunk.first_line + batch.chunk.lines - 1
+        partners = (records for kind, records in batch.records.items() if lines[kind][1].step_by)
+        return any(len(records) and int(records.places[-1]) >> PART_BITS >= end for records in partners)
+
+    def read(self, lines: Sequence[FormatLine], batch: Batch) -> Batch:
+        """Return a batch with its states, and the lines that take their step from them, as records of their kinds."""
+        kinds = [kind for kind in batch.records if lines[kind][1].bar]
+        if not kinds and not any(stream.last for stream in self._streams.values()):
+            return batch
+        table = _StateTable(lines, batch, kinds)
+        steps, used = self._steps_of_lines(lines, batch, table)
+        new: dict[int, dict[int, Records]] = {}
+        for kind, given in steps.items():
+            new[kind] = self._with_steps(lines[kind], kind, batch.records[kind], given)
+        roles = self._roles(table, used)
+        for kind in kinds:
+            new[kind] = self._by_role(lines[kind], kind, batch.records[kind], roles[table.kinds == kind])
+        self._remember(table)
+        return _with_kinds(batch, lines, new)
+
+    # --- which lines take their step from a state -----------------------------------------------------------------
+
+    def _steps_of_lines(
+        self, lines: Sequence[FormatLine], batch: Batch, table: _StateTable
+    ) -> tuple[dict[int, dict[int, _State]], dict[int, str]]:
+        """Return the state that gives each line its step, by kind and row, and which lines use each state."""
+        partners = [
+            (int(place), kind, row, int(label))
+            for kind, records in batch.records.items()
+            if lines[kind][1].step_by
+            for row, (place, label) in enumerate(zip(records.places, _labels(records), strict=True))
+        ]
+        steps: dict[int, dict[int, _State]] = {}
+        used: dict[int, str] = {}
+        later = []
+        for place, kind, row, label in sorted(partners):
+            if lines[kind][1].step_by == "next_bar":
+                later.append((place, kind, row, label))
+                continue
+            epoch = _epoch(lines[kind][1], batch.records[kind], row)
+            state = self._state_beside(lines[kind][1], place, label, epoch, table)
+            if state is not None:
+                steps.setdefault(kind, {})[row] = state
+                used[state.index] = lines[kind][1].step_by or ""
+        for place, kind, row, label in later:  # the bar of training is known by now
+            state = self._state_behind_step(place, label, table)
+            if state is not None:
+                steps.setdefault(kind, {})[row] = state
+        return steps, used
+
+    def _around(self, place: int, label: int, table: _StateTable) -> tuple[_State | None, _State | None]:
+        """Return the states in front of a place and behind it, of bars behind the same rank label."""
+        states = table.states.get(label, [])
+        k = int(np.searchsorted(table.places.get(label, np.empty(0, np.int64)), place))
+        front = states[k - 1] if k else self._streams.get(label, _Stream()).last
+        return front, states[k] if k < len(states) else None
+
+    def _state_beside(
+        self, line: Line, place: int, label: int, epoch: float | None, table: _StateTable
+    ) -> _State | None:
+        """Return the state beside a line that gives it its step: in front of it on its line, or directly behind it."""
+        front, behind = self._around(place, label, table)
+        number = place >> PART_BITS
+        goes_back = front is not None and behind is not None and front.total == behind.total
+        goes_back = goes_back and front.count > behind.count > 0  # type: ignore[union-attr]  # both are states
+        if front is not None and (front.place >> PART_BITS != number or not front.counts_steps):
+            front = None
+        if line.step_by == "bar_in_front":
+            return front
+        if behind is not None and ((behind.place >> PART_BITS) - number > 1 or not behind.counts_steps):
+            behind = None
+        if goes_back or (behind is None and front is not None and front.may_lag):
+            return None  # states of several bars; or steps may have passed since the bar was drawn
+        stream = self._streams.setdefault(label, _Stream())
+        return _agreeing(stream, [state for state in (front, behind) if state is not None and state.count > 0], epoch)
+
+    def _state_behind_step(self, place: int, label: int, table: _StateTable) -> _State | None:
+        """Return the state that ends the step in which a line is printed, if it is the next of the bar of training."""
+        stream = self._streams.get(label)
+        front, behind = self._around(place, label, table)
+        if stream is None or behind is None or stream.total == _UNKNOWN or behind.total != stream.total:
+            return None
+        is_next = behind.count == (front.count if front is not None and front.total == behind.total else 0) + 1
+        return behind if is_next else None
+
+    def _with_steps(
+        self, line: FormatLine, kind: int, records: Records, given: Mapping[int, _State]
+    ) -> dict[int, Records]:
+        """Return the records of a kind in two: those without a step, and those with the step that they were given."""
+        rows = np.array(sorted(given), np.int64)
+        left = np.setdiff1d(np.arange(len(records)), rows)
+        taken = records.take(rows)
+        states = [given[row] for row in rows.tolist()]
+        taken.columns = taken.columns | {
+            _STEP: np.array([state.count for state in states], np.int64),
+            BAR_ELAPSED: np.array([state.elapsed for state in states], np.float64),
+        }
+        parts = {self._kind_of(line, "with step"): taken}
+        return parts | ({kind: records.take(left)} if len(left) else {})
+
+    # --- which states are rows --------------------------------------------------------------------------------------
+
+    def _roles(self, table: _StateTable, used: Mapping[int, str]) -> np.ndarray[Any, Any]:
+        """Return what becomes of each state: a row of steps or of values, or nothing."""
+        roles = np.full(len(table.kinds), "dropped", object)
+        for label, states in table.states.items():
+            stream = self._streams.setdefault(label, _Stream())
+            for state in states:
+                line = table.lines[table.kinds[state.index]]
+                key = _bar_of(line.template), state.total
+                kept = stream.kept.get(key, 0)
+                if used.get(state.index) == "bar_in_front" and not self._steps_are_printed:
+                    role = "steps"
+                elif state.index in used:
+                    role = "values with step"
+                elif line.table == "steps" and not self._steps_are_printed:
+                    role = "steps" if state.count not in (0, kept) else "dropped"
+                else:
+                    is_new = state.count < kept or state.count >= kept * _GROWTH
+                    is_last = state.count == state.total != kept
+                    role = "values" if state.count and state.count != kept and (is_new or is_last) else "dropped"
+                roles[state.index] = role
+                if role != "dropped":
+                    stream.kept[key] = state.count
+                elif state.count < kept:
+                    stream.kept[key] = 0
+        return roles
+
+    def _by_role(
+        self, line: FormatLine, kind: int, records: Records, roles: np.ndarray[Any, Any]
+    ) -> dict[int, Records]:
+        """Return the states of a kind, by the kind that they become."""
+        parts: dict[int, Records] = {}
+        for role in dict.fromkeys(roles.tolist()):
+            part = records.take(np.flatnonzero(roles == role))
+            new = _line_for(line[1], role)
+            if new is line[1]:
+                parts[kind] = part
+                continue
+            renamed = dict(zip(_names(line[1].template), _names(new.template), strict=True))
+            columns = {renamed.get(name, name): column for name, column in part.columns.items()}
+            part.columns = {} if role == "dropped" else columns
+            parts[self._kind_of(line, role)] = part
+        return parts
+
+    def _kind_of(self, line: FormatLine, role: str) -> int:
+        """Return the kind of a Line in a role."""
+        key = line[1], role
+        if key not in self._kinds:
+            self._kinds[key] = self._add_line((line[0], _line_for(line[1], role)))
+        return self._kinds[key]
+
+    def _remember(self, table: _StateTable) -> None:
+        for label, states in table.states.items():
+            if states:
+                self._streams.setdefault(label, _Stream()).last = replace(states[-1], index=_UNKNOWN)
+
+
+class _StateTable:
+    """The states of a batch: by rank label, in log order.
+
+    Attributes:
+        lines: The Line of each kind.
+        kinds: The kind of each state, kind after kind.
+        states: The states of each label.
+        places: Their places.
+    """
+
+    def __init__(self, lines: Sequence[FormatLine], batch: Batch, kinds: Sequence[int]) -> None:
+        self.lines = {kind: lines[kind][1] for kind in kinds}
+        self.kinds = np.repeat(np.array(kinds, np.int64), [len(batch.records[kind]) for kind in kinds])
+        by_label: dict[int, list[_State]] = {}
+        index = 0
+        for kind in kinds:
+            records, fields = batch.records[kind], lines[kind][1].bar
+            if fields is None:
+                continue
+            columns = (_numbers(records, name) for name in (fields.count, fields.total, fields.elapsed))
+            for place, label, count, total, elapsed, time in zip(
+                records.places.tolist(), _labels(records), *columns, _step_times(lines[kind][1], records), strict=True
+            ):
+                state = _State(place, int(count), int(total), elapsed, time, fields.counts_steps, index)
+                by_label.setdefault(label, []).append(state)
+                index += 1
+        self.states = {label: sorted(states, key=lambda state: state.place) for label, states in by_label.items()}
+        self.places: dict[int, Ints] = {
+            label: np.array([state.place for state in states], np.int64) for label, states in self.states.items()
+        }
+
+
+def _labels(records: Records) -> list[int]:
+    return [_UNKNOWN] * len(records) if records.labels is None else records.labels.tolist()
+
+
+def _numbers(records: Records, name: str) -> list[float]:
+    """Return the numbers of a field; `_UNKNOWN` for records that lack it."""
+    column = records.columns.get(name)
+    if not isinstance(column, np.ndarray):
+        return [_UNKNOWN] * len(records)
+    numbers: list[float] = np.where(np.isfinite(column), column, _UNKNOWN).tolist()
+    return numbers
+
+
+def _step_times(line: Line, records: Records) -> list[float]:
+    """Return the seconds of a step by the rate of each state of a bar, NaN where it is not printed."""
+    rate = line.bar.rate if line.bar is not None else ""
+    column, unit = records.columns.get(rate), line.unit.get(rate)
+    if not isinstance(column, np.ndarray) or unit is None:
+        return [math.nan] * len(records)
+    numbers = column * unit.factor
+    with np.errstate(divide="ignore"):
+        times: list[float] = (numbers if unit.base == "s" else 1 / numbers).tolist()
+    return times
+
+
+def _epoch(line: Line, records: Records, row: int) -> float | None:
+    """Return the epoch that a line prints; None if it prints none."""
+    name = next((name for name in line.template.names if line.key_of(name) == "epoch"), None)
+    column = records.columns.get(name or "")
+    if column is None:
+        return None
+    try:
+        return float(column[row] if isinstance(column, np.ndarray) else column[row].as_py())
+    except (TypeError, ValueError):
+        return None
+
+
+def _agreeing(stream: _Stream, states: Sequence[_State], epoch: float | None) -> _State | None:
+    """Return the first of the states beside a line if they agree with each other and with the printed epoch.
+
+    Where the steps of an epoch are known, the epoch alone may tell which of two states is right.
+    """
+    if any(state.total == stream.total != _UNKNOWN for state in states):
+        states = [state for state in states if state.total == stream.total]
+    if not states or len({state.total for state in states}) > 1:
+        return None
+    begins_again = all(state.count < stream.count for state in states)  # the next run, of as many steps
+    if begins_again or states[0].total != stream.total:
+        stream.lengths = _ANY_LENGTH
+    possible = [state for state in states if _lengths(state.count, epoch, stream.lengths) is not None]
+    is_guess = len(possible) < len(states) and stream.lengths == _ANY_LENGTH
+    if is_guess or len({state.count for state in possible}) != 1:
+        return None
+    state = possible[0]
+    stream.lengths = _lengths(state.count, epoch, stream.lengths) or stream.lengths
+    stream.total, stream.count = state.total, state.count
+    return state
+
+
+def _lengths(count: int, epoch: float | None, known: tuple[float, float]) -> tuple[float, float] | None:
+    """Return the least and the greatest number of steps in an epoch that a count allows, within those known.
+
+    None if the printed epoch contradicts the count. Each epoch may have begun with a step of the one before:
+    its last batches make no whole step.
+    """
+    if epoch is None or not 0 <= epoch < math.inf:
+        return known
+    decimals = len(repr(epoch).partition(".")[2]) if "e" not in repr(epoch) else _LEAST_DECIMALS
+    rounding = 0.5 * 10.0 ** -max(decimals, _LEAST_DECIMALS)
+    slack = math.ceil(epoch)
+    least = max((count - slack) / (epoch + rounding), known[0])
+    greatest = min((count + slack) / (epoch - rounding) if epoch > rounding else math.inf, known[1])
+    return (least, greatest) if least <= greatest else None
+
+
+def _names(template: Template) -> list[str]:
+    return [f.name for f in template.fields]
+
+
+@lru_cache(1 << 12)
+def _bar_of(template: Template) -> str:
+    """Return what tells a bar from others: its description."""
+    return template.literals[0]
+
+
+@lru_cache(1 << 12)
+def _line_for(line: Line, role: str) -> Line:
+    """Return a Line in a role: the Line of a state that is a row of a table or none, or a line with a step of a bar."""
+    if role == "with step":
+        if line.clock or line.step_by != "bar":  # others are printed at another time than the state
+            return replace(line, under_header=True)
+        unit = {**line.unit, BAR_ELAPSED: UNITS["s"]}
+        return replace(line, under_header=True, clock=(BAR_ELAPSED,), clock_by="bar", unit=unit)
+    fields = line.bar
+    if role == "dropped" or fields is None:
+        text = _FIELD.sub(f"{{{DECLARED_DROPPED}:", line.template.text)
+        dropped = {DECLARED_DROPPED: _REDRAWN}
+        return Line(line.name, Template(text), dropped=dropped, under_header=True, telling=line.telling, bar=line.bar)
+    if role == "steps":
+        if line.table == "steps":
+            return line
+        renamed = {fields.count: _STEP, fields.elapsed: "elapsed"}
+        template = Template(_renamed(line.template.text, renamed))
+        clock = ("elapsed",) if fields.elapsed else ()
+        run = (fields.total,) if fields.total else ()
+        return _moved(line, template, renamed, table="steps", clock=clock, clock_by="bar", run=run)
+    if line.table != "steps" and role == "values":
+        return line
+    if role == "values with step":  # the line beside it is the row of the step
+        renamed = {fields.count: _STEP, fields.elapsed: DECLARED_DROPPED} if fields.count != _STEP else {}
+        template, run = Template(_renamed(line.template.text, renamed)), (fields.total,) if fields.total else ()
+        reasons = dict.fromkeys((*line.dropped.values(), _BESIDE))
+        dropped = {DECLARED_DROPPED: "; ".join(reasons)}
+        return _moved(line, template, renamed, table="values", within=None, run=run, clock=(), dropped=dropped)
+    renamed = {_STEP: _BAR, "elapsed": BAR_ELAPSED} if fields.count == _STEP else {"elapsed": BAR_ELAPSED}
+    renamed = {old: new for old, new in renamed.items() if new not in line.template.names}
+    return _moved(line, Template(_renamed(line.template.text, renamed)), renamed, table="values", within=None, run=())
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return _FIELD.sub(lambda match: f"{{{names.get(match[1], match[1])}:", text)
+
+
+def _moved(line: Line, template: Template, renamed: Mapping[str, str], **changes: Any) -> Line:
+    """Return the Line of a state with other names and in another table."""
+    unit = {renamed.get(name, name): unit for name, unit in line.unit.items()}
+    return replace(line, template=template, samples=(), unit=unit, under_header=True, **changes)
+
+
+def _with_kinds(batch: Batch, lines: Sequence[FormatLine], new: Mapping[int, Mapping[int, Records]]) -> Batch:
+    """Return a batch in which the records of some kinds are records of other kinds.
+
+    A physical line with states and another record counts as that record's.
+    """
+    records = {kind: part for kind, part in batch.records.items() if kind not in new}
+    owner = {kind: places for kind, places in batch.owner.items() if kind not in new}
+    for old, parts in new.items():
+        owned = batch.owner.get(old, np.empty(0, np.int64))
+        for kind, part in parts.items():
+            records[kind] = part
+            owner[kind] = owned[np.isin(owned, part.places)]
+    bars = [kind for kind in owner if kind >= 0 and lines[kind][1].bar]
+    of_bars = np.concatenate([np.empty(0, np.int64), *(owner[kind] for kind in bars)]) >> PART_BITS
+    for kind, part in records.items():
+        if lines[kind][1].read and not lines[kind][1].bar:
+            numbers = part.places >> PART_BITS
+            shared, first = np.unique(numbers, return_index=True)
+            taken = np.isin(shared, of_bars)
+            if taken.any():
+                owner[kind] = np.union1d(owner.get(kind, part.places[:0]), part.places[first[taken]])
+                owner |= {bar: owner[bar][~np.isin(owner[bar] >> PART_BITS, shared[taken])] for bar in bars}
+                of_bars = of_bars[~np.isin(of_bars, shared[taken])]
+    return replace(batch, records=records, owner=owner)

@@ -1,0 +1,195 @@
+"""States of bars in log order: which are rows, what takes its step from them, and how they are cut from other text."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from support.reading import Reading, read
+
+from perflog.parsing.input.bar_cuts import bar_cuts
+
+DICT = "{{'loss': {loss}, 'grad_norm': 1.5, 'learning_rate': 1e-05, 'epoch': {epoch}}}"
+
+
+def state(count: int, total: int = 100, seconds: float = 2.5) -> str:
+    elapsed = round(count * seconds)
+    clock = f"{elapsed // 60:02d}:{elapsed % 60:02d}"
+    return f" {100 * count // total}%|#         | {count}/{total} [{clock}<03:40,  {seconds:.2f}s/it]"
+
+
+def dict_of(count: int, per_epoch: float = 100) -> str:
+    return DICT.format(loss=f"{3 - count / 100:.4f}", epoch=round(count / per_epoch, 2))
+
+
+def steps_of(got: Reading, *columns: str) -> list[tuple[object, ...]]:
+    return [
+        tuple(row[name] for name in columns) for row in sorted(got.rows("steps"), key=lambda r: (r["line"], r["part"]))
+    ]
+
+
+def unread(got: Reading) -> int:
+    return sum(row["figures_unread"] for row in got.rows("lines"))
+
+
+# --- cuts -------------------------------------------------------------------------------------------------------------
+
+GLUED = [
+    ["{'loss': 0.5, 'epoch': 1.0} ", "10%|#         | 3/30 [00:10<01:30,  5.00s/it]"],
+    ["100%|##| 7/7 [2:16:02<00:00,  1.39s/it]", "100%|##| 7/7 [2:16:02<00:00,  1.68s/it]", "Saved to ./model"],
+    [" 10%|#   | 10/100 [00:20<03:00,  2.00s/it]", "[2025-01-01 10:00:20,000] [INFO] time (ms) | forward: 3"],
+    ["[rank3]: Epoch 3:  10%|#   | 10/100 [00:20<03:00,  2.00s/it, loss=[1, 2]]"],
+    ["3:  10%|#   | 10/100 [00:20<03:00,  2.00s/it]", "4:  10%|#   | 11/100 [00:20<03:00,  2.00s/it]"],
+    ["speed=50.1, memory=40.2GB  ", "0%|          | 0/1562 [00:00<?, ?it/s]", "INFO 09-15 10:00:00 woke up"],
+    [
+        "  train: 100%|##| 211/211 [05:25<00:00,  1.5s/it]",
+        "   eval : 100%|##| 3/3 [00:02<00:00,  1.25it/s]   loss=0.75",
+    ],
+    ["Epoch 1 [Val]: 100%|###| 37/37 [00:08<00:00,  4.25it/s] loss: 2.3421, acc: 45.23%"],
+    ["Training Iteration: 4072  step_loss : 0.5 ", "Iteration:  49%|##| 1350/2771 [01:02<01:15,  1.25it/s]"],
+    ["(actor pid=12, ip=1.2.3.4) Epoch 0: :  49%|##| 1350/2771 [01:02<01:15,  1.25it/s]"],
+    ["2024-05-01 10:11:12 | INFO | Training:  44%|####5     | 20/45 [1 day, 1:10:00<00:00,  1.57s/it]"],
+    ["14it [00:01, 12.9it/s]", "done"],
+]
+
+
+@pytest.mark.parametrize("parts", GLUED, ids=[parts[0][:20] for parts in GLUED])
+def test_states_are_cut_from_other_text(parts: list[str]) -> None:
+    raw = "".join(parts).encode() + b"\n"
+    cuts = [0, *bar_cuts(raw, len(raw)), len(raw) - 1]
+    assert [raw[a:b].decode() for a, b in pairwise(cuts)] == parts
+
+
+def test_lines_without_a_bar_are_not_cut() -> None:
+    raw = b"step 10 | 50% | 3/4 [2025-01-01 10:00:20] it [10]\n[00:10] 12:30 10%| 5/10\n"
+    assert bar_cuts(raw, len(raw)) == []
+
+
+def test_time_is_linear_in_the_states_on_a_line() -> None:
+    states = "".join(f"{k // 2000}%|#| {k}/200000 [00:01<00:10, 9.0it/s]" for k in range(200_000)).encode() + b"\n"
+    assert len(bar_cuts(states, len(states))) == 199_999
+    cut = b"10%|#| 5/10 [00:01<" * 20_000 + b"\n"
+    assert bar_cuts(cut, len(cut)) == []
+
+
+# --- steps of dictionaries --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["behind", "in front", "both", "lost returns"])
+def test_a_dictionary_takes_its_step_from_the_bar_beside_it(way: str) -> None:
+    parts = []
+    for count in range(10, 60, 10):
+        front, behind = f"\r{state(count)}\r{' ' * 40}\r", f"\r{state(count)}"
+        lines = {
+            "behind": f"{dict_of(count)}\n{behind}\n",
+            "in front": f"{front}{dict_of(count)}\nsaved\n",
+            "both": f"{front}{dict_of(count)}\n{behind}",
+            "lost returns": f"{state(count)}      {dict_of(count)}\nsaved\n",
+        }
+        parts.append(lines[way])
+    got = read("".join(parts).encode())
+    assert {row["format"] for row in got.rows("runs")} == {"hf_trainer"}
+    expected = [(10 * k, 25.0 * k, round(3 - k / 10, 4), 10, 1) for k in range(1, 6)]
+    assert steps_of(got, "step", "elapsed_s", "loss", "steps_averaged", "copy") == expected
+    assert [row[0] for row in steps_of(got, "step_time_s")] == [None, 2.5, 2.5, 2.5, 2.5]
+    rates = {
+        row["step"]: (row["value"], row["unit"]) for row in got.rows("values") if row["key"] == "smoothed_s_per_it"
+    }
+    assert rates == dict.fromkeys(range(10, 60, 10), (2.5, "s"))
+    assert unread(got) == 0
+
+
+def test_states_that_disagree_give_no_step() -> None:
+    log = "".join(f"\r{state(k - 1)}\r{dict_of(k)}\n\r{state(k)}" for k in (10, 20, 30))
+    assert steps_of(read(log.encode()), "step") == [(None,)] * 3
+
+
+def test_a_count_that_contradicts_the_printed_epoch_gives_no_step() -> None:
+    log = "".join(f"\r{state(k)}\r{dict_of(k)}\n\r{state(k)}" for k in (10, 20, 30)) + f"\r{state(70)}\r{dict_of(40)}\n"
+    assert steps_of(read(log.encode()), "step") == [(10,), (20,), (30,), (None,)]
+
+
+def test_the_bar_of_an_evaluation_gives_no_step() -> None:
+    evaluation = "{'eval_loss': 1.5, 'eval_runtime': 4.5, 'epoch': 0.2}"
+    log = (
+        f"\r{state(10)}\r{dict_of(10)}\n\r{state(10)}\r{state(20)}\r{dict_of(20)}\n\r{state(20)}"
+        f"\r{state(1, 3)}\r{state(3, 3)}\r{evaluation}\n\r{state(20)}\r{state(30)}\r{dict_of(30)}\n"
+    )
+    got = read(log.encode())
+    assert steps_of(got, "step") == [(10,), (20,), (30,)]
+    assert {row["step"] for row in got.rows("values") if row["key"] == "eval_loss"} == {20}
+
+
+def test_two_ranks_take_the_steps_of_their_own_bars() -> None:
+    log = "".join(
+        f"[rank{rank}]:{dict_of(count)}\n[rank{rank}]:{state(count)}\n"
+        for count in (10, 20, 30)
+        for rank, count in ((0, count), (1, count - 5))
+    )
+    got = read(log.encode())
+    assert steps_of(got, "rank", "step") == [(0, 10), (1, 5), (0, 20), (1, 15), (0, 30), (1, 25)]
+
+
+def test_two_bars_without_labels_give_no_step() -> None:
+    log = "".join(f"{state(k)}\n{dict_of(k)}\n{state(k - 7)}\n" for k in (10, 20, 30))
+    assert steps_of(read(log.encode()), "step") == [(None,)] * 3
+
+
+def test_a_timer_behind_a_state_belongs_to_its_step() -> None:
+    head = "[2025-01-01 10:00:20,000] [INFO] [logging.py:96:log_dist] [Rank 0] rank=0"
+    log = "".join(
+        f" {k}%|#     | {k}/100 [00:{k}<03:00,  2.{k}s/it]{head} time (ms) | forward: {k}.00 | backward: 7{k}.00\n"
+        for k in (10, 11)
+    )
+    got = read(log.encode())
+    assert steps_of(got, "step", "elapsed_s") == [(10, 10), (11, 11)]
+    assert sorted((row["step"], row["phase"], row["time_s"]) for row in got.rows("phases")) == [
+        (10, "backward", 0.71), (10, "forward", 0.01), (11, "backward", 0.711), (11, "forward", 0.011),
+    ]  # fmt: skip
+
+
+def test_messages_of_an_engine_belong_to_the_step_that_the_next_state_ends() -> None:
+    woke = "INFO 06-10 10:11:12 [executor_base.py:226] It took 0.1{k} seconds to wake up tags {{'weights'}}.\n"
+    log = f"{state(0)}" + "".join(f"{woke.format(k=k)}{dict_of(k)}\n{state(k)}\n" for k in (1, 2, 3))
+    got = read(log.encode())
+    assert steps_of(got, "step") == [(1,), (2,), (3,)]
+    times = [(row["step"], row["value"], row["unit"]) for row in got.rows("values") if row["key"] == "wake_up_time"]
+    assert sorted(times) == [(1, 0.11, "s"), (2, 0.12, "s"), (3, 0.13, "s")]
+
+
+# --- which states are rows --------------------------------------------------------------------------------------------
+
+
+def test_the_first_state_at_each_count_is_a_row() -> None:
+    states = [(0, 9.0), (1, 2.5), (1, 2.4), (2, 2.4), (2, 2.3), (4, 2.1)]
+    log = "".join(f"\r {k}%|#   | {k}/100 [00:0{k}<03:00, 1.00s/it, loss={loss}]" for k, loss in states) + "\n"
+    got = read(log.encode())
+    assert steps_of(got, "step", "loss", "copy") == [(1, 2.5, 1), (2, 2.4, 1), (4, 2.1, 1)]
+    assert unread(got) == 0
+    assert sum(row["figures_dropped"] for row in got.rows("lines")) > 0
+
+
+def test_a_bar_of_loading_keeps_few_states() -> None:
+    log = "".join(f"\rLoading: {k // 100}%|#   | {k}/10000 [00:01<00:03, 100.00it/s]" for k in range(1, 10_001)) + "\n"
+    got = read(log.encode())
+    counts = sorted(row["value"] for row in got.rows("values") if row["key"] == "Loading")
+    assert counts[0] == 1
+    assert counts[-1] == 10_000
+    assert len(counts) < 100
+    assert unread(got) == 0
+
+
+def test_states_of_a_bar_are_no_steps_where_the_program_prints_its_steps() -> None:
+    log = "".join(
+        f"\rTraining: 1%|#   | {k}/300 [00:01<00:03, 1.00it/s]\nstep {7 * k} loss 2.{k}\n" for k in range(1, 5)
+    )
+    got = read(log.encode())
+    assert steps_of(got, "step") == [(7,), (14,), (21,), (28,)]
+    assert sorted(row["value"] for row in got.rows("values") if row["key"] == "bar") == [1, 2, 3, 4]
+
+
+def test_the_rows_do_not_depend_on_the_chunks() -> None:
+    log = "".join(f"\r{state(k)}\r{' ' * 30}\r{dict_of(k)}\n\r{state(k)}" for k in range(1, 40)).encode()
+    whole = steps_of(read(log), "step", "loss", "elapsed_s")
+    for size in (150, 400, 1000):
+        assert steps_of(read(log, chunk=size), "step", "loss", "elapsed_s") == whole
