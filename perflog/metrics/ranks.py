@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from perflog.metrics.curves import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.unlabelled_ranks import unlabelled_ranks
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
 from perflog.statistics.standing_out import StandingOut, standing_out
@@ -29,7 +30,9 @@ _COLUMNS = (
     MetricColumn("rows", meaning="number of steps, or of printings, that at least half of these ranks have"),
     MetricColumn("median", meaning="median over the ranks, each with its median over the rows"),
     MetricColumn("min", meaning="smallest of these medians"),
-    MetricColumn("lowest", meaning="rank that has it; of processes whose rank is not known the source"),
+    MetricColumn(
+        "lowest", meaning="rank that has it; of processes whose rank is not known the source, null without one"
+    ),
     MetricColumn("max", meaning="largest of these medians"),
     MetricColumn("highest", meaning="rank that has it"),
     MetricColumn("rank", meaning="rank that stands out; null: none does. A row for each"),
@@ -117,9 +120,9 @@ class RankRow(Struct, frozen=True):
     rows: int
     median: float
     min: float
-    lowest: str
+    lowest: str | None
     max: float
-    highest: str
+    highest: str | None
     rank: str | None
     out: _Out | None
 
@@ -148,7 +151,10 @@ def _rank_rows(tables: Tables) -> Iterator[RankRow]:
     by_run: dict[str, list[RankFigure]] = {run: [] for run in tables.rows("runs")["run"].tolist()}
     for figure in rank_figures(tables):
         by_run[figure.run].append(figure)
-    for figures in by_run.values():
+    unlabelled = unlabelled_ranks(tables)
+    for run, figures in by_run.items():
+        if run in unlabelled:
+            yield from _of_unlabelled(tables.rows_of("steps", run), run, unlabelled[run])
         for figure in figures:
             medians = np.nanmedian(figure.values, axis=1)
             low, high = int(np.argmin(medians)), int(np.argmax(medians))
@@ -163,6 +169,26 @@ def _rank_rows(tables: Tables) -> Iterator[RankRow]:
                 yield RankRow(*place, *spread, figure.ranks[far.member], _Out(float(medians[far.member]), others, far))
             if not found:
                 yield RankRow(*place, *spread, None, None)
+
+
+def _of_unlabelled(rows: Rows, run: str, number: int) -> Iterator[RankRow]:
+    """The spread of figures over ranks that no label tells apart: medians of the smallest and the largest of a step."""
+    units = {column.name: column.unit for column in TABLES["steps"]}
+    for name in _STEP_FIGURES:
+        known = rows.where(rows.known("step", name))
+        steps = groups_of(np.where(known["epoch"] == NULL, -1, known["epoch"]), known["step"])
+        if not len(known) or (steps.sizes < 2).all():
+            continue
+        low, high = np.full((2, len(steps.sizes)), np.nan)
+        np.fmin.at(low, steps.of_row, known[name])
+        np.fmax.at(high, steps.of_row, known[name])
+        in_steps = np.lexsort((known[name], steps.of_row))
+        middles = known[name][in_steps[np.cumsum(steps.sizes) - 1 - steps.sizes // 2]]
+        low, middles, high = (values[steps.sizes > 1] for values in (low, middles, high))
+        yield RankRow(
+            run, "steps", name, units[name], number, len(low), float(np.median(middles)), float(np.median(low)), None,
+            float(np.median(high)), None, None, None,
+        )  # fmt: skip
 
 
 def _standing_out(figure: RankFigure, number: int) -> list[StandingOut]:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.metrics.registry import Tables, cached
+from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.samples import Floats
 from perflog.statistics.warmup import Warmup, warm_up
 from perflog.tables.columns import NULL, Ints, Rows
@@ -28,7 +29,8 @@ class StepSeries(Struct, frozen=True):
 
     `order`: the number of the step in the order of the run. It is the step itself, unless the steps start again in each
     epoch. `left_out`: printed steps that are not in the series, with the reason. `averaged`: number of steps that each
-    value averages, 0 if it is unknown. If several ranks print a step, the slowest rank (the largest value) counts.
+    value averages, 0 if it is unknown. If several ranks print a step, labelled or not, the slowest (the largest value)
+    counts.
     """
 
     run: str
@@ -109,9 +111,8 @@ def _printed(tables: Tables, column: str) -> dict[str, _Printed]:
     """Rows with a step and a value in the column, by run."""
     steps = tables.rows("steps")
     rows = steps.where(steps.known("step", column))
-    names = ("line", "steps_averaged", "copy")
-    numbers = rows["step"]
-    lines, covers, copies = (rows[name] for name in names)
+    numbers, copies = rows["step"], printings(tables)[steps.known("step", column)]
+    lines, covers = rows["line"], rows["steps_averaged"]
     whole = _Printed(
         numbers, _step_order(tables, rows), lines, np.where(covers == NULL, 0, covers), copies, rows[column]
     )

@@ -18,6 +18,7 @@ from perflog.metrics.hardware import given_peak, gpu_model
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
+from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.samples import Floats, median_interval
 from perflog.tables import schema
 from perflog.tables.columns import Rows
@@ -110,7 +111,9 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
         all_series = step_series(tables, "step_time_s", warmup)  # the same, and often there already
     else:
         table = tables.chosen("steps", {}, "step", "epoch", "steps_averaged", "copy")
-        all_series = step_series({"runs": tables["runs"], "steps": table.assign(**{_PACE: paces})}, _PACE, warmup)
+        all_series = step_series(
+            {"runs": tables["runs"], "steps": table.assign(**{_PACE: paces, "copy": printings(tables)})}, _PACE, warmup
+        )
     known, of_runs = ~np.isnan(paces) & all_steps.known("step"), all_steps.stretches("run")
     chosen: dict[str, tuple[StepSeries, _Columns]] = {}
     for series in all_series:

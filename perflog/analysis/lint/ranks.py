@@ -11,6 +11,7 @@ from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few
 from perflog.metrics.ranks import WORSE_IF_HIGH, WORSE_IF_LOW, RankRow, rank_name, rank_rows
 from perflog.metrics.step_series import most_frequent
+from perflog.metrics.unlabelled_ranks import unlabelled_ranks
 from perflog.statistics.groups import groups_of
 from perflog.tables.row_order import natural_sort_key
 
@@ -28,12 +29,17 @@ _NAME_COLUMNS = {"phases": "phase", "loads": "unit", "layers": "layer"}
     needs=(),
 )
 def no_rank(data: LintInput) -> Iterator[Finding]:
-    """Rows without rank in tables that have one per rank, where there is more than one rank."""
+    """Rows without rank in tables that have one per rank, where there is more than one rank; steps of several ranks."""
     tables = [name for name in _NAME_COLUMNS if not data.tables.rows(name).known("rank").all()]
-    for run in data.runs if tables else ():
+    several_ranks = unlabelled_ranks(data.tables)
+    for run in data.runs if tables or several_ranks else ():
         parts: list[str] = []
         numbers: dict[str, Any] = {}
         lines: list[int] = []
+        if run.id in several_ranks:
+            number = several_ranks[run.id]
+            parts.append(f"{number} ranks print each step, with the same loss and figures of their own")
+            numbers["ranks"], lines = number, run["steps"]["line"].tolist()
         for table in tables:
             name, rows = _NAME_COLUMNS[table], run[table]
             unknown = rows.where(~rows.known("rank"))

@@ -13,6 +13,7 @@ from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severi
 from perflog.analysis.lint.wording import count, first_few, seconds
 from perflog.formats.model import Format
 from perflog.metrics.step_series import most_frequent
+from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.groups import distinct, groups_of
 from perflog.tables.columns import NULL, Ints, Rows
 
@@ -82,7 +83,7 @@ def steps_averaged(data: LintInput) -> Iterator[Finding]:
 )
 def steps_repeated(data: LintInput) -> Iterator[Finding]:
     """Rows of `steps` that are not the first printing of their step."""
-    for run in data.runs_where("steps", data.tables.rows("steps")["copy"] > 1):
+    for run in data.runs_where("steps", printings(data.tables) > 1):
         repeats = run["steps"].where(run["steps"]["copy"] > 1)
         steps = dict.fromkeys("-" if step == NULL else step for step in repeats["step"].tolist())
         message = f"{count(len(steps), 'step')} printed again: {first_few(steps)}"

@@ -31,17 +31,32 @@ def ranks_apart(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Itera
     if len(by_rank) > _NAMED:
         further = list(by_rank)[_NAMED:]
         yield f"{count(len(further), 'more rank')} far from the others: {first_few(further, 12)}."
+    yield from _spread(rows, figures)
+
+
+def _spread(rows: Sequence[RankRow], figures: Sequence[RunFigure]) -> Iterator[str]:
+    """How far the ranks lie apart in the figures shown."""
+    if not rows:
+        return
     of_column = {_COLUMNS.get(figure.name, figure.name): figure for figure in figures}
     texts = {}
     for row in rows:
         if row.figure in of_column and row.max - row.min > _APART * abs(row.median):
             figure = of_column[row.figure]
             low, high = (figure.text(value, 4) for value in (row.min, row.max))
-            texts[row.figure] = f"{figure.name} {low} ({rank_name(row.lowest)}) to {high} ({rank_name(row.highest)})"
-    if texts:
-        most = max(row.ranks for row in rows)
-        what = "ranks" if all(row.lowest.isdigit() for row in rows) else "processes without a known rank"
-        yield f"Over {most} {what}: {', '.join(list(texts.values())[:_FIGURES])}."
+            texts[row.figure] = f"{figure.name} {low}{_who(row.lowest)} to {high}{_who(row.highest)}"
+    most, named = max(row.ranks for row in rows), [row.lowest for row in rows]
+    what = f"Over {most} ranks"
+    if None in named:
+        what = f"{most} ranks without a label print each step"
+    elif not all(map(str.isdigit, filter(None, named))):
+        what = f"Over {most} processes without a known rank"
+    if texts or None in named:
+        yield f"{what}{': ' * bool(texts)}{', '.join(list(texts.values())[:_FIGURES])}."
+
+
+def _who(rank: str | None) -> str:
+    return "" if rank is None else f" ({rank_name(rank)})"
 
 
 def _stands_out(rank: str, rows: Sequence[RankRow]) -> str:

@@ -1,0 +1,81 @@
+"""Ranks without a label: processes that print each step into one log, in lines that do not tell them apart.
+
+A step that one process prints again has the same figures, or comes far after the first printing, after a restart. Ranks
+print a step at about the same time, with the same loss, and with rates and memory of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perflog.metrics.registry import Tables, cached
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import NULL, Ints, Mask, Rows
+
+_OWN = ("tokens_per_s", "step_time_s", "samples_per_s", "tflops", "mfu", "memory_bytes", "forward_s", "backward_s")
+"""Figures that each rank measures itself."""
+
+_MOST, _USUAL, _HALF = 0.9, 0.6, 0.5  # shares of the steps
+_NEAR = 3  # printings of a step are among so many times their number of lines
+
+
+def unlabelled_ranks(tables: Tables) -> dict[str, int]:
+    """Return how many ranks print each step, by run, where several do and their lines do not tell them apart."""
+    return cached(tables, ("unlabelled ranks",), lambda: _unlabelled_ranks(tables))
+
+
+def printings(tables: Tables) -> Ints:
+    """Return column `copy` of table `steps`, with 1 for each rank that prints the step without a label."""
+    copies: Ints = tables.rows("steps")["copy"]
+    ranks = unlabelled_ranks(tables)
+    return np.where(tables.rows("steps").one_of("run", ranks), 1, copies) if ranks else copies
+
+
+def _unlabelled_ranks(tables: Tables) -> dict[str, int]:
+    rows = tables.rows("steps")
+    if not (rows["copy"] > 1).any():
+        return {}
+    rows = rows.where(rows.known("step"))
+    found = {run: _ranks_of(of_run) for run, of_run in rows.by("run").items() if (of_run["copy"] > 1).any()}
+    return {run: number for run, number in found.items() if number > 1}
+
+
+def _ranks_of(rows: Rows) -> int:
+    """The number of ranks that print each step without a label; 1 if nothing proves several."""
+    rows = rows.where(np.lexsort((rows["part"], rows["line"])))
+    names = rows.codes("source")[0]
+    epochs = np.where(rows["epoch"] == NULL, -1, rows["epoch"])
+    ranks = np.where(rows["rank"] == NULL, -1, rows["rank"])
+    steps = groups_of(ranks, names, epochs, rows["step"])
+    number = int(np.bincount(steps.sizes).argmax())
+    if number < 2 or np.mean(steps.sizes == number) < _USUAL or np.mean(steps.sizes > 1) < _MOST:
+        return 1
+    several = steps.sizes > 1
+    places = np.arange(len(rows))
+    first, last = _ends(places, steps.of_row, len(steps.sizes))
+    members = len(groups_of(ranks, names).sizes)
+    near = last - first < _NEAR * members * steps.sizes
+    low, high = _ends(rows["loss"], steps.of_row, len(steps.sizes))
+    differs = np.zeros(len(steps.sizes), np.bool_)
+    for column in _OWN:
+        least, most = _ends(rows[column], steps.of_row, len(steps.sizes))
+        differs |= least < most
+    return number if all(map(_holds, (near, low == high, differs), (_MOST, _MOST, _HALF), (several,) * 3)) else 1
+
+
+def _holds(flags: Mask, share: float, of: Mask) -> bool:
+    """Whether at least a share of the steps is flagged."""
+    return bool(np.mean(flags[of]) >= share)
+
+
+def _ends(values: Ints, of_row: Ints, count: int) -> tuple[Ints, Ints]:
+    """The smallest and the largest known value of each group; NaN where a float has none."""
+    if values.dtype == np.float64:
+        low, high = np.full(count, np.nan), np.full(count, np.nan)
+    elif (values == NULL).all():
+        return np.zeros(count, np.int64), np.zeros(count, np.int64)
+    else:
+        low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, NULL)
+    np.fmin.at(low, of_row, values)
+    np.fmax.at(high, of_row, values)
+    return low, high
