@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from perflog.formats.expressions import Expression
 from perflog.formats.flops import NAMES
+from perflog.formats.openings import Opening
 from perflog.formats.template import Template, Value
 from perflog.units import Unit
 
@@ -197,11 +198,8 @@ class Family(Protocol):
         """Bytes that every line of the family contains, as rare as possible."""
 
     @property
-    def head_patterns(self) -> Mapping[str, bytes]:
-        """Patterns by which the beginning of a line is known inside a text, for `re`; none if nothing marks it.
-
-        With each pattern come bytes that every text contains in which the pattern is found.
-        """
+    def openings(self) -> Sequence[Opening]:
+        """The texts by which the beginning of a line is known inside another line; none if nothing marks it."""
 
     @property
     def proves_format(self) -> bool:

@@ -44,6 +44,20 @@ _OPEN = (
 TOKEN = rf"(?:(?:{BAR}|{'|'.join(_CLOSED)})[ \t]*|(?:{'|'.join(_OPEN)})[ \t]+)"
 """Pattern of one token of a prefix, with the blanks behind it."""
 
+_STAMP = rf"(?:{_DATE})(?:[T_ ]{_TIME})?[:,]?|{_TIME}[:,]?"
+_STARTING = (
+    rf"\[(?:[A-Za-z]|{_DATE})[^\[\]\x0a]*\]:?[ \t]*",
+    rf"(?:{_STAMP}|(?:{_DAY})[.,]?|{_LEVEL})[ \t]+",
+    rf"{_LEVEL}:(?:[A-Za-z_][A-Za-z0-9_.]*:)?[ \t]*",
+    r"[A-Za-z_][A-Za-z0-9_./-]*\.[a-z]{1,3}:[0-9]+[\]:][ \t]*",
+)
+_BETWEEN = r"[-|:>]+[ \t]+|[A-Za-z_][A-Za-z0-9_.]* +[-|] "
+GLUED_PREFIX = rf"(?:(?:{'|'.join(_STARTING)})(?:{_BETWEEN})*)+"
+"""Pattern of a prefix that is known behind another record: it begins with a bracket, a date, a time, or a level.
+
+A number or a name with a colon could belong to the record in front.
+"""
+
 PREFIX = rf"[ \t]*{TOKEN}+"
 """Pattern of what stands in front of a line."""
 

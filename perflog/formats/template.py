@@ -93,6 +93,13 @@ _TYPES = {
 NUMERIC = frozenset("dfeEgrtzqhk")
 READ_BY = {"h": seconds, "k": clock_seconds}
 """Types whose text a function reads as seconds."""
+
+TEXTS = "sSwcnjbxpaB"
+"""Types of fields that are texts."""
+
+LOOSE = "scnjxpaB"
+"""Types of fields that may hold a whole record: they may have blanks in them."""
+
 LIST_DEPTH = {"l": 1, "m": 2}
 _QUOTES = ('"', "'")
 _SIGNED = r"0-9+\-"
@@ -390,6 +397,20 @@ class Template:
         """The pattern that captures the dropped texts, and only these, as groups `dropped_0`, `dropped_1` and so on."""
         spans = {first: (last, f"dropped_{k}") for k, (first, last) in enumerate(self._dropped_spans)}
         return self._pattern([""] * len(self.fields), spans)
+
+    def loose_spans(self, line: bytes) -> list[tuple[int, int]] | None:
+        """Return where the texts of a line are that may have blanks in them; None if the line does not match.
+
+        The line has no trailing blanks.
+        """
+        match = self._with_loose_texts.fullmatch(line)
+        return None if match is None else [match.span(group) for group in match.groupdict()]
+
+    @cached_property
+    def _with_loose_texts(self) -> re.Pattern[bytes]:
+        """The pattern that captures only texts that may have blanks in them."""
+        groups = [f"loose_{k}" if f.type in LOOSE else "" for k, f in enumerate(self.fields)]
+        return re.compile(self._pattern(groups).encode(), re.DOTALL)
 
     @cached_property
     def regex(self) -> re.Pattern[bytes]:

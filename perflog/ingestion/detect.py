@@ -27,12 +27,12 @@ from perflog.parsing.match.discovery import (
 from perflog.parsing.match.header_rows import HeaderRowReader, appender
 from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks, find_opening_block, opening_blocks
 from perflog.parsing.match.prefilter import LiteralPrefilter
-from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, RANK_LABEL
+from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, LAUNCHER_LABEL
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of, strings
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
 
-_LABELS = lazy_pattern(f"^{RANK_LABEL}".encode(), re.MULTILINE)
+_LABELS = lazy_pattern(f"^{LAUNCHER_LABEL}".encode(), re.MULTILINE)
 _BARE_LABELS = lazy_pattern(rb"^ *([0-9]{1,9}): ", re.MULTILINE)
 _FIRST_BYTES = 1 << 16  # of a log, in which rank labels and headers are looked for
 _MOST_RANKS = 4096  # numbers in front of lines that each print a larger one are ranks only below it
@@ -91,18 +91,14 @@ class Detection(Struct, frozen=True):
 
         The detection has tried only lines that can occur, but of more formats than the log has proved. So it has read
         what the scanner reads if it has tried all formats of the scanner, if the lines of both stand in the same order,
-        if all records are of lines that the scanner has, and if both split the same lines.
+        if all records are of lines that the scanner has, and if both cut the same lines.
         """
         if not self.formats_tried.issuperset(form for form, _ in scanner.lines):
             return None
         kinds = {line: kind for kind, (_, line) in enumerate(scanner.lines)}
         kind_of = {old: kinds[line] for old, (_, line) in enumerate(self.lines[: self.tried]) if line in kinds}
         same_order = all(first < second for first, second in pairwise(kind_of.values()))
-        if (
-            not same_order
-            or not kind_of.keys() >= self.scanned.records.keys()
-            or not scanner.splits_alike(self.scanned)
-        ):
+        if not same_order or not kind_of.keys() >= self.scanned.records.keys() or not scanner.cuts_alike(self.scanned):
             return None
         return self.scanned.with_kinds(kind_of | {BLANK: BLANK})
 
@@ -298,7 +294,7 @@ def _detect(
     label, all_labelled = _labels(chunk) if logs is None else (None, False)
     can_occur = {x for _, x in held} | (opening.lines if opening else frozenset())  # of a thousand lines
     lines_held = [(form, line) for form, line in lines_of(known) if line in can_occur]
-    scanner = Scanner([*lines_held, *headers], all_labelled=all_labelled, opening=opening)
+    scanner = Scanner([*lines_held, *headers], all_labelled=all_labelled, opening=opening, formats=known)
     declared = len(scanner.lines) - len(headers)
     discovery = TemplateDiscovery(is_bounded=logs is None)
 

@@ -162,7 +162,7 @@ def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
     spots = [place(np.frombuffer(chunk.data, np.uint8, chunk.size + SLACK))]
     spots += [place(batch.starts.astype(np.int32)), place(batch.ends.astype(np.int32))]
     spots += [place(batch.unread), place(batch.unread_parts)]
-    plain = not chunk.returns
+    plain = not batch.has_parts
     spots.append(place(batch.places[:0] if plain else batch.places))
     records = {}
     for kind, r in batch.records.items():
@@ -176,7 +176,8 @@ def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
     for array, offset in zip(arrays, _offsets(arrays), strict=True):
         target = np.frombuffer(slot, array.dtype, len(array), offset)
         target[:] = array
-    return spots, records, owner, (chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut)
+    of_chunk = chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut
+    return spots, records, owner, batch.open_places, of_chunk
 
 
 def _offsets(arrays: list[np.ndarray[Any, Any]]) -> Iterator[int]:
@@ -193,7 +194,7 @@ def _aligned(size: int) -> int:
 
 def _unpack(packed: tuple[Any, ...], slot: mmap.mmap) -> Batch:
     """Return the batch in a slot, as views of the shared memory."""
-    spots, records, owner, (size, first_line, lines, returns, cut) = packed
+    spots, records, owner, open_places, (size, first_line, lines, returns, cut) = packed
 
     def view(spot: tuple[int, int, str]) -> np.ndarray[Any, Any]:
         return np.frombuffer(slot, np.dtype(spot[2]), spot[1], spot[0])
@@ -205,4 +206,4 @@ def _unpack(packed: tuple[Any, ...], slot: mmap.mmap) -> Batch:
         by_kind[kind] = Records(view(place), values, None if labels is None else view(labels))
     owned = {kind: by_kind[kind].places if spot is None else view(spot) for kind, spot in owner.items()}
     chunk = Chunk(data, size, first_line, lines, returns, cut)  # type: ignore[arg-type]  # an array serves as bytes
-    return Batch(chunk, by_kind, owned, unread, unread_parts, starts, ends, places)
+    return Batch(chunk, by_kind, owned, unread, unread_parts, starts, ends, places, open_places)

@@ -114,6 +114,12 @@ CASES: dict[str, Case] = {
     ),
     "torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-0.json.gz": case("chrome_trace"),
     "torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-1.json.gz": case("chrome_trace"),
+    "torchtrace/AMD-AGI__TraceLens__timesformer_h100.json.gz": case("chrome_trace"),
+    "torchtrace/AMD-AGI__TraceLens__xdit_sd3.5.json.gz": case("chrome_trace"),
+    "torchtrace/AMD-AGI__TraceLens__sglang_decode.json.gz": case("chrome_trace"),
+    "torchtrace/deepseek-ai__profile-data__train.json.gz": case("chrome_trace"),
+    "torchtrace/facebookresearch__HolisticTraceAnalysis__trace_diff_control.json.gz": case("chrome_trace"),
+    "torchtrace/facebookresearch__HolisticTraceAnalysis__mtia_inference.json.gz": case("chrome_trace"),
     "nsys/p4arth__cuda-perf-sandbox__report1.sqlite": case("nsys_sqlite"),
 }
 CUT_DOWNS = {  # of tests/data: the real log that each was cut from, or one of the same formats

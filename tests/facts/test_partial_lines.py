@@ -222,8 +222,9 @@ def test_the_memory_of_a_rank_needs_no_prefix() -> None:
 @pytest.mark.parametrize("ranks", [(51, 49), (3, 1, 2)])
 @pytest.mark.parametrize("prefix", ["", "[INFO] "])
 def test_glued_records_give_each_rank_its_own_memory(ranks: tuple[int, ...], prefix: str) -> None:
+    """Their line feeds follow: two texts, two line feeds. So no number is torn."""
     text = "".join(prefix + MEMORY.format(rank=rank) for rank in ranks)
-    log = read((ITERATION.format(step=10) + text + "\n").encode())
+    log = read((ITERATION.format(step=10) + text + "\n" * len(ranks) + ITERATION.format(step=11)).encode())
     got = {(r["rank"], r["key"]): r["value"] for r in rows(log, "values") if r["rank"] is not None}
     assert got == {
         (rank, key): value * 2**20
@@ -234,7 +235,8 @@ def test_glued_records_give_each_rank_its_own_memory(ranks: tuple[int, ...], pre
 
 
 def test_glued_records_of_different_families() -> None:
-    text = ITERATION.format(step=10).rstrip("\n") + "time (ms) | forward-compute: 2720.02 | optimizer: 77.63\n"
+    """Their two line feeds follow, so that the first one is whole."""
+    text = ITERATION.format(step=10).rstrip("\n") + "time (ms) | forward-compute: 2720.02 | optimizer: 77.63\n\n"
     log = read(text.encode())
     assert column(log, "steps", "step") == [10]
     assert [(r["phase"], r["step"]) for r in rows(log, "phases")] == [("forward_compute", 10), ("optimizer", 10)]

@@ -8,7 +8,7 @@ from support.seeds import FILES, KINDS, hits, lines, log, table
 
 from perflog.formats.model import Line
 from perflog.formats.registry import COMMON, known
-from perflog.parsing.match.interleaved import InterleavedSplitter
+from perflog.parsing.match.record_starts import RecordStarts
 
 TOTAL = {"moe_layer": 22932, "moe_layer_early": 903, "training_sweep": 1089, "nvprof": 731, "pipeline_layers": 1014}
 READ = {
@@ -45,10 +45,13 @@ def rendered(line: Line, text: str) -> str:
     return line.template.render(values)
 
 
-def fragments_of(declared: list[Line], text: str) -> list[tuple[Line, str]]:
-    """The fragments of a line of interleaved records, each with the line that reads it; [] for another line."""
-    (found,) = InterleavedSplitter(declared).split(pa.array([text.encode().rstrip(b" \t")]))
-    return [(declared[kind], match[0].decode()) for kind, match in found or []]
+def fragments_of(starts: RecordStarts, declared: list[Line], text: str) -> list[tuple[Line, str]]:
+    """The records of a line that several of them share, each with the line that reads it; [] for another line."""
+    raw = text.encode().rstrip(b" \t")
+    cuts = dict(starts.cuts(pa.array([raw], pa.binary()))).get(0, [])
+    pieces = [raw[a:b].decode() for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)] if cuts else []
+    known_alone = [line for line in declared if line.role in ("line", "context")]
+    return [(line, piece) for piece in pieces for line in known_alone if line.template.match(piece) is not None]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -56,13 +59,14 @@ def test_read_lines_are_written_back(name: str) -> None:
     (form,) = {known()[r] for r in log(name).table("runs")["format"]}
     declared = [*known()[COMMON].lines, *form.lines]
     read = [line for line in declared if line.read]
+    starts = RecordStarts((form, line) for line in declared)
     checked = 0
     for text in lines(name):
         copies = [rendered(line, text) for line in read if line.template.match(text) is not None]
         if copies:
             assert copies == [text]
             checked += 1
-        elif fragments := fragments_of(declared, text):
+        elif fragments := fragments_of(starts, declared, text):
             assert "".join(piece for _, piece in fragments) == text.rstrip(" ")
             mine = [(line, piece) for line, piece in fragments if line.read]
             assert [rendered(line, piece) for line, piece in mine] == [piece for _, piece in mine]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from support.reading import Reading, differences, read, write
 
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format, Line
+from perflog.formats.openings import Opening
 from perflog.formats.sample_checks import check_samples
 from perflog.formats.template import Template
 from perflog.ingestion import pipeline
@@ -32,7 +32,7 @@ class Keys:
     proves_format: bool = True
     samples: tuple[str, ...] = ()
     text: str = "keys {key}={value}"
-    head_patterns: Mapping[str, bytes] = field(default_factory=dict, hash=False)
+    openings: tuple[Opening, ...] = ()
 
     def lines(self, text: str) -> tuple[Line, ...]:
         if not re.fullmatch(r"keys( \w+=\d+)+", text, re.ASCII):

@@ -15,6 +15,7 @@ from support.examples import examples
 from support.reading import LABELS, NAMES, sample_lines, write
 
 from perflog.formats.model import Line
+from perflog.formats.openings import opening_of
 from perflog.formats.registry import COMMON, known
 from perflog.parsing.match import fixed_width, scanner
 from perflog.parsing.match.rank_labels import strip_rank_labels
@@ -103,11 +104,14 @@ def same_records(lines: list[bytes]) -> None:
         assert quick == thorough == records(fast(), three)
         assert account(one) == account(two) == account(three)
     for number, line in enumerate(lines, 1):
+        (batch,) = scanned(fast(), [line])
+        if batch.open_places is not None:
+            continue  # cut: `test_record_starts` tries where
         expected = expected_record(line) if line.strip(b" \t") else None
         if expected is not None:
             assert quick.get(number << PART_BITS) == expected, line
-        elif number << PART_BITS in quick:  # behind a label, or one of several on the line
-            assert quick[number << PART_BITS][2] >= 0 or (number << PART_BITS) + 1 in quick, line
+        elif number << PART_BITS in quick:  # behind a label
+            assert strip_rank_labels(line) != line.rstrip(b" \t"), line
 
 
 # --- real lines, mutated ---------------------------------------------------------------------------------------------
@@ -218,7 +222,7 @@ def test_an_integer_too_long_is_not_read_and_stops_nothing(line: str, digits: st
     odd = line.format(digits).encode()
     same_records([HOME.encode(), odd, HOME.encode()])
     (batch,) = scanned(fast(), [HOME.encode(), odd, HOME.encode()])
-    assert 2 in [place >> PART_BITS for place in batch.unread.tolist()]
+    assert 2 in [place >> PART_BITS for place in batch.unread_segments.tolist()]
     assert {1, 3} <= {place >> PART_BITS for place in records(fast(), batch)}
 
 
@@ -238,20 +242,23 @@ def test_integers_of_64_bits_are_read_exactly(number: int) -> None:
 
 # --- several records on a line ---------------------------------------------------------------------------------------
 
-# A line that begins with a digit goes on with the number before it: nobody can tell where.
-WHOLE = st.sampled_from(
-    [s.encode() for x in known()["moe_layer"].lines for s in x.samples if x.read and len(s) > 12 and not s[0].isdigit()]
-)
+# A line that begins with a digit goes on with the number before it: nobody can tell where. Nor where a line begins that
+# has any text in front, or too few letters to be known inside another line.
+_KNOWN_INSIDE = [
+    x for x in known()["moe_layer"].lines if x.read and x.template.prefix.strip() and opening_of(x.template)
+]
+WHOLE = st.sampled_from([s.encode() for x in _KNOWN_INSIDE for s in x.samples if not s[-1].isalpha() and s[-1] != "."])
 
 
 @QUICK
 @given(st.lists(WHOLE, min_size=2, max_size=5))
 def test_interleaved_records_are_all_read(pieces: list[bytes]) -> None:
-    (batch,) = scanned(fast(), [b"".join(pieces)])
+    """The line feeds of all but the last follow: no text of a record is lost."""
+    (batch,) = scanned(fast(), [b"".join(pieces), *[b""] * (len(pieces) - 1), b"start"])
     found = records(fast(), batch)
     place = 1 << PART_BITS
     assert [found.get(place + k) for k in range(len(pieces))] == [expected_record(p) for p in pieces]
-    assert sum(len(at) for at in batch.owner.values()) == 1
+    assert sum(len(at) for at in batch.owner.values()) == len(pieces) + 1
     assert not len(batch.unread)
 
 

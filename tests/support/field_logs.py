@@ -23,7 +23,8 @@ def index() -> dict[str, dict[str, Any]]:
     """What each real log should give, as it was counted by hand, by the log's place in the corpus."""
     csv.field_size_limit(1 << 20)
     with (CORPUS / "index.tsv").open(encoding="utf-8", newline="") as rows:
-        return {r["local"]: json.loads(r["expected"]) for r in csv.DictReader(rows, delimiter="\t")}
+        every = {r["local"]: r["expected"] for r in csv.DictReader(rows, delimiter="\t")}
+    return {name: json.loads(expected) for name, expected in every.items() if expected.startswith("{")}
 
 
 def local(start: str) -> str:

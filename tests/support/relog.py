@@ -90,6 +90,8 @@ class _Run:
         self.out = dict.fromkeys(records, "")  # taken
         self._printout()
         self._firsts()
+        for number, parts in records.items():
+            self._end_lines(number, len(parts))
         for number in sorted({*records, *self.opens}):
             if number in records:
                 self.out[number] = self._written(number, [records[number][k] for k in sorted(records[number])])
@@ -127,6 +129,14 @@ class _Run:
                 values = line.template.match(sample)
                 assert values is not None
                 self.opens[number] = line, [values]
+
+    def _end_lines(self, number: int, records: int) -> None:
+        """Write the line feeds of the records on a line below it: without them their ends could be lost."""
+        blank = next((text for text, row in self.shapes.items() if not (row["sample"] or "").strip()), None)
+        for below in range(number + 1, number + records):
+            if blank is not None and below not in self.out and self.used[blank] < self.shapes[blank]["count"]:
+                self.out[below] = ""
+                self.used[blank] += 1
 
     def _rest(self) -> None:
         """Fill the lines that are left: what is read first, so that a run's start stays at its start."""
@@ -214,6 +224,9 @@ class _Run:
                 self._opened(openers[0], said)
         free = [n for n in range(self.span.start, number) if n not in self.out][-len(new) :] if new else []
         for at, (opener, said) in zip(free, new, strict=True):
+            if len(said) > 1 and at - len(said) + 1 not in self.out:
+                at -= len(said) - 1
+                self._end_lines(at, len(said))
             sample = opener.template.match(self.shapes[opener.template.text]["sample"]) or {}
             self.out[at] = "".join(opener.template.render(sample | s) for s in said)
             self.used[opener.template.text] += 1

@@ -11,7 +11,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.model import Line
-from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Field, Template, unnamed
+from perflog.formats.openings import ENOUGH_OF_HEAD, Opening, opening_of
+from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Field, Template
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import PRINTED, Unit
@@ -30,7 +31,6 @@ NO_PATH = r"[^A-Za-z0-9_.\[\]]+"
 """Characters of a path that the key of a row cannot have."""
 
 _FORM = lazy_pattern(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
-_TELLING_LETTERS = 4  # of a head that is known inside a text
 KEY_FIELD = "key__"  # stands for `*` in the names of fields while the form of a value is a template: key__0 is `*.0`
 _STAR = lazy_pattern(r"\{(\w*)\*(?:\.(\d+)|(\w*)):")
 T = TypeVar("T")
@@ -216,10 +216,9 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
         )
 
     @cached_property
-    def head_patterns(self) -> dict[str, bytes]:
-        """Patterns of the heads that are known by their letters, with the longest word of each."""
-        heads = (Template(head.text.lstrip(" ")) for head in self.heads if head.letters >= _TELLING_LETTERS)
-        return {f"(?<![A-Za-z_])(?s:{unnamed(head.pattern)})": head.required_literal for head in heads}
+    def openings(self) -> tuple[Opening, ...]:
+        """The openings of the heads that are known by their letters."""
+        return tuple(opening for head in self.heads if (opening := opening_of(head, ENOUGH_OF_HEAD)) is not None)
 
     @cached_property
     def letters(self) -> int:

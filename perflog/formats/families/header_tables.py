@@ -27,6 +27,7 @@ from perflog.formats.families.header_columns import (
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Line
+from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
@@ -107,8 +108,8 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         return tuple(texts[0] for texts in headers if texts)
 
     @property
-    def head_patterns(self) -> Mapping[str, bytes]:
-        return {}
+    def openings(self) -> Sequence[Opening]:
+        return ()
 
     @cached_property
     def required_literal(self) -> bytes:

@@ -27,6 +27,7 @@ from perflog.formats.families.base import (
     template_of,
 )
 from perflog.formats.model import MIN_LETTERS, Line
+from perflog.formats.openings import Opening
 from perflog.formats.template import LIST, Template, escape, fits_64, unnamed
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, TableColumn, column_for
@@ -216,8 +217,8 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         return max((_last(path) for path in paths), key=len, default="")
 
     @property
-    def head_patterns(self) -> Mapping[str, bytes]:
-        return self.shape.head_patterns
+    def openings(self) -> Sequence[Opening]:
+        return self.shape.openings
 
     @cached_property
     def required_literal(self) -> bytes:

@@ -35,6 +35,7 @@ from perflog.formats.families.base import (
 from perflog.formats.families.json_lines import flat_values
 from perflog.formats.families.missing_values import NO_VALUE, pattern_with_gaps, without_missing
 from perflog.formats.model import MIN_LETTERS, Line
+from perflog.formats.openings import Opening
 from perflog.formats.template import NUMBER, UNNAMED, Template, escape, unnamed
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, column_for
@@ -278,8 +279,8 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         return self.shape.letters + sum(c.isalnum() for key in self.needs for c in key) >= MIN_LETTERS
 
     @property
-    def head_patterns(self) -> Mapping[str, bytes]:
-        return self.shape.head_patterns
+    def openings(self) -> Sequence[Opening]:
+        return self.shape.openings
 
     @cached_property
     def required_literal(self) -> bytes:

@@ -29,6 +29,7 @@ from perflog.formats.families.base import (
     template_of,
 )
 from perflog.formats.model import BarFields, Line
+from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_64, unnamed
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
 from perflog.lazy_patterns import lazy_pattern
@@ -117,8 +118,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
     unit_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def head_patterns(self) -> Mapping[str, bytes]:
-        return {}
+    def openings(self) -> Sequence[Opening]:
+        return ()
 
     @property
     def proves_format(self) -> bool:
@@ -179,6 +180,9 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         steps = [key for key, name in self.keys.items() if name == "step" and key in printed]
         if len(steps) > 1:  # `step: 10, global_step: 110`
             names, prefix, rest = self._parts(common.table, before, head, after, evaluation, steps[0])
+        counters = prefix.counters + rest.counters
+        if len(set(counters)) < len(counters):
+            return None  # two records on one line
         if not all(any(glob(name)(x) for name in need for x in printed) for need in self.needs):
             return None
         gap = before[len(before.rstrip(" \t")) :]
@@ -279,6 +283,7 @@ class _MeterText(Struct):
         step: The name that alone is the step, of several that could be; "" for the first of them.
         text: The text so far.
         names: The names of the numbers so far, as they are compared.
+        counters: Those of the numbers that count steps, ranks or epochs, as often as they come.
         units: The printed units of fields.
         totals: Fields that hold the total of a counter.
         bar: The name of what a progress bar in the text counts; "" if there is none.
@@ -292,6 +297,7 @@ class _MeterText(Struct):
     step: str = ""
     text: str = ""
     names: set[str] = field(default_factory=set)
+    counters: list[str] = field(default_factory=list)
     units: dict[str, Unit] = field(default_factory=dict)
     totals: set[str] = field(default_factory=set)
     bar: str = ""
@@ -650,6 +656,7 @@ class _MeterText(Struct):
         declared, self._labels_rank = ("rank" if self._labels_rank else declared), False
         if declared == "step" and self.step not in ("", known):
             declared, key = "", f"other {key}" if known == "step" else key  # `step` is the name of a column
+        self.counters += [known] * (declared in _COUNTERS)
         resolved = UNITS.get(unit) or family.shape.units.get(declared or family.keys.get(known, ""))
         is_rounded = False
         if self._has_factor(key, unit, magnitude, text):

@@ -117,13 +117,23 @@ def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int, bo
         if last and filled and data[filled - 1] != 10:
             data[filled] = 10
             filled += 1
-        end = data.rfind(b"\n", 0, filled) + 1
+        end = _end_of_lines(data, filled, last)
         if filled - end > LONGEST:
             end = max(end, data.rfind(b"\r", end, filled) + 1)
         cleaner.skipping = filled - end > LONGEST
         tail = data[end : min(filled, end + LONGEST + 1)]  # one more than LONGEST shows that it is to be cut
         if end:
             yield data, end, last
+
+
+def _end_of_lines(data: bytearray, filled: int, last: bool) -> int:
+    """Return where the whole lines of data[:filled] end. Blank lines stay with the line above, if they are few."""
+    end = data.rfind(b"\n", 0, filled) + 1
+    if not last and end == filled:
+        low = max(filled - PIECE, 0)
+        text_end = low + len(data[low:filled].rstrip(b"\n"))
+        end = data.rfind(b"\n", low, text_end) + 1 or (0 if filled < PIECE else end)
+    return end
 
 
 def to_chunk(data: bytearray, end: int, line: int, is_last: bool = False) -> Chunk:

@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.model import Family, Format, Line
-from perflog.formats.template import escape, unnamed
+from perflog.formats.template import Template, escape, unnamed
+from perflog.formats.torn_shapes import is_torn_shape
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import SLACK, Chunk
-from perflog.parsing.match.interleaved import RecordCutter, without_bars
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.partial_lines import PartialLines
 from perflog.parsing.match.prefilter import LiteralPrefilter
-from perflog.parsing.match.rank_labels import RANK_LABEL, bare_texts, strip_rank_labels
+from perflog.parsing.match.rank_labels import RANK_LABEL, bare_texts, strip_rank_labels, without_printed_label
 from perflog.parsing.match.records import Batch, FormatLine, strings
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.arrow import index_array, matching_mask
@@ -50,6 +50,7 @@ MOST_UNREAD_SHAPES = 2048
 """Shapes of unread lines of a log that are tried at their first line. Prose has a shape in nearly every line, and no
 family reads it; a program that prints figures repeats its shapes. With more, a shape is tried at its second line."""
 
+_MOST_TORN = 2  # lines of one torn shape: each tear makes another one
 _MOST_HELD = 1 << 16  # shapes that are kept
 _BLOCK = 64  # texts tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
@@ -180,6 +181,7 @@ class TemplateDiscovery:
         self._count: Counter[tuple[str, str]] = Counter()
         self._size: Counter[tuple[str, str]] = Counter()
         self._full: set[tuple[str, str]] = set()
+        self._shapes: defaultdict[tuple[str, str], list[Template]] = defaultdict(list)
         self._unread: defaultdict[tuple[str, ...], _UnreadShapes]  # by families tried
         self._unread = defaultdict(partial(_UnreadShapes, is_bounded))
         self._tried: dict[bool, tuple[list[tuple[str, str]], int]] = {}  # which families, up to which place
@@ -191,6 +193,8 @@ class TemplateDiscovery:
         copy._count, copy._size, copy._tried = Counter(self._count), Counter(self._size), dict(self._tried)
         for names, shapes in self._unread.items():
             copy._unread[names] = shapes.copy()
+        for key, templates in self._shapes.items():
+            copy._shapes[key] = list(templates)
         return copy
 
     def scan(
@@ -236,6 +240,7 @@ class TemplateDiscovery:
         if not trial._finds(likely, _texts_at(batch, places), families):
             return False
         self._known, self._count, self._size, self._full = trial._known, trial._count, trial._size, trial._full
+        self._shapes = trial._shapes
         return True
 
     def _finds(self, lines: Sequence[FormatLine], texts: pa.Array, families: Families) -> bool:
@@ -243,7 +248,7 @@ class TemplateDiscovery:
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         mask = candidate_mask(texts, [family for _, family in declared])
         new: list[FormatLine] = []
-        self._find_in(_bare(texts, mask), declared, RecordCutter(family for _, family in declared), new)
+        self._find_in(_bare(texts, mask), declared, new)
         return [_identity(line) for line in new] == [_identity(line) for line in lines]
 
     def each_shows(
@@ -285,28 +290,48 @@ class TemplateDiscovery:
             return []
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         partly = [family for _, family in families if isinstance(family, PartialLines)]
-        cut = RecordCutter(family for _, family in declared)
         new: list[FormatLine] = []
         texts = self._untried(families, batch, are_partial=False)
         if len(texts):
             mask = candidate_mask(texts, [family for _, family in declared])
-            self._find_in(_bare(texts, mask), declared, cut, new)
+            self._find_in(_bare(texts, mask), declared, new)
         if partly and not new and len(texts := self._untried(families, batch, are_partial=True)):
-            self._find_in(_bare(texts, partial_mask(texts, partly)), families, cut, new)
-        return new
+            self._find_in(_bare(texts, partial_mask(texts, partly)), families, new)
+        return self._without_torn(new, texts) if new and batch.open_places is not None else new
+
+    def _without_torn(self, new: list[FormatLine], texts: pa.Array) -> list[FormatLine]:
+        """Return the new Lines without those that halves of two torn records make: rare ones that look like others.
+
+        Only a log in which lines are torn has such halves. Elsewhere `loss` and `val loss` are two series.
+        """
+        bare = bare_texts(texts)
+        kept = []
+        for form, line in new:
+            others = self._shapes[form.name, line.name]
+            known = [other for other in others if other is not line.template]
+            has_torn_pair = line.partial and not (line.template.has_prefix or line.template.has_appendix)
+            is_torn = (has_torn_pair and known) or any(is_torn_shape(line.template, other) for other in known)
+            if not is_torn or matching_mask(bare, [f"^(?s:{unnamed(line.template.pattern)})$"]).sum() > _MOST_TORN:
+                kept.append((form, line))
+        return kept
 
     def _untried(self, families: Families, batch: Batch, are_partial: bool) -> pa.Array:
         """Return the unread lines of a batch that these families have not been asked for, as partly known or not."""
         names = [(form.name, family.name) for form, family in families]
         tried, since = self._tried.get(are_partial, ([], -1))
         unread = batch.unread_segments
-        rows: Ints = batch.rows(unread[unread > since] if tried == names else unread)
+        if tried == names:  # what was cut since then is tried again
+            is_part = batch.open_places is not None
+            unread = unread[(unread > since) | (is_part & ((unread & PART_MASK) > 0))]
+        if batch.open_places is not None:
+            unread = np.setdiff1d(unread, batch.open_places)
+        rows: Ints = batch.rows(unread)
         if len(unread):
             self._tried[are_partial] = names, int(unread.max())
         rows = rows[batch.ends[rows] - batch.starts[rows] < MAX_LENGTH]
         return strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
 
-    def _find_in(self, texts: pa.Array, families: Families, cut: RecordCutter, new: list[FormatLine]) -> None:
+    def _find_in(self, texts: pa.Array, families: Families, new: list[FormatLine]) -> None:
         """Add the new Lines that some texts show to `new`."""
         unread = self._unread[tuple(f"{form.name}/{family.name}" for form, family in families)]
         while len(texts):
@@ -316,7 +341,7 @@ class TemplateDiscovery:
                 block = block.slice(1)
                 if unread.is_prose(text):
                     continue
-                lines = self._lines_in(families, cut(text), new)
+                lines = self._lines_of(families, text, new)
                 if not lines:
                     unread.add(text)
                 else:
@@ -325,30 +350,19 @@ class TemplateDiscovery:
                     patterns += patterns_of_lines
             texts = texts.take(index_array(~matching_mask(texts, patterns))) if patterns else texts
 
-    def _lines_in(self, families: Families, parts: Sequence[bytes], new: list[FormatLine]) -> Sequence[Line]:
-        """Return the Lines of the parts of a text, any of which could be a record.
-
-        If no family reads a part behind the first, the text is one record.
-        """
-        behind = [line for part in parts[1:] for line in self._lines_of(families, part, new)]
-        first = self._lines_of(families, parts[0], new) if behind else ()
-        return [*first, *behind] if first else [*behind, *self._lines_of(families, b"".join(parts), new)]
-
     def _lines_of(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
         """Return the Lines that the first fitting family makes of a text; add the unknown ones to `new`.
 
-        A family may read progress bars. If none does, the text behind them is a record, with a prefix if the bars are
-        no known line.
+        A family may read a label that a program prints. If none does, the text behind it is a record.
         """
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         partly = [(form, family) for form, family in families if isinstance(family, PartialLines)]
-        bare = without_bars(text)
-        lines = self._first_lines(declared, text, new)
-        if not lines and bare not in (b"", text):
-            lines = self._first_lines(declared, bare, new)
-        elif lines:
-            return lines
-        return (*lines, *self._first_lines(partly, text, new))
+        bare = without_printed_label(text)
+        return (
+            self._first_lines(declared, text, new)
+            or (self._first_lines(declared, bare, new) if bare not in (b"", text) else ())
+            or self._first_lines(partly, text, new)
+        )
 
     def _first_lines(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
         """Return the Lines that the first fitting family makes of a text; add the unknown ones to `new`."""
@@ -374,6 +388,7 @@ class TemplateDiscovery:
             return []
         self._count[key], self._size[key] = count, size
         self._known.update((*key, line.template.text) for line in unknown)
+        self._shapes[key] += [line.template for line in unknown]
         return [(form, line) for line in unknown]
 
 
@@ -382,7 +397,6 @@ class _LinesOfTexts:
 
     def __init__(self, families: Families) -> None:
         self._declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
-        self._cut = RecordCutter(family for _, family in self._declared)
         self._by_form: dict[tuple[Line | bytes, ...], list[tuple[str, str, str]]] = {}
 
     def __call__(self, line: FormatLine, text: bytes) -> list[tuple[str, str, str]]:
@@ -392,7 +406,7 @@ class _LinesOfTexts:
         form = (line[1], *fields)
         if form not in self._by_form:
             new: list[FormatLine] = []
-            TemplateDiscovery()._lines_in(self._declared, self._cut(text), new)
+            TemplateDiscovery()._lines_of(self._declared, text, new)
             self._by_form[form] = [_identity(each) for each in new]
         return self._by_form[form]
 

@@ -7,7 +7,7 @@ unread.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.families.missing_values import pattern_with_gaps, without_missing
 from perflog.formats.model import MIN_LETTERS, Family, Format, Line
+from perflog.formats.openings import Opening
 from perflog.formats.surroundings import APPENDIX, BARS, PREFIX, prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, unnamed
 from perflog.lazy_patterns import lazy_pattern
@@ -45,8 +46,8 @@ class PartialLines:
         return True
 
     @property
-    def head_patterns(self) -> Mapping[str, bytes]:
-        return {}
+    def openings(self) -> tuple[Opening, ...]:
+        return ()
 
     @property
     def required_literal(self) -> bytes:

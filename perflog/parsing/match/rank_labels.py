@@ -1,6 +1,7 @@
 """Rank labels in front of lines, printed by programs or launchers (srun -l, torchrun --tee, mpirun --tag-output).
 
 A label is a number: the rank, or for torchrun's `[default3]:` a number that holds the rank on the node (`local_label`).
+It is -1 where the label names a process and no rank.
 """
 
 from __future__ import annotations
@@ -14,8 +15,19 @@ from perflog.formats.template import Template
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.numeric import Ints
 
-RANK_LABEL = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{1,9}\]<std(?:out|err)>:)"
-"""Pattern of one rank label: `0: `, `[default3]:`, `[rank1]:`, or `[1,0]<stdout>:`."""
+_PROCESS = r"\([A-Za-z_][A-Za-z0-9_.:-]* pid=[0-9]+(?:, ip=[0-9a-f.:]+)?\) "
+CLOSED_LABEL = rf"\[(?:default|rank)[0-9]{{1,9}}\]:|\[[0-9]+,[0-9]{{1,9}}\]<std(?:out|err)>:|{_PROCESS}"
+"""Pattern of the labels that are known wherever they stand in a line: `[default3]:`, `[rank1]:`, `[1,0]<stdout>:`, and
+Ray's `(Worker pid=7, ip=10.0.0.1) `, which names a process and no rank."""
+
+LAUNCHER_LABEL = rf"(?: *[0-9]{{1,9}}: |{CLOSED_LABEL}|\[pod/[A-Za-z0-9_./-]+\] )"
+"""Pattern of one label that a launcher prints in front of each line: a closed one, `0: `, kubectl's `[pod/...] `."""
+
+PRINTED_LABEL = r"\[[Rr]ank[ :=]?[0-9]{1,9}\]:? "
+"""Pattern of a label that a program prints in front of a line: `[Rank 3] `."""
+
+RANK_LABEL = rf"(?:{LAUNCHER_LABEL}|{PRINTED_LABEL})"
+"""Pattern of one label in front of a line: that of a launcher, or `[Rank 3] `, which may belong to the line."""
 
 MAX_LABELS = 2
 """Rank labels in front of a line: the launcher's, and one that the program itself prints."""
@@ -29,9 +41,10 @@ LABEL_TEMPLATES = (
 )  # fmt: skip
 """Rank labels as templates: a log whose lines mostly have the same label is read with it as part of each template."""
 
-_LABELS_AND_TRAILING_BLANKS = f"^{RANK_LABEL}{{1,{MAX_LABELS}}}|[ \\t]+$"
-_LABEL = lazy_pattern(RANK_LABEL.encode())
-_RANK = lazy_pattern(rb"([0-9]+)(?:: |\]:|\]<)")
+_LABELS_AND_TRAILING_BLANKS = f"^{LAUNCHER_LABEL}{{1,{MAX_LABELS}}}|[ \\t]+$"
+_LABEL = lazy_pattern(LAUNCHER_LABEL.encode())
+_ANY_LABEL = lazy_pattern(RANK_LABEL.encode())
+_RANK = lazy_pattern(rb"([0-9]+)(?:: |\]:? ?|\]<[a-z]*>:)\Z")
 _LOCAL_BIT = 1 << 60  # of labels that hold a local rank
 _NESTED_BIT = 1 << 61  # of labels that hold the numbers of two labels
 _NODE_BITS = 30  # the outer number or node + 1 is above the bits of the rank; 0 if it is not known
@@ -83,12 +96,12 @@ def process_labels(labels: Ints) -> Ints:
 
 
 def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return the rank label in front of each line data[begin:end], -1 if none, and where the line begins after it."""
+    """Return the rank in the label in front of each line data[begin:end], -1 if none, and where the label ends."""
     labels, text_begin = np.full(len(begin), -1, np.int64), begin.copy()
     view = memoryview(data)
     for row, (start, stop) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
         # One byte more: of a line that is a label alone, the label's blank was cut off as a trailing one.
-        match = _LABEL.match(view[start : min(stop + 1, start + _MAX_LENGTH)])
+        match = _ANY_LABEL.match(view[start : min(stop + 1, start + _MAX_LENGTH)])
         if match:
             labels[row] = _rank_of(match[0])
             text_begin[row] = min(start + match.end(), stop)
@@ -96,7 +109,7 @@ def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Int
 
 
 def split_rank_label(text: bytes) -> tuple[int, bytes]:
-    """Return the rank label in front of a line, -1 if none, and the line after it."""
+    """Return the label of a launcher in front of a line, -1 if none, and the line after it."""
     label = -1
     for _ in range(MAX_LABELS):
         match = _LABEL.match(text)
@@ -107,15 +120,23 @@ def split_rank_label(text: bytes) -> tuple[int, bytes]:
 
 
 def strip_rank_labels(text: bytes) -> bytes:
-    """Return a line without the rank labels in front and the blanks at its end."""
+    """Return a line without the labels of launchers in front and the blanks at its end."""
     return split_rank_label(text)[1].rstrip(b" \t")
 
 
+def without_printed_label(text: bytes) -> bytes:
+    """Return a line without the `[Rank 3] ` that the program prints in front of it."""
+    match = _ANY_LABEL.match(text)
+    return text[match.end() :] if match else text
+
+
 def bare_texts(texts: pa.Array) -> pa.Array:
-    """Return lines without the rank labels in front and the blanks at their ends, as `strip_rank_labels` does."""
+    """Return lines without the labels of launchers and the blanks at their ends, as `strip_rank_labels` does."""
     return pc.replace_substring_regex(texts, _LABELS_AND_TRAILING_BLANKS, "")
 
 
 def _rank_of(label: bytes) -> int:
-    rank = int(_RANK.search(label)[1])  # type: ignore[index]  # each label has a rank
-    return rank | _LOCAL_BIT if b"default" in label else rank
+    rank = None if label[:1] == b"(" or label[:5] == b"[pod/" else _RANK.search(label)
+    if rank is None:
+        return -1  # the name of a process
+    return int(rank[1]) | _LOCAL_BIT if b"default" in label else int(rank[1])

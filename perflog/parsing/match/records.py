@@ -104,6 +104,8 @@ class Batch(Struct):
         starts: byte offset at which each segment begins.
         ends: byte offset at which each segment ends.
         places: the place of each segment; may be left empty where no line has parts.
+        open_places: places of the segments whose end may be lost, since another record begins there on the same line;
+            None if no line is cut.
     """
 
     chunk: Chunk
@@ -114,6 +116,12 @@ class Batch(Struct):
     starts: Ints
     ends: Ints
     places: Ints
+    open_places: Ints | None = None
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether lines consist of several segments."""
+        return self.open_places is not None or bool(self.chunk.returns)
 
     @property
     def unread_segments(self) -> Ints:
@@ -127,13 +135,13 @@ class Batch(Struct):
 
     def rows(self, places: Ints) -> Ints:
         """Return the indices of the segments at some places."""
-        if self.chunk.returns:
+        if self.has_parts:
             return np.searchsorted(self.places, places, "right") - 1
         return (places >> PART_BITS) - self.chunk.first_line
 
     def places_of(self, rows: Ints) -> Ints:
         """Return the places of segments; the inverse of `rows`."""
-        return self.places[rows] if self.chunk.returns else (rows + self.chunk.first_line) << PART_BITS
+        return self.places[rows] if self.has_parts else (rows + self.chunk.first_line) << PART_BITS
 
     def text(self, place: int, limit: int = MAX_TEXT) -> str:
         """Return the text of the segment at a place."""
@@ -160,6 +168,17 @@ def segment_places(chunk: Chunk, ends: Ints) -> Ints:
     part = np.arange(len(ends)) - first_segment[line]
     places: Ints = ((line + chunk.first_line) << PART_BITS) + np.minimum(part, PART_MASK)
     return places
+
+
+def part_places(places: Ints, rows: Ints) -> Ints:
+    """Return the places of the parts into which segments were cut. `rows`: of each part, the row of its segment.
+
+    The parts of a physical line are counted through all its segments.
+    """
+    lines = places[rows] >> PART_BITS
+    first = np.searchsorted(lines, lines)
+    parts: Ints = (lines << PART_BITS) + np.minimum(np.arange(len(rows)) - first, PART_MASK)
+    return parts
 
 
 def owners(

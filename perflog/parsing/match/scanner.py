@@ -3,15 +3,16 @@
 Each step reads what the steps before it left:
 
 1. Templates of plain numbers, by fixed widths or by tokens (`fixed_width`, `numeric`).
-2. All templates as RE2 expressions, vectorised by Arrow, in linear time for any input. A line may have rank
+2. A line inside which another record begins is cut there, since several processes wrote at once (`record_starts`).
+3. All templates as RE2 expressions, vectorised by Arrow, in linear time for any input. A line may have rank
    labels in front (`rank_labels`).
-3. Lines of several records that two ranks wrote at once, line by line (`interleaved`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,24 +22,36 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.formats.model import Format
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.captures import capture
 from perflog.parsing.match.fixed_width import FixedWidthMatcher
-from perflog.parsing.match.interleaved import InterleavedSplitter
 from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, NumericTemplate, numeric_template
 from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks
 from perflog.parsing.match.prefilter import COMPARED, LiteralPrefilter
 from perflog.parsing.match.rank_labels import (
+    LAUNCHER_LABEL,
     LOCAL,
     MAX_LABELS,
-    RANK_LABEL,
-    bare_texts,
     find_rank_labels,
     local_label,
     nested_labels,
+    split_rank_label,
+    strip_rank_labels,
 )
-from perflog.parsing.match.records import Batch, Column, FormatLine, Records, join, owners, segment_places, strings
+from perflog.parsing.match.record_starts import RecordStarts, ends_whole
+from perflog.parsing.match.records import (
+    Batch,
+    Column,
+    FormatLine,
+    Records,
+    join,
+    owners,
+    part_places,
+    segment_places,
+    strings,
+)
 from perflog.tables.arrow import index_array, mask_of, numbers_of
 from perflog.tables.row_order import PART_BITS
 
@@ -58,6 +71,7 @@ class Scanner:
         since: formats that read nothing before a place.
         all_labelled: whether most lines of the log have a rank label in front.
         opening: the block at the start of the log: its lines are read by their places.
+        formats: the formats whose families may show further lines.
     """
 
     def __init__(
@@ -67,6 +81,7 @@ class Scanner:
         since: Mapping[str, int] | None = None,
         all_labelled: bool = False,
         opening: OpeningBlock | OpeningBlocks | None = None,
+        formats: Iterable[Format] = (),
     ) -> None:
         self.lines = list(lines)
         self.since = dict(since or {})
@@ -74,22 +89,25 @@ class Scanner:
         self._all_labelled = all_labelled
         self._opening = opening
         self._declared = tuple(lines)
+        self._formats = tuple(formats)
 
     @cached_property
     def _matchers(self) -> _Matchers:
-        return _prepared(self._declared, self._label)
+        return _prepared(self._declared, self._label, self._formats)
 
     def with_lines(self, lines: Sequence[FormatLine]) -> Scanner:
         """Return a scanner that reads these lines too; the kinds of the others stay."""
-        return Scanner([*self.lines, *lines], self._label, self.since, self._all_labelled, self._opening)
+        every = [*self.lines, *lines]
+        return Scanner(every, self._label, self.since, self._all_labelled, self._opening, self._formats)
 
-    def splits_alike(self, batch: Batch) -> bool:
-        """Return whether this scanner splits the same lines of a batch into records as the one that has scanned it."""
-        splitter, unread = self._matchers.splitter, batch.rows(batch.unread_segments)
-        records = np.bincount(np.concatenate([unread[:0], *(batch.rows(r.places) for r in batch.records.values())]))
-        split, unread_texts = (_bare_texts(batch, rows) for rows in (np.flatnonzero(records > 1), unread))
-        others = unread_texts.take(index_array(splitter.worth_splitting(unread_texts)))
-        return bool(splitter.worth_splitting(split).all()) and not any(splitter.split(others))
+    def cuts_alike(self, batch: Batch) -> bool:
+        """Return whether this scanner cuts the lines of a batch at the same places as the one that has scanned it.
+
+        Only cut lines, and lines that are still unread, may be cut in another way.
+        """
+        unread = batch.rows(batch.unread_segments)
+        texts = strings(batch.chunk.data, batch.starts[unread], batch.ends[unread])
+        return batch.open_places is None and not self._matchers.starts.cuts(texts)
 
     def scan(self, chunk: Chunk) -> Batch:
         """Read all records of a chunk."""
@@ -117,12 +135,20 @@ class Scanner:
         if in_block is not None:
             cut = cut[~in_block[cut]]
         is_read[cut] = True
-        left = np.flatnonzero(~is_read)
-        blanks = [places[blank]]
+        left, blanks = np.flatnonzero(~is_read), [places[blank]]
+        parted, open_places = self._parted(data, starts, ends, left), None
+        if parted is not None:
+            rows, is_open, labels, starts, ends = parted  # the line of each part
+            first_part, old_places = np.searchsorted(rows, np.arange(len(places))), places
+            places = part_places(places, rows)
+            _move(parts, old_places, places[first_part])
+            left, cut, blanks = np.flatnonzero(~is_read[rows]), first_part[cut], [places[first_part[blank]]]
+            open_places = places[is_open]
         if len(left):
-            lines = _Lines(
-                data, left, places[left], starts[left], _without_trailing_blanks(data, starts[left], ends[left])
-            )
+            stops = _without_trailing_blanks(data, starts[left], ends[left])
+            lines = _Lines(data, left, places[left], starts[left], stops)
+            if parted is not None:
+                lines = replace(lines, is_open=is_open[left], labels=labels[left])
             lines, empty = self._match_regexes(lines, parts)
             left = lines.segments
             blanks.append(empty)
@@ -131,11 +157,48 @@ class Scanner:
         records = {kind: join(stretches) for kind, stretches in parts.items()}
         early = self._drop_early(records, places)
         left = np.union1d(left, early) if len(early) else left
-        owner, unread = owners(
-            records, np.concatenate(blanks), places[left], self._matchers.is_read, bool(chunk.returns)
-        )
+        has_parts = bool(chunk.returns) or parted is not None
+        owner, unread = owners(records, np.concatenate(blanks), places[left], self._matchers.is_read, has_parts)
         parts_left = np.setdiff1d(places[left], unread) if len(unread) < len(left) else left[:0]
-        return Batch(chunk, records, owner, unread, parts_left, starts, ends, places)
+        return Batch(chunk, records, owner, unread, parts_left, starts, ends, places, open_places)
+
+    def _parted(
+        self, data: bytearray, starts: Ints, ends: Ints, left: Ints
+    ) -> tuple[Ints, npt.NDArray[np.bool_], Ints, Ints, Ints] | None:
+        """Cut segments inside which records begin.
+
+        Returns:
+            Of each part the segment that it is cut from, whether its end may be lost, the rank label that it has from
+            the part in front (-1 if none), and its first and last offset. None if no segment is cut.
+        """
+        cuts = self._matchers.starts.cuts(strings(data, starts[left], ends[left]))
+        if not cuts:
+            return None
+        cut_rows = np.repeat(left[[row for row, _ in cuts]], [len(offsets) for _, offsets in cuts])
+        inside = np.concatenate([starts[left[row]] + np.array(offsets) for row, offsets in cuts])
+        order = np.argsort(np.concatenate([starts, inside]), kind="stable")
+        rows = np.concatenate([np.arange(len(starts)), cut_rows])[order]
+        begins = np.concatenate([starts, inside])[order]
+        is_followed = np.append(rows[1:] == rows[:-1], False)
+        stops = np.where(is_followed, np.append(begins[1:], 0), ends[rows])
+        # A blank or the end of an object ends a record. So do line feeds that were written behind the next record.
+        is_whole = np.isin(np.frombuffer(data, np.uint8)[stops - 1], (9, 32, 125))
+        has_line_feeds = np.zeros(len(starts), np.bool_)
+        for row, count in zip(
+            left[[row for row, _ in cuts]].tolist(), [len(offsets) for _, offsets in cuts], strict=True
+        ):
+            behind = slice(row + 1, row + count + 2)
+            texts = [data[a:b] for a, b in zip(starts[behind].tolist(), ends[behind].tolist(), strict=True)]
+            is_blank = [
+                not strip_rank_labels(bytes(text)) for text in texts
+            ]  # blank lines do not go on in the next chunk
+            has_line_feeds[row] = is_blank in ([True] * count, [True] * count + [False])
+        is_open = is_followed & ~is_whole & ~has_line_feeds[rows]
+        labels = np.full(len(rows), -1, np.int64)
+        for part in np.flatnonzero(is_followed & has_line_feeds[rows]).tolist():  # one process printed both
+            label, _ = split_rank_label(bytes(data[begins[part] : stops[part]]))
+            labels[part + 1] = labels[part] if label < 0 else label
+        return rows, is_open, labels, begins, stops
 
     def _in_opening(
         self, chunk: Chunk, places: Ints, blank: npt.NDArray[np.bool_], parts: Parts
@@ -175,7 +238,7 @@ class Scanner:
             lines = lines.take(self._match_templates(lines, parts, may_have_label=True))
         for count in range(1, MAX_LABELS + 1):
             label, begin = find_rank_labels(lines.data, lines.begin, lines.end)
-            has_label = label >= 0
+            has_label = begin > lines.begin
             if not has_label.any():
                 break
             lines = replace(lines, begin=begin, labels=nested_labels(lines.label_array(), label))
@@ -186,7 +249,6 @@ class Scanner:
             lines = lines.take(left)
         if self._all_labelled:
             lines = lines.take(self._match_templates(lines, parts))
-        lines = lines.take(self._split_interleaved(lines, parts))
         if self._matchers.surrounded:
             lines = lines.take(self._match_templates(lines, parts, templates=self._matchers.surrounded))
         return lines, np.concatenate(blanks)
@@ -220,23 +282,13 @@ class Scanner:
             if not len(rows):
                 continue
             matches, columns = capture(template, texts.take(index_array(rows)))
+            if len(matches) and lines.is_open is not None and lines.is_open[rows[matches]].any():
+                whole = ~lines.is_open[rows[matches]] | ends_whole(template, texts.take(index_array(rows[matches])))
+                matches, columns = matches[whole], Records(matches, columns).take(whole).columns
             if len(matches):
                 rows = rows[matches]
                 left[rows] = False
                 parts.setdefault(kind, []).append(lines.records(rows, columns))
-        return left
-
-    def _split_interleaved(self, lines: _Lines, parts: Parts) -> npt.NDArray[np.bool_]:
-        """Split lines that are several records end to end, and return a mask of the lines that stay unread."""
-        left, splitter = np.ones(len(lines), np.bool_), self._matchers.splitter
-        labels = lines.label_array()
-        texts = lines.texts()
-        rows = np.flatnonzero(splitter.worth_splitting(texts))
-        for row, fragments in zip(rows.tolist(), splitter.split(texts.take(index_array(rows))), strict=True):
-            if fragments is not None:
-                left[row] = False
-                for kind, records in splitter.records(fragments, int(lines.places[row]), int(labels[row])):
-                    parts.setdefault(kind, []).append(records)
         return left
 
 
@@ -255,7 +307,7 @@ class _Matchers:
         any_start: kinds that begin with any text, and would take a rank label for part of it.
     """
 
-    def __init__(self, lines: Sequence[FormatLine], label: Template | None) -> None:
+    def __init__(self, lines: Sequence[FormatLine], label: Template | None, formats: Sequence[Format]) -> None:
         self.is_read = {kind: line.read for kind, (_, line) in enumerate(lines)}
         templates = {kind: line.template for kind, (_, line) in enumerate(lines) if not line.under_header}
         # The fast path does not know of generic formats, which read what no other line reads.
@@ -278,17 +330,20 @@ class _Matchers:
         self.literals = {kind: distinct.index(tail) for kind, tail in tails.items()}
         self.prefilter = LiteralPrefilter(distinct)
         self.any_start = {kind for kind, t in with_fields.items() if not t.prefix and t.fields[0].type in "sSp"}
-        self.splitter = InterleavedSplitter([line for _, line in lines])
+        self.starts = RecordStarts(lines, formats)
 
 
 @lru_cache(_PREPARED)
-def _prepared(lines: tuple[FormatLine, ...], label: Template | None) -> _Matchers:
+def _prepared(lines: tuple[FormatLine, ...], label: Template | None, formats: tuple[Format, ...]) -> _Matchers:
     """Return the matchers of some lines. The logs of a campaign show the same ones."""
-    return _Matchers(lines, label)
+    return _Matchers(lines, label, formats)
 
 
 class _Lines(Struct, frozen=True):
-    """Lines that nothing has read yet. A rank label that was taken off is in `labels`, -1 if none."""
+    """Lines that nothing has read yet. A rank label that was taken off is in `labels`, -1 if none.
+
+    `is_open`: which of them another record follows on their line; None if no line is cut.
+    """
 
     data: bytearray
     segments: Ints  # of the chunk
@@ -296,6 +351,7 @@ class _Lines(Struct, frozen=True):
     begin: Ints
     end: Ints
     labels: Ints | None = None
+    is_open: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.segments)
@@ -303,7 +359,9 @@ class _Lines(Struct, frozen=True):
     def take(self, rows: npt.NDArray[Any]) -> _Lines:
         """Return some of the lines, by index or mask."""
         labels = None if self.labels is None else self.labels[rows]
-        return _Lines(self.data, self.segments[rows], self.places[rows], self.begin[rows], self.end[rows], labels)
+        is_open = None if self.is_open is None else self.is_open[rows]
+        segments, places, begin, end = self.segments[rows], self.places[rows], self.begin[rows], self.end[rows]
+        return _Lines(self.data, segments, places, begin, end, labels, is_open)
 
     def texts(self) -> pa.Array:
         return strings(self.data, self.begin, self.end)
@@ -350,16 +408,11 @@ class _Candidates:
     @cached_property
     def without_label(self) -> npt.NDArray[np.bool_]:
         """A mask of the lines without a rank label in front."""
-        return ~mask_of(pc.match_substring_regex(self._texts, f"^{RANK_LABEL}"))
+        return ~mask_of(pc.match_substring_regex(self._texts, f"^{LAUNCHER_LABEL}"))
 
     @cached_property
     def _blanks(self) -> Ints:
         return numbers_of(pc.count_substring(self._texts, " "))
-
-
-def _bare_texts(batch: Batch, rows: Ints) -> pa.Array:
-    """Return the texts of some segments of a batch without rank labels and trailing blanks."""
-    return bare_texts(strings(batch.chunk.data, batch.starts[rows], batch.ends[rows]))
 
 
 def _literal(template: Template) -> str:
@@ -380,6 +433,12 @@ def _add(parts: Parts, matches: Sequence[tuple[int, MatchedLines]], places: Ints
             local_ranks = columns.pop(LOCAL, None)
             labels = columns.pop("label", None) if local_ranks is None else local_label(local_ranks)
             parts.setdefault(kind, []).append(Records(places.take(matched.lines), columns, labels))
+
+
+def _move(parts: Parts, old: Ints, new: Ints) -> None:
+    """Give the records at some places others."""
+    for records in chain.from_iterable(parts.values()):
+        records.places = new[np.searchsorted(old, records.places)]
 
 
 def _only(matched: MatchedLines, mask: npt.NDArray[np.bool_]) -> MatchedLines:

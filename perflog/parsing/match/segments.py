@@ -86,5 +86,5 @@ def with_records(batch: Batch, new: Mapping[int, list[Records]], lines: Sequence
     unread = batch.unread[~np.isin(batch.unread, np.concatenate(places))] if places else batch.unread
     is_read = {kind: lines[kind][1].read for kind in records}
     blank = batch.owner.get(BLANK, np.empty(0, np.int64))
-    owner, unread = owners(records, blank, unread, is_read, bool(batch.chunk.returns))
+    owner, unread = owners(records, blank, unread, is_read, batch.has_parts)
     return replace(batch, records=records, owner=owner, unread=unread)

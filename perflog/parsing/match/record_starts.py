@@ -1,0 +1,300 @@
+"""Finds where records begin inside a line: several processes write into one pipe, glue their lines and tear them.
+
+A write that another one interrupts leaves its head, the line of the other process, and later its tail:
+
+    [rank0]: step: 7  loss: 2.3[rank1]: step: 7  loss: 2.41
+    1  grad_norm: 1.2
+
+A record owns only the text from its own head to its end. So a line is cut before its text is read: at each rank label
+and at each opening of a known line. A part that another part follows is *open*: its end may be lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perflog.formats.model import Format, Line
+from perflog.formats.openings import ENOUGH, opening_of
+from perflog.formats.surroundings import GLUED_PREFIX, PREFIX
+from perflog.formats.template import TEXTS, Template
+from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.match.figure_counts import masked_digits
+from perflog.parsing.match.rank_labels import CLOSED_LABEL, LAUNCHER_LABEL, MAX_LABELS, PRINTED_LABEL, bare_texts
+from perflog.parsing.match.records import FormatLine
+from perflog.tables.arrow import index_array, mask_of, numbers_of, valid_mask
+
+MAX_LENGTH = 1 << 14
+"""Longer lines are not cut: the patterns here are Python's, whose time may grow with the square of a line."""
+
+_FRONT = 256  # bytes in front of an opening that are searched for the prefix of its line
+_ENOUGH_OF_CONTEXT = 12  # letters of an opening without values: prose may have its words
+_CLOSING = b"|)]}%;"  # no number goes on behind them
+_IN_NUMBER = b".,+-eE"  # a number may go on behind them
+
+_LABELS = lazy_pattern(f"(?:{LAUNCHER_LABEL}){{0,{MAX_LABELS}}}".encode())
+_CLOSED_LABEL = lazy_pattern(CLOSED_LABEL.encode())
+_PRINTED_LABEL = lazy_pattern(PRINTED_LABEL.encode())
+_ANY_LABEL = lazy_pattern(f"{CLOSED_LABEL}|{PRINTED_LABEL}".encode())  # of a line that begins with a printed one
+_BARE_LABEL_AT_END = lazy_pattern(rb"([0-9]{1,9}): [ \t]*\Z")
+_PREFIX = lazy_pattern(PREFIX.encode())
+_PREFIX_AT_END = lazy_pattern(f"{GLUED_PREFIX}\\Z".encode())
+_OBJECTS = r"\}[ \t]*\{"
+_OBJECT_MARK = lazy_pattern(rb"[\"'{}\\]")
+_STAMP = r"[0-9]{2,4}[-/.][0-9]{2}[-/.][0-9]{2,4}.[0-9]{2}:[0-9]{2}|[DIWEF][0-9]{4} [0-9]{2}:[0-9]{2}"
+_BEGINNING = rf"[ \t]*(?:{_STAMP}|[^0-9]{{0,40}}[A-Za-z]{{3}}[^0-9]{{0,40}}[0-9])"
+_FIRST = lazy_pattern(_BEGINNING.encode())  # a name and a number, or a date and a time
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_MOST_BEGINNINGS = 64  # in prose nearly each line has another one
+
+
+class RecordStarts:
+    """Finds where records of some lines begin inside other lines."""
+
+    def __init__(self, lines: Iterable[FormatLine], formats: Iterable[Format] = ()) -> None:
+        lines = list(lines)
+        formats = dict.fromkeys([*(form for form, _ in lines), *formats])
+        glued = {line.template: line for _, line in lines if _may_be_glued(line)}
+        letters = {t: ENOUGH if line.read else _ENOUGH_OF_CONTEXT for t, line in glued.items()}
+        openings = {t: opening for t, enough in letters.items() if (opening := opening_of(t, enough)) is not None}
+        families = (family for form in formats for family in form.families)
+        every = [*openings.values(), *(opening for family in families for opening in family.openings)]
+        self._templates = list(openings)
+        self._literals = {opening.pattern: opening.literal for opening in every}
+        self._extents = {opening.extent: opening.literal for opening in every}
+
+    def cuts(self, texts: pa.Array) -> list[tuple[int, list[int]]]:
+        """Return the texts inside which records begin, as their indices, each with the offsets of these records."""
+        if not len(texts):
+            return []
+        body = bytes(texts.buffers()[2] or b"")
+        patterns = tuple(sorted(pattern for pattern, literal in self._literals.items() if literal in body))
+        rows = np.flatnonzero(self._may_hold_several(texts, patterns))
+        openings = _union(patterns)
+        extents = [lazy_pattern(x.encode(), re.DOTALL) for x, literal in self._extents.items() if literal in body]
+        shapes = pc.replace_substring_regex(texts.take(index_array(rows)), "[0-9]+", "0").dictionary_encode().indices
+        shape_of = numbers_of(shapes)
+        _, firsts = np.unique(shape_of, return_index=True)  # the lines of a shape differ in their numbers only
+        is_cut = np.array([bool(self._cuts_of(texts[row].as_py(), openings, extents)) for row in rows[firsts].tolist()])
+        cut_rows = rows[is_cut[shape_of]].tolist() if len(rows) else []
+        every = [(row, self._cuts_of(texts[row].as_py(), openings, extents)) for row in cut_rows]
+        return [(row, offsets) for row, offsets in every if offsets]
+
+    def _may_hold_several(self, texts: pa.Array, patterns: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        """Return a mask of the texts that may hold a record which does not begin where the text begins."""
+        bare = bare_texts(texts)
+        several = mask_of(
+            pc.match_substring_regex(bare, f"{CLOSED_LABEL}|{_OBJECTS}|^{PRINTED_LABEL}.*{PRINTED_LABEL}")
+        ).copy()
+        several |= _with_repeated_beginning(bare)
+        if not patterns:
+            return several
+        openings = "|".join(patterns)
+        count = numbers_of(pc.count_substring_regex(bare, openings))
+        several |= count > 1
+        once = np.flatnonzero(~several & (count == 1))
+        if len(once):  # the front is mostly empty or a prefix
+            fronts = pc.extract_regex(bare.take(index_array(once)), f"^(?P<front>(?s:.*?))(?:{openings})").field(
+                "front"
+            )
+            for known_front in (f"(?:{GLUED_PREFIX})$", "[0-9]{1,9}: [ \\t]*$"):  # a prefix, a rank label
+                fronts = pc.replace_substring_regex(fronts, known_front, "")
+            shapes = masked_digits(fronts).dictionary_encode()
+            torn = np.array([self._is_torn(front) for front in shapes.dictionary.to_pylist()], np.bool_)
+            several[once] = torn[numbers_of(shapes.indices)]
+        return several
+
+    def _cuts_of(self, text: bytes, openings: re.Pattern[bytes], extents: Sequence[re.Pattern[bytes]]) -> list[int]:
+        """Return the offsets inside a text at which records begin, ascending."""
+        offsets: list[int] = []
+        if len(text) > MAX_LENGTH:
+            return offsets
+        first = begin = _end_of_labels(text, 0)
+        for start, is_sure in self._starts(text, begin, openings, extents):
+            front = text[begin:start]
+            if start > begin and front.strip() and (is_sure or self._is_record(front, openings)):
+                offsets.append(start)
+                begin = _end_of_labels(text, start)
+        return [] if offsets and self._is_one_record(text[first:], offsets[0] - first, openings) else offsets
+
+    def _starts(
+        self, text: bytes, first: int, openings: re.Pattern[bytes], extents: Sequence[re.Pattern[bytes]]
+    ) -> list[tuple[int, bool]]:
+        """Return the offsets behind `first` where a record may begin, ascending, and whether one does in any case."""
+        closed = _ANY_LABEL if _PRINTED_LABEL.match(text) else _CLOSED_LABEL
+        labels = [label.span() for label in closed.finditer(text, first)]
+        ends = [end for _, end in labels]
+        starts = {self._with_bare_label(text, begin): True for begin, _ in labels if begin not in ends}
+        end = first  # of the record that the last opening begins
+        for opening in openings.finditer(text, first):
+            if _is_inside_word(text, opening.start()) and not self._is_torn(text[first : opening.start()]):
+                continue
+            is_inside = opening.start() < end
+            matches = (extent.match(text, opening.start()) for extent in extents)
+            end = max((match.end() for match in matches if match), default=end)
+            if is_inside:
+                continue
+            low = max(first, opening.start() - _FRONT, *(end for end in ends if end <= opening.start()), 0)
+            prefix = _PREFIX_AT_END.search(text[low : opening.start()])
+            begin = opening.start() if prefix is None else low + prefix.start()
+            starts.setdefault(begin if begin in ends else self._with_bare_label(text, begin), False)
+        starts |= dict.fromkeys(_object_starts(text, first), True)
+        starts |= {self._with_bare_label(text, begin): True for begin in _repeated_beginnings(text, first)}
+        return sorted(starts.items())
+
+    def _with_bare_label(self, text: bytes, begin: int) -> int:
+        """Return where a rank label such as `3: ` in front of an offset begins; the offset if none does.
+
+        Where the number of a torn record may go on in front of the label, `11: ` is rank 1 or 11: it is no label then.
+        """
+        label = _BARE_LABEL_AT_END.search(text, max(begin - _FRONT, 0), begin)
+        if label is None:
+            return begin
+        front = text[: label.start()]
+        is_whole = len(label[1]) == 1 or front[-1:] in _CLOSING or not self._goes_on_with_digit(front)
+        return label.start() if is_whole else label.end(1) + 2
+
+    def _goes_on_with_digit(self, text: bytes) -> bool:
+        """Return whether a torn record may go on with a digit. A record that begins like no known line may."""
+        raw = text[_end_of_labels(text, 0) :]
+        if raw[-1:] and raw[-1] in _IN_NUMBER:
+            return True
+        expected = [miss.expected for t in self._templates if (miss := t.explain(raw)) and miss.position == len(raw)]
+        return not expected or any(text[:1] != "`" or text[1:2].isdigit() for text in expected)
+
+    def _is_one_record(self, text: bytes, offset: int, openings: re.Pattern[bytes]) -> bool:
+        """Return whether a known line reads a text whole, with texts in which no record begins."""
+        raw = text.rstrip(b" \t")
+        for template in self._templates:
+            spans = template.loose_spans(raw) if template.has_literals(raw) else None
+            if spans is not None and not any(a < offset < b or openings.search(raw, a, b) for a, b in spans):
+                return True
+        return False
+
+    def _is_record(self, text: bytes, openings: re.Pattern[bytes]) -> bool:
+        """Return whether a text holds a record, whole or torn."""
+        return openings.search(text) is not None or self._is_torn(text)
+
+    def _is_torn(self, text: bytes) -> bool:
+        """Return whether a text is the beginning of a known line."""
+        raw = text.strip(b" \t")
+        if _PREFIX.fullmatch(raw + b" "):
+            return False
+        misses = (t.explain(text) for t in self._templates if t.prefix and raw and _begins_alike(t, raw))
+        return any(miss is not None and miss.position == len(text.rstrip(b" \t")) for miss in misses)
+
+
+def _begins_alike(template: Template, raw: bytes) -> bool:
+    """Return whether a text and the first literal of a template begin with the same bytes."""
+    literal = template.prefix.strip(b" \t")
+    return bool(literal) and (literal.startswith(raw) or raw.startswith(literal))
+
+
+def _may_be_glued(line: Line) -> bool:
+    """Return whether records of the line may be glued to others: it is read by its text alone.
+
+    A line without numbers that may end with any text is none: other lines print its words.
+    """
+    fields = line.template.fields
+    ends = bool(line.template.literals[-1].strip()) or not any(f.type in TEXTS for f in fields[-1:])
+    has_number = line.role == "line" and any(f.numeric for f in fields)
+    is_alone = not line.under_header and not line.template.has_appendix and not line.template.has_prefix
+    return is_alone and line.role in ("line", "context") and (ends or has_number)
+
+
+@lru_cache(64)
+def _union(patterns: tuple[str, ...]) -> re.Pattern[bytes]:
+    """Return the pattern of any of some openings. A number does not begin inside another one."""
+    each = (rf"(?<![0-9.,+\-]){p}" if p.startswith("[+-]?") else p for p in patterns)
+    return re.compile(("|".join(each) or "(?!)").encode(), re.DOTALL)
+
+
+def _is_inside_word(text: bytes, offset: int) -> bool:
+    """Return whether a name goes on at an offset: `step` in `global_step`, `timing/step` or `train.step`."""
+    front = text[max(offset - 2, 0) : offset].replace(b"_", b"a")
+    is_in_path = front[-1:] in (b".", b"/", b"-") and front[:1].isalpha() and len(front) > 1
+    return (front[-1:].isalpha() or is_in_path) and text[offset : offset + 1].isalpha()
+
+
+def _end_of_labels(text: bytes, begin: int) -> int:
+    """Return where the rank labels end that stand at an offset."""
+    return _LABELS.match(text, begin).end()  # type: ignore[union-attr]  # the pattern matches nothing, too
+
+
+def _object_starts(text: bytes, first: int) -> Iterator[int]:
+    """Yield the offsets at which an object follows another one: `{...} {...}`."""
+    if text[first : first + 1] != b"{" or re.search(_OBJECTS.encode(), text) is None:
+        return
+    depth, quote, escaped, behind = 0, b"", -1, False
+    for mark in _OBJECT_MARK.finditer(text, first):
+        if mark.start() == escaped:
+            continue
+        if mark[0] == b"\\":
+            escaped = mark.end()
+        elif quote:
+            quote = b"" if mark[0] == quote else quote
+        elif mark[0] in (b'"', b"'"):
+            quote = mark[0]
+        elif mark[0] == b"{":
+            if not depth and behind:
+                yield mark.start()
+            depth += 1
+        else:
+            depth, behind = depth - 1, True
+
+
+def _with_repeated_beginning(texts: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return a mask of the texts whose beginning, up to its first number, comes again in them."""
+    mask = np.zeros(len(texts), np.bool_)
+    masked = masked_digits(texts)
+    beginnings = pc.extract_regex(masked, f"^(?P<beginning>{_BEGINNING})").field("beginning").dictionary_encode()
+    if 0 < len(beginnings.dictionary) <= _MOST_BEGINNINGS:
+        indices = np.where(valid_mask(beginnings.indices), numbers_of(beginnings.indices), -1)
+        for index, beginning in enumerate(beginnings.dictionary.to_pylist()):
+            rows = np.flatnonzero(indices == index)
+            mask[rows] = numbers_of(pc.count_substring(masked.take(index_array(rows)), beginning.strip(b" \t"))) > 1
+    return mask
+
+
+def _repeated_beginnings(text: bytes, first: int) -> Iterator[int]:
+    """Yield the offsets where the beginning of a line comes again inside it: `step 7 loss 2.3step 8 loss 2.2`.
+
+    In front of it stand no blanks, or several, or a rank label: copies of a log lose the carriage returns between the
+    states of one line. One blank may separate the items of a list.
+    """
+    masked = text[first:].translate(_ZEROS)
+    begin = _FIRST.match(masked)
+    if begin is None:
+        return
+    beginning = begin[0].strip(b" \t")
+    place = masked.find(beginning, begin.end())
+    while place >= 0:
+        front = text[: first + place]
+        is_glued = front[-1:] not in b" \t" and not _is_inside_word(text, first + place)
+        if is_glued or front[-2:].isspace() or _BARE_LABEL_AT_END.search(front):
+            yield first + place
+        place = masked.find(beginning, place + len(beginning))
+
+
+def ends_whole(template: Template, texts: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return which texts are whole records of a template, although another record may have torn off their ends.
+
+    A number or a text at the end may lack its last characters. It is whole if the program prints as many decimals as
+    the text has.
+    """
+    last = template.fields[-1] if template.fields else None
+    if last is None or template.literals[-1].strip():
+        return np.ones(len(texts), np.bool_)
+    if last.type in TEXTS:
+        return np.full(len(texts), last.is_dropped)
+    decimals = re.search(r"\.([1-9]\d*)[feE]$", last.spec)
+    power = r"[eE][+-][0-9]{2}" if last.type in "eE" else ""
+    if decimals is None:
+        return np.zeros(len(texts), np.bool_)
+    return mask_of(pc.match_substring_regex(texts, rf"\.[0-9]{{{decimals[1]}}}{power}$"))

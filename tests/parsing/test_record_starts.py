@@ -1,0 +1,128 @@
+"""Where a line is cut into records: at labels and at the openings of known lines, where another write tore it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from support.cost import cpu_growth
+
+from perflog.formats.model import Line
+from perflog.formats.openings import opening_of
+from perflog.formats.registry import known
+from perflog.formats.template import Template
+from perflog.formats.torn_shapes import is_torn_shape
+from perflog.parsing.match.record_starts import RecordStarts, ends_whole
+from perflog.parsing.match.records import lines_of
+
+TITAN = "{printed:s} - {_:b}step: {step:2d}  loss: {loss:8.5f}  mfu: {mfu:.2f}%"
+MEGATRON = " iteration {step:8d}/{iterations:8d} | consumed samples: {samples:12.0f} | batch size: {size:5d} |"
+RANKED = "Rank {rank:d} | Step {step:d} | loss: {loss:.4f} | grad_norm: {grad_norm:.4f}"
+TEMPLATES = (TITAN, MEGATRON, RANKED, "{rank:d} wait time: {wait:r}", "iter {step:d}: loss {loss:.4f}, time {t:.2f}ms")
+
+
+def parts(text: str, *templates: str) -> list[str]:
+    """The parts into which a line is cut, given the lines that are known."""
+    form = known()["common"]
+    starts = RecordStarts((form, Line("line", Template(t))) for t in templates or TEMPLATES)
+    cuts = dict(starts.cuts(pa.array([text.encode()], pa.binary()))).get(0, [])
+    raw = text.encode()
+    return [raw[a:b].decode() for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
+
+
+CUT = [
+    # the head of rank 15 is torn inside its date
+    "[rank15]:[titan] 2026-||[rank2]:[titan] 2026-07-17 12:00:02,271 - root - INFO - step:  2  loss:  1.2283  mfu: 1%",
+    # a label that the launcher prints counts for the record behind it
+    "2:  iteration        6/     100 | cons||6:  iteration        4/     100 | consumed samples: 5 | batch size: 8 |",
+    "2:  iter||13:  iteration        4/     100 | consumed samples: 5 | batch size: 8 |",
+    "2:  iteration       ||1:  iteration        4/     100 | consumed samples: 5 | batch size: 8 |",
+    # `11: ` may be rank 1 behind a torn `1`, or rank 11: it stays with the torn record
+    "2:  iteration        6/     100 | consumed samples:  11: || iteration        4/     100 | consumed samples: 5 |",
+    "0: [rank3]:[titan] x - step: 1  lo||1: [rank9]:[titan] 2026-07-17 12:00:02,271 - step:  1  loss:  1.2  mfu: 2%",
+    # without labels, the opening of a known line is the sign
+    "Ra||Rank 1 | Step 5 | loss: 2.3 | grad_norm: 1.2",
+    "Rank 1 | Step 5 | loss: 2.3 | grad_norm: 1.2||Rank 2 | Step 5 | loss: 2.3 | grad_norm: 1.2",
+    "iter 340: loss 5.4983, ti||iter 341: loss 5.5000, time 12.00ms",
+    "iter 340: lo||2024-05-01 10:11:12 INFO iter 341: loss 5.5000, time 12.00ms",
+    '{"a": "}{", "b": 1} ||{"a": 2}',
+    "(A pid=7) INFO x - step:  1  loss:  1.2  mfu: 1% ||(A pid=8, ip=10.0.0.1) INFO x - step:  1  loss:  1.3  mfu: 1%",
+]
+
+WHOLE = [
+    "best so far: Rank 1 | Step 5 | loss: 2.3",
+    "2024-01-01 10:00:00 INFO Rank 1 | Step 5 | loss: 2.3 | grad_norm: 1.2",
+    "0: [rank3]: Rank 1 | Step 5 | loss: 2.3 | grad_norm: 1.2",
+    "global_Rank 1 | Step 5 | loss: 2.3",
+    "1 process: 3123 wait time: 2.4",  # 312 and 3, or 31 and 23: nothing says it
+    '{"a": "}{", "b": {"c": 1}}',
+]
+
+
+@pytest.mark.parametrize("text", CUT)
+def test_a_line_is_cut_where_a_record_begins(text: str) -> None:
+    assert parts(text.replace("||", "")) == text.split("||")
+
+
+@pytest.mark.parametrize("text", WHOLE)
+def test_other_lines_stay_whole(text: str) -> None:
+    assert parts(text) == [text]
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "is_whole"),
+    [
+        ("loss: {loss:.4f}", "loss: 2.3456", True),
+        ("loss: {loss:.4f}", "loss: 2.34", False),
+        ("loss: {loss:.2e}", "loss: 2.34e-0", False),
+        ("loss: {loss:.2e}", "loss: 2.34e-05", True),
+        ("batch: {batch:d}", "batch: 12", False),
+        ("batch: {batch:d} |", "batch: 12 |", True),
+        ("wait: {wait:r}", "wait: 2.3456", False),
+        ("dtype: {dtype:w}", "dtype: float1", False),
+    ],
+)
+def test_a_number_next_to_a_tear_is_whole_only_with_its_decimals(template: str, text: str, is_whole: bool) -> None:
+    assert ends_whole(Template(template), pa.array([text.encode()], pa.binary())).tolist() == [is_whole]
+
+
+def test_an_opening_needs_letters() -> None:
+    assert opening_of(Template("{a:d} {b:d}")) is None
+    assert opening_of(Template("end")) is None
+    opening = opening_of(Template(MEGATRON))
+    assert opening is not None and opening.pattern.startswith(" {0,1}iteration")
+
+
+def test_shapes_of_two_halves_are_known() -> None:
+    """Halves of two records are no shape of their own; a record that lacks fields is."""
+    whole = Template("iter {i:d} | time (ms): {t:f} | lr: {lr:e} | lm loss: {l:f} | scale: {s:f} |")
+    torn = [
+        "iter {i:d} | time (ms): {t:f} | lr: {lr:e} | loss: {l:f} | scale: {s:f} |",
+        "iter {i:d} | time (ms): {t:f} | lr: {lr:e} | lr: {lr_2:e} | lm loss: {l:f} | scale: {s:f} |",
+        "iter {i:d} | tim: {l:f} | scale: {s:f} |",
+        "oss: {l:f} | scale: {s:f} |",
+    ]
+    assert all(is_torn_shape(Template(text), whole) for text in torn)
+    kept = ["iter {i:d} | time (ms): {t:f} | lr: {lr:e} | scale: {s:f} |", "iter {i:d} | other: {o:d} |", whole.text]
+    assert not any(is_torn_shape(Template(text), whole) for text in kept)
+
+
+def test_blanks_inside_a_record_are_not_tried_in_all_ways() -> None:
+    """A line that was cut in the middle of a word, and whose rest is blanks, took Python more than 20 s."""
+    starts = RecordStarts(lines_of([known()["mlperf"]]))
+    line = b':::MLLOG {"key": "run_stop", "file'
+
+    def cut(blanks: int) -> object:
+        return starts.cuts(pa.array([line + b" " * blanks + line], pa.binary()))
+
+    assert cpu_growth(cut, 300, 900) < 20
+
+
+def test_many_bars_are_cut_in_short_time() -> None:
+    """Each bar can be read in several ways."""
+    starts = RecordStarts(lines_of(known().values()))
+    bar = b"train:  1%|#   | 3/211 [00:10<10:14,  2.95s/it]  "
+
+    def cut(bars: int) -> object:
+        return starts.cuts(pa.array([b"iter 7: loss 2.3000, time 12.00ms " + bar * bars], pa.binary()))
+
+    assert cpu_growth(cut, 40, 160) < 20
