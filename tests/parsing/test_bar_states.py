@@ -68,6 +68,8 @@ def test_lines_without_a_bar_are_not_cut() -> None:
 def test_time_is_linear_in_the_states_on_a_line() -> None:
     states = "".join(f"{k // 2000}%|#| {k}/200000 [00:01<00:10, 9.0it/s]" for k in range(200_000)).encode() + b"\n"
     assert len(bar_cuts(states, len(states))) == 199_999
+    returned = states.replace(b"]", b"]\r")
+    assert bar_cuts(returned, len(returned)) == []
     cut = b"10%|#| 5/10 [00:01<" * 20_000 + b"\n"
     assert bar_cuts(cut, len(cut)) == []
 
@@ -193,3 +195,21 @@ def test_the_rows_do_not_depend_on_the_chunks() -> None:
     whole = steps_of(read(log), "step", "loss", "elapsed_s")
     for size in (150, 400, 1000):
         assert steps_of(read(log, chunk=size), "step", "loss", "elapsed_s") == whole
+
+
+def test_whole_seconds_of_a_bar_give_step_times_over_twenty_seconds() -> None:
+    states = [(k, int(k * 2.4)) for k in range(1, 41)]
+    log = (
+        "".join(f"\r {k}%|# | {k}/100 [{t // 60:02d}:{t % 60:02d}<03:00, 2.40s/it, loss=2.5]" for k, t in states) + "\n"
+    )
+    rows = [(step, time) for step, time in steps_of(read(log.encode()), "step", "step_time_s") if time is not None]
+    assert [step for step, _ in rows] == [10, 19, 28, 37]
+    assert [time for _, time in rows] == pytest.approx([2.4] * 4, rel=0.05)
+
+
+def test_a_bar_that_begins_again_in_each_epoch_tells_nothing_of_the_whole_run() -> None:
+    epochs = [(epoch, k) for epoch in (1, 2) for k in (10, 20, 30)]
+    log = "".join(f"Epoch {epoch}: {k}%|# | {k}/30 [00:{k}<00:10, 1.00it/s, loss=2.5]\n" for epoch, k in epochs)
+    got = read(log.encode())
+    assert steps_of(got, "epoch", "step", "copy", "elapsed_s") == [(epoch, k, 1, k) for epoch, k in epochs]
+    assert [row["elapsed_s"] for row in got.rows("runs")] == [None]

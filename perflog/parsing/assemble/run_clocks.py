@@ -4,6 +4,10 @@ In: rows that read a clock (key `clock` of their line), at some of which it star
 pause (`pause`): the program did something else than steps before it printed them. Out: columns `elapsed_s`,
 `step_time_s` and `step_time_from` of table `steps`, and the last reading of each run.
 
+The time since a progress bar began is printed in whole seconds (`clock_by = "bar"`). A difference over one step may be
+wrong by as much as the step takes. So of such readings only those count that are `_BAR_SECONDS` apart, and a bar that
+begins again in each epoch tells nothing of the whole run.
+
 The time of a step is the difference between its reading and that of the step read before it, over the number of steps
 in between. It is null across a pause or a start, and where the clock or the steps go back.
 """
@@ -27,9 +31,10 @@ from perflog.tables.row_order import PART_BITS
 _NEVER = -1  # time of a row that reads no clock
 _LONGEST = 9e9  # seconds whose nanoseconds fit into 64 bits
 _SINCE_1970 = 10**18  # nanoseconds: a clock without a start that reads more (31 years) tells the date
-_PLACE, _RANK, _STEP, _EPOCH, _TIME, _STARTS, _STOPS, _PAUSES, _DERIVES = range(
-    9
+_PLACE, _RANK, _STEP, _EPOCH, _TIME, _STARTS, _STOPS, _PAUSES, _DERIVES, _IS_BAR = range(
+    10
 )  # the rows of an array with a row a column
+_BAR_SECONDS = 20  # at least between two readings of a bar's clock: a difference is wrong by 5 % at most
 
 
 class _Clock(Struct):
@@ -40,6 +45,8 @@ class _Clock(Struct):
     stopped: bool = False
     pauses: int = 0  # pauses and starts so far
     last: dict[int, Ints] = field(default_factory=dict)  # by rank: its last reading, an array with one column
+    bar_elapsed: float = 0.0  # the last reading of a progress bar
+    bar_begins_again: bool = False  # whether such readings have gone back
 
 
 class RunClocks:
@@ -57,7 +64,7 @@ class RunClocks:
         for run, low, high in runs.split(table[_PLACE]):
             clock = self._clocks.setdefault(run.index, _Clock())
             of_run, columns_of_run = table[:, low:high], columns.part(slice(low, high))
-            run.clock = _read_elapsed(clock, of_run, columns_of_run) or run.clock
+            run.clock = _read_elapsed(clock, of_run, columns_of_run) or (None if clock.bar_begins_again else run.clock)
             _read_steps(clock, of_run, columns_of_run)
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
@@ -75,7 +82,7 @@ def _array(row: LineRows) -> Ints:
     """Return what matters of rows, as an array with a column for each."""
     line = row.line
     derives = line.table == "steps" and not row.prints("step_time")
-    constants = (np.full(len(row), value, np.int64) for value in (line.pause, derives))
+    constants = (np.full(len(row), value, np.int64) for value in (line.pause, derives, line.clock_by == "bar"))
     events = (_is_event(row, fields) for fields in (line.clock_starts, line.clock_stops))
     steps = np.where(row.step_known, row.step, -1)
     return np.vstack([row.records.places, row.ranks.rank, steps, row.epoch, _times(row), *events, *constants])
@@ -115,6 +122,12 @@ def _read_elapsed(clock: _Clock, table: Ints, columns: ClockColumns) -> ClockTot
         clock.start = origins[-1]
     if not known.any():
         return None
+    of_bar = columns.elapsed[known & (table[_IS_BAR] > 0)]
+    if len(of_bar):
+        clock.bar_begins_again |= bool((np.diff(of_bar, prepend=clock.bar_elapsed) < 0).any())
+        clock.bar_elapsed = float(of_bar[-1])
+        if clock.bar_begins_again:
+            return None
     last = int(np.flatnonzero(known)[-1])
     start = clock.start and clock.start[0] >> PART_BITS
     return ClockTotal(float(columns.elapsed[last]), start, int(places[last]) >> PART_BITS)
@@ -153,6 +166,8 @@ def _read_steps(clock: _Clock, table: Ints, columns: ClockColumns) -> None:
             readings = np.hstack([clock.last[rank], readings])
         same = (np.diff(readings[[_STEP, _EPOCH, -2]]) == 0).all(axis=0)
         readings = readings[:, np.append(True, ~same)]
+        if readings[_IS_BAR].any():
+            readings = readings[:, _apart(readings[_TIME], readings[_IS_BAR] > 0)]
         clock.last[rank] = readings[:, -1:].copy()
         clock.last[rank][-1] = -1
         steps, times, epochs, passed = np.diff(readings[[_STEP, _TIME, _EPOCH, -2]])
@@ -161,3 +176,13 @@ def _read_steps(clock: _Clock, table: Ints, columns: ClockColumns) -> None:
         columns.steps[rows] = steps[derived]
         columns.step_time[rows] = times[derived] / steps[derived] / 1e9
         columns.line[rows] = readings[_PLACE][:-1][derived] >> PART_BITS
+
+
+def _apart(times: Ints, is_bar: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which readings count: of a bar those that are far enough behind the one before, or begin again."""
+    counts = np.ones(len(times), np.bool_)
+    last = -1
+    for i, (time, of_bar) in enumerate(zip(times.tolist(), is_bar.tolist(), strict=True)):
+        counts[i] = not of_bar or last < 0 or not 0 <= time - last < _BAR_SECONDS * 10**9
+        last = time if counts[i] else last
+    return counts

@@ -17,6 +17,9 @@ from perflog.lazy_patterns import lazy_pattern
 _STATE = lazy_pattern(STATE.encode())
 _BRACKET = lazy_pattern(rb"\[(?:[0-9]{1,5} days?, )?(?:[0-9]{1,6}:)?[0-9]{1,2}:[0-9]{2}[<,\]]")
 """What each state that may stand beside other text contains: found faster than a whole state."""
+_MARKS = (b"<", b"/s]", b"/s, ", b"s/it")
+"""Texts one of which each such state contains. Most logs contain none."""
+_ALONE = lazy_pattern(rb"[ \t]*(?:[A-Za-z][\w /-]{0,60}: *)?" + STATE.encode() + rb"[ \t]*")
 _LINE_END = lazy_pattern(rb"[\n\r]")
 _POSTFIX = lazy_pattern(rb"[ ,]+[A-Za-z_][\w ./()-]{0,60}[:=][ \t]*[-+]?[0-9.]|[ \t,:\x7c)-]*\Z")
 _LABEL = lazy_pattern(rb"[ \t]*[0-9]{1,6}: ?")
@@ -32,15 +35,19 @@ _LONGEST_FRONT = 4096  # bytes in front of a state in which what belongs to it i
 
 def bar_cuts(data: bytes | bytearray, end: int) -> list[int]:
     """Return the offsets in data[:end] at which parts begin or end, ascending."""
+    if not any(data.find(mark, 0, end) >= 0 for mark in _MARKS):
+        return []
     cuts: list[int] = []
-    line_end = -1
+    line_end = 0
     for bracket in _BRACKET.finditer(data, 0, end):
-        if bracket.start() >= line_end:
-            begin = data.rfind(b"\n", 0, bracket.start()) + 1
-            begin = max(data.rfind(b"\r", begin, bracket.start()) + 1, begin)
+        at = bracket.start()
+        if at >= line_end:
+            begin = max(data.rfind(b"\n", line_end, at), data.rfind(b"\r", line_end, at)) + 1
             stop = _LINE_END.search(data, bracket.end(), end)
             line_end = stop.start() if stop else end
-            cuts += [begin + cut for cut in _cuts_of_line(bytes(data[begin:line_end]))]
+            line = bytes(data[begin:line_end])
+            if _ALONE.fullmatch(line) is None:
+                cuts += [begin + cut for cut in _cuts_of_line(line)]
     return cuts
 
 

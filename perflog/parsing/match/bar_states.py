@@ -32,6 +32,8 @@ from perflog.units import UNITS
 
 BAR_ELAPSED = "bar_elapsed"
 """The field that holds the time since a bar began, of a line that takes its step from the bar."""
+SMOOTHED = "smoothed_step_time"
+"""The field that holds the seconds of a step by the smoothed rate of the bar, NaN for unknown, of rows with a step."""
 
 _GROWTH = 1.1  # of the count, from one row of `values` to the next
 _REDRAWN = "a state of a progress bar between two that are rows: the bar was drawn again"
@@ -196,6 +198,7 @@ class BarReader:
         taken.columns = taken.columns | {
             _STEP: np.array([state.count for state in states], np.int64),
             BAR_ELAPSED: np.array([state.elapsed for state in states], np.float64),
+            SMOOTHED: np.array([state.step_time for state in states], np.float64),
         }
         parts = {self._kind_of(line, "with step"): taken}
         return parts | ({kind: records.take(left)} if len(left) else {})
@@ -242,6 +245,8 @@ class BarReader:
             renamed = dict(zip(_names(line[1].template), _names(new.template), strict=True))
             columns = {renamed.get(name, name): column for name, column in part.columns.items()}
             part.columns = {} if role == "dropped" else columns
+            if role == "steps":
+                part.columns[SMOOTHED] = np.array(_step_times(line[1], part))
             parts[self._kind_of(line, role)] = part
         return parts
 
