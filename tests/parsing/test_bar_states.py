@@ -171,6 +171,16 @@ def test_the_first_state_at_each_count_is_a_row() -> None:
     assert sum(row["figures_dropped"] for row in got.rows("lines")) > 0
 
 
+def test_a_later_state_at_a_count_is_kept_if_it_has_more_figures() -> None:
+    bar = "\rEpoch 1: {k}%|##| {k}/100 [00:{k:02d}<00:45, 1.98it/s, loss={loss}{more}]"
+    log = (
+        bar.format(k=50, loss=2.5, more="") + bar.format(k=99, loss=2.4, more="") + bar.format(k=99, loss=2.3, more="")
+    )
+    got = read((log + bar.format(k=99, loss=2.4, more=", val_loss=2.75") + "\n").encode())
+    assert steps_of(got, "step", "loss") == [(50, 2.5), (99, 2.4)]
+    assert [(row["step"], row["value"]) for row in got.rows("values") if row["key"] == "val_loss"] == [(99, 2.75)]
+
+
 def test_a_bar_of_loading_keeps_few_states() -> None:
     log = "".join(f"\rLoading: {k // 100}%|#   | {k}/10000 [00:01<00:03, 100.00it/s]" for k in range(1, 10_001)) + "\n"
     got = read(log.encode())

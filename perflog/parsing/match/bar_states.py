@@ -36,7 +36,7 @@ SMOOTHED = "smoothed_step_time"
 """The field that holds the seconds of a step by the smoothed rate of the bar, NaN for unknown, of rows with a step."""
 
 _GROWTH = 1.1  # of the count, from one row of `values` to the next
-_REDRAWN = "a state of a progress bar between two that are rows: the bar was drawn again"
+_REDRAWN = "a state of a progress bar near one that is a row: the bar was drawn again, or another process drew it"
 _BESIDE = "the time since the bar began is that of the line which takes its step from the bar"
 _STEP, _BAR = "step", "bar"
 _FIELD = re.compile(r"\{(\w+):")
@@ -66,6 +66,13 @@ class _State(Struct, frozen=True):
         return not self.step_time >= _SLOW
 
 
+class _Bar(Struct):
+    """The last row of a bar: its count, and the kinds of the states at this count that are rows."""
+
+    count: int = 0
+    kinds: set[int] = field(default_factory=set)
+
+
 class _Stream(Struct):
     """What is known of the bars behind one rank label.
 
@@ -74,14 +81,14 @@ class _Stream(Struct):
         total: The total of the bar that counts steps of training, as lines beside it have shown.
         count: The count of the last state that gave a line its step.
         lengths: The least and the greatest number of steps in an epoch that the lines beside it allow.
-        kept: By bar, the count of its last row.
+        bars: The bars, by description and total.
     """
 
     last: _State | None = None
     total: int = _UNKNOWN
     count: int = _UNKNOWN
     lengths: tuple[float, float] = _ANY_LENGTH
-    kept: dict[tuple[str, int], int] = field(default_factory=dict)
+    bars: dict[tuple[str, int], _Bar] = field(default_factory=dict)
 
 
 class BarReader:
@@ -209,27 +216,32 @@ class BarReader:
         """Return what becomes of each state: a row of steps or of values, or nothing."""
         roles = np.full(len(table.kinds), "dropped", object)
         for label, states in table.states.items():
-            stream = self._streams.setdefault(label, _Stream())
+            bars = self._streams.setdefault(label, _Stream()).bars
             for state in states:
-                line = table.lines[table.kinds[state.index]]
-                key = _bar_of(line.template), state.total
-                kept = stream.kept.get(key, 0)
-                if used.get(state.index) == "bar_in_front" and not self._steps_are_printed:
-                    role = "steps"
-                elif state.index in used:
-                    role = "values with step"
-                elif line.table == "steps" and not self._steps_are_printed:
-                    role = "steps" if state.count not in (0, kept) else "dropped"
-                else:
-                    is_new = state.count < kept or state.count >= kept * _GROWTH
-                    is_last = state.count == state.total != kept
-                    role = "values" if state.count and state.count != kept and (is_new or is_last) else "dropped"
+                kind = int(table.kinds[state.index])
+                line = table.lines[kind]
+                bar = bars.setdefault((_bar_of(line.template), state.total), _Bar())
+                role = self._role(line, kind, state, bar, used.get(state.index, ""))
                 roles[state.index] = role
-                if role != "dropped":
-                    stream.kept[key] = state.count
-                elif state.count < kept:
-                    stream.kept[key] = 0
+                if role != "dropped" and state.count == bar.count:
+                    bar.kinds.add(kind)
+                elif role != "dropped" or state.count < bar.count:
+                    bar.count, bar.kinds = (state.count, {kind}) if role != "dropped" else (0, set())
         return roles
+
+    def _role(self, line: Line, kind: int, state: _State, bar: _Bar, used: str) -> str:
+        """Return what becomes of a state of a bar. `used`: how a line beside it takes its step from it, if one does."""
+        if used:
+            return "steps" if used == "bar_in_front" and not self._steps_are_printed else "values with step"
+        if not state.count:
+            return "dropped"
+        if line.table == "steps" and not self._steps_are_printed:
+            if state.count != bar.count:
+                return "steps"
+            has_more = kind not in bar.kinds  # figures that the row of the step lacks, such as `val_loss`
+            return "values with step" if has_more else "dropped"
+        is_far = state.count < bar.count or state.count >= bar.count * _GROWTH
+        return "values" if state.count != bar.count and (is_far or state.count == state.total) else "dropped"
 
     def _by_role(
         self, line: FormatLine, kind: int, records: Records, roles: np.ndarray[Any, Any]
