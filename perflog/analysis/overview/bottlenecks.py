@@ -85,9 +85,9 @@ _TENSOR_CORES = lazy_pattern(
 _FP32 = lazy_pattern(r"sgemm|gemmsn|ffma", re.IGNORECASE)
 
 
-def bottleneck(tables: Tables, run: str, options: Options) -> list[str]:
-    """Return sentences on what holds a run up; one that says so where its log does not tell."""
-    return list(_told(tables, run, options)) or list(_not_told(tables, run, options))
+def bottleneck(tables: Tables, run: str, options: Options, is_known: bool = False) -> list[str]:
+    """Return sentences on what holds a run up; one that says so where its log does not tell, unless `is_known`."""
+    return list(_told(tables, run, options)) or ([] if is_known else list(_not_told(tables, run, options)))
 
 
 def first_bottleneck(tables: Tables, run: str, options: Options) -> str | None:

@@ -19,8 +19,8 @@ _COLUMNS = {
 """Columns of `steps` that figures of an overview are made from."""
 
 
-def ranks_apart(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Iterator[str]:
-    """Yield a line for each rank worse than all others, then how far the ranks lie apart in the figures shown."""
+def ranks_apart(tables: Tables, run: str) -> Iterator[str]:
+    """Yield a line for each rank that is worse than all others."""
     rows = rank_rows(tables.only([run]))
     by_rank: dict[str, list[RankRow]] = {}
     for row in sorted(rows, key=lambda row: -row.certainty):
@@ -31,11 +31,11 @@ def ranks_apart(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Itera
     if len(by_rank) > _NAMED:
         further = list(by_rank)[_NAMED:]
         yield f"{count(len(further), 'more rank')} far from the others: {first_few(further, 12)}."
-    yield from _spread(rows, figures)
 
 
-def _spread(rows: Sequence[RankRow], figures: Sequence[RunFigure]) -> Iterator[str]:
-    """How far the ranks lie apart in the figures shown."""
+def ranks_spread(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Iterator[str]:
+    """Yield how far the ranks lie apart in the figures shown."""
+    rows = rank_rows(tables.only([run]))
     if not rows:
         return
     of_column = {_COLUMNS.get(figure.name, figure.name): figure for figure in figures}
