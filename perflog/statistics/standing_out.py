@@ -24,6 +24,7 @@ _FEW, _SCATTER_OF_FEW, _KNOWN_OF_FEW = 3, 0.05, 2.0  # rows that show no noise, 
 _TAILS_OF_FEW = 5.0  # degrees of freedom at most: a single measurement has heavy tails
 _PER_MEMBER = 0.37  # degrees of freedom of a MAD for each value: its efficiency
 _MEDIAN = 1.2533  # standard error of a median over that of a mean
+_LARGEST = 700.0  # logarithm of a ratio that a float can hold
 _BLOCKS, _IN_BLOCK = 10, 5  # medians of blocks of rows show noise that lasts for some rows
 _LEAST, _LEAST_OF_FEW, _MANY = 0.02, 0.05, 20  # smallest difference that counts, and rows from which the first does
 
@@ -52,10 +53,13 @@ def standing_out(values: Floats, figures: int = 1) -> list[StandingOut]:
         values: Positive values of members x rows, NaN where one is missing.
         figures: Number of figures that are tested together.
     """
-    members, rows = values.shape
-    if members < 2 or not rows:
+    known = ~np.isnan(values)
+    shared = known.sum(axis=0) > 1  # a row of one member compares nothing
+    present = np.flatnonzero((known & shared).any(axis=1))
+    logs = np.log(values[present][:, shared])
+    members, rows = logs.shape
+    if members < 2:
         return []
-    logs = np.log(values)
     distance = logs - _centres(logs)
     deviation = np.nanmedian(distance, axis=1)
     scale, freedom = _scale(distance, deviation)
@@ -68,7 +72,8 @@ def standing_out(values: Floats, figures: int = 1) -> list[StandingOut]:
         own = distance[member][~np.isnan(distance[member])]
         persistence = float(np.mean(own / deviation[member] >= 0.5))
         if p < LEVEL and persistence > 0.5:
-            found.append(StandingOut(member, math.exp(float(deviation[member])), t, p, persistence))
+            ratio = math.exp(min(float(deviation[member]), _LARGEST))
+            found.append(StandingOut(int(present[member]), ratio, t, p, persistence))
     return sorted(found, key=lambda each: -each.t)
 
 

@@ -51,7 +51,7 @@ def number(log: Log) -> list[int]:
 def test_two_lines_of_one_step_are_two_ranks(read: Read) -> None:
     log = read([titan(5, 10_007, 7.0), titan(5, 5_007, 7.0)])
     assert number(log) == [2]
-    assert "2 ranks without a label print each step" in " ".join(perflog.overview(log).reasons)
+    assert "2 ranks (unlabelled) print each step" in " ".join(perflog.overview(log).reasons)
     assert "tokens/s 5007 to 10,007" in " ".join(perflog.overview(log).reasons)
 
 

@@ -65,3 +65,17 @@ def test_one_printing_shows_only_what_is_far_off() -> None:
 def test_a_single_member_stands_out_from_none() -> None:
     assert not standing_out(np.ones((1, 5)))
     assert not standing_out(np.ones((4, 0)))
+
+
+@given(
+    rows=st.lists(
+        st.lists(st.one_of(st.just(np.nan), st.floats(5e-324, 1e308, exclude_min=False)), min_size=3, max_size=3),
+        min_size=1, max_size=30,
+    )
+)  # fmt: skip
+def test_no_values_are_an_error(rows: list[list[float]]) -> None:
+    """Rows that one member prints alone compare nothing; ratios may be larger than a float holds."""
+    for values in (np.array(rows).T, np.array(rows)):
+        for each in standing_out(values):
+            assert 0 <= each.member < len(values)
+            assert each.ratio >= 0

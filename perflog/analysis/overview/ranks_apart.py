@@ -48,7 +48,7 @@ def ranks_spread(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Iter
     most, named = max(row.ranks for row in rows), [row.lowest for row in rows]
     what = f"Over {most} ranks"
     if None in named:
-        what = f"{most} ranks without a label print each step"
+        what = f"{most} ranks (unlabelled) print each step"
     elif not all(map(str.isdigit, filter(None, named))):
         what = f"Over {most} processes without a known rank"
     if texts or None in named:
