@@ -57,10 +57,3 @@ STATE = _over_bytes(
 
 BEGIN = _over_bytes(rf"(?:{_WITH_TOTAL}|{_WITHOUT_TOTAL}|{_RICH}|{_KERAS})")
 """Pattern of the beginning of a state."""
-
-_NO_DESCRIPTION = r"%\x7c\[\]\x22\x27\x0a\x0d"  # what the description of a bar does not have
-DESCRIBED = rf"(?:(?:[^{_NO_DESCRIPTION} \t][^{_NO_DESCRIPTION}]*)?: *)?{STATE}"
-"""Pattern of a state, perhaps with its description: `Epoch 1:   3%|#    | 14/469 [...]`.
-
-It does not begin with blanks: those in front of it could be read in many ways, all of which Python would try.
-"""

@@ -1,4 +1,4 @@
-"""What may stand in front of a line and behind it: prefixes of loggers and launchers, progress bars, comments.
+"""What may stand in front of a line and behind it: prefixes of loggers and launchers, comments.
 
 All patterns mean the same to RE2 and to `re`. A prefix consists of tokens that no sentence begins with: brackets,
 dates, times, levels, numbers, names with a colon behind them or with a digit, dot or dash in them. So a line inside
@@ -7,17 +7,7 @@ prose or source code is no line behind a prefix.
 
 from __future__ import annotations
 
-from perflog.formats.bars import DESCRIBED, STATE
 from perflog.lazy_patterns import lazy_pattern
-
-PLAIN_BAR = STATE
-"""Pattern of a state of a progress bar: `3%|#    | 14/469 [00:01<00:35, 12.9it/s]`, `14it [00:01, 12.9it/s]`."""
-
-BAR = DESCRIBED
-"""Pattern of a state, perhaps with the description of its bar: `Epoch 1:   3%|#    | 14/469 [...]`."""
-
-BARS = rf"[ \t]*(?:{BAR}[ \t]*)+"
-"""Pattern of progress bars, one behind the other."""
 
 _DATE = r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/][0-9]{1,2}(?:[-/][0-9]{2,4})?"
 _TIME = r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,:][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
@@ -41,7 +31,7 @@ _OPEN = (
     r"[A-Za-z_][A-Za-z0-9_/@-]*[0-9.-][A-Za-z0-9_./@-]*(?::[0-9]+)?",
     r"[-|:>*=~]+",
 )
-TOKEN = rf"(?:(?:{BAR}|{'|'.join(_CLOSED)})[ \t]*|(?:{'|'.join(_OPEN)})[ \t]+)"
+TOKEN = rf"(?:(?:{'|'.join(_CLOSED)})[ \t]*|(?:{'|'.join(_OPEN)})[ \t]+)"
 """Pattern of one token of a prefix, with the blanks behind it."""
 
 _STAMP = rf"(?:{_DATE})(?:[T_ ]{_TIME})?[:,]?|{_TIME}[:,]?"
@@ -61,10 +51,7 @@ A number or a name with a colon could belong to the record in front.
 PREFIX = rf"[ \t]*{TOKEN}+"
 """Pattern of what stands in front of a line."""
 
-APPENDIX = (
-    r"(?:[ \t]*(?:[|;(<\[#]|,[ \t])(?s:.*)|,|[ \t]+(?:[-=>~/]+[ \t](?s:.*)|[A-Za-z_][A-Za-z0-9_]*[:=](?s:.*)"
-    rf"|{BAR}(?s:.*)))"
-)
+APPENDIX = r"(?:[ \t]*(?:[|;(<\[#]|,[ \t])(?s:.*)|,|[ \t]+(?:[-=>~/]+[ \t](?s:.*)|[A-Za-z_][A-Za-z0-9_]*[:=](?s:.*)))"
 """Pattern of what stands behind a line. It does not begin in the middle of a number, nor with a unit."""
 
 _TOKEN = lazy_pattern(TOKEN.encode())

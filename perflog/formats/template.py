@@ -26,10 +26,9 @@ or two blanks. Their text cannot contain the separator. Type `s` would run acros
     c  any text without the separator, or nothing; inside quotes a backslash escapes the next character
     n  like c, but not a number, and without blanks at its ends
 
-Three types are for what surrounds a line (see `surroundings`):
+Two types are for what surrounds a line (see `surroundings`):
 
     p  what stands in front: dates, brackets, names of a logger         a  what stands behind: a separate text
-    B  progress bars in front
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from msgspec import Struct
 from perflog.errors import FormatError
 from perflog.formats.bars import CLOCK
 from perflog.formats.durations import DURATION, clock_seconds, print_clock, print_duration, seconds
-from perflog.formats.surroundings import APPENDIX, BARS, PREFIX
+from perflog.formats.surroundings import APPENDIX, PREFIX
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import PRINTED, print_with_unit
 
@@ -85,7 +84,6 @@ _TYPES = {
     "m": (LISTS, "lists of numbers"),
     "j": ("", "a word that is no number"),
     "p": (PREFIX, "the prefix of a logger"),
-    "B": (BARS, "progress bars"),
     "a": (APPENDIX, "a separate text behind the line"),
     "h": (DURATION, "a duration such as 0:00:24"),
     "k": (CLOCK, "a time since a start such as 05:10"),
@@ -236,7 +234,7 @@ class Field(Struct, frozen=True):
 
     def render(self, value: Value) -> str:
         """Return the value as the program prints it."""
-        if self.type in "wSsbcnlmjpaxB":
+        if self.type in "wSsbcnlmjpax":
             text = str(value)
         elif self.type == "d":
             return format(int(value), self.spec)

@@ -49,7 +49,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "l": st.sampled_from(["1", "1, 2.5", "1e-05, 0, 3"]),
     "m": st.sampled_from(["[1]", "[1, 2.5], []", "[1e-05, 0], [3]"]),
     "x": st.sampled_from(["done", " saved to ./qwen3", "a, b: c"]),
-    "B": st.sampled_from(["  3%|#    | 14/469 [00:01<00:35, 12.9it/s]", " 57% 54.5M/95.8M [00:06<00:05, 8.52MB/s]"]),
+    "k": st.integers(0, 10**9).map(float),
 }
 
 
@@ -210,11 +210,11 @@ def test_caret_stands_under_the_place() -> None:
         ("{}", "{}\n^: `{}` is not a field\nwrite {name:type}, and {{ or }} for a brace"),
         (
             "a {x:y}",
-            "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r w S s t z b x q c n l m j p B a h k",
+            "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r w S s t z b x q c n l m j p a h k",
         ),
         (
             "a {x:.d.}",
-            "a {x:.d.}\n  ^: `.d.` is not a field type\nthe types are d f e E g r w S s t z b x q c n l m j p B a h k",
+            "a {x:.d.}\n  ^: `.d.` is not a field type\nthe types are d f e E g r w S s t z b x q c n l m j p a h k",
         ),
         ("a { b", "a { b\n  ^: a single brace\nwrite {{ and }} for braces"),
         ("a } b", "a } b\n  ^: a single brace\nwrite {{ and }} for braces"),

@@ -191,6 +191,16 @@ def test_a_bar_of_loading_keeps_few_states() -> None:
     assert unread(got) == 0
 
 
+def test_bars_of_several_processes_and_passes_keep_few_states() -> None:
+    bar = "\rLoading: {k}%|#   | {k}/100 [00:{t:02d}<00:03, 9.00it/s]"
+    mixed = "".join(bar.format(k=max(k - lag, 1), t=k // 9) for k in range(1, 101) for lag in (0, 3, 1, 7))
+    got = read(f"{mixed}\n".encode())
+    assert len([row for row in got.rows("values") if row["key"] == "Loading"]) < 60
+    twice = "".join(bar.format(k=k, t=0) for _ in range(2) for k in (0, 50, 100))
+    counts = [row["value"] for row in read(f"{twice}\n".encode()).rows("values") if row["key"] == "Loading"]
+    assert counts == [50, 100, 50, 100]
+
+
 def test_states_of_a_bar_are_no_steps_where_the_program_prints_its_steps() -> None:
     log = "".join(
         f"\rTraining: 1%|#   | {k}/300 [00:01<00:03, 1.00it/s]\nstep {7 * k} loss 2.{k}\n" for k in range(1, 5)

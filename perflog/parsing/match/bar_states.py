@@ -36,6 +36,7 @@ SMOOTHED = "smoothed_step_time"
 """The field that holds the seconds of a step by the smoothed rate of the bar, NaN for unknown, of rows with a step."""
 
 _GROWTH = 1.1  # of the count, from one row of `values` to the next
+_START = 0.02  # share of the total up to which a bar has just begun
 _REDRAWN = "a state of a progress bar near one that is a row: the bar was drawn again, or another process drew it"
 _BESIDE = "the time since the bar began is that of the line which takes its step from the bar"
 _STEP, _BAR = "step", "bar"
@@ -67,9 +68,10 @@ class _State(Struct, frozen=True):
 
 
 class _Bar(Struct):
-    """The last row of a bar: its count, and the kinds of the states at this count that are rows."""
+    """The last row of a bar: its count and time, and the kinds of the states at this count that are rows."""
 
     count: int = 0
+    elapsed: float = 0.0
     kinds: set[int] = field(default_factory=set)
 
 
@@ -225,8 +227,10 @@ class BarReader:
                 roles[state.index] = role
                 if role != "dropped" and state.count == bar.count:
                     bar.kinds.add(kind)
-                elif role != "dropped" or state.count < bar.count:
-                    bar.count, bar.kinds = (state.count, {kind}) if role != "dropped" else (0, set())
+                elif role != "dropped":
+                    bar.count, bar.elapsed, bar.kinds = state.count, state.elapsed, {kind}
+                elif not state.count:
+                    bar.count, bar.elapsed, bar.kinds = 0, 0.0, set()
         return roles
 
     def _role(self, line: Line, kind: int, state: _State, bar: _Bar, used: str) -> str:
@@ -240,8 +244,10 @@ class BarReader:
                 return "steps"
             has_more = kind not in bar.kinds  # figures that the row of the step lacks, such as `val_loss`
             return "values with step" if has_more else "dropped"
-        is_far = state.count < bar.count or state.count >= bar.count * _GROWTH
-        return "values" if state.count != bar.count and (is_far or state.count == state.total) else "dropped"
+        near_start = state.elapsed < bar.elapsed or state.count <= max(_START * state.total, 1)
+        begins_again = 2 * state.count <= bar.count and near_start  # else another process draws the same bar
+        is_far = begins_again or state.count >= bar.count * _GROWTH or state.count == state.total
+        return "values" if state.count != bar.count and is_far else "dropped"
 
     def _by_role(
         self, line: FormatLine, kind: int, records: Records, roles: np.ndarray[Any, Any]

@@ -16,14 +16,12 @@ from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.families.missing_values import pattern_with_gaps, without_missing
 from perflog.formats.model import MIN_LETTERS, Family, Format, Line
 from perflog.formats.openings import Opening
-from perflog.formats.surroundings import APPENDIX, BARS, PREFIX, prefix_ends
+from perflog.formats.surroundings import APPENDIX, PREFIX, prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, unnamed
 from perflog.lazy_patterns import lazy_pattern
 
 _APPENDIX = lazy_pattern(APPENDIX.encode())
-_BARS = lazy_pattern(BARS.encode())
-_PREFIX_FIELD, _BARS_FIELD, _APPENDIX_FIELD = "{_:p}", "{__:B}", "{_:a}"
-_BARS_DROPPED = "progress of a bar; its rate is a moving average"
+_PREFIX_FIELD, _APPENDIX_FIELD = "{_:p}", "{_:a}"
 
 
 class PartialLines:
@@ -74,8 +72,7 @@ class PartialLines:
     def lines(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         for begin in (0, *prefix_ends(raw)):
-            front = "" if not begin else _BARS_FIELD if _BARS.fullmatch(raw, 0, begin) else _PREFIX_FIELD
-            lines = self._lines_behind(raw[begin:], front)
+            lines = self._lines_behind(raw[begin:], _PREFIX_FIELD if begin else "")
             if lines:
                 return lines
         return ()
@@ -135,8 +132,6 @@ def _surrounded(line: Line, template: Template, front: str = "", behind: str = "
     if UNNAMED in dropped:
         text = text.replace(f"{{{UNNAMED}:", f"{{{DECLARED_DROPPED}:")
         dropped = {DECLARED_DROPPED: "; ".join(dict.fromkeys(dropped.values()))}
-    if front == _BARS_FIELD:
-        dropped = {DECLARED_DROPPED: "; ".join(dict.fromkeys([*dropped.values(), _BARS_DROPPED]))}
     return replace(
         _without_fields(line, {*line.template.names} - {*template.names}),
         template=Template(front + text + behind),
