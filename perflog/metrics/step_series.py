@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CLOCK = "step_time_s"
+_RATES = ("tokens_per_s", "samples_per_s", "tflops", "mfu")
 _LONGEST = 1e9  # seconds: no time of a step lasts 31 years
 _LARGEST = 1e30  # larger values overflow in sums of squares, if not before
 
@@ -29,8 +30,8 @@ class StepSeries(Struct, frozen=True):
 
     `order`: the number of the step in the order of the run. It is the step itself, unless the steps start again in each
     epoch. `left_out`: printed steps that are not in the series, with the reason. `averaged`: number of steps that each
-    value averages, 0 if it is unknown. If several ranks print a step, labelled or not, the slowest (the largest value)
-    counts.
+    value averages, 0 if it is unknown. If several ranks print a step, labelled or not, the slowest counts: the largest
+    value, of a rate the smallest.
     """
 
     run: str
@@ -160,7 +161,7 @@ def _series(run: str, label: str | None, column: str, rows: _Printed, warmup: in
         left_out += [(int(s), f"{column} cannot be {x:g}") for s, x in zip(steps[wrong], values[wrong], strict=True)]
     order: slice | Ints = slice(None)  # without copies of the columns, which all series of a run share
     if left_out or not (np.diff(places) > 0).all():
-        by_place = np.lexsort((lines, values, places))
+        by_place = np.lexsort((lines, -values if column in _RATES else values, places))
         by_place = by_place[chosen[by_place]]
         order = by_place[np.append(np.diff(places[by_place]) != 0, True)[: len(by_place)]]  # the slowest of each step
     return StepSeries(

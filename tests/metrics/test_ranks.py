@@ -11,7 +11,8 @@ from support.paths import ROOT
 
 import perflog
 from perflog.log import Log
-from perflog.metrics import ranks
+from perflog.metrics import Tables, ranks
+from perflog.metrics.step_series import step_series
 
 
 @pytest.fixture
@@ -86,3 +87,8 @@ def test_a_figure_of_several_ranks_is_shown_as_their_median() -> None:
     printed = log.table("values").query("key == 'dispatch_combine_bandwidth'")["value"]
     figure = perflog.overview(log).figures[0]
     assert list(figure.values.values()) == [float(np.median(printed))]
+
+
+def test_a_step_is_as_fast_as_its_slowest_rank(read: Callable[[str], Log]) -> None:
+    (series,) = step_series(Tables(read(job(slow=5))), "tokens_per_s")
+    assert np.abs(series.values / 8_000 - 1).max() < 0.1
