@@ -69,7 +69,9 @@ def differing(
         for runs in several:
             if runs not in found and all(run in steady for run in runs):
                 medians = np.array([median(steady[run]) for run in runs])
-                noise = float(np.median([NORMAL * mad(steady[run]) for run in runs] / np.abs(medians)))
+                if not (medians > 0).all():  # idle, or no rate
+                    continue
+                noise = float(np.median([NORMAL * mad(steady[run]) for run in runs] / medians))
                 found[runs] = _difference(runs, medians, column, units[column], noise)
     for runs in several:
         if result is not None and runs not in found and all(run in result.values for run in runs):
