@@ -17,11 +17,11 @@ OWN = {
     "megatron/": ["megatron", "deepspeed"],
     "deepspeed/OA": ["deepspeed_profile"],
     "deepspeed/store": ["deepspeed", "megatron"],
-    "hftrainer/": ["hf_trainer"],
-    "mllog/": ["metric_logger", "mlperf", "coco"],
+    "hftrainer/": ["bars", "hf_trainer"],
+    "mllog/": ["metric_logger", "mlperf", "coco", "bars"],
     "dllogger/": ["dllogger"],
 }
-OF_STEPS = {"deepspeed/store": "megatron", "megatron/": "megatron"}
+OF_STEPS = {"hftrainer/": "hf_trainer", "deepspeed/store": "megatron", "megatron/": "megatron"}
 """The format of the step lines, where another reads more lines."""
 
 FIELD = {
