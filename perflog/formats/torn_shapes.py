@@ -48,7 +48,7 @@ def _common(first: str, second: str) -> int:
 def _is_clean(text: str, whole: str, cut: int) -> bool:
     """Return whether a field ends where both halves are cut: the same mark is in front of both."""
     front, other = text[:cut], whole[: len(whole) - len(text) + cut]
-    return bool(front) and front[-1:] == other[-1:] and not front[-1].isalnum()
+    return bool(front) and front[-1:] == other[-1:] and front[-1] != _FIELD and not front[-1].isalnum()
 
 
 def _has_one_twice(shape: Template, known: Template) -> bool:

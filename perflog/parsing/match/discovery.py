@@ -181,7 +181,7 @@ class TemplateDiscovery:
         self._count: Counter[tuple[str, str]] = Counter()
         self._size: Counter[tuple[str, str]] = Counter()
         self._full: set[tuple[str, str]] = set()
-        self._shapes: defaultdict[tuple[str, str], list[Template]] = defaultdict(list)
+        self._shapes: defaultdict[str, list[Template]] = defaultdict(list)
         self._unread: defaultdict[tuple[str, ...], _UnreadShapes]  # by families tried
         self._unread = defaultdict(partial(_UnreadShapes, is_bounded))
         self._tried: dict[bool, tuple[list[tuple[str, str]], int]] = {}  # which families, up to which place
@@ -193,8 +193,8 @@ class TemplateDiscovery:
         copy._count, copy._size, copy._tried = Counter(self._count), Counter(self._size), dict(self._tried)
         for names, shapes in self._unread.items():
             copy._unread[names] = shapes.copy()
-        for key, templates in self._shapes.items():
-            copy._shapes[key] = list(templates)
+        for name, templates in self._shapes.items():
+            copy._shapes[name] = list(templates)
         return copy
 
     def scan(
@@ -307,7 +307,7 @@ class TemplateDiscovery:
         bare = bare_texts(texts)
         kept = []
         for form, line in new:
-            others = self._shapes[form.name, line.name]
+            others = self._shapes[form.name]
             known = [other for other in others if other is not line.template]
             has_torn_pair = line.partial and not (line.template.has_prefix or line.template.has_appendix)
             is_torn = (has_torn_pair and known) or any(is_torn_shape(line.template, other) for other in known)
@@ -388,7 +388,7 @@ class TemplateDiscovery:
             return []
         self._count[key], self._size[key] = count, size
         self._known.update((*key, line.template.text) for line in unknown)
-        self._shapes[key] += [line.template for line in unknown]
+        self._shapes[form.name] += [line.template for line in unknown]
         return [(form, line) for line in unknown]
 
 

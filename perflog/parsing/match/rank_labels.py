@@ -20,7 +20,10 @@ CLOSED_LABEL = rf"\[(?:default|rank)[0-9]{{1,9}}\]:|\[[0-9]+,[0-9]{{1,9}}\]<std(
 """Pattern of the labels that are known wherever they stand in a line: `[default3]:`, `[rank1]:`, `[1,0]<stdout>:`, and
 Ray's `(Worker pid=7, ip=10.0.0.1) `, which names a process and no rank."""
 
-LAUNCHER_LABEL = rf"(?: *[0-9]{{1,9}}: |{CLOSED_LABEL}|\[pod/[A-Za-z0-9_./-]+\] )"
+BARE_LABEL = r" *[0-9]{1,9}: "
+"""Pattern of the labels of srun: `3: `. Inside a line they are known only by what follows."""
+
+LAUNCHER_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|\[pod/[A-Za-z0-9_./-]+\] )"
 """Pattern of one label that a launcher prints in front of each line: a closed one, `0: `, kubectl's `[pod/...] `."""
 
 PRINTED_LABEL = r"\[[Rr]ank[ :=]?[0-9]{1,9}\]:? "
@@ -44,6 +47,8 @@ LABEL_TEMPLATES = (
 _LABELS_AND_TRAILING_BLANKS = f"^{LAUNCHER_LABEL}{{1,{MAX_LABELS}}}|[ \\t]+$"
 _LABEL = lazy_pattern(LAUNCHER_LABEL.encode())
 _ANY_LABEL = lazy_pattern(RANK_LABEL.encode())
+BARE = lazy_pattern(BARE_LABEL.encode())
+BARE_AT_END = lazy_pattern(rb"[0-9]: [ \t]*\Z")
 _RANK = lazy_pattern(rb"([0-9]+)(?:: |\]:? ?|\]<[a-z]*>:)\Z")
 _LOCAL_BIT = 1 << 60  # of labels that hold a local rank
 _NESTED_BIT = 1 << 61  # of labels that hold the numbers of two labels

@@ -26,7 +26,15 @@ from perflog.formats.surroundings import GLUED_PREFIX, PREFIX
 from perflog.formats.template import TEXTS, Template
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.figure_counts import masked_digits
-from perflog.parsing.match.rank_labels import CLOSED_LABEL, LAUNCHER_LABEL, MAX_LABELS, PRINTED_LABEL, bare_texts
+from perflog.parsing.match.rank_labels import (
+    BARE,
+    BARE_LABEL,
+    CLOSED_LABEL,
+    LAUNCHER_LABEL,
+    MAX_LABELS,
+    PRINTED_LABEL,
+    bare_texts,
+)
 from perflog.parsing.match.records import FormatLine
 from perflog.tables.arrow import index_array, mask_of, numbers_of, valid_mask
 
@@ -36,9 +44,9 @@ MAX_LENGTH = 1 << 14
 _FRONT = 256  # bytes in front of an opening that are searched for the prefix of its line
 _ENOUGH_OF_CONTEXT = 12  # letters of an opening without values: prose may have its words
 _CLOSING = b"|)]}%;"  # no number goes on behind them
-_IN_NUMBER = b".,+-eE"  # a number may go on behind them
+_IN_NUMBER = b"0123456789.,+-eE"  # a number may go on behind them
 
-_LABELS = lazy_pattern(f"(?:{LAUNCHER_LABEL}){{0,{MAX_LABELS}}}".encode())
+_LABELS = lazy_pattern(f"(?:{BARE_LABEL})?(?:(?!{BARE_LABEL}){LAUNCHER_LABEL}){{0,{MAX_LABELS}}}".encode())
 _CLOSED_LABEL = lazy_pattern(CLOSED_LABEL.encode())
 _PRINTED_LABEL = lazy_pattern(PRINTED_LABEL.encode())
 _ANY_LABEL = lazy_pattern(f"{CLOSED_LABEL}|{PRINTED_LABEL}".encode())  # of a line that begins with a printed one
@@ -47,7 +55,7 @@ _PREFIX = lazy_pattern(PREFIX.encode())
 _PREFIX_AT_END = lazy_pattern(f"{GLUED_PREFIX}\\Z".encode())
 _OBJECTS = r"\}[ \t]*\{"
 _OBJECT_MARK = lazy_pattern(rb"[\"'{}\\]")
-_STAMP = r"[0-9]{2,4}[-/.][0-9]{2}[-/.][0-9]{2,4}.[0-9]{2}:[0-9]{2}|[DIWEF][0-9]{4} [0-9]{2}:[0-9]{2}"
+_STAMP = r"\x5b?[0-9]{2,4}[-/.][0-9]{2}[-/.][0-9]{2,4}.[0-9]{2}:[0-9]{2}|[DIWEF][0-9]{4} [0-9]{2}:[0-9]{2}"
 _BEGINNING = rf"[ \t]*(?:{_STAMP}|[^0-9]{{0,40}}[A-Za-z]{{3}}[^0-9]{{0,40}}[0-9])"
 _FIRST = lazy_pattern(_BEGINNING.encode())  # a name and a number, or a date and a time
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
@@ -97,7 +105,10 @@ class RecordStarts:
             return several
         openings = "|".join(patterns)
         count = numbers_of(pc.count_substring_regex(bare, openings))
-        several |= count > 1
+        # Behind one label of srun, another one in front of a known line begins a record.
+        labelled = mask_of(pc.match_substring_regex(texts, f"^{BARE_LABEL}"))
+        marks = f"[0-9]: [ \\t]*(?:{GLUED_PREFIX})?(?:{openings})"
+        several |= (count > 1) | (labelled & mask_of(pc.match_substring_regex(texts, f"^{BARE_LABEL}.*{marks}")))
         once = np.flatnonzero(~several & (count == 1))
         if len(once):  # the front is mostly empty or a prefix
             fronts = pc.extract_regex(bare.take(index_array(once)), f"^(?P<front>(?s:.*?))(?:{openings})").field(
@@ -116,12 +127,18 @@ class RecordStarts:
         if len(text) > MAX_LENGTH:
             return offsets
         first = begin = _end_of_labels(text, 0)
+        has_sure = False
         for start, is_sure in self._starts(text, begin, openings, extents):
             front = text[begin:start]
-            if start > begin and front.strip() and (is_sure or self._is_record(front, openings)):
+            if start > begin and (is_sure or (front.strip() and self._is_record(front, openings))):
                 offsets.append(start)
+                has_sure |= is_sure
                 begin = _end_of_labels(text, start)
-        return [] if offsets and self._is_one_record(text[first:], offsets[0] - first, openings) else offsets
+        return (
+            []
+            if offsets and not has_sure and self._is_one_record(text[first:], offsets[0] - first, openings)
+            else offsets
+        )
 
     def _starts(
         self, text: bytes, first: int, openings: re.Pattern[bytes], extents: Sequence[re.Pattern[bytes]]
@@ -143,7 +160,9 @@ class RecordStarts:
             low = max(first, opening.start() - _FRONT, *(end for end in ends if end <= opening.start()), 0)
             prefix = _PREFIX_AT_END.search(text[low : opening.start()])
             begin = opening.start() if prefix is None else low + prefix.start()
-            starts.setdefault(begin if begin in ends else self._with_bare_label(text, begin), False)
+            start = begin if begin in ends else self._with_bare_label(text, begin)
+            is_labelled = _BARE_LABEL_AT_END.search(text, max(begin - _FRONT, 0), begin) is not None
+            starts.setdefault(start, is_labelled and BARE.match(text) is not None)
         starts |= dict.fromkeys(_object_starts(text, first), True)
         starts |= {self._with_bare_label(text, begin): True for begin in _repeated_beginnings(text, first)}
         return sorted(starts.items())
@@ -153,7 +172,7 @@ class RecordStarts:
 
         Where the number of a torn record may go on in front of the label, `11: ` is rank 1 or 11: it is no label then.
         """
-        label = _BARE_LABEL_AT_END.search(text, max(begin - _FRONT, 0), begin)
+        label = _BARE_LABEL_AT_END.search(text, max(begin - _FRONT, 0), begin) if BARE.match(text) else None
         if label is None:
             return begin
         front = text[: label.start()]
@@ -291,8 +310,9 @@ def ends_whole(template: Template, texts: pa.Array) -> npt.NDArray[np.bool_]:
     last = template.fields[-1] if template.fields else None
     if last is None or template.literals[-1].strip():
         return np.ones(len(texts), np.bool_)
-    if last.type in TEXTS:
-        return np.full(len(texts), last.is_dropped)
+    if last.type in TEXTS:  # of a text that is dropped, nothing is lost; a number in front of it may be torn
+        ends_in_number = mask_of(pc.match_substring_regex(texts, "[0-9.]$"))
+        return ~ends_in_number if last.is_dropped else np.zeros(len(texts), np.bool_)
     decimals = re.search(r"\.([1-9]\d*)[feE]$", last.spec)
     power = r"[eE][+-][0-9]{2}" if last.type in "eE" else ""
     if decimals is None:

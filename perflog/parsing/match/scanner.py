@@ -31,6 +31,8 @@ from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, Nu
 from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks
 from perflog.parsing.match.prefilter import COMPARED, LiteralPrefilter
 from perflog.parsing.match.rank_labels import (
+    BARE,
+    BARE_AT_END,
     LAUNCHER_LABEL,
     LOCAL,
     MAX_LABELS,
@@ -183,6 +185,9 @@ class Scanner:
         stops = np.where(is_followed, np.append(begins[1:], 0), ends[rows])
         # A blank or the end of an object ends a record. So do line feeds that were written behind the next record.
         is_whole = np.isin(np.frombuffer(data, np.uint8)[stops - 1], (9, 32, 125))
+        for part in np.flatnonzero(is_followed & is_whole).tolist():  # a label of srun may have a blank in front
+            begin, stop = int(begins[part]), int(stops[part])
+            is_whole[part] = BARE.match(data, stop) is None and BARE_AT_END.search(data, begin, stop) is None
         has_line_feeds = np.zeros(len(starts), np.bool_)
         for row, count in zip(
             left[[row for row, _ in cuts]].tolist(), [len(offsets) for _, offsets in cuts], strict=True
@@ -276,6 +281,8 @@ class Scanner:
             mask = candidates.mask(template, left & held)
             if may_have_label and kind in matchers.any_start:
                 mask = mask & candidates.without_label
+            if self._all_labelled and not template.letters:
+                mask = mask & (lines.label_array() >= 0)
             rows = np.flatnonzero(mask)
             if len(rows) <= _FEW:
                 rows = candidates.with_literals(template, rows)
@@ -312,7 +319,9 @@ class _Matchers:
         templates = {kind: line.template for kind, (_, line) in enumerate(lines) if not line.under_header}
         # The fast path does not know of generic formats, which read what no other line reads.
         exact = {kind: t for kind, t in templates.items() if not lines[kind][0].generic}
-        self.fast = FixedWidthMatcher(_numeric(exact))
+        # Where lines have labels, a number alone without one may be the tail of any line.
+        alone = {kind: t for kind, t in exact.items() if label is None or t.letters}
+        self.fast = FixedWidthMatcher(_numeric(alone))
         self.fast_labelled: NumericMatcher | None = None
         if label is not None:
             labelled = {kind: Template(label.text + t.text) for kind, t in exact.items()}

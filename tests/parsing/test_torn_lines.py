@@ -1,0 +1,145 @@
+"""Lines of several ranks in one pipe: one write in ten is interrupted, anywhere, by a write of another rank.
+
+The oracle is the same log with whole lines: each stored figure must be one of its figures, with its rank and its step.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.reading import Reading, read
+
+from perflog.errors import PerflogError
+from perflog.formats.families.header_tables import HeaderTable
+from perflog.formats.model import Line
+from perflog.formats.registry import known
+
+TABLES = ("steps", "values", "phases", "loads", "layers", "collectives", "summaries")
+PLACES = ("run", "line", "part", "rank", "rank_by", "source", "copy", "occurrence", "window_first", "window_last")
+DERIVED = ("steps_averaged", "step_time_from", "step_time_by", "printed_ns", "time_ns", "clock", "elapsed_s", "read_by")
+_NUMBER = re.compile(r"(?<![A-Za-z_@#\d.:/-])\d+(?:\.\d+)?(?![A-Za-z_\d:/-])")
+
+LABELS: dict[str, Callable[[int, int], str]] = {
+    "torchrun": lambda rank, _: f"[rank{rank}]:",
+    "local": lambda rank, _: f"[default{rank}]:",
+    "mpirun": lambda rank, _: f"[1,{rank}]<stdout>:",
+    "srun": lambda rank, width: f"{rank:{width}d}: ",
+    "printed": lambda rank, _: f"[Rank {rank}] ",
+    "ray": lambda rank, _: f"(Worker pid={1000 + rank}, ip=10.0.0.{rank}) ",
+}
+
+
+@cache
+def samples() -> list[tuple[str, str]]:
+    """The samples of the lines that give rows of their own: the name of the line, its text."""
+    found: list[tuple[str, str]] = []
+    for form in known().values():
+        every: list[tuple[Line, str]] = [(line, line.samples[0]) for line in form.lines if line.samples]
+        for family in form.families:
+            if not isinstance(family, HeaderTable) and family.samples:
+                shown = (line for line in family.lines(family.samples[0]) if line.template.match(family.samples[0]))
+                every += [(line, family.samples[0]) for line in shown][:1]
+        found += [
+            (f"{form.name}/{line.name}", text)
+            for line, text in every
+            # A line that begins with a number or a text goes on with whatever stands in front of it.
+            if line.role == "line" and line.table in TABLES and not (line.under_header or line.clock or line.partial)
+            if sum(map(str.isalnum, line.template.prefix.decode())) > 2
+        ]
+    return found
+
+
+class Row(NamedTuple):
+    """A row of a table, with its rank and the columns that hold what the line prints."""
+
+    table: str
+    rank: int | None
+    cells: frozenset[tuple[str, Any]]
+
+
+def rows(log: Reading) -> Iterator[Row]:
+    for table in TABLES:
+        for row in log.rows(table):
+            cells = {(k, str(v)) for k, v in row.items() if v is not None and k not in PLACES + DERIVED}
+            yield Row(table, row.get("rank"), frozenset(cells))
+
+
+def varied(text: str, rng: random.Random) -> str:
+    """The line with other numbers of the same widths."""
+
+    def digits(match: re.Match[str]) -> str:
+        return "".join(str(rng.randint(1, 9)) if c.isdigit() else c for c in match[0])
+
+    return _NUMBER.sub(digits, text)
+
+
+def written(lines: Mapping[int, list[str]], rng: random.Random) -> tuple[str, int]:
+    """The lines as they come out of one pipe, and how many of them are whole."""
+    left, held, out, whole = {rank: list(texts) for rank, texts in lines.items()}, (-1, ""), "", 0
+    while any(left.values()):
+        rank = rng.choice([rank for rank, texts in left.items() if texts])
+        if rank == held[0] or (held[1] and rng.random() < 0.3):
+            out, held = out + held[1], (-1, "")
+            continue
+        text = left[rank].pop(0)
+        if rng.random() < 0.1 and not held[1]:
+            cut = rng.randrange(1, len(text) - 1)
+            out, held = out + text[:cut], (rank, text[cut:])
+        else:
+            out, whole = out + text, whole + 1
+    return out + held[1], whole
+
+
+def torn(name: str, text: str, label: str, ranks: int, seed: int) -> tuple[list[Row], float, float]:
+    """Read a torn log. Return the wrong rows, and how many rows whole lines should give and gave."""
+    rng, width = random.Random(seed), len(str(ranks - 1))
+    lines = {
+        rank: [f"{LABELS[label](rank, width)}{varied(text, rng)}\n" for _ in range(max(2, 48 // ranks))]
+        for rank in range(ranks)
+    }
+    try:
+        clean = read("".join(line for of_rank in lines.values() for line in of_rank).encode())
+    except PerflogError:  # a line that proves no format by itself
+        return [], 0, 0
+    right = list(rows(clean))
+    log, whole = written(lines, rng)
+    try:
+        got = list(rows(read(log.encode())))
+    except PerflogError:
+        return [], 0, 0
+    counts = Counter(right)
+
+    def is_right(row: Row) -> bool:
+        """Whether it is a row of the clean log, or a part of one: without rank if its label is torn."""
+        ranks = (row.rank,) if row.rank is not None else (None, *lines)
+        if any(counts[row._replace(rank=rank)] for rank in ranks):
+            return True
+        return any(row.table == r.table and row.cells <= r.cells and r.rank in ranks for r in right)
+
+    wrong = [row for row in got if not is_right(row)]
+    return wrong, len(right) * whole / sum(map(len, lines.values())), len(got) - len(wrong)
+
+
+@examples(12)
+@given(st.data())
+def test_a_torn_log_gives_no_wrong_figure(data: st.DataObject) -> None:
+    name, text = data.draw(st.sampled_from(samples()))
+    label, ranks = data.draw(st.sampled_from(sorted(LABELS))), data.draw(st.sampled_from((2, 3, 8, 16, 64)))
+    wrong, _, _ = torn(name, text, label, ranks, data.draw(st.integers(0, 1 << 30)))
+    assert wrong == [], name
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_what_is_whole_is_read(label: str) -> None:
+    text = dict(samples())["megatron/iteration"]
+    shares = [torn("megatron/iteration", text, label, ranks, 7)[1:] for ranks in (4, 16)]
+    assert sum(got for _, got in shares) >= 0.97 * sum(wanted for wanted, _ in shares)
