@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -34,6 +35,8 @@ from perflog.tables.row_order import PART_BITS
 
 _LABELS = lazy_pattern(f"^{LAUNCHER_LABEL}".encode(), re.MULTILINE)
 _BARE_LABELS = lazy_pattern(rb"^ *([0-9]{1,9}): ", re.MULTILINE)
+_WIDTHS = lazy_pattern(rb"^( *[0-9]{1,9}): ", re.MULTILINE)
+_ENOUGH_LABELS, _NEARLY_ALL = 8, 0.9  # labels of one width, that share of all
 _FIRST_BYTES = 1 << 16  # of a log, in which rank labels and headers are looked for
 _MOST_RANKS = 4096  # numbers in front of lines that each print a larger one are ranks only below it
 
@@ -71,6 +74,7 @@ class Detection(Struct, frozen=True):
         shown: The lines of families that the log has shown.
         discovery: Finds further lines of families.
         opening: The block at the start of the log, if it begins with one; of logs that are read together, their blocks.
+        label_width: The width of labels such as `3: `, with the blanks in front, if nearly all have the same; else 0.
     """
 
     formats: tuple[DetectedFormat, ...]
@@ -85,6 +89,7 @@ class Detection(Struct, frozen=True):
     shown: tuple[FormatLine, ...]
     discovery: TemplateDiscovery
     opening: OpeningBlock | OpeningBlocks | None = None
+    label_width: int = 0
 
     def scanned_as(self, scanner: Scanner) -> Batch | None:
         """Return the first lines as a scanner would scan them, without scanning them again; None if they must be.
@@ -292,9 +297,12 @@ def _detect(
     possible = {COMMON, *(form.name for form, x in held if _proves(x)), *(form.name for form, _ in headers)}
     known = sorted((f for f in every if f.name in possible), key=lambda f: (f.name != COMMON, f.generic))
     label, all_labelled = _labels(chunk) if logs is None else (None, False)
+    label_width = _label_width(chunk) if all_labelled else 0
     can_occur = {x for _, x in held} | (opening.lines if opening else frozenset())  # of a thousand lines
     lines_held = [(form, line) for form, line in lines_of(known) if line in can_occur]
-    scanner = Scanner([*lines_held, *headers], all_labelled=all_labelled, opening=opening, formats=known)
+    scanner = Scanner(
+        [*lines_held, *headers], all_labelled=all_labelled, opening=opening, formats=known, label_width=label_width
+    )
     declared = len(scanner.lines) - len(headers)
     discovery = TemplateDiscovery(is_bounded=logs is None)
 
@@ -321,7 +329,8 @@ def _detect(
     formats_found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
     seen = tuple(lines), len(scanner.lines), frozenset(known), tuple(shown)
-    return Detection(formats_found, label, all_labelled, per_rank, scanned, batch, *seen, discovery, opening)
+    labels = label, all_labelled, per_rank
+    return Detection(formats_found, *labels, scanned, batch, *seen, discovery, opening, label_width)
 
 
 def _check_alike(logs: JoinedLogs, formats: Sequence[Format], lines: Sequence[FormatLine], batch: Batch) -> None:
@@ -406,6 +415,14 @@ def _labels(chunk: Chunk) -> tuple[Template | None, bool]:
         if sum(template.regex.match(x) is not None for x in lines) * 2 >= len(lines):
             return template, True
     return None, True
+
+
+def _label_width(chunk: Chunk) -> int:
+    """Return the width of labels such as ` 3: ` if nearly all first lines that have one have the same, else 0."""
+    head = bytes(chunk.data[: min(chunk.size, _FIRST_BYTES)])
+    widths = Counter(len(label) for label in _WIDTHS.findall(head))
+    width, count = widths.most_common(1)[0] if widths else (0, 0)
+    return width if count >= _ENOUGH_LABELS and count >= _NEARLY_ALL * widths.total() else 0
 
 
 def _per_rank(lines: Sequence[FormatLine], batch: Batch) -> bool:

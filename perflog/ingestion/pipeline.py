@@ -149,7 +149,8 @@ class _Reading:
 
     def _scanner_of(self, lines: Sequence[FormatLine]) -> Scanner:
         detection = self.detection
-        return Scanner(lines, detection.label, self.since, detection.all_labelled, detection.opening)
+        labelled, width = detection.all_labelled, detection.label_width
+        return Scanner(lines, detection.label, self.since, labelled, detection.opening, label_width=width)
 
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> IngestResult:
         """Read the log from its first to its last chunk."""

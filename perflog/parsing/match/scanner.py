@@ -55,7 +55,7 @@ from perflog.parsing.match.records import (
     strings,
 )
 from perflog.tables.arrow import index_array, mask_of, numbers_of
-from perflog.tables.row_order import PART_BITS
+from perflog.tables.row_order import PART_BITS, PART_MASK
 
 Parts = dict[int, list[Records]]
 """Records by kind, as the steps find them."""
@@ -74,6 +74,7 @@ class Scanner:
         all_labelled: whether most lines of the log have a rank label in front.
         opening: the block at the start of the log: its lines are read by their places.
         formats: the formats whose families may show further lines.
+        label_width: the width of srun's labels, if all have the same: `13: ` of three ranks is a torn `1` and `3: `.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Scanner:
         all_labelled: bool = False,
         opening: OpeningBlock | OpeningBlocks | None = None,
         formats: Iterable[Format] = (),
+        label_width: int = 0,
     ) -> None:
         self.lines = list(lines)
         self.since = dict(since or {})
@@ -92,15 +94,16 @@ class Scanner:
         self._opening = opening
         self._declared = tuple(lines)
         self._formats = tuple(formats)
+        self._label_width = label_width
 
     @cached_property
     def _matchers(self) -> _Matchers:
-        return _prepared(self._declared, self._label, self._formats)
+        return _prepared(self._declared, self._label or self._all_labelled, self._formats)
 
     def with_lines(self, lines: Sequence[FormatLine]) -> Scanner:
         """Return a scanner that reads these lines too; the kinds of the others stay."""
-        every = [*self.lines, *lines]
-        return Scanner(every, self._label, self.since, self._all_labelled, self._opening, self._formats)
+        every, width = [*self.lines, *lines], self._label_width
+        return Scanner(every, self._label, self.since, self._all_labelled, self._opening, self._formats, width)
 
     def cuts_alike(self, batch: Batch) -> bool:
         """Return whether this scanner cuts the lines of a batch at the same places as the one that has scanned it.
@@ -134,8 +137,7 @@ class Scanner:
             _add(parts, [(kind, _only(lines, ~is_read)) for kind, lines in labelled.items()], places)
             is_read |= is_read_too
         cut = np.searchsorted(starts, chunk.cut) if chunk.cut else starts[:0]  # never matched
-        if in_block is not None:
-            cut = cut[~in_block[cut]]
+        cut = cut if in_block is None else cut[~in_block[cut]]
         is_read[cut] = True
         left, blanks = np.flatnonzero(~is_read), [places[blank]]
         parted, open_places = self._parted(data, starts, ends, left), None
@@ -157,6 +159,7 @@ class Scanner:
         if len(cut):
             left = np.sort(np.concatenate([left, cut]))
         records = {kind: join(stretches) for kind, stretches in parts.items()}
+        self._drop_odd_labels(records, chunk, places, starts)
         early = self._drop_early(records, places)
         left = np.union1d(left, early) if len(early) else left
         has_parts = bool(chunk.returns) or parted is not None
@@ -219,6 +222,16 @@ class Scanner:
                 if mask.any():
                     parts.setdefault(kind, []).append(Records(places[mask]))
         return in_block
+
+    def _drop_odd_labels(self, records: dict[int, Records], chunk: Chunk, places: Ints, starts: Ints) -> None:
+        """Drop the labels of srun at the beginnings of lines that have another width than most."""
+        raw, width = np.frombuffer(chunk.data, np.uint8), self._label_width
+        for of_kind in records.values():
+            if width and of_kind.labels is not None:
+                begins = starts[np.searchsorted(places, of_kind.places)]
+                is_bare = (raw[begins] == 32) | ((raw[begins] >= 48) & (raw[begins] <= 57))
+                is_odd = is_bare & (raw[begins + width] != 58) & (of_kind.places & PART_MASK == 0)
+                of_kind.labels = np.where(is_odd, -1, of_kind.labels)
 
     def _drop_early(self, records: dict[int, Records], places: Ints) -> Ints:
         """Drop the records of formats that read nothing before a place; return the segments that held them."""
@@ -314,16 +327,16 @@ class _Matchers:
         any_start: kinds that begin with any text, and would take a rank label for part of it.
     """
 
-    def __init__(self, lines: Sequence[FormatLine], label: Template | None, formats: Sequence[Format]) -> None:
+    def __init__(self, lines: Sequence[FormatLine], label: Template | bool, formats: Sequence[Format]) -> None:
         self.is_read = {kind: line.read for kind, (_, line) in enumerate(lines)}
         templates = {kind: line.template for kind, (_, line) in enumerate(lines) if not line.under_header}
         # The fast path does not know of generic formats, which read what no other line reads.
         exact = {kind: t for kind, t in templates.items() if not lines[kind][0].generic}
         # Where lines have labels, a number alone without one may be the tail of any line.
-        alone = {kind: t for kind, t in exact.items() if label is None or t.letters}
+        alone = {kind: t for kind, t in exact.items() if not label or t.letters}
         self.fast = FixedWidthMatcher(_numeric(alone))
         self.fast_labelled: NumericMatcher | None = None
-        if label is not None:
+        if isinstance(label, Template):
             labelled = {kind: Template(label.text + t.text) for kind, t in exact.items()}
             self.fast_labelled = NumericMatcher(_numeric(labelled))
         # The body of a block may be any indented text: it is for what no other line reads.
@@ -343,7 +356,7 @@ class _Matchers:
 
 
 @lru_cache(_PREPARED)
-def _prepared(lines: tuple[FormatLine, ...], label: Template | None, formats: tuple[Format, ...]) -> _Matchers:
+def _prepared(lines: tuple[FormatLine, ...], label: Template | bool, formats: tuple[Format, ...]) -> _Matchers:
     """Return the matchers of some lines. The logs of a campaign show the same ones."""
     return _Matchers(lines, label, formats)
 
