@@ -329,8 +329,8 @@ def _detect(
     formats_found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
     seen = tuple(lines), len(scanner.lines), frozenset(known), tuple(shown)
-    labels = label, all_labelled, per_rank
-    return Detection(formats_found, *labels, scanned, batch, *seen, discovery, opening, label_width)
+    scans = scanned, batch, *seen, discovery, opening, label_width
+    return Detection(formats_found, label, all_labelled, per_rank, *scans)
 
 
 def _check_alike(logs: JoinedLogs, formats: Sequence[Format], lines: Sequence[FormatLine], batch: Batch) -> None:

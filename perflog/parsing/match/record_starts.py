@@ -130,7 +130,8 @@ class RecordStarts:
         has_sure = False
         for start, is_sure in self._starts(text, begin, openings, extents):
             front = text[begin:start]
-            if start > begin and (is_sure or (front.strip() and self._is_record(front, openings))):
+            has_front = bool(front.strip()) or (start > begin and _CLOSED_LABEL.match(text, start) is not None)
+            if start > begin and has_front and (is_sure or self._is_record(front, openings)):
                 offsets.append(start)
                 has_sure |= is_sure
                 begin = _end_of_labels(text, start)
@@ -297,7 +298,8 @@ def _repeated_beginnings(text: bytes, first: int) -> Iterator[int]:
         front = text[: first + place]
         is_glued = front[-1:] not in b" \t" and not _is_inside_word(text, first + place)
         if is_glued or front[-2:].isspace() or _BARE_LABEL_AT_END.search(front):
-            yield first + place
+            blanks = min(len(begin[0]) - len(begin[0].lstrip(b" \t")), len(front) - len(front.rstrip(b" \t")))
+            yield first + place - blanks
         place = masked.find(beginning, place + len(beginning))
 
 
