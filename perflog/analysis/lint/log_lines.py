@@ -107,9 +107,9 @@ def _shortened(sample: object) -> str:
     code="torn-lines",
     severity="note",
     title="several records are on one line",
-    why="Ranks wrote to the log at the same time. Each piece was assigned to its record by the order of the headers "
-    "and by what else is known about each rank.",
-    action="nothing, if there are no findings on ranks; to be sure, write one log per rank",
+    why="Ranks wrote to the log at the same time. Each record was read from its own head to its end, with the label in "
+    "front of it; the torn halves of others are unread.",
+    action="nothing, if few lines are unread; to be sure, write one log per rank",
     needs=("lines",),
 )
 def torn_lines(data: LintInput) -> Iterator[Finding]:

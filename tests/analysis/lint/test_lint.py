@@ -137,12 +137,12 @@ FOUR = (("gemm", 40, 4e-3), ("softmax", 20, 2e-3))  # four steps
 
 
 def torn() -> Records:
-    """The two ranks of the last step write at once: headers, then layers, two on a line."""
+    """The two ranks of the last step write at once: headers, then layers, two on a line, then two line feeds."""
     records = pipeline()
     at = [i for i, (name, _) in enumerate(records) if name in ("header", "layer")][-6:]
     pairs = [(records[at[k]], records[at[k + 3]]) for k in range(3)]
     lines = [plain("".join(text("pipeline_layers", [r])[:-1] for r in pair)) for pair in pairs]
-    return [*records[: at[0]], *lines, *records[at[-1] + 1 :]]
+    return [*records[: at[0]], *(x for line in lines for x in (line, plain())), *records[at[-1] + 1 :]]
 
 
 def ranges(**more: Any) -> Records:
