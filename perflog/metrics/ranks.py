@@ -90,7 +90,8 @@ def ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (al
     Example:
         >>> table = perflog.metrics.ranks(perflog.find_runs("reference:moe_layer.txt"))
         >>> table[["figure", "ranks", "median", "lowest", "highest"]].head(1)
-        ...
+            figure  ranks    median lowest highest
+        0  process      4  0.003762      1       3
     """
     import pandas as pd
 
