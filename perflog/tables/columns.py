@@ -40,6 +40,7 @@ class Columns:
         self._read = read
         self._arrays: dict[str, Array] = {}
         self._words: dict[str, tuple[Ints, list[str]]] = {}
+        self._nans: dict[str, Mask] = {}
 
     def array(self, name: str) -> Array:
         """Return a column of numbers or of texts."""
@@ -47,6 +48,15 @@ class Columns:
             values = self._read(name)
             self._arrays[name] = self._texts(name, values) if _is_text(values) else _numbers(values)
         return self._arrays[name]
+
+    def nans(self, name: str) -> Mask:
+        """Flag the numbers of a column that are NaN and not null."""
+        if name not in self._nans:
+            flags = np.isnan(self.array(name))
+            if flags.any():
+                flags &= valid_mask(self._read(name))
+            self._nans[name] = flags
+        return self._nans[name]
 
     def words(self, name: str, values: pa.Array | None = None) -> tuple[Ints, list[str]]:
         """Return a column of texts as codes, -1 for null, and the texts that they stand for."""
@@ -98,6 +108,10 @@ class Rows:
             else:
                 flags &= values != NULL if values.dtype == np.int64 else self.codes(name)[0] >= 0
         return flags
+
+    def nans(self, name: str) -> Mask:
+        """Flag the rows whose number is printed as NaN, which `known` does not tell from null."""
+        return self._columns.nans(name)[self._index]
 
     def counts(self, name: str) -> dict[str, int]:
         """Return the number of rows of each word, in the order of its first row."""

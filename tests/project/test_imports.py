@@ -53,7 +53,7 @@ settings: members run_settings __init__
 metrics: registry settings_by_run run_moments hardware kernel_categories kernel_names
 metrics: pipeline_schedule
 metrics: operator_tables kernels ranges semantics
-metrics: unlabelled_ranks
+metrics: unlabelled_ranks divergence
 metrics: pipeline step_series run_rows phase_table communication collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: factors throughput time_to_train
@@ -66,7 +66,7 @@ metrics.traces: launch_delays recorded_waits dependencies path_walk replay what_
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names repeats
-analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
+analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures equal_steps trace_measures operator_trees measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution operators averages warmup_costs findings comparison

@@ -47,6 +47,7 @@ from perflog.analysis.compare.sides import (
 )
 from perflog.analysis.compare.verdicts import DEFAULT_RULE, RANKING, VerdictRule, without_exploratory
 from perflog.analysis.lint import RULES
+from perflog.analysis.lint.losses import DIVERGED
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.metrics import MetricColumn
 from perflog.tables.nulls import none_if_null, nullable_frame
@@ -179,8 +180,18 @@ class Comparison(Struct, frozen=True, dict=True):
         if finding := codes.get("comparison-other-work"):
             of = json.loads(finding["evidence"])
             reasons.append(f"backward / forward is {show(of['base'], '', 2)} and {show(of['side'], '', 2)}")
+        reasons += [f"{message} in {side}" for side, message in self.diverged.items()]
         reasons += [f"their {name}s differ" for name in ("format", "model") if name in different]
         return tuple(reasons)
+
+    @property
+    def diverged(self) -> dict[str, str]:
+        """What became NaN or infinite, by side: of sides that train nothing while others do."""
+        told: dict[str, str] = {}
+        for finding in self.finding_records:
+            if finding["code"] == DIVERGED and finding["severity"] != "note" and finding["side"]:
+                told.setdefault(finding["side"], finding["message"])
+        return told if len(told) < len(self.sides) else {}
 
     @property
     def same_bytes(self) -> bool:

@@ -44,7 +44,12 @@ class GateFailure(Struct, frozen=True):
 
 def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]:
     """Return what fails the gates, in their order; empty if they are passed."""
-    return [failure for gate in gates for failure in _of_gate(comparison, gate)]
+    diverged = [
+        GateFailure("cannot judge", f"{message} in {side}, whose speed is no result")
+        for side, message in comparison.diverged.items()
+        if side != comparison.sides[0]
+    ]
+    return [*(diverged if gates else ()), *(failure for gate in gates for failure in _of_gate(comparison, gate))]
 
 
 def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:

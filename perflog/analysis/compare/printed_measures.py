@@ -13,7 +13,7 @@ import numpy as np
 from perflog.metrics.curves import are_moments
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
-from perflog.tables.columns import NULL, Ints, Rows
+from perflog.tables.columns import NULL, Ints, Mask, Rows
 from perflog.units import show
 
 Better = Literal["lower", "higher"]
@@ -93,12 +93,12 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
 
     Of a series that several ranks print it is the median of their last values.
     Series are left out that are moments since 1970, and those of which neither name nor unit says which way is better.
-    `either_way`: names of series that are kept although their name tells nothing of that.
+    `either_way`: names of series that are kept although their name tells nothing of that. Printed NaN is a value.
     """
-    losses = steps["loss"][steps.known("loss")]
+    losses = steps["loss"][_printed(steps, "loss")]
     if len(losses):
         yield LOSS, "", "lower", losses[-1:]
-    numbers = values.where(values.known("value"))
+    numbers = values.where(_printed(values, "value"))
     if len(numbers):
         by_line = np.argsort(numbers["line"], kind="stable")
         keys, ranks = numbers.codes("key")[0][by_line], numbers["rank"][by_line]
@@ -114,6 +114,10 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
             if declared or better is not None:
                 value = float(np.median([value for of_unit, value in printed if of_unit == unit]))
                 yield key, "" if unit == "1" else unit or "", better, _floats([value])  # a loss of 9.6 is no 960 %
+
+
+def _printed(rows: Rows, column: str) -> Mask:
+    return rows.known(column) | rows.nans(column)
 
 
 def _last_places(keys: Ints, ranks: Ints) -> Ints:

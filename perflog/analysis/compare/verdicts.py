@@ -110,7 +110,7 @@ def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rul
         rule: The limits.
     """
     if math.isnan(effect.shift):
-        return Verdict("not comparable", "a figure is not above 0, so there is no ratio")
+        return Verdict("not comparable", "a figure is not above 0, or not finite, so there is no ratio")
     if not effect.known:
         advice = "a second run a side would show how much runs differ"
         return Verdict("inconclusive", "one value a side, so its error is unknown", advice=advice)

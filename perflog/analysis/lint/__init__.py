@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "RULES", "SEVERITIES", "Finding", "LintRule", "Severity", "findings", "lint"]
 
 for _module in (
-    "consistency", "summaries", "step_times", "step_parts", "steps", "workload", "ranks", "profiles", "log_lines",
-    "endings", "traces",
+    "losses", "consistency", "summaries", "step_times", "step_parts", "steps", "workload", "ranks", "profiles",
+    "log_lines", "endings", "traces",
 ):  # fmt: skip
     import_module(f"{__name__}.{_module}")  # registers its rules; docs/lint.md has them in this order
 

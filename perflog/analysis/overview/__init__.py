@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from math import isfinite
 from statistics import stdev
 from typing import TYPE_CHECKING, Never
 
@@ -95,8 +96,14 @@ class Overview(Struct, frozen=True):
         table = f"<table>{shown}</table>" * bool(self.figures)
         table += f"<p>and {len(self.groups) - _ROWS} more rows</p>" if len(self.groups) > _ROWS else ""
         parts = [f"{part.name}: {100 * part.share:.0f} %, {show(part.seconds, 's', 3)}" for part in self.parts]
-        doubts = list(map(self.in_words, self.doubts))
-        lists = {"Where the time goes": parts, "Reasons": self.reasons, "Do not trust": doubts, "Next": self.next}
+        doubts = [self.in_words(doubt) for doubt in self.doubts if not doubt.is_outcome]
+        lists = {
+            "First": self.outcome,
+            "Where the time goes": parts,
+            "Reasons": self.reasons,
+            "Do not trust": doubts,
+            "Next": self.next,
+        }
         items = {title: "".join(f"<li>{escape(text)}</li>" for text in texts) for title, texts in lists.items()}
         body = "".join(f"<p>{title}</p><ul>{texts}</ul>" for title, texts in items.items() if texts)
         return f"<p>{escape(repr(self))}</p>{table}{body}"
@@ -134,14 +141,24 @@ class Overview(Struct, frozen=True):
             return figure.spread.get(group.runs[0])
         values = [figure.values[run] for run in group.runs if run in figure.values]
         mean = sum(values) / len(values) if values else 0.0
-        return stdev(values) / abs(mean) if len(values) > 1 and mean else None
+        return stdev(values) / abs(mean) if len(values) > 1 and mean and isfinite(mean) else None
 
     def change(self, place: int) -> float | None:
         """Return how far the headline of a group lies from that of its base, relative to the base."""
         if place not in self.base or not self.figures:
             return None
         value, base = (self.value(self.figures[0], self.groups[i]) for i in (place, self.base[place]))
-        return value / base - 1 if value is not None and base else None
+        return value / base - 1 if value is not None and base and isfinite(value / base) else None
+
+    @property
+    def outcome(self) -> list[str]:
+        """What a reader has to know before any figure of speed: the loss is NaN."""
+        marks = {run: group.mark for group in self.groups for run in group.runs}
+        found = [doubt for doubt in self.doubts if doubt.is_outcome]
+        if 1 < len(marks) == len(self.groups) and sum(len(doubt.runs) for doubt in found) <= _MARKS:
+            grave = (each for doubt in found for each in doubt.findings if each.severity != "note")
+            return [f"{marks[each.run]}: {each.message}" for each in grave]
+        return [self.in_words(doubt) for doubt in found]
 
     def figure_column(self, figure: RunFigure) -> list[str]:
         """Return the name of a figure, with a mark if it is doubted, then the text of its value in each group."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from perflog.analysis.lint import RULES, SEVERITIES, Finding, LintRule, Severity
+from perflog.analysis.lint.losses import DIVERGED
 
 _RATES, _TIMES, _PROFILE = ("TFLOP/s", "MFU"), ("step", "TFLOP/s", "MFU", "tokens/s"), ("GPU work", "API calls")
 _FIGURES = {
@@ -51,6 +52,11 @@ class Doubt(Struct, frozen=True):
     def runs(self) -> tuple[str, ...]:
         """The runs with lines that prove a finding."""
         return tuple(dict.fromkeys(run for finding in self.findings for run in finding.lines))
+
+    @property
+    def is_outcome(self) -> bool:
+        """Whether it has to be known before any figure."""
+        return self.code == DIVERGED and self.severity != "note"
 
     @property
     def figures(self) -> tuple[str, ...]:

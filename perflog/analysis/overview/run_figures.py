@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -68,10 +69,12 @@ class RunFigure(Struct, frozen=True):
     @property
     def counts(self) -> bool:
         """Whether its values are numbers of things, of which nobody asks by how many percent they differ."""
-        return not self.unit and all(value == int(value) for value in self.values.values())
+        return not self.unit and all(float(value).is_integer() for value in self.values.values())
 
     def text(self, value: float | None, digits: int) -> str:
         """Return a value with its unit, unless the name of the figure is its unit."""
+        if value is not None and not math.isfinite(value):
+            return f"{value:g}"
         shown = show(value, self.unit, max(digits, self.digits))
         return shown.removesuffix(self.unit).strip() if self.name.endswith("/s") else shown
 
@@ -247,8 +250,10 @@ def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # no
     semantics = semantics_by_run(tables.rows("runs"))
     yield from _by_name(
         (run, (name, unit, better), float(values[-1]))
-        for run, rows in tables.rows_by_run("values").items()
-        for name, unit, better, values in last_values(rows, tables.rows_of("steps", run), semantics[run].either_way)
+        for run, meaning in semantics.items()
+        for name, unit, better, values in last_values(
+            tables.rows_of("values", run), tables.rows_of("steps", run), meaning.either_way
+        )
     )
 
 

@@ -13,6 +13,7 @@ from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, of_part
 from perflog.analysis.compare.sides import SEPARATOR, ResultRow
 from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
+from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.lint.wording import count
 from perflog.analysis.run_names import letters
 from perflog.metrics.kernel_names import short_kernel
@@ -149,6 +150,8 @@ def _words(row: ResultRow, compared: Comparison) -> str:
         return "one value a side"
     if verdict == "equivalent":
         return f"no change of {limit}"
+    if verdict == "not comparable":
+        return verdict
     if row["unit"] == "s" or row["unit"].endswith("/s"):
         direction = "slower" if (row["change"] > 0) == (row["unit"] == "s") else "faster"
     else:
@@ -357,7 +360,8 @@ def _how_sure(compared: Comparison) -> Iterator[str]:
 
 def _doubts(compared: Comparison) -> Iterator[str]:
     """What makes the sides hard to compare, then the linter's findings on their runs, each kind once."""
-    doubts = {code: doubt for code, doubt in compared.doubts.items() if code not in _SAID_ABOVE}
+    above = {*_SAID_ABOVE, *((DIVERGED,) if compared.diverged else ())}
+    doubts = {code: doubt for code, doubt in compared.doubts.items() if code not in above}
     if doubts:
         yield "Do not trust"
     lines = [f"{text}{_where(sides, compared)}" for text, sides in doubts.values()]
@@ -370,6 +374,7 @@ def _doubts(compared: Comparison) -> Iterator[str]:
 
 
 _SAID_ABOVE = ("comparison-other-work", "comparison-same-run")
+"""Codes of findings on the sides together that the first sentence tells."""
 
 
 def _where(sides: Sequence[str], compared: Comparison) -> str:

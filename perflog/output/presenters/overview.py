@@ -23,7 +23,7 @@ _NAME, _SETTING = 34, 20  # characters of the name of a run, and of a setting an
 
 def screen(overview: Overview) -> list[str]:
     """Return the lines of an overview for a terminal."""
-    head = [*_head(overview), *_table(overview)]
+    head = [*_head(overview), *_outcome(overview), *_table(overview)]
     middle = [*_bars(overview), *sentence_lines([cell(text) for text in overview.reasons])]
     end = list(_next(overview))
     room = HEIGHT - len(head) - len(middle) - len(end)
@@ -39,6 +39,11 @@ def _head(overview: Overview) -> Iterator[str]:
     yield from islice(sentence_lines([cell(title)]), 3)
     if len(overview.groups) > 1 and overview.groups[0].settings:
         yield fit(f"Runs differ in {', '.join(overview.groups[0].settings)}.")
+
+
+def _outcome(overview: Overview) -> Iterator[str]:
+    for text in overview.outcome:
+        yield from folded(f"! {cell(text)}", 2)
 
 
 def unread_in_words(overview: Overview) -> str:
@@ -148,20 +153,19 @@ def _doubts(overview: Overview, most: int) -> Iterator[str]:
 
     `most`: lines of one of them.
     """
-    if not overview.doubts and not overview.warnings:
-        yield "Do not trust: the checks found nothing."
+    doubts = [doubt for doubt in overview.doubts if not doubt.is_outcome]
+    if not doubts and not overview.warnings:
+        yield f"Do not trust: the {'other ' * bool(overview.outcome)}checks found nothing."
         return
     yield "Do not trust"
     single = sum(len(group.runs) for group in overview.groups) == 1
     room = _DOUBTS - len(overview.warnings[:1])
-    shown = ([doubt for doubt in overview.doubts if doubt.severity != "note"] or overview.doubts)[
-        : room // (1 + single)
-    ]
+    shown = ([doubt for doubt in doubts if doubt.severity != "note"] or doubts)[: room // (1 + single)]
     texts = [("!", text) for text in overview.warnings[:1]]
     texts += [("-" if doubt.severity == "note" else "!", overview.in_words(doubt)) for doubt in shown]
     for mark, text in texts:
         yield from folded(f"  {mark} {cell(text)}", most)
-    if left := len(overview.doubts) - len(shown):
+    if left := len(doubts) - len(shown):
         before = f"  and {left} more kind{'s' * (left > 1)} of findings: "
         yield from command_lines(before, visible(f"perflog lint {join(overview.names)}"))
 

@@ -1,0 +1,139 @@
+"""Divergence: losses and gradient norms that become NaN or infinite, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.metrics.registry import Tables, cached
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import NULL, Mask, Rows
+
+LOSS, GRAD_NORM = "loss", "grad_norm"
+_COLUMNS = (LOSS, GRAD_NORM)
+_WORD = re.compile(r"[a-z]+")
+_NO_LOSS = frozenset(("scale", "scaler", "scaling", "best", "min", "weight", "coef", "coeff", "z"))
+"""Words of names that have the word `loss`, and whose values are factors, or no numbers as long as little is known."""
+
+
+class Divergence(Struct, frozen=True):
+    """A series of a run, on one rank or on ranks that print the same, with values that are NaN or infinite.
+
+    Attributes:
+        run: The run.
+        name: Name of the series.
+        ranks: The ranks that print it so; empty if the lines name no rank, or if all ranks print it so.
+        line: Line of the first such value; of those at the end of the series, if it does not become finite again.
+        step: Its step; None if the line prints none.
+        value: The value there.
+        lines: The lines of all such values.
+        total: The number of all values.
+        last_finite: The last finite value before that line; None if there is none.
+        last_finite_step: Its step; None if the line prints none.
+        lasts: Whether no finite value follows.
+    """
+
+    run: str
+    name: str
+    ranks: tuple[int, ...]
+    line: int
+    step: int | None
+    value: float
+    lines: tuple[int, ...]
+    total: int
+    last_finite: float | None
+    last_finite_step: int | None
+    lasts: bool
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the series was finite and is not any more; a loss of the steps also if it never was."""
+        return self.lasts and (self.last_finite is not None or self.name == LOSS)
+
+
+def divergences(tables: Tables) -> list[Divergence]:
+    """Return the losses and gradient norms of the runs with values that are NaN or infinite, those of a run together.
+
+    NaN counts where it is printed; a DataFrame that takes NaN for a missing value holds none.
+    """
+    return cached(tables, ("divergences",), lambda: list(_divergences(tables)))
+
+
+def _divergences(tables: Tables) -> Iterator[Divergence]:
+    steps, values = tables.rows("steps"), tables.rows("values")
+    keys = [key for key in values.codes("key")[1] if _is_watched(key)]
+    watched = values.where(values.one_of("key", keys)) if keys else values.where(np.zeros(0, np.int64))
+    found: dict[str, list[tuple[str, Rows, str]]] = {}
+    for name in _COLUMNS:
+        for run, rows in _affected(steps, name).items():
+            found.setdefault(run, []).append((name, rows, name))
+    for run, rows in _affected(watched, "value").items():
+        for key, of_key in rows.by("key").items():
+            found.setdefault(run, []).append((key, of_key, "value"))
+    for run in tables.rows("runs")["run"].tolist():
+        for name, rows, column in found.get(run, ()):
+            yield from _of_series(run, name, rows, column)
+
+
+def _is_watched(key: str) -> bool:
+    words = set(_WORD.findall(key.lower()))
+    is_norm = bool(words & {"grad", "gradient"}) and "norm" in words
+    return (is_norm or "loss" in words) and not words & _NO_LOSS
+
+
+def _affected(rows: Rows, column: str) -> dict[str, Rows]:
+    """The printed values of the runs that print one that is not finite."""
+    flags = _not_finite(rows, column)
+    if not flags.any():
+        return {}
+    codes, words = rows.codes("run")
+    runs = {words[code] for code in np.unique(codes[flags]).tolist()}
+    return rows.where(rows.one_of("run", runs) & (rows.known(column) | rows.nans(column))).by("run")
+
+
+def _not_finite(rows: Rows, column: str) -> Mask:
+    return np.isinf(rows[column]) | rows.nans(column)
+
+
+def _of_series(run: str, name: str, rows: Rows, column: str) -> Iterator[Divergence]:
+    """The divergences of a series, one for ranks that diverge alike."""
+    rows = rows.where(np.argsort(rows["line"], kind="stable"))
+    ranks = groups_of(rows["rank"])
+    alike: dict[tuple[int | None, bool], list[tuple[int, Divergence]]] = {}
+    for place, first in enumerate(ranks.first.tolist()):
+        of_rank = rows.where(ranks.of_row == place)
+        if (found := _of_rank(run, name, of_rank, column)) is not None:
+            alike.setdefault((found.step, found.lasts), []).append((int(rows["rank"][first]), found))
+    for members in alike.values():
+        (_, first_found), *_ = members
+        numbers = tuple(sorted(rank for rank, _ in members if rank != NULL)) if len(members) < len(ranks.first) else ()
+        lines = sorted(line for _, found in members for line in found.lines)
+        total = sum(found.total for _, found in members)
+        line = min(found.line for _, found in members)
+        yield Divergence(
+            run, name, numbers, line, first_found.step, first_found.value, tuple(lines), total,
+            first_found.last_finite, first_found.last_finite_step, first_found.lasts,
+        )  # fmt: skip
+
+
+def _of_rank(run: str, name: str, rows: Rows, column: str) -> Divergence | None:
+    flags, numbers = _not_finite(rows, column), rows[column]
+    if not flags.any():
+        return None
+    stretches = [(lost, len(list(members))) for lost, members in groupby(flags.tolist())]
+    lasts = stretches[-1][0]
+    place = len(flags) - stretches[-1][1] if lasts else int(flags.argmax())
+    before = np.flatnonzero(~flags[:place])
+    finite = int(before[-1]) if len(before) else None
+    if finite is None and column not in _COLUMNS:
+        return None  # a value that is not known yet is printed so too
+    steps = [None if step == NULL else step for step in rows["step"].tolist()]
+    return Divergence(
+        run, name, (), int(rows["line"][place]), steps[place], float(numbers[place]),
+        tuple(rows["line"][flags].tolist()), len(rows),
+        None if finite is None else float(numbers[finite]), None if finite is None else steps[finite], lasts,
+    )  # fmt: skip

@@ -1,0 +1,117 @@
+"""Losses and gradient norms that become NaN: told first, by series, step and rank, and no speed is a result then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import perflog
+from perflog.analysis.compare.gates import Gate, failures
+from perflog.analysis.lint import Finding, findings
+from perflog.cli.main import main
+
+Loss = Callable[[int], str]
+
+
+def nanogpt(loss: Loss, steps: int = 40) -> str:
+    return "".join(f"iter {i}: loss {loss(i)}, time {1000 + i % 3}.10ms, mfu 15.00%\n" for i in range(steps))
+
+
+def titan(loss: Callable[[int, int], str], norm: Loss = lambda _: "1.5", ranks: int = 1) -> str:
+    return "".join(
+        f"[rank{rank}]:[titan] 2026-01-01 10:00:{i:02d},554 - root - INFO - step: {i:2d}  loss: {loss(i, rank)}  "
+        f"grad_norm: {norm(i)}  memory: 30.00GiB(95.84%)  tps: 45,000  tflops: 34.00  mfu: 10.90%\n"
+        for i in range(1, 30)
+        for rank in range(ranks)
+    )
+
+
+def written(folder: Path, text: str, name: str = "run.log") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def found(folder: Path, text: str) -> list[Finding]:
+    log = perflog.read(written(folder, text))
+    assert log.line_account["unread"] == 0
+    return [finding for finding in findings(log) if finding.code == "diverged"]
+
+
+def from_step(first: int, text: str = "nan") -> Loss:
+    return lambda i: text if i >= first else f"{5 - i / 100:.4f}"
+
+
+@pytest.mark.parametrize(
+    ("spelled", "shown"), [("nan", "nan"), ("NaN", "nan"), ("NAN", "nan"), ("inf", "inf"), ("-inf", "-inf")]
+)
+def test_a_loss_that_is_lost_is_the_first_thing_said(tmp_path: Path, spelled: str, shown: str) -> None:
+    text = nanogpt(from_step(25, spelled))
+    (finding,) = found(tmp_path, text)
+    assert finding.message == f"loss {shown} since step 25 (last finite 4.76 at 24)"
+    assert (finding.severity, finding.first_line, finding.evidence["count"]) == ("warning", 26, 15)
+    lines = CliRunner().invoke(main, [str(tmp_path / "run.log")]).output.splitlines()
+    assert lines[1] == f"! {finding.message}"
+    assert lines[2].split()[-1] == "loss" and lines[3].split()[-1] == shown
+    assert "Do not trust: the other checks found nothing." in lines
+
+
+def test_a_finite_loss_is_no_finding_and_stands_on_the_screen(tmp_path: Path) -> None:
+    assert not found(tmp_path, nanogpt(from_step(99)))
+    lines = CliRunner().invoke(main, [str(tmp_path / "run.log")]).output.splitlines()
+    assert lines[2].split()[-1] == "4.61"
+
+
+def test_ranks_that_differ_are_told_apart(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, titan(lambda i, rank: "nan" if i > (10 if rank == 2 else 12) else "4.5", ranks=4))
+    assert finding.message == (
+        "loss nan since step 11 (last finite 4.5 at 10) on rank 2; loss nan since step 13 (last finite 4.5 at 12) on "
+        "ranks 0, 1, 3"
+    )
+
+
+def test_ranks_that_agree_are_one(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, titan(lambda i, _: "nan" if i > 9 else "4.5", ranks=4))
+    assert finding.message == "loss nan since step 10 (last finite 4.5 at 9)"
+
+
+def test_what_is_finite_again_is_no_end(tmp_path: Path) -> None:
+    overflow, loss = found(
+        tmp_path, titan(lambda i, _: "nan" if i in (7, 9) else "4.5", lambda i: "inf" if i < 4 else "1.5")
+    )[::-1]
+    assert (loss.severity, loss.message) == ("warning", "loss nan in 2 of 29 values, first at step 7")
+    assert (overflow.severity, overflow.message) == ("note", "grad_norm inf in 3 of 29 values, first at step 1")
+
+
+def test_a_loss_that_never_was_finite(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, nanogpt(lambda _: "nan"))
+    assert (finding.severity, finding.message) == ("warning", "loss nan in all 40 values")
+
+
+def test_named_losses_and_no_scale_of_a_loss(tmp_path: Path) -> None:
+    text = "".join(
+        f"step: {i} aux_loss: {'nan' if i > 5 else 2.5} loss_scale: inf best_loss: inf val_acc: nan time: 0.5s\n"
+        for i in range(1, 12)
+    )
+    (finding,) = found(tmp_path, text)
+    assert finding.message == "aux_loss nan since step 6 (last finite 2.5 at 5)"
+
+
+def test_no_gate_passes_a_run_whose_loss_is_nan(tmp_path: Path) -> None:
+    base = written(tmp_path, nanogpt(from_step(99)), "base.log")
+    side = written(tmp_path, nanogpt(from_step(20)), "side.log")
+    compared = perflog.compare(base, side)
+    told = "loss nan since step 20 (last finite 4.81 at 19) in side"
+    assert compared.conclusion.startswith(f"not the same work: {told}; step_time")
+    (loss,) = (row for row in compared.row_records if row["metric"] == "loss")
+    assert (loss["verdict"], loss["reason"]) == (
+        "not comparable",
+        "a figure is not above 0, or not finite, so there is no ratio",
+    )
+    failure, *_ = failures(compared, [Gate()])
+    assert (failure.kind, failure.message) == ("cannot judge", f"{told}, whose speed is no result")
+    assert not failures(perflog.compare(base, base), [])
+    assert all("nan" not in failure.message for failure in failures(perflog.compare(side, base), [Gate()]))
