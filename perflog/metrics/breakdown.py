@@ -11,14 +11,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.formats.model import WHOLES
 from perflog.metrics.kernels import PRINTED_TOTAL, kernels
 from perflog.metrics.phase_table import phase_table
 from perflog.metrics.phases import rows_with_wholes
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rows import RunRows
-from perflog.metrics.semantics import semantics_by_run
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.traces.device_time import device_time
 from perflog.statistics.groups import Groups, Ints, groups_of
 from perflog.statistics.samples import Floats
@@ -33,6 +34,7 @@ NOT_LISTED = "not in the table"
 """Part of a profile whose table lists only some of the work that the total below it counts."""
 
 _ROUNDED = 1e-3  # of a whole: less comes from rounding
+_FITS = 0.01  # of a whole: by more its parts cannot take longer than itself
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -97,7 +99,7 @@ def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    parts = list(_parts_of_steps(rows_with_wholes(tables, options.warmup)))
+    parts = list(_parts_of_steps(tables, options.warmup))
     parts += _parts_of_phases(tables, {part["run"] for part in parts})
     parts += [*_parts_of_traces(tables, options), *_parts_of_profiles(tables, options)]
     order = {run: i for i, run in enumerate(tables["runs"]["run"])}
@@ -111,8 +113,38 @@ def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
 # --- steps --------------------------------------------------------------------------------------------------------
 
 
-def _parts_of_steps(runs: Sequence[RunRows]) -> Iterator[dict[str, Any]]:
-    """The innermost phases of the step of each run, and what they leave of the phases around them."""
+class Misfit(Struct, frozen=True):
+    """Phases that take longer than what they are inside: some of them time the same work.
+
+    `whole`: the phase around them, or the step; `whole_s`, `parts_s`: mean times in a step.
+    """
+
+    run: str
+    whole: str
+    parts: tuple[str, ...]
+    whole_s: float
+    parts_s: float
+
+
+def misfits(tables: Tables, warmup: int | None) -> list[Misfit]:
+    """Return the phases of all runs that do not fit into what they are inside: they are no parts of a breakdown."""
+    return [misfit for _, of_run in _divided_steps(tables, warmup) for misfit in of_run]
+
+
+def _parts_of_steps(tables: Tables, warmup: int | None) -> Iterator[dict[str, Any]]:
+    for parts, _ in _divided_steps(tables, warmup):
+        yield from parts
+
+
+def _divided_steps(tables: Tables, warmup: int | None) -> list[tuple[list[dict[str, Any]], list[Misfit]]]:
+    def compute() -> list[tuple[list[dict[str, Any]], list[Misfit]]]:
+        return list(_steps_in_parts(rows_with_wholes(tables, warmup)))
+
+    return cached(tables, ("steps in parts", warmup), compute)
+
+
+def _steps_in_parts(runs: Sequence[RunRows]) -> Iterator[tuple[list[dict[str, Any]], list[Misfit]]]:
+    """The innermost phases of the step of each run with what they leave of those around them; and what does not fit."""
     rows = _parts_of_time(phase_table(*runs), runs) if runs else None
     if rows is None or not len(rows):
         return
@@ -123,20 +155,53 @@ def _parts_of_steps(runs: Sequence[RunRows]) -> Iterator[dict[str, Any]]:
             continue  # nothing timed inside, or it is not known on which ranks
         n, first, last = map(int, steps.loc[place])
         common: dict[str, Any] = {"run": run.run, "label": run.label, "of": "step", "n": n}
-        common |= {"first_step": first, "last_step": last}
-        totals: dict[str, float] = {}
-        for (name, _), seconds in times.items():
-            totals[name] = totals.get(name, 0.0) + seconds
-        common["whole_s"] = totals["step"]
-        outer = {parent for _, parent in times if parent is not None}
-        for (name, parent), seconds in times.items():
-            if name not in outer:
-                declared = run.semantics.phase(name)
-                kind = declared.kind if declared else None
-                yield common | {"part": name, "kind": kind, "inside": parent, "time_s": seconds}
-        for name in outer & names:
-            inside = sum(seconds for (_, parent), seconds in times.items() if parent == name)
-            yield common | {"part": name, "kind": UNTIMED, "inside": name, "time_s": totals[name] - inside}
+        common |= {"first_step": first, "last_step": last, "whole_s": times["step", None]}
+        parts, unfit = _innermost(times)
+        kinds = {name: declared.kind if (declared := run.semantics.phase(name)) else None for name in names}
+        rows_of_run = [
+            common | {"part": name, "kind": UNTIMED if is_rest else kinds[name], "inside": inside, "time_s": seconds}
+            for name, inside, seconds, is_rest in parts
+            if name != "step" or is_rest
+        ]
+        yield rows_of_run, [Misfit(run.run, *misfit) for misfit in unfit]
+
+
+_Times = Mapping[tuple[str, str | None], float]
+"""Times of phases, by the name of each and of what is around it; None: nothing."""
+
+
+def _innermost(
+    times: _Times,
+) -> tuple[list[tuple[str, str | None, float, bool]], list[tuple[str, tuple[str, ...], float, float]]]:
+    """Return the innermost phases, and what is left of those around them; then the phases that do not fit.
+
+    A phase is not divided if those inside it take longer than itself: they cannot be its parts alone. So the parts of
+    a whole never add up to more than the whole.
+
+    Returns:
+        Of each part its name, what is around it, its time, and whether it is what others leave of a phase. Of each
+        phase that is not divided its name, the phases inside it, its time, and theirs.
+    """
+    totals: dict[str, float] = {}
+    inside: dict[str, dict[str, float]] = {}
+    for (name, parent), seconds in times.items():
+        totals[name] = totals.get(name, 0.0) + seconds
+        if parent is not None:
+            inside.setdefault(parent, {})[name] = seconds
+    sums = {name: sum(of_phase.values()) for name, of_phase in inside.items() if name in totals}
+    unfit = {name for name, seconds in sums.items() if seconds > (1 + _FITS) * totals[name]}
+    shown = dict(times)
+    while dropped := [pair for pair in shown if pair[1] in unfit or (pair[1] and not _is_in(pair[1], shown))]:
+        for pair in dropped:
+            del shown[pair]
+    outer = {parent for _, parent in shown if parent is not None}
+    parts = [(name, parent, seconds, False) for (name, parent), seconds in shown.items() if name not in outer]
+    parts += [(name, name, totals[name] - sums[name], True) for name in sums if name in outer]
+    return parts, [(name, tuple(inside[name]), totals[name], sums[name]) for name in sums if name in unfit]
+
+
+def _is_in(name: str, times: _Times) -> bool:
+    return any(phase == name for phase, _ in times)
 
 
 def _parts_of_time(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
@@ -240,7 +305,6 @@ def _parts_of_phases(tables: Tables, known: Collection[str]) -> Iterator[dict[st
         meaning = semantics[run]
         rows = rows[~rows["phase"].map({name: meaning.is_hidden(name, None) for name in rows["phase"].unique()})]
         names = list(dict.fromkeys(rows["phase"]))
-        parents = {name: meaning.known_parent(name, None) for name in names}
         outer = [name for name in names if not set(meaning.lineage(name, None)[1:]) & set(names)]
         alike = rows[rows["phase"].isin(outer)].groupby("phase")["rank"].agg(set).map(str).nunique() == 1
         if len(outer) < 2 or not alike or not all(name in WHOLES or meaning.phase(name) for name in names):
@@ -248,27 +312,17 @@ def _parts_of_phases(tables: Tables, known: Collection[str]) -> Iterator[dict[st
         sums, counts = rows.groupby("phase")["time_s"].sum(), rows.groupby("phase").size()
         n = int(counts[outer].min())
         common = {"run": run, "label": labels[run], "of": "phases", "n": n, "whole_s": float(sums[outer].sum()) / n}
-        for name, inside, seconds, is_rest in _innermost(outer, parents, sums.to_dict()):
+        around = {name: None if name in outer else _around(meaning, name, names) for name in names}
+        parts, _ = _innermost({(name, around[name]): float(sums[name]) for name in names})
+        for name, inside, seconds, is_rest in parts:
             declared = meaning.phase(name)
             kind = UNTIMED if is_rest else declared.kind if declared else None
             yield common | {"part": name, "kind": kind, "inside": inside, "time_s": seconds / n}
 
 
-def _innermost(
-    outer: Sequence[str], parents: Mapping[str, str | None], sums: Mapping[str, float]
-) -> Iterator[tuple[str, str | None, float, bool]]:
-    """Yield the innermost phases, the phase around them, their time, and whether it is what others leave of a phase.
-
-    A phase is not divided if those inside it take longer than itself: then some of them time the same work again.
-    """
-    for name in outer:
-        inner = [phase for phase, parent in parents.items() if parent == name]
-        left = sums[name] - sum(sums[phase] for phase in inner)
-        if not inner or left < 0:
-            yield name, parents[name], sums[name], False
-            continue
-        yield from _innermost(inner, parents, sums)
-        yield name, name, left, True
+def _around(meaning: RunSemantics, name: str, printed: Collection[str]) -> str | None:
+    """The innermost printed phase around a phase."""
+    return next((each for each in meaning.lineage(name, None)[1:] if each in printed), None)
 
 
 # --- traces and profiles ------------------------------------------------------------------------------------------

@@ -51,15 +51,26 @@ class RunSemantics(Struct, frozen=True):
 
     def parent(self, name: str, occurrence: int) -> str:
         """Return the parent of the k-th occurrence of a phase: a phase, or step, forward, backward."""
-        of = self.phases[name].of if name in self.phases else ("step",)
+        of = self.possible_parents(name) or ("step",)
         return of[min(occurrence, len(of)) - 1]
 
     def possible_parents(self, name: str) -> tuple[str, ...]:
-        """Return all possible parents of a phase. The parent of an undeclared phase is the step; the step has none."""
+        """Return all possible parents of a phase; the step has none.
+
+        The parent of an undeclared phase is the one that it is named after, as `backward_params` is after `backward`,
+        else the step.
+        """
         if name in WHOLES:
             return () if name == "step" else ("step",)
         declared = self.phase(name)
-        return declared.of if declared else ("step",)
+        return declared.of if declared else (self._named_after(name),)
+
+    def _named_after(self, name: str) -> str:
+        """The longest phase or whole whose name goes on as that of a part: not `forward` for `forward_backward`."""
+        known = (each for each in (*WHOLES, *self.phases) if name.startswith(f"{each}_"))
+        longest = max(known, key=len, default="step")
+        others = {f"{each}_" for each in WHOLES if each != longest}
+        return "step" if f"{name.removeprefix(longest)[1:]}_".startswith(tuple(others)) else longest
 
     def known_parent(self, name: str, occurrence: int | None) -> str | None:
         """Return the parent of a phase; None for the step, and if the parent depends on an unknown occurrence."""

@@ -14,6 +14,7 @@ from support.seeds import MS, log
 from support.trace_tables import real
 
 import perflog
+from perflog.analysis.lint import findings
 from perflog.metrics import breakdown, device_time, steps
 from perflog.metrics.breakdown import UNTIMED, part_name
 
@@ -222,3 +223,65 @@ def test_key_averages_are_divided_by_the_printed_total() -> None:
         "not in the table": round(6.836 - 4.567919, 6),
     }
     assert {r["whole_s"] for r in parts} == {6.836}
+
+
+# --- phases that nobody declared ----------------------------------------------------------------------------------
+
+MEGATRON = (
+    " iteration {step:8d}/     100 | consumed samples: {samples:12d} | elapsed time per iteration (ms): 3000.0 | "
+    "learning rate: 1.0E-04 | global batch size:   128 | lm loss: 9.0E+00 | number of skipped iterations:   0 | "
+    "number of nan iterations:   0 |\ntime (ms) | {timers}\n"
+)
+
+
+def _megatron(folder: Path, **timers: float) -> perflog.Log:
+    text = " | ".join(f"{name.replace('_', '-')}: {ms:.2f}" for name, ms in timers.items())
+    path = folder / "run.log"
+    path.write_text("".join(MEGATRON.format(step=i, samples=128 * i, timers=text) for i in range(1, 9)), "utf-8")
+    return perflog.read(path)
+
+
+def test_a_phase_is_part_of_the_one_that_it_is_named_after(tmp_path: Path) -> None:
+    log = _megatron(
+        tmp_path, forward=600, backward=2000, backward_backward=1900, backward_allreduce=90, optimizer=300,
+        optimizer_inner_step=250,
+    )  # fmt: skip
+    assert {(row["part"], row["kind"]): row["time_s"] for row in rows(breakdown(log))} == pytest.approx({
+        ("forward", None): 0.6, ("backward_backward", None): 1.9, ("backward_allreduce", "communication"): 0.09,
+        ("backward", "untimed"): 0.01, ("optimizer_inner_step", None): 0.25, ("optimizer", "untimed"): 0.05,
+        ("step", "untimed"): 0.1,
+    })  # fmt: skip
+
+
+def test_timers_of_megatron_are_nested(tmp_path: Path) -> None:
+    log = _megatron(
+        tmp_path, forward_backward=2500, forward_compute=800, backward_compute=1500, batch_generator=40,
+        forward_recv=30, forward_backward_send_forward_backward_recv=60, all_grads_sync=100, optimizer=300,
+        optimizer_clip_main_grad=20, params_all_gather=80,
+    )  # fmt: skip
+    parts = rows(breakdown(log))
+    assert {row["part"]: row["time_s"] for row in parts if row["kind"] == "untimed"} == pytest.approx(
+        {"forward_backward": 0.11, "forward_compute": 0.76, "optimizer": 0.2, "step": 0.1}
+    )
+    assert sum(row["share"] for row in parts) == pytest.approx(1)
+
+
+def test_a_step_is_not_divided_into_phases_that_do_not_fit(tmp_path: Path) -> None:
+    log = _megatron(tmp_path, load=600, work=2500, everything=2900)
+    assert not len(breakdown(log))
+    (found,) = (finding for finding in findings(log) if finding.code == "parts-exceed-whole")
+    assert found.message == (
+        "load, work, everything take 6 s together, step 3 s, in the mean of the steady steps: some of them time the "
+        "same work, or not this step; it is not divided"
+    )
+    assert perflog.overview(log).reasons[0] == (
+        "3 timed phases add up to 200 % of the step: some time the same work, so none has a share of the step."
+    )
+
+
+def test_a_phase_is_not_divided_into_more_than_itself(tmp_path: Path) -> None:
+    log = _megatron(tmp_path, forward=600, optimizer=300, optimizer_inner_step=250, optimizer_wait=200)
+    assert {row["part"]: row["time_s"] for row in rows(breakdown(log))} == pytest.approx(
+        {"step": 2.1, "forward": 0.6, "optimizer": 0.3}
+    )
+    assert [finding.code for finding in findings(log) if finding.severity == "error"] == ["parts-exceed-whole"]

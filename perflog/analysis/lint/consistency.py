@@ -9,10 +9,11 @@ from functools import lru_cache
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
-from perflog.analysis.lint.wording import count, percent, seconds
+from perflog.analysis.lint.wording import count, first_few, percent, seconds
 from perflog.formats.expressions import Expression
 from perflog.formats.model import Format, Line, Phase
 from perflog.formats.template import Field
+from perflog.metrics.breakdown import misfits
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats, median
@@ -239,7 +240,7 @@ def figures_disagree(data: LintInput) -> Iterator[Finding]:
     needs=(),
 )
 def parts_exceed_whole(data: LintInput) -> Iterator[Finding]:
-    """Forward + backward against step, and declared parts of phases, summed over the ranks of a step."""
+    """Forward + backward against step, declared parts of phases in each step, and all phases against the mean step."""
     for run in data.runs_where("steps", _steps_exceeded(data.tables.rows("steps"))):
         steps = run["steps"].where(run["steps"].known("step_time_s", "forward_s", "backward_s"))
         wrong, parts = _steps_exceeded(steps), steps["forward_s"] + steps["backward_s"]
@@ -251,6 +252,24 @@ def parts_exceed_whole(data: LintInput) -> Iterator[Finding]:
         yield Finding(run.id, message, {run.id: steps["line"][wrong]}, {"of": len(steps)})
     for run in _runs_with_long_parts(data):
         yield from _phases_exceed(run)
+    yield from _phases_that_do_not_fit(data)
+
+
+def _phases_that_do_not_fit(data: LintInput) -> Iterator[Finding]:
+    """The phases of a step, and those that are named after another one, if their mean times do not fit into it."""
+    timed = {run.id: run for run in data.runs_where("phases", data.tables.rows("phases").known("step"))}
+    for misfit in misfits(data.tables, data.options.warmup) if timed else ():
+        run = timed.get(misfit.run)
+        if run is None or (misfit.whole != "step" and all(run.semantics.phase(part) for part in misfit.parts)):
+            continue  # declared parts are compared step by step
+        message = (
+            f"{first_few(misfit.parts, 6)} take {seconds(misfit.parts_s)} together, {misfit.whole} "
+            f"{seconds(misfit.whole_s)}, in the mean of the steady steps: some of them time the same work, or not this "
+            f"{'step' if misfit.whole == 'step' else 'phase'}; it is not divided"
+        )
+        lines = run["phases"]["line"][run["phases"].one_of("phase", misfit.parts)]
+        if len(lines):
+            yield Finding(run.id, message, {run.id: lines}, {"parts": misfit.parts_s, "whole": misfit.whole_s})
 
 
 def _steps_exceeded(steps: Rows) -> Mask:

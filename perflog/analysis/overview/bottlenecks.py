@@ -38,7 +38,7 @@ from perflog.metrics import (
     stragglers,
     throughput,
 )
-from perflog.metrics.breakdown import NOT_LISTED, UNTIMED
+from perflog.metrics.breakdown import NOT_LISTED, UNTIMED, misfits
 from perflog.metrics.kernel_categories import OTHER
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.step_series import step_series
@@ -369,6 +369,7 @@ def _profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
 def _step(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = _of_run(breakdown.table(tables, options), run)
     rows = rows[rows["of"].isin(["step", "phases"])]
+    yield from _unfit(tables, run, options)
     if not len(rows):
         return
     whole = "step" if rows["of"].iloc[0] == "step" else "phases"
@@ -386,6 +387,14 @@ def _step(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if len(untimed) > 2 and untimed["share"].sum() > _UNTIMED:  # of several phases, and of the step
         most, total = untimed.iloc[0], percent(untimed["share"].sum())
         yield f"{total} of the step is in no timer, most of it in {most['part']} ({percent(most['share'])})."
+
+
+def _unfit(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """That the timed phases cannot be the parts of the step."""
+    for misfit in misfits(tables, options.warmup):
+        if misfit.run == run and misfit.whole == "step":
+            parts, ratio = count(len(misfit.parts), "timed phase"), percent(misfit.parts_s / misfit.whole_s)
+            yield f"{parts} add up to {ratio} of the step: some time the same work, so none has a share of the step."
 
 
 def _slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
