@@ -155,6 +155,9 @@ def read(path: Path) -> Reading:
     return Reading(ingest(Source(path.name, str(path)), kept.reset), kept)
 
 
+IN_ANY_LOG = {"bars"}  # the corpus names the programs of each log; a progress bar may be beside them
+
+
 @needs_corpus
 def test_every_file_has_its_case() -> None:
     there = {str(p.relative_to(CORPUS)) for p in CORPUS.rglob("*") if p.is_file()} - {"index.tsv"}
@@ -165,7 +168,7 @@ def test_every_file_has_its_case() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_formats_of_a_real_log(name: str) -> None:
     got = read(CORPUS / name)
-    assert set(got.done.formats) == CASES[name].formats
+    assert set(got.done.formats) - IN_ANY_LOG == CASES[name].formats
     assert got.balances()
 
 
@@ -179,7 +182,7 @@ def test_every_unread_line_has_a_reason(name: str) -> None:
 def test_cut_downs_have_the_formats_and_the_reasons_of_their_logs(name: str) -> None:
     case, got = CASES[CUT_DOWNS[name]], read_bytes((DATA / f"{name}.txt").read_bytes())
     left_out = {name for name in case.formats if name == "coco" or get(name).generic}  # no lines of theirs are in them
-    assert set(got.done.formats) == case.formats - left_out
+    assert set(got.done.formats) - IN_ANY_LOG == case.formats - left_out
     assert got.balances()
     unread_lines_have_reasons(got, case)
 

@@ -33,8 +33,8 @@ def printed() -> list[dict[str, Any]]:
         for part, m in enumerate(LAYER.finditer(text)):
             rank, stage, step = map(int, headers[part].groups())
             out.append({
-                "run": 1, "line": number, "part": part, "step": step, "rank": rank, "rank_by": "header", "stage": stage,
-                "layer": m[1], "direction": "forward", "time_s": float(m[2]) * MS, "calls": int(m[3]),
+                "run": 1, "line": number, "part": part, "step": step, "rank": rank, "rank_by": "header", "source": None,
+                "stage": stage, "layer": m[1], "direction": "forward", "time_s": float(m[2]) * MS, "calls": int(m[3]),
                 "avg_s": float(m[4]) * MS,
             })  # fmt: skip
     return out
