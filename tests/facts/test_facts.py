@@ -177,8 +177,8 @@ def test_moe_phases_are_those_printed_with_their_ranks() -> None:
         for phase, number in zip(PHASES[x.kind], numbers, strict=True):
             seen[x.run, x.step, phase, rank] += 1
             want.append({
-                "run": x.run, "line": x.line, "part": 0, "step": x.step, "rank": rank, "rank_by": rule, "phase": phase,
-                "occurrence": seen[x.run, x.step, phase, rank], "time_s": float(number) * MS,
+                "run": x.run, "line": x.line, "part": 0, "step": x.step, "rank": rank, "rank_by": rule, "source": None,
+                "phase": phase, "occurrence": seen[x.run, x.step, phase, rank], "time_s": float(number) * MS,
                 "min_s": None,
                 "remote_share": float(x.groups[0]) if x.kind in ("AG", "GA") else None,
             })  # fmt: skip
