@@ -74,6 +74,7 @@ class Line(Struct, frozen=True, eq=False):
         covers: Number of steps that one line covers, `SINCE_PREVIOUS`, `NOT_KNOWN` or `RUNNING_MEAN`.
         window: The number of steps that a line covers, computed from its numbers; it comes before `covers`.
         first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
+        phases: The fields of a line of table `steps` that are times of phases: each is a row of table `phases`.
         items: The columns that take the places of the items in a list: each item is a row of its own.
         clock: The fields that read the run's clock; a line has one of them, or none.
         clock_by: What kind of clock `clock` reads, one of `CLOCK_KINDS`.
@@ -134,6 +135,7 @@ class Line(Struct, frozen=True, eq=False):
     step_by: str | None = None
     dropped: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
+    phases: frozenset[str] = frozenset()
     items: tuple[str, ...] = ()
 
     @property

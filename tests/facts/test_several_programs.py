@@ -182,3 +182,71 @@ def test_what_each_process_prints_at_its_end_is_on_the_screen(tmp_path: Path) ->
     for twice in (ends[0], ends[0] * 2):  # one process, or one that prints it again
         reasons = perflog.overview(read(tmp_path, START + steps + twice)).reasons
         assert not [text for text in reasons if "train_runtime" in text]
+
+
+# --- reinforcement learning: Ray, vLLM, NCCL and verl in one log ------------------------------------------------------
+
+# yuzhaouoe/GUI-Cursor-Moving verl_demo.log, shortened: Ray colours the label, the metrics of a step are 69 pairs
+RAY_LINES = """\
+\x1b[36m(WorkerDict pid=39285)\x1b[0m NCCL version 2.27.3+cuda12.9
+\x1b[36m(WorkerDict pid=39285)\x1b[0m h200-01:39285:39285 [0] NCCL INFO Bootstrap: Using eth0:10.1.0.7<0>
+\x1b[36m(TaskRunner pid=38606)\x1b[0m step:1 - rollout/too_bad_sample_ratio:0.6041666666666666 - \
+timing_s/get_batch_rollout_with_filtering:313.9077237630263 - actor/entropy:0.6272061467170715 - \
+actor/pg_loss:6.183079727109635e-10 - actor/grad_norm:0.914237380027771 - training/global_step:1 - \
+critic/score/mean:0.6530305743217468 -{more} timing_s/old_log_prob:174.7384607680142 - \
+timing_s/adv:0.032002163119614124 - \
+timing_s/update_actor:576.7400800269097 - timing_s/step:1065.7729346989654 - \
+timing_per_token_ms/update_actor:0.21045298070291216 - perf/total_num_tokens:2740470 - \
+perf/time_per_step:1065.7729346989654 - perf/throughput:321.4181359341406
+"""
+
+
+@pytest.mark.parametrize("more", [0, 60])
+def test_the_phases_of_a_step_of_verl(tmp_path: Path, more: int) -> None:
+    rewards = "".join(f" reward_extra_info/reward_{k}:{k}.25 -" for k in range(more))
+    log = read(tmp_path, RAY_LINES.format(more=rewards))
+    (run,) = log.table("runs").to_dict("records")
+    (step,) = log.table("steps").to_dict("records")
+    assert (run["format"], run["joined_formats"]) == ("verl", "nccl")
+    assert perflog.overview(log).what.startswith("verl, 1 run x 1 step")
+    assert (step["step"], step["step_time_s"]) == (1, 1065.7729346989654)
+    phases = log.table("phases")
+    assert dict(zip(phases["phase"], phases["time_s"], strict=True)) == {
+        "timing_s_get_batch_rollout_with_filtering": 313.9077237630263,
+        "timing_s_old_log_prob": 174.7384607680142,
+        "timing_s_adv": 0.032002163119614124,
+        "timing_s_update_actor": 576.7400800269097,
+    }
+    values = log.table("values").set_index("key")
+    assert values["value"]["timing_per_token_ms_update_actor"] == pytest.approx(0.21045298070291216e-3)
+    assert len([key for key in values.index if key.startswith("reward_extra")]) == more
+
+
+# jianghoucheng/Agent_On_Policy_Distillation wandb/run-20251129_221801-i80f2v90/files/output.log, shortened: numbers in
+# calls of numpy, and a line that wandb cut after 4,096 bytes
+NUMPY_CALLS = """\
+step:8 - actor/pg_loss:np.float64(0.41352288355119526) - actor/ppo_kl:np.float64(6.116221175034298e-05) - \
+actor/grad_norm:np.float64(1.763774812221527) - actor/lr:np.float64(1e-06) - critic/score/mean:-0.9732422232627869 - \
+timing_s/agent_loop/generate_sequences/max:np.float64(68.42543297400698) - \
+timing_s/agent_loop/slowest/prompt_length:359 - timing_s/gen:71.45475597702898 - timing_s/ref:25.385145945940167 - \
+timing_s/update_actor:23.863754782127216 - timing_s/step:127.90869444608688
+step:20 - actor/pg_loss:np.float64(-0.0033169278176501393) - actor/grad_norm:np.float64(0.00016611) - \
+val-aux/aime_2024/score/best@30/mean:np.float64(-1.0) - val-aux/aime_2024/score/w
+"""
+
+
+def test_calls_of_numpy_and_lines_that_wandb_cut(tmp_path: Path) -> None:
+    log = read(tmp_path, NUMPY_CALLS)
+    steps = log.table("steps")
+    assert list(steps["step"]) == [8, 20]
+    assert list(steps["grad_norm"]) == [1.763774812221527, 0.00016611]
+    assert steps["step_time_s"][0] == 127.90869444608688
+    assert steps["step_time_s"].isna()[1]
+    assert set(log.table("phases")["phase"]) == {"timing_s_gen", "timing_s_ref", "timing_s_update_actor"}
+    values = log.table("values").set_index(["step", "key"])
+    assert values["value"][8, "actor_ppo_kl"] == 6.116221175034298e-05
+    assert values["unit"][8, "timing_s_agent_loop_generate_sequences_max"] == "s"
+    assert values["value"][8, "timing_s_agent_loop_slowest_prompt_length"] == 359
+    assert values["unit"][8, "timing_s_agent_loop_slowest_prompt_length"] != "s"
+    assert values["value"][20, "val_aux_aime_2024_score_best_30_mean"] == -1
+    assert not any("times nothing" in line for line in perflog.overview(log).reasons)

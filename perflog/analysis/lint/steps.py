@@ -126,7 +126,7 @@ def steps_missing(data: LintInput) -> Iterator[Finding]:
 @rule(
     code="steps-unpaired",
     severity="note",
-    title="steps have a time but no details, or details but no time",
+    title="steps without details, or details without a step",
     why="The tables of the run cover different steps. What is computed from two tables covers only their common steps.",
     action="join the tables by step, and do not add up steps that only one of them has",
     needs=("steps",),
@@ -140,9 +140,9 @@ def steps_unpaired(data: LintInput) -> Iterator[Finding]:
                 continue
             timed, detailed = distinct(steps["step"]), distinct(rows["step"])
             bare, untimed = np.setdiff1d(timed, detailed), np.setdiff1d(detailed, _covered_steps(steps))
-            parts = [f"{count(len(bare), 'step')} with a time but no {name}: {first_few(bare)}"] if len(bare) else []
+            parts = [f"{count(len(bare), 'step')} without {name}: {first_few(bare)}"] if len(bare) else []
             if len(untimed):
-                parts.append(f"{count(len(untimed), 'step')} with {name} but no time: {first_few(untimed)}")
+                parts.append(f"{count(len(untimed), 'step')} with {name} but no line of the step: {first_few(untimed)}")
             if parts:
                 lines = [*steps["line"][np.isin(steps["step"], bare)], *rows["line"][np.isin(rows["step"], untimed)]]
                 numbers = {"without_details": bare.tolist(), "without_time": untimed.tolist()}

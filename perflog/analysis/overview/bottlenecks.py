@@ -379,7 +379,7 @@ def _step(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if len(timed) and timed["share"].iloc[0] > _MOSTLY:
         clock = " by the clock of the host" if timed["kind"].iloc[0] == "data" else ""
         yield f"Bottleneck: {timed['part'].iloc[0]}, {percent(timed['share'].iloc[0])} of the {whole}{clock}."
-    elif len(timed) > 1 and not len(untimed):
+    elif len(timed) > 1 and untimed["share"].sum() < timed["share"].iloc[1]:
         (first, share), (second, share2) = timed[["part", "share"]].head(2).to_numpy()
         yield f"Bottleneck: {first}, {percent(share)} of the {whole}; then {second}, {percent(share2)}."
     if held_up["share"].sum() > _TELLING:
@@ -448,6 +448,8 @@ def _not_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if len(mfu):
         used = show(float(mfu.iloc[0]), "1", 3)
         yield f"The model uses {used} of the device's peak (MFU); the log does not tell what takes the rest."
+    elif run in tables.rows_by_run("phases"):
+        return
     elif run in tables.rows_by_run("steps") or run in tables.rows_by_run("summaries"):
         yield "Why it takes this long is not in the log: it times nothing inside a step."
 

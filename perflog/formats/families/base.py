@@ -79,6 +79,7 @@ class FieldNames:
     Attributes:
         from_keys: The names that were made from printed keys, not declared.
         paths: By name that was made from a path of an object, the path.
+        phases: Those of `from_keys` that are times of phases.
     """
 
     def __init__(self, table: str | None, taken: Iterable[str] = ()) -> None:
@@ -86,6 +87,7 @@ class FieldNames:
         self._taken = set(taken)
         self.from_keys: set[str] = set()
         self.paths: dict[str, str] = {}
+        self.phases: set[str] = set()
 
     def is_taken(self, name: str) -> bool:
         """Return whether a field has this name."""
@@ -160,6 +162,10 @@ class ValueForm(Struct, frozen=True, eq=False):
     def followed_by(self, text: str) -> ValueForm:
         """Return the form of values that texts follow which are no pairs, given as the text of a template."""
         return ValueForm(Template(self.template.text + text), has_texts=True)
+
+    def between(self, before: str, behind: str) -> ValueForm:
+        """Return the form of values that stand between two texts."""
+        return ValueForm(Template(literal(before) + self.template.text + literal(behind)), has_texts=self.has_texts)
 
     def fits(self, value: str, padding: int = 0) -> bool:
         """Return whether a value has this form, with or without `padding` blanks in front of it."""

@@ -43,11 +43,17 @@ from perflog.tables.schema import TABLES, column_for
 _NUMBER = lazy_pattern(NUMBER, re.ASCII)
 _NUMBER_LIST = lazy_pattern(rf"[\[({{][ ]*{NUMBER}(?:[ ]*[,; ][ ]*{NUMBER})*[ ]*[,;]?[ ]*[\])}}]", re.ASCII)
 
+_CALL = lazy_pattern(rf"[A-Za-z_][\w.]*\((?P<number>{NUMBER})(?:,[^()]*)?\)", re.ASCII)
+"""A number as the repr of another library: `np.float64(0.5)`, `tensor(0.5, device='cuda:0')`."""
+
 _CLOSES = {"{": "}", "[": "]", "(": ")"}
 _RARE = 4  # characters of a literal that is rare enough to look for
 
 MOST = 64
-"""Greatest number of pairs in a text, and of Lines that one text can give."""
+"""Greatest number of Lines that one text can give."""
+
+MOST_PAIRS = 256
+"""Greatest number of pairs in a text."""
 
 
 class Pair(NamedTuple):
@@ -106,7 +112,7 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
         key_start = 0
         while key_start >= 0:
             k = bisect_left(starts, key_start)
-            if k == len(mids) or len(pairs) == MOST:
+            if k == len(mids) or len(pairs) == MOST_PAIRS:
                 return []
             if len(pairs) < len(separators) and separators[len(pairs)][0] < starts[k] and not any(x.key for x in pairs):
                 if not self.between.strip():
@@ -137,9 +143,16 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
         parts.append(value[last:])
         return parts[0].rstrip(" \t"), parts[1:]
 
-    def texts(self, count: int) -> str:
+    def texts(self, texts: Sequence[str]) -> str:
         """Return the template text of some texts that are no pairs, each behind a separator."""
-        return f"{_with_any_blanks(self.between)}{{_:{self.stop}c}}" * count
+        return "".join(f"{_with_any_blanks(self.between)}{{_:{self.text_type(text, 'c')}}}" for text in texts)
+
+    def text_type(self, text: str, kind: str) -> str:
+        """Return the type of a field with this text: `kind`, c or n, with the stop; S for a word that holds the stop.
+
+        The stop is one character of the separator, and may stand in a word all the same: ` - ` and `val-loss`.
+        """
+        return "S" if self.stop in text and " " not in text else f"{self.stop}{kind}"
 
     def _next_pair(
         self, separators: list[tuple[int, int]], mid_starts: list[int], value_start: int, end: int
@@ -259,8 +272,9 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         shape: What all lines of the family have in common.
         syntax: The literals around keys and values.
         keys: By key or glob, the ways to print its value; the first that fits decides.
-        needs: The keys that a line must have; `*` in them is any text.
+        needs: For each key that a line must have, its alternatives; `*` in them is any text.
         lacks: The keys that it must not have.
+        phases: The entries of `keys` whose numbers are times of phases.
     """
 
     name: str
@@ -269,14 +283,16 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
     shape: FamilyShape
     syntax: PairSyntax
     keys: Mapping[str, tuple[ValueForm, ...]]
-    needs: tuple[str, ...] = ()
+    needs: tuple[tuple[str, ...], ...] = ()
     lacks: tuple[str, ...] = ()
+    phases: frozenset[str] = frozenset()
 
     @cached_property
     def proves_format(self) -> bool:
         if self.shape.line.telling is not None:
             return self.shape.line.telling
-        return self.shape.letters + sum(c.isalnum() for key in self.needs for c in key) >= MIN_LETTERS
+        letters = sum(min(sum(map(str.isalnum, key)) for key in keys) for keys in self.needs)
+        return self.shape.letters + letters >= MIN_LETTERS
 
     @property
     def openings(self) -> Sequence[Opening]:
@@ -284,17 +300,20 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def required_literal(self) -> bytes:
-        if self.needs:
-            key = max((piece for need in self.needs for piece in need.split("*")), key=len)
-            ends = any(need.endswith(key) for need in self.needs) and len(key) < _RARE and " " not in self.syntax.mid
+        needs = [keys[0] for keys in self.needs if len(keys) == 1]
+        if needs:
+            key = max((piece for need in needs for piece in need.split("*")), key=len)
+            ends = any(need.endswith(key) for need in needs) and len(key) < _RARE and " " not in self.syntax.mid
             return (key + self.syntax.mid if ends else key).encode("utf-8", "surrogateescape")
         return self.shape.required_literal or self.syntax.mid.strip().encode("utf-8", "surrogateescape")
 
     @cached_property
     def pattern(self) -> str:
         heads = "|".join(unnamed(pattern_with_gaps(head)) for head in self.shape.heads)
-        need = ".*?".join(map(escape, self.needs[0].split("*"))) if self.needs else ""
-        return rf"(?:{heads}){self._before_pairs}.*?{need}[ \t]*{escape(self.syntax.mid.strip() or self.syntax.mid)}"
+        keys = self.needs[0] if self.needs else ()
+        need = "|".join(".*?".join(map(escape, key.split("*"))) for key in keys)
+        mid = escape(self.syntax.mid.strip() or self.syntax.mid)
+        return rf"(?:{heads}){self._before_pairs}.*?(?:{need})[ \t]*{mid}"
 
     @property
     def _before_pairs(self) -> str:
@@ -339,7 +358,11 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         text = raw[begin:end].decode("utf-8", "surrogateescape").rstrip(" \t")
         pairs = self.syntax.split(text)
         known = [pair.key for pair in pairs if pair.key]
-        if len(known) * 2 < len(pairs) or not known or not all(any(map(glob(need), known)) for need in self.needs):
+        if (
+            len(known) * 2 < len(pairs)
+            or not known
+            or not all(any(any(map(glob(key), known)) for key in keys) for keys in self.needs)
+        ):
             return ()
         if any(any(map(glob(key), known)) for key in self.lacks):
             return ()
@@ -354,9 +377,13 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
             if template is None or template[0].match(raw) is None:
                 continue
             templates = (self._template(head, keys, choice, loose, closed) for choice in product(*forms))
-            lines = (self.shape.line_of(text, n.from_keys, n.paths) for text, n in filter(None, templates))
+            lines = (self._line(*each) for each in templates if each is not None)
             return tuple(replace(line, partial=partial) for line in lines)
         return ()
+
+    def _line(self, template: Template, names: FieldNames) -> Line:
+        line = self.shape.line_of(template, names.from_keys, names.paths)
+        return replace(line, phases=frozenset(names.phases))
 
     def _forms(self, pair: Pair) -> list[ValueForm]:
         """Return the forms that the value could have: the declared ones up to the first that fits, else a new one.
@@ -365,15 +392,19 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         read by the form that comes first in the declaration.
         """
         if not pair.key:
-            return [ValueForm.of(f"{{_:{self.syntax.stop}c}}")]
+            return [ValueForm.of(f"{{_:{self.syntax.text_type(pair.value, 'c')}}}")]
         declared = look_up(self.keys, pair.key)
         forms = list(declared[1]) if declared else []
         fits = next((k for k, form in enumerate(forms) if form.fits(pair.value, pair.padding)), None)
         if fits is not None:
             return forms[: fits + 1]
+        call = _CALL.fullmatch(pair.value)
+        if call is not None:
+            before, behind = pair.value[: call.start("number")], pair.value[call.end("number") :]
+            return [form.between(before, behind) for form in self._forms(pair._replace(value=call["number"]))]
         value, texts = self.syntax.cut(pair.value)
         if texts:
-            behind = self.syntax.texts(len(texts))
+            behind = self.syntax.texts(texts)
             return [form.followed_by(behind) for form in self._forms(pair._replace(value=value))]
         return [*forms, *self._undeclared(pair)]
 
@@ -401,7 +432,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
             nested = NestedForm.of_object(pair.value, dropped)
             if nested is not None:
                 return nested
-        return ValueForm.of(f"{{{'*' if self.shape.text_rows else dropped}:{self.syntax.stop}n}}")
+        return ValueForm.of(f"{{{'*' if self.shape.text_rows else dropped}:{self.syntax.text_type(pair.value, 'n')}}}")
 
     def _is_number(self, key: str) -> bool:
         """Return whether the values of a key should be numbers: it is declared, or names a column of plain numbers."""
@@ -417,9 +448,11 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         None if the template would be too long to match.
         """
         names = FieldNames(self.shape.line.table, [*head.names, *self.shape.tail.names])
-        parts = [
-            (key, form.written(names, key, self.shape.dropped_field(key)))
-            for key, form in zip(keys, forms, strict=True)
-        ]
+        parts = list[tuple[str, str]]()
+        for key, form in zip(keys, forms, strict=True):
+            entry, before = look_up(self.keys, key), set(names.from_keys)
+            parts.append((key, form.written(names, key, self.shape.dropped_field(key))))
+            if entry is not None and entry[0] in self.phases:
+                names.phases |= names.from_keys - before
         template = template_of(head.text + self.syntax.written(parts, loose, closed) + self.shape.tail.text)
         return None if template is None else (template, names)

@@ -37,10 +37,10 @@ def _key_value(entry: Entry, scopes: tuple[str, ...]) -> Family:
     """Load a `[[pairs]]` entry."""
     syntax = _pair_syntax(entry)
     keys = {key: _value_forms(entry, key, texts) for key, texts in entry.get("keys", dict, {}).items()}
-    needs = entry.texts("needs")
-    for key in needs:
-        if key not in keys:
-            raise entry.error(f"`needs` names `{key}`, which is not in `keys`", "needs", did_you_mean(key, keys))
+    needs = tuple(tuple(text.split("|")) for text in entry.texts("needs"))
+    for what, named in (("needs", sum(needs, ())), ("phases", entry.texts("phases"))):
+        for key in (key for key in named if key not in keys):
+            raise entry.error(f"`{what}` names `{key}`, which is not in `keys`", what, did_you_mean(key, keys))
     fields = [f for forms in keys.values() for form in forms for f in form.fields]
     shape = _shape(entry, scopes, fields)
     pair, tail = entry.get("pair", str), shape.tail.text
@@ -53,6 +53,7 @@ def _key_value(entry: Entry, scopes: tuple[str, ...]) -> Family:
         keys=keys,
         needs=needs,
         lacks=entry.texts("lacks"),
+        phases=frozenset(entry.texts("phases")),
     )
 
 

@@ -26,9 +26,9 @@ _KEYS = {
         "step_by", "check", "outside", "again", "unknown", "dropped", "items", "telling",
     },
     "pairs": {
-        "name", "head", "pair", "tail", "needs", "lacks", "keys", "sample", "table", "unit", "set", "compute", "map",
-        "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts",
-        "clock_stops", "pause", "step_by", "check", "outside", "telling", "dropped",
+        "name", "head", "pair", "tail", "needs", "lacks", "phases", "keys", "sample", "table", "unit", "set", "compute",
+        "map", "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock",
+        "clock_starts", "clock_stops", "pause", "step_by", "check", "outside", "telling", "dropped",
     },
     "meters": {
         "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",

@@ -206,7 +206,7 @@ def _fields_with_rows(rows: LineRows) -> list[tuple[str, str]]:
     names = [name for name in loose if name not in placed]
     elsewhere = {name for name in names if name in line.paths or _is_no_phase(line, name)}
     elsewhere |= {f.name for f in line.template.fields if not f.numeric} if home == "counters" else set()
-    return [("values" if name in elsewhere else home, name) for name in names]
+    return [("phases" if name in line.phases else "values" if name in elsewhere else home, name) for name in names]
 
 
 def _is_no_phase(line: Line, name: str) -> bool:
