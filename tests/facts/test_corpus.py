@@ -62,14 +62,13 @@ CASES: dict[str, Case] = {
     "deepspeed/store__id20196590859__wall_clock_breakdown_excerpt.txt": case("deepspeed", "megatron"),
     "dllogger/gkebe__EventBERT__dllogger.json": case("dllogger"),
     "hftrainer/AAssets__Qwen3-0.6B-Alpaca-LoRA__train_tail.log": case(
-        "bars", "hf_trainer", unread={r"[^\x00-\x7f]+.*": "the program says that it has ended"}
+        "hf_trainer", unread={r"[^\x00-\x7f]+.*": "the program says that it has ended"}
     ),
     "llmc/ChenZihua-cn__nanoGPT__train_excerpt.log": case(
         "nanogpt", unread={r"  scaler = .*": "the line of source behind a Python warning"}
     ),
     "llmc/store__id55562335848__llmc_stdout_excerpt.md": case("llmc", unread=MARKDOWN),
     "mllog/mlcommons__training_results_v4.0__supermicro_ssd_result_1_torn.txt": case(
-        "bars",
         "coco",
         "metric_logger",
         "mlperf",
