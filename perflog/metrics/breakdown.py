@@ -17,6 +17,7 @@ from perflog.formats.model import WHOLES
 from perflog.metrics.kernels import PRINTED_TOTAL, kernels
 from perflog.metrics.phase_table import phase_table
 from perflog.metrics.phases import rows_with_wholes
+from perflog.metrics.possible import fits
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rows import RunRows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
@@ -34,7 +35,6 @@ NOT_LISTED = "not in the table"
 """Part of a profile whose table lists only some of the work that the total below it counts."""
 
 _ROUNDED = 1e-3  # of a whole: less comes from rounding
-_FITS = 0.01  # of a whole: by more its parts cannot take longer than itself
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -189,7 +189,7 @@ def _innermost(
         if parent is not None:
             inside.setdefault(parent, {})[name] = seconds
     sums = {name: sum(of_phase.values()) for name, of_phase in inside.items() if name in totals}
-    unfit = {name for name, seconds in sums.items() if seconds > (1 + _FITS) * totals[name]}
+    unfit = {name for name, seconds in sums.items() if not fits(seconds, totals[name])}
     shown = dict(times)
     while dropped := [pair for pair in shown if pair[1] in unfit or (pair[1] and not _is_in(pair[1], shown))]:
         for pair in dropped:

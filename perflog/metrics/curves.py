@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.statistics.samples import Floats
-from perflog.tables.columns import NULL, Ints, Mask, Rows
+from perflog.tables.columns import NULL, Ints, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,6 @@ _COLUMNS = (
 
 _SERIES = ["key", "place", "unit"]
 _PLACES = ("rank", "stage", "dp_rank")
-_MOMENTS = ((1e9, 2.5e9), (1e12, 2.5e12), (1e15, 2.5e15), (1e18, 2.5e18))  # since 1970 in s, ms, us, ns
 
 
 @metric(
@@ -114,12 +113,6 @@ def printed_values(tables: Tables) -> pd.DataFrame:
         lines = pd.MultiIndex.from_arrays([measured["run"], measured["line"]])
         values = values[~pd.MultiIndex.from_frame(values[["run", "line"]]).isin(lines)]
     return values if values["line"].is_monotonic_increasing else values.sort_values("line", kind="stable")
-
-
-def are_moments(values: Floats) -> Mask:
-    """Flag numbers that look like moments since 1970 of these years."""
-    flags: Mask = np.logical_or.reduce([(low <= values) & (values < high) for low, high in _MOMENTS])
-    return flags
 
 
 _Texts = tuple[Ints, list[str]]

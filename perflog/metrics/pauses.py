@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perflog.metrics.possible import fits, impossible
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.statistics.samples import Floats
 from perflog.tables.columns import NULL, Ints, Rows
@@ -97,10 +98,15 @@ def pause_rows(tables: Tables) -> list[dict[str, Any]]:
             rows.append({
                 "run": run, "label": label, "kind": kind, "known_by": known_by, "n": len(seconds),
                 "mean_s": float(seconds.mean()), "max_s": float(seconds.max()), "total_s": float(seconds.sum()),
-                "run_s": run_s, "share": None if run_s is None else float(seconds.sum() / run_s),
+                "run_s": run_s, "share": _share(float(seconds.sum()), run_s),
                 "first_line": min(lines), "last_line": max(lines),
             })  # fmt: skip
     return rows
+
+
+def _share(total: float, run_s: float | None) -> float | None:
+    """The share of pauses in the time of a run; None if it is not known, or they cannot all be in it."""
+    return total / run_s if run_s and fits(total, run_s) else None
 
 
 def _pauses(values: Rows | None, phases: Rows | None, steps: Rows | None) -> tuple[str, list[_Pause]]:
@@ -131,7 +137,8 @@ def _printed(rows: Rows | None, name: str, column: str, steps: Rows | None) -> I
         kind = _kind(key)
         if kind is None or not _DURATION.issuperset(word for word in _words(key) if word not in _KINDS):
             continue
-        of_key = rows.where(rows.one_of(name, {key}) & (rows[column] > 0))
+        is_time = (rows[column] > 0) & ~impossible("time_s", rows[column])  # a moment since 1970 is none
+        of_key = rows.where(rows.one_of(name, {key}) & is_time)
         if name == "key":
             of_key = of_key.where(of_key.one_of("unit", {"s"}))
         between: dict[int, dict[int, _Pause]] = {}  # by number of step lines before, then by rank
@@ -160,7 +167,7 @@ def _moments(values: Rows) -> Iterator[_Pause]:
             begun[name] = value, line
         elif name in begun:
             start, first_line = begun.pop(name)
-            if value >= start:
+            if value >= start and not impossible("time_s", np.array([value - start]))[0]:
                 yield _Pause(_KINDS[next(word for word in subject if word in _KINDS)], first_line, value - start)
 
 

@@ -6,23 +6,22 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.metrics.hasty_steps import hasty_steps
+from perflog.metrics.possible import RATES, impossible
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.samples import Floats
 from perflog.statistics.warmup import Warmup, warm_up
-from perflog.tables.columns import NULL, Ints, Rows
+from perflog.tables.columns import NULL, Ints, Mask, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _CLOCK = "step_time_s"
-_RATES = ("tokens_per_s", "samples_per_s", "tflops", "mfu")
-_LONGEST = 1e9  # seconds: no time of a step lasts 31 years
-_LARGEST = 1e30  # larger values overflow in sums of squares, if not before
+_MEASURED = (_CLOCK, "forward_s", "backward_s", *RATES)
 
 
 class StepSeries(Struct, frozen=True):
@@ -62,9 +61,9 @@ def step_series(
 ) -> list[StepSeries]:
     """Return the series of each run that prints the column, in the order of the runs.
 
-    Left out are repeats of a step (`copy` > 1), lines that cover another number of steps than most lines do, and
-    values that are `impossible`. The warm-up is detected in `step_time_s` if the run prints it, and the same steps are
-    cut from all columns.
+    Left out are repeats of a step (`copy` > 1), lines that cover another number of steps than most lines do, values
+    that are `impossible`, and times and rates of `hasty_steps`. The warm-up is detected in `step_time_s` if the run
+    prints it, and the same steps are cut from all columns.
     """
     known = tables if isinstance(tables, Tables) else Tables(tables)
     return cached(known, ("step series", column, warmup), lambda: list(_all_series(known, column, warmup)))
@@ -99,24 +98,27 @@ class _Printed(Struct, frozen=True):
     covers: Ints
     copies: Ints
     values: Floats
+    hasty: Mask
 
     def part(self, index: slice | Ints) -> _Printed:
         """Return some of these rows."""
         return _Printed(
             self.steps[index], self.order[index], self.lines[index], self.covers[index], self.copies[index],
-            self.values[index],
+            self.values[index], self.hasty[index],
         )  # fmt: skip
 
 
 def _printed(tables: Tables, column: str) -> dict[str, _Printed]:
     """Rows with a step and a value in the column, by run."""
     steps = tables.rows("steps")
-    rows = steps.where(steps.known("step", column))
-    numbers, copies = rows["step"], printings(tables)[steps.known("step", column)]
-    lines, covers = rows["line"], rows["steps_averaged"]
+    known = steps.known("step", column)
+    rows = steps.where(known)
+    covers = rows["steps_averaged"]
+    hasty = hasty_steps(tables)[known] if column in _MEASURED else np.zeros(len(rows), np.bool_)
     whole = _Printed(
-        numbers, _step_order(tables, rows), lines, np.where(covers == NULL, 0, covers), copies, rows[column]
-    )
+        rows["step"], _step_order(tables, rows), rows["line"], np.where(covers == NULL, 0, covers),
+        printings(tables)[known], rows[column], hasty,
+    )  # fmt: skip
     return {run: whole.part(index) for run, index in rows.stretches("run").items()}
 
 
@@ -136,22 +138,12 @@ def _step_order(tables: Tables, rows: Rows) -> Ints:
     return np.asarray(steps + np.where(epochs == NULL, 0, epochs) * of_run)
 
 
-def impossible(column: str, values: Floats) -> npt.NDArray[np.bool_]:
-    """Flag values that no run can have: not finite, huge, a negative or endless time, a step time of 0."""
-    flags = ~(np.abs(values) < _LARGEST)
-    if column.endswith("_s") and not column.endswith("per_s"):
-        flags |= (values < 0) | (values > _LONGEST)
-    if column == "step_time_s":
-        flags |= values == 0
-    return flags
-
-
 def _series(run: str, label: str | None, column: str, rows: _Printed, warmup: int | None, detect: bool) -> StepSeries:
     """Series of the rows of one run; the warm-up stays empty unless it is given or to `detect`."""
     steps, places, lines, covers, values = rows.steps, rows.order, rows.lines, rows.covers, rows.values
     averaged = most_frequent(covers)
     unusual, repeated = covers != averaged, rows.copies > 1
-    wrong = impossible(column, values) & ~(unusual | repeated)
+    wrong = (impossible(column, values) | rows.hasty) & ~(unusual | repeated)
     left_out: list[tuple[int, str]] = []
     chosen = ~(unusual | repeated | wrong)
     if not chosen.all():
@@ -161,7 +153,7 @@ def _series(run: str, label: str | None, column: str, rows: _Printed, warmup: in
         left_out += [(int(s), f"{column} cannot be {x:g}") for s, x in zip(steps[wrong], values[wrong], strict=True)]
     order: slice | Ints = slice(None)  # without copies of the columns, which all series of a run share
     if left_out or not (np.diff(places) > 0).all():
-        by_place = np.lexsort((lines, -values if column in _RATES else values, places))
+        by_place = np.lexsort((lines, -values if column in RATES else values, places))
         by_place = by_place[chosen[by_place]]
         order = by_place[np.append(np.diff(places[by_place]) != 0, True)[: len(by_place)]]  # the slowest of each step
     return StepSeries(

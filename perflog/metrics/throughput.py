@@ -15,6 +15,8 @@ from perflog.formats.flops import Convention, convention
 from perflog.formats.model import Format
 from perflog.formats.template import Field
 from perflog.metrics.hardware import given_peak, gpu_model
+from perflog.metrics.hasty_steps import hasty_steps
+from perflog.metrics.possible import RATES, impossible
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
@@ -26,7 +28,6 @@ from perflog.tables.columns import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
-_RATES = ("tokens_per_s", "samples_per_s", "tflops", "mfu")
 _PACE = "pace"  # seconds per step, else seconds per unit of a printed rate: the warm-up is detected in it
 
 _COLUMNS = (
@@ -87,11 +88,11 @@ def throughput(tables: Tables, options: Options) -> pd.DataFrame:
     conventions = {run: chosen or _declared_convention(semantics) for run, semantics in semantics_of.items()}
     times = {name for of_run in conventions.values() if of_run for name in of_run.time}
     rows = []
-    steps_by_run = _steps_by_run(tables, options.warmup, times | {"step_time_s", *_RATES})
+    steps_by_run = _steps_by_run(tables, options.warmup, times | {"step_time_s", *RATES})
     for run, world_size, dtype in tables.rows("runs").records("run", "world_size", "dtype"):
         semantics, flops = semantics_of[run], conventions[run]
         series, steps = steps_by_run.get(run, (None, {}))
-        prints_rate = any(_known(steps[name]).any() for name in _RATES) if series else False
+        prints_rate = any(_known(steps[name]).any() for name in RATES) if series else False
         if series is None or not (flops or prints_rate or "tokens" in semantics.quantities):
             continue
         rates = _RunRates(flops, semantics, _numbers(semantics, world_size), dtype, peak, options.level)
@@ -110,6 +111,7 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
     if np.array_equal(paces, all_steps["step_time_s"], equal_nan=True) and not (paces == 0).any():
         all_series = step_series(tables, "step_time_s", warmup)  # the same, and often there already
     else:
+        paces = np.where(hasty_steps(tables), np.nan, paces)
         table = tables.chosen("steps", {}, "step", "epoch", "steps_averaged", "copy")
         all_series = step_series(
             {"runs": tables["runs"], "steps": table.assign(**{_PACE: paces, "copy": printings(tables)})}, _PACE, warmup
@@ -250,7 +252,7 @@ def _paces(steps: Rows) -> Floats:
     """Seconds of each step; in runs that print none, the inverse of a printed rate."""
     runs, words = steps.codes("run")
     paces, is_known = np.full(len(steps), np.nan), np.zeros(len(words), np.bool_)
-    for name in ("step_time_s", *_RATES):
+    for name in ("step_time_s", *RATES):
         values = steps[name]
         prints = np.bincount(runs[_known(values)], minlength=len(words)) > 0
         rows = (prints & ~is_known)[runs]
@@ -268,7 +270,7 @@ def _printed(table: _Columns) -> dict[str, Any]:
     """Columns of rates that the log prints."""
     row: dict[str, Any] = {"n_printed": int(_known(table["tflops"]).sum())}
     for name, column in (("printed_tflops", "tflops"), ("printed_mfu", "mfu")):
-        if len(printed := table[column][_known(table[column])]):
+        if len(printed := table[column][~impossible(column, table[column])]):
             row[name] = float(np.median(printed))
     if _known(table["samples_per_s"]).any():
         row["samples_per_s"] = _total(table, "samples_per_s")
@@ -277,7 +279,8 @@ def _printed(table: _Columns) -> dict[str, Any]:
 
 def _total(table: _Columns, column: str) -> float:
     """A printed rate over several steps: their work over their time. Without times, each step has the same work."""
-    rates, times = table[column], table["step_time_s"]
+    possible = ~impossible(column, table[column])
+    rates, times = table[column][possible], table["step_time_s"][possible]
     known = (rates > 0) & (times > 0)
     if known.any():
         return float((rates[known] * times[known]).sum() / times[known].sum())

@@ -699,8 +699,27 @@ def test_records_whose_carriage_returns_are_lost() -> None:
     states = [f"step 0018{k} (20.{k}%) | loss: 3.9{k} | dt: 34{k}ms | epoch: 1 | remaining: 238s" for k in range(5)]
     got = read(("    ".join(states) + "\n").encode())
     assert [(row["step"], row["loss"]) for row in got.rows("steps")] == [(180 + k, float(f"3.9{k}")) for k in range(5)]
-    dt = [(row["step"], row["value"], row["unit"]) for row in got.rows("values") if row["key"] == "dt"]
-    assert dt == [(180 + k, pytest.approx(0.34 + k / 1000), "s") for k in range(5)]
+    assert [row["step_time_s"] for row in got.rows("steps")] == pytest.approx([0.34 + k / 1000 for k in range(5)])
+
+
+def test_steps_of_nanochat_with_an_mfu_in_percent() -> None:
+    log = (
+        "step 00000/21400 (0.00%) | loss: 9.000000 | lrm: 1.00 | dt: 992.63ms | tok/sec: 529,575 | mfu: 74.06 | "
+        "total time: 0.00m\n"
+        "step 00001/21400 (0.00%) | loss: 8.970000 | lrm: 1.00 | dt: 986.45ms | tok/sec: 529,613 | mfu: 0.91 | "
+        "total time: 0.02m\n"
+    )
+    steps = read(log.encode()).rows("steps")
+    columns = ("step", "loss", "step_time_s", "tokens_per_s", "mfu")
+    assert [[row[column] for column in columns] for row in steps] == [
+        pytest.approx([0, 9.0, 0.99263, 529575, 0.7406]), pytest.approx([1, 8.97, 0.98645, 529613, 0.0091]),
+    ]  # fmt: skip
+
+
+def test_steps_of_prime_rl_with_an_mfu_in_percent() -> None:
+    log = "03:22:59 [INFO] [TRAIN] [Rank 3] step: 59, loss: 0.4410, tokens_per_second: 76527.93, mfu: 42.40\n"
+    (row,) = read(log.encode()).rows("steps")
+    assert (row["rank"], row["step"], row["tokens_per_s"], row["mfu"]) == (3, 59, 76527.93, pytest.approx(0.424))
 
 
 HUGECTR = """\

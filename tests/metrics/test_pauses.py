@@ -152,3 +152,27 @@ def test_results_of_mlperf() -> None:
     assert row["n"] == len(moment["eval_start"]) > 3
     assert row["total_s"] == pytest.approx(total / 1000, abs=1e-6)
     assert row["share"] == pytest.approx(total / (moment["run_stop"][0] - moment["run_start"][0]), abs=1e-6)
+
+
+def test_a_moment_is_no_duration() -> None:
+    """A program that prints the end of saving, as `save_checkpoint`, and not its start."""
+    values = [
+        {"line": 25, "key": "save_checkpoint", "unit": "s", "value": 1634155649.0},
+        {"line": 55, "key": "eval_time", "unit": "s", "value": 3.0},
+    ]
+    (row,) = of(timed_steps(10), values)
+    assert (row["kind"], row["total_s"]) == ("validation", 3.0)
+
+
+def test_an_end_with_a_start_that_is_no_moment() -> None:
+    values = [
+        {"line": 21, "key": "eval_start", "unit": "s", "value": 0.0},
+        {"line": 25, "key": "eval_stop", "unit": "s", "value": 1634155649.0},
+    ]
+    assert of(timed_steps(10), values) == []
+
+
+def test_pauses_that_are_longer_than_the_run_have_no_share() -> None:
+    values = [{"line": 25, "key": "eval_time", "unit": "s", "value": 50.0}]
+    (row,) = of(timed_steps(10), values, elapsed_s=20.0)
+    assert (row["total_s"], row["share"]) == (50.0, None)

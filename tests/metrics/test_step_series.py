@@ -114,3 +114,47 @@ def test_every_metric_says_what_it_is(metric: Any) -> None:
     for column in metric.columns:
         assert column.meaning, column.name
         assert column.name.endswith("_s") == (column.unit == "s") or column.name.endswith("per_s"), column.name
+
+
+# --- steps that end before their work is done -------------------------------------------------------------------------
+
+
+def launched(times: list[float], work: float = 3600.0) -> Tables:
+    """Steps of the same work, whose rates follow from their times."""
+    return tables([{"step": i, "step_time_s": t, "tflops": work / t, "loss": 2.0} for i, t in enumerate(times)])
+
+
+def test_a_step_at_many_times_the_rate_of_the_others_has_no_time() -> None:
+    known = launched([45.0, 0.6, 10.2, 10.3, 10.4, 10.3])
+    for column in ("step_time_s", "tflops"):
+        (series,) = step_series(known, column)
+        assert series.steps.tolist() == [0, 2, 3, 4, 5]
+        assert [step for step, _ in series.left_out] == [1]
+    assert len(step_series(known, "loss")[0].values) == 6
+
+
+@pytest.mark.parametrize(
+    ("times", "why"),
+    [
+        ([10.0, 3.0, 10.0, 10.0, 10.0], "three times as fast"),
+        ([1.0, 1.0, 1.0, 1.0, 1.0, 10.0, 10.0, 10.0], "the run has become slower"),
+        ([10.0] * 8 + [1.0, 10.0], "not at the start"),
+    ],
+)
+def test_what_may_be_a_faster_step_stays(times: list[float], why: str) -> None:
+    (series,) = step_series(launched(times))
+    assert len(series.values) == len(times), why
+
+
+def test_a_short_step_that_claims_less_work_stays() -> None:
+    rows = [{"step": i, "step_time_s": t, "tflops": 350.0} for i, t in enumerate([10.0, 0.5, 10.0, 10.0])]
+    (series,) = step_series(tables(rows))
+    assert len(series.values) == 4
+
+
+def test_an_mfu_above_one_counts_in_no_average() -> None:
+    known = tables([{"step": i, "mfu": 3.37 if i < 6 else 0.42, "tokens_per_s": 100.0} for i in range(10)])
+    (series,) = step_series(known, "mfu")
+    assert series.steps.tolist() == [6, 7, 8, 9]
+    (rates,) = get("throughput")(known).query("part == 'all'").to_dict("records")
+    assert rates["printed_mfu"] == pytest.approx(0.42)

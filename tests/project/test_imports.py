@@ -53,7 +53,7 @@ settings: members run_settings __init__
 metrics: registry settings_by_run run_moments hardware kernel_categories kernel_names
 metrics: pipeline_schedule
 metrics: operator_tables kernels ranges semantics
-metrics: unlabelled_ranks divergence
+metrics: possible hasty_steps unlabelled_ranks divergence
 metrics: pipeline step_series run_rows phase_table communication collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: factors throughput time_to_train

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from perflog.metrics.curves import are_moments
+from perflog.metrics.possible import are_moments
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
 from perflog.tables.columns import NULL, Ints, Mask, Rows

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds
-from perflog.metrics.step_series import StepSeries, impossible
+from perflog.metrics.hasty_steps import hasty_steps
+from perflog.metrics.possible import impossible
+from perflog.metrics.step_series import StepSeries
 from perflog.statistics.effects import rounding
 from perflog.statistics.samples import mad, median, median_interval
 from perflog.tables.columns import Mask, Rows
@@ -24,13 +28,15 @@ _FEWEST_STEPS = 6  # of which an interval of the median is known at 95 %
     code="time-impossible",
     severity="error",
     title="a printed time is impossible",
-    why="The time is negative or not finite, or a step takes no time or decades. A clock jumped, a field overflowed, "
-    "or the line was overwritten. Metrics and comparisons leave such step times out.",
+    why="The time is negative or not finite, or a step takes no time or decades: a clock jumped, a field overflowed, "
+    "or the line was overwritten. Or one of the first steps claims the work of the others in a fraction of their "
+    "time: the program did not wait for the device. Metrics and comparisons leave such step times out.",
     action="do not use the number; look at the line and the lines around it",
     needs=(),
 )
 def time_impossible(data: LintInput) -> Iterator[Finding]:
-    """Times of steps, phases and layers that no clock can show."""
+    """Times of steps, phases and layers that no clock can show, and steps that end before their work is done."""
+    yield from _hasty(data)
     columns = [*(("steps", column) for column in STEP_TIMES), ("phases", "time_s"), ("layers", "time_s")]
     flags = {place: _impossible(data.tables.rows(place[0]), place[1]) for place in columns}
     affected = {run.id for (table, _), wrong in flags.items() for run in data.runs_where(table, wrong)}
@@ -43,6 +49,22 @@ def time_impossible(data: LintInput) -> Iterator[Finding]:
             lines += wrong["line"].tolist()
         message = f"{count(len(times), 'impossible time')}: {first_few(times)}"
         yield Finding(run.id, message, {run.id: lines}, {"times": len(times)})
+
+
+def _hasty(data: LintInput) -> Iterator[Finding]:
+    """Steps at a rate far above that of the others."""
+    steps, flags = data.tables.rows("steps"), hasty_steps(data.tables)
+    for run in data.runs_where("steps", flags):
+        rows = steps.where(flags & steps.one_of("run", [run.id]))
+        others = run["steps"].where(run["steps"].known("step_time_s") & ~np.isin(run["steps"]["line"], rows["line"]))
+        usual = median(others["step_time_s"])
+        told = (f"step {step} takes {seconds(time)}" for step, time in rows.records("step", "step_time_s"))
+        message = (
+            f"{first_few(told)}, the others {seconds(usual)} (median) for the same work: the program did not wait for "
+            "the device"
+        )
+        times = rows["step_time_s"].tolist()
+        yield Finding(run.id, message, {run.id: rows["line"]}, {"times": times, "median": usual})
 
 
 def _impossible(rows: Rows, column: str) -> Mask:

@@ -31,17 +31,19 @@ _SIBLINGS = 3  # runs of a log that can show the usual number of steps
     needs=("steps",),
 )
 def steps_merged(data: LintInput) -> Iterator[Finding]:
-    """Lines whose `steps_averaged` is not that of most lines."""
+    """Lines whose `steps_averaged` is not that of most lines; but the interval at the end of a run may be shorter."""
     for run in data.runs:
         steps = run["steps"]
         covered = steps["steps_averaged"]
-        odd = steps.where(steps.known("steps_averaged") & (covered != _usual(covered)))
+        usual = _usual(covered)
+        is_odd = steps.known("steps_averaged") & (covered != usual)
+        is_odd &= (covered > usual) | (steps["step"] != steps["step"].max(initial=NULL))
+        odd = steps.where(is_odd)
         if not len(odd):
             continue
         n, time, line, loss, perplexity = (
             odd[name][0].item() for name in ("steps_averaged", "step_time_s", "line", "loss", "perplexity")
         )
-        usual = int(_usual(covered))
         message = f"{count(len(odd), 'line')} of {len(steps)}: line {line} covers {count(n, 'step')}"
         message += f", most lines {usual}" if usual > 1 else ""
         if not math.isnan(time) and n > 1:

@@ -11,10 +11,13 @@ import numpy as np
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, time_range
 from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.possible import impossible
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.throughput import throughput
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
+from perflog.tables.columns import Mask, Rows
+from perflog.units import show
 
 _UNEQUAL = 0.05  # a rank this far from the nominal work makes a warning
 _SAME = 0.01  # step times this close are the same
@@ -68,12 +71,16 @@ def nominal_work(data: LintInput) -> Iterator[Finding]:
     needs=("steps",),
 )
 def mfu_above_1(data: LintInput) -> Iterator[Finding]:
-    """Printed MFU above 1, and rates above the peak that `gpu` or `peak_tflops` gives, if one is given."""
-    for run in data.runs_where("steps", data.tables.rows("steps")["mfu"] > 1):
-        above = run["steps"].where(run["steps"]["mfu"] > 1)
-        worst = float(above["mfu"].max())
-        message = f"the printed MFU is up to {worst:.2f}, above 1 on {count(len(above), 'line')}"
-        yield Finding(run.id, message, {run.id: above["line"]}, {"mfu": worst})
+    """Printed MFU above 1, rates above those of any GPU, and above the peak that `gpu` or `peak_tflops` gives."""
+    for column, name, unit in (("mfu", "MFU", "1"), ("tflops", "TFLOP/s", "TFLOP/s")):
+        for run in data.runs_where("steps", _above_peak(data.tables.rows("steps"), column)):
+            above = run["steps"].where(_above_peak(run["steps"], column))
+            worst, of_steps = float(above[column].max()), above["step"][above.known("step")]
+            message = f"the printed {name} is up to {show(worst, unit, 3)} on {count(len(above), 'line')}"
+            if len(of_steps):
+                ends = dict.fromkeys((int(of_steps.min()), int(of_steps.max())))
+                message += f", step{'s' * (len(ends) > 1)} {' to '.join(map(str, ends))}"
+            yield Finding(run.id, f"{message}: it counts in no average", {run.id: above["line"]}, {column: worst})
     if data.options.gpu is None and data.options.peak_tflops is None:
         return
     rates = throughput.table(data.tables, data.options)
@@ -87,6 +94,11 @@ def mfu_above_1(data: LintInput) -> Iterator[Finding]:
             )
             numbers = {"tflops": rate, "peak_tflops": row["peak_tflops"], "source": row["peak_source"]}
             yield Finding(row["run"], message, {row["run"]: [row["first_line"], row["last_line"]]}, numbers)
+
+
+def _above_peak(steps: Rows, column: str) -> Mask:
+    """Flag rates above the peak of any device."""
+    return (steps[column] > 0) & impossible(column, steps[column])
 
 
 @rule(

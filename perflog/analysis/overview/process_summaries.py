@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from perflog.metrics import Tables
-from perflog.metrics.curves import are_moments
+from perflog.metrics.possible import are_moments
 from perflog.tables.columns import Rows
 from perflog.units import show
 

@@ -26,7 +26,7 @@ from perflog.metrics import (
     throughput,
 )
 from perflog.metrics.breakdown import UNTIMED
-from perflog.metrics.curves import are_moments
+from perflog.metrics.possible import are_moments
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from perflog.errors import UsageError
+from perflog.metrics.possible import impossible
 from perflog.metrics.registry import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
-from perflog.metrics.step_series import impossible
 from perflog.tables.nulls import int_or_none, none_if_null
 
 if TYPE_CHECKING:

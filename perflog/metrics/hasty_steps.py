@@ -1,0 +1,52 @@
+"""Hasty steps: lines that a program printed before the device had done the work that they count.
+
+A program that does not wait for the device times only how long it takes to launch a step. So the first step after the
+compilation of JAX, say, claims the work of the others in a fraction of their time, at a rate far above theirs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perflog.metrics.possible import RATES
+from perflog.metrics.registry import Tables, cached
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import Mask, Rows
+
+_TIMES = 5.0  # the median rate: no warm step is so much faster than the others
+_SAME_WORK = 0.2  # rate x time is that of the others up to this
+_EARLY = 5  # printed steps at the start of a run, among which the launch is not yet throttled by the device
+_FEWEST = 3  # steps, whose median tells what is usual
+
+
+def hasty_steps(tables: Tables) -> Mask:
+    """Flag the rows of table `steps` whose time cannot be that of the work that they claim."""
+    return cached(tables, ("hasty steps",), lambda: _hasty_steps(tables))
+
+
+def _hasty_steps(tables: Tables) -> Mask:
+    steps = tables.rows("steps")
+    flags = np.zeros(len(steps), np.bool_)
+    for rate in RATES[:3]:
+        known = steps.known("step_time_s", rate, "step")
+        if not known.any():
+            continue
+        places = np.flatnonzero(known)
+        for part in steps.where(known).stretches("run").values():
+            chosen = places[part]
+            flags[chosen] |= _of_run(steps.where(chosen), rate)
+    return flags
+
+
+def _of_run(rows: Rows, column: str) -> Mask:
+    """Flag the first steps of a run whose rate is far above the median, for the same work."""
+    times, rates = rows["step_time_s"], rows[column]
+    work = rates * times
+    if len(rows) < _FEWEST or not (work > 0).all():
+        return np.zeros(len(rows), np.bool_)
+    usual = np.median(work)
+    same: Mask = np.abs(work / usual - 1) <= _SAME_WORK
+    if not same.any():
+        return same
+    first = groups_of(rows["step"]).of_row < _EARLY
+    return np.asarray(same & first & (rates > _TIMES * np.median(rates[same])))
