@@ -27,9 +27,6 @@ RUNNING_MEAN = -2
 """Value of `covers` for a line whose numbers are means since a step that it does not print."""
 
 
-CLOCK_KINDS = ("clock", "line", "bar")
-"""What a clock is: the program's own, the time stamp of its line, or the whole seconds since a progress bar began."""
-
 STEP_BY = ("bar", "bar_in_front", "next_bar")
 """Values of `step_by`: a line takes its step from the state of a progress bar beside it, from the state in front of it
 on the same line, or from the next state, which ends the step in which the line is printed."""
@@ -77,7 +74,7 @@ class Line(Struct, frozen=True, eq=False):
         phases: The fields of a line of table `steps` that are times of phases: each is a row of table `phases`.
         items: The columns that take the places of the items in a list: each item is a row of its own.
         clock: The fields that read the run's clock; a line has one of them, or none.
-        clock_by: What kind of clock `clock` reads, one of `CLOCK_KINDS`.
+        clock_of_bar: Whether `clock` reads the whole seconds since a progress bar began.
         clock_starts: The fields, each with a text, of the lines at which the clock starts: {} for all, None for none.
         clock_stops: The same for the lines at which it stops.
         pause: Whether the program did something else than steps before it printed the line.
@@ -118,7 +115,7 @@ class Line(Struct, frozen=True, eq=False):
     window: Expression | None = None
     first_step: int | None = None
     clock: tuple[str, ...] = ()
-    clock_by: str = "clock"
+    clock_of_bar: bool = False
     clock_starts: Mapping[str, str] | None = None
     clock_stops: Mapping[str, str] | None = None
     pause: bool = False

@@ -218,7 +218,7 @@ def _readings(steps: Rows) -> tuple[Ints, Ints, Floats, Floats]:
     ahead = np.append(True, number[1:] > np.maximum.accumulate(number)[:-1])[: len(number)]
     if (np.diff(clock[ahead]) < 0).any():
         ahead = np.zeros(len(ahead), np.bool_)
-    step_s = np.where(steps["step_time_from"] == NULL, steps["step_time_s"], np.nan)[order]
+    step_s = np.where(~steps.known("step_time_by"), steps["step_time_s"], np.nan)[order]
     return steps["line"][order][ahead], number[ahead], clock[ahead], step_s[ahead]
 
 

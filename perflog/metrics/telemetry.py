@@ -19,6 +19,7 @@ from msgspec import Struct
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.counters import in_base_units
+from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,9 +196,12 @@ def _rows(windows: StepWindows, samples: pd.DataFrame, clocks: Mapping[str, str 
 
 def _difference(steps: str | None, samples: str | None) -> str | None:
     """Return why two clocks cannot be compared; None if they can."""
-    if steps == samples and steps in ("utc", "local"):
+    if steps == samples and steps in (UTC, LOCAL):
         return None
-    zones = {"utc": "in UTC", "local": "without a time zone", None: "on an unknown clock"}
+    zones = {
+        UTC: "in UTC", LOCAL: "without a time zone", NO_YEAR: "without a year", NO_DATE: "without a date",
+        None: "on an unknown clock",
+    }  # fmt: skip
     return (
         f"steps are {zones.get(steps, 'on the clock of a trace')}, samples {zones.get(samples, 'on that of a trace')}"
     )

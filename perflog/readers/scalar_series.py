@@ -100,6 +100,7 @@ def _add_step_times(rows: Sequence[dict[str, Any]]) -> None:
         steps, seconds = row["step"] - before["step"], row["elapsed_s"] - before["elapsed_s"]
         if 0 < steps <= LARGEST and seconds >= 0:
             row |= {"steps_averaged": steps, "step_time_s": seconds / steps, "step_time_from": before["line"]}
+            row["step_time_by"] = "clock"
 
 
 def _row(origin: EventOrigin, scalar: Scalar) -> dict[str, Any]:

@@ -21,7 +21,8 @@ SCHEMA_HISTORY = {
     "shapes, types, strides, values and stacks of operators, grid, block, registers and shared memory of kernels, "
     "addresses of memory, floating-point operations, number of a recorded function, what a synchronisation waits for, "
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
-    "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, and their "
+    "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, `step_time_by`, "
+    "and their "
     "`steps_averaged` may be null; runs have `elapsed_s` and `joined_formats`, "
     "values too, and `stage` and `dp_rank`; loads have `layer` and `micro_batch`; rows with a rank have `source`",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
@@ -92,11 +93,16 @@ _READ_BY = TableColumn(
     "read_by", "word", "guess: a format that perflog made from the log itself read the row; else null", by_field=False
 )
 
+UTC, LOCAL, NO_YEAR, NO_DATE = "utc", "local", "no_year", "no_date"
+CLOCKS = (UTC, LOCAL, NO_YEAR, NO_DATE)
+"""What printed times count from. With a zone, they are converted to UTC; without, they are those of the machine."""
+
 _CLOCK = TableColumn(
     "clock",
     "word",
     "utc: the time of the row has a zone and counts from 1970 in UTC; local: it has none, and is that of the machine's "
-    "clock; null: see `clock` in the run's config",
+    "clock; no_year: the same, from the start of the first year of the log, which is not printed; no_date: from "
+    "midnight of its first day; null: see `clock` in the run's config",
     by_field=False,
 )
 
@@ -155,10 +161,18 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         TableColumn(
             "step_time_from",
             "int64",
-            "line whose `elapsed_s` was subtracted to get `step_time_s`; null if `step_time_s` is printed",
+            "line whose time was subtracted to get `step_time_s`; null if `step_time_s` is printed",
             by_field=False,
         ),
-        _int("printed_ns", "time at which the line was printed, since 1970; of a trace the end of the step", "ns"),
+        TableColumn(
+            "step_time_by",
+            "word",
+            "what tells `step_time_s`, if it is not printed: clock: difference of `elapsed_s`; line: of the times of "
+            "the lines, `printed_ns`; bar: of the time since a progress bar began, in whole seconds; rate: the rate of "
+            "a progress bar, smoothed over the last steps; null: it is printed, or measured in a trace",
+            by_field=False,
+        ),
+        _int("printed_ns", "time at which the line was printed, see `clock`; of a trace the end of the step", "ns"),
         _CLOCK,
         _real("forward_s", "forward time", "s"),
         _real("backward_s", "backward time", "s"),

@@ -174,7 +174,10 @@ PREFIXES = [
 
 
 def without_run(log: Reading, table: str) -> list[dict[str, Any]]:
-    return [without(row, "run", "part") for row in rows(log, table)]
+    return [without(row, "run", "part", "printed_ns", "clock") for row in rows(log, table)]
+
+
+CLOCKS = {"+00:00": "utc", "2024-09-16 ": "local", "20250916 ": "local", "I0916 ": "no_year", "Sep 16 ": "no_year"}
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -191,6 +194,8 @@ def test_a_prefix_costs_nothing(prefix: str, line: str) -> None:
     assert log.done.lines == {"total": 1, "read": 1, "context": 0, "unread": 0}
     for table in ("steps", "values"):
         assert without_run(log, table) == without_run(bare, table)
+    (clock,) = column(log, "steps", "clock")
+    assert clock == next((clock for shown, clock in CLOCKS.items() if shown in prefix), None)
 
 
 @pytest.mark.parametrize(

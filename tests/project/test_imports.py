@@ -26,7 +26,8 @@ formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
 parsing.input: bar_cuts chunks json_documents limits log_names source growing_source followed_file spilled_input
 parsing.match: figure_counts numeric prefilter rank_labels records opening_block captures fixed_width record_starts
-parsing.match: scanner partial_lines discovery table_cells segments header_rows bar_states block_bodies
+parsing.match: scanner stamp_layouts line_stamps partial_lines discovery table_cells segments header_rows bar_states
+parsing.match: block_bodies
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_partners step_windows
 parsing.assemble: step_repeats run_clocks setting_series phase_counts table_builder average_windows assembler

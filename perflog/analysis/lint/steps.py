@@ -38,6 +38,7 @@ def steps_merged(data: LintInput) -> Iterator[Finding]:
         usual = _usual(covered)
         is_odd = steps.known("steps_averaged") & (covered != usual)
         is_odd &= (covered > usual) | (steps["step"] != steps["step"].max(initial=NULL))
+        is_odd &= ~np.isin(steps["step_time_by"], ("line", "bar"))  # readings of such a clock are some lines apart
         odd = steps.where(is_odd)
         if not len(odd):
             continue
@@ -67,7 +68,7 @@ def steps_merged(data: LintInput) -> Iterator[Finding]:
 def steps_averaged(data: LintInput) -> Iterator[Finding]:
     """Most lines cover more than one step."""
     for run in data.runs:
-        steps = run["steps"]
+        steps = run["steps"].where(run["steps"].known("steps_averaged"))
         n = _usual(steps["steps_averaged"])
         if n > 1:
             message = f"{count(len(steps), 'line')} of {n} steps each"
@@ -87,6 +88,10 @@ def steps_repeated(data: LintInput) -> Iterator[Finding]:
     """Rows of `steps` that are not the first printing of their step."""
     for run in data.runs_where("steps", printings(data.tables) > 1):
         repeats = run["steps"].where(run["steps"]["copy"] > 1)
+        if (run["steps"]["rank"] != NULL).any():  # a line that has lost its label may be of any rank
+            repeats = repeats.where(repeats["rank"] != NULL)
+        if not len(repeats):
+            continue
         steps = dict.fromkeys("-" if step == NULL else step for step in repeats["step"].tolist())
         message = f"{count(len(steps), 'step')} printed again: {first_few(steps)}"
         yield Finding(run.id, message, {run.id: repeats["line"]}, {"steps": len(steps), "printings": len(repeats)})

@@ -428,7 +428,7 @@ def _outside_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if not total > 0:
         return
     steps = tables.rows_of("steps", run)
-    steps = steps.where((steps["copy"] == 1) & steps.known("step_time_s") & ~steps.known("step_time_from"))
+    steps = steps.where((steps["copy"] == 1) & steps.known("step_time_s") & ~steps.known("step_time_by"))
     numbers = steps["step"][steps.known("step")]
     if not len(numbers):
         return

@@ -202,7 +202,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
             fields = next(part.bar_fields for part in (prefix, rest) if part.bar_fields)
             line = replace(line, bar=fields)
             if ELAPSED in template.names:
-                line = replace(line, clock=(ELAPSED,), clock_by="bar")
+                line = replace(line, clock=(ELAPSED,), clock_of_bar=True)
         return replace(line, unit={**line.unit, **units}, run=(*line.run, *settings), within=within, dropped=dropped)
 
     def _parts(

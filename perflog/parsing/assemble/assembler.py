@@ -30,7 +30,7 @@ from perflog.parsing.assemble.local_ranks import LocalRanks
 from perflog.parsing.assemble.pending_records import NO_LIMIT, PendingRecords
 from perflog.parsing.assemble.rank_rules import RankDecisions, RankRules
 from perflog.parsing.assemble.rank_streams import RankStreams
-from perflog.parsing.assemble.run_clocks import RunClocks
+from perflog.parsing.assemble.run_clocks import RunClocks, reads_clock
 from perflog.parsing.assemble.run_state import RunIndex, RunSettings, RunState
 from perflog.parsing.assemble.run_tracker import RunTracker
 from perflog.parsing.assemble.scopes import Markers, OpenScopes, closes_step, markers_of
@@ -40,6 +40,7 @@ from perflog.parsing.assemble.step_partners import StepPartners, step_columns
 from perflog.parsing.assemble.step_repeats import StepCounter
 from perflog.parsing.assemble.table_builder import TableBuilder
 from perflog.parsing.assemble.text_blocks import TextBlocks
+from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.records import Batch, FormatLine, Records
 
 
@@ -104,6 +105,7 @@ class Assembler:
         self._step_counter = StepCounter(windows or {})
         self._series = SeriesOfRuns()
         self._builder = TableBuilder()
+        self._stamps = StampReader()
         self._clocks = RunClocks()
         self._windows = AverageWindows()
 
@@ -115,6 +117,7 @@ class Assembler:
         count_lines(batch_runs, lines, batch)
         count_all_figures(batch_runs, lines, batch)
         self._text_blocks.feed(lines, batch_runs, batch)
+        self._read_stamps(lines, batch)
         for kind, records in batch.records.items():
             line = lines[kind][1]
             if line.read:
@@ -149,6 +152,16 @@ class Assembler:
         if ranks or streams or windows or processes:
             raise RereadRequired(ranks, streams, windows, processes)
         return tables, ended
+
+    def _read_stamps(self, lines: Sequence[FormatLine], batch: Batch) -> None:
+        """Read the time stamps in front of the lines that print steps."""
+        of_steps = []
+        for kind, records in batch.records.items():
+            form, line = lines[kind]
+            if len(records) and (line.table == "steps" or (form.library and step_columns(line))):
+                of_steps.append(records)
+        for records, stamps in zip(of_steps, self._stamps.read(batch, [r.places for r in of_steps]), strict=True):
+            records.stamps = stamps
 
     # --- the end of runs --------------------------------------------------------------------------------------
 
@@ -199,8 +212,8 @@ class Assembler:
         if steps:
             self._step_counter.fill(steps, runs)
             self._windows.add_steps(steps, runs)
-        if any(row.line.clock for row in rows):
-            self._clocks.fill([row for row in rows if row.line.clock or row.line.pause], runs)
+        if any(row.line.clock or (row.line.table == "steps" and row.records.stamps is not None) for row in rows):
+            self._clocks.fill([row for row in rows if reads_clock(row)], runs)
         tables = self._builder.tables(rows)
         if series:
             tables["values"] = pa.concat_tables([*series, *([tables["values"]] if "values" in tables else [])])

@@ -25,16 +25,13 @@ from perflog.tables.arrow import (
     valid_mask,
     word_array,
 )
-from perflog.tables.schema import TableColumn
+from perflog.tables.schema import CLOCKS, TableColumn
 from perflog.units import PRINTED, UNITS, Unit
 
 _TIMESTAMP = (
     r"^(?:.*?[^0-9.:/-])?(?P<date>[0-9]{4}[-/.][0-9]{2}[-/.][0-9]{2}|[0-9]{8})[T ]+(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})"
     r"(?:[.,](?P<fraction>[0-9]{1,9}))?[0-9]* *(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2})?(?:[^0-9:].*)?$"
 )
-UTC, LOCAL = "utc", "local"
-CLOCKS = (UTC, LOCAL)
-"""Clocks of dates: with a zone, they are converted to UTC; without, they are that of the machine."""
 EPOCH = r"^[12][0-9]{9}(?:[0-9]{3}){0,3}(?:\.[0-9]+)?$"
 """Pattern of a time since 1970: in seconds it has ten digits before the point, in ms 13, in us 16, in ns 19."""
 

@@ -38,6 +38,12 @@ _EXACT = 2.0**53  # whole numbers below it are exact as doubles
 _MOST_RANKS = 1 << 31  # a column of ranks holds 32 bits
 
 
+STEP_TIME_SOURCES = ("clock", "line", "bar", "rate")
+"""The values of column `step_time_by`, the best first."""
+
+CLOCK, LINE, BAR, RATE = range(4)
+
+
 class RecordRanks(Struct):
     """Rank of each record, and the rule that proves it (index into RULES, -1 if none).
 
@@ -66,22 +72,25 @@ class ClockColumns(Struct):
         step_time: Seconds of a step, by difference, NaN if unknown.
         steps: Number of steps in the difference.
         line: The line of the earlier reading, 0 if there is no difference.
+        source: What tells the step time: index into `STEP_TIME_SOURCES`, -1 if it is unknown.
     """
 
     elapsed: Floats
     step_time: Floats
     steps: Ints
     line: Ints
+    source: Ints
 
     @classmethod
     def unknown(cls, count: int) -> ClockColumns:
         """Return `count` rows of which nothing is known."""
         zeros = np.zeros(count, np.int64)
-        return cls(np.full(count, np.nan), np.full(count, np.nan), zeros, zeros.copy())
+        return cls(np.full(count, np.nan), np.full(count, np.nan), zeros, zeros.copy(), np.full(count, -1))
 
     def part(self, rows: Any) -> ClockColumns:
         """Return some of the rows: of a slice the same memory."""
-        return ClockColumns(self.elapsed[rows], self.step_time[rows], self.steps[rows], self.line[rows])
+        columns = (self.elapsed, self.step_time, self.steps, self.line, self.source)
+        return ClockColumns(*(column[rows] for column in columns))
 
 
 class LineRows(Struct, dict=True):

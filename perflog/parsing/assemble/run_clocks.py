@@ -1,15 +1,17 @@
-"""Step times from a clock: a line that prints the time since a start gives a step time by difference.
+"""Step times from a clock: two readings of it give a step time by difference.
 
-In: rows that read a clock (key `clock` of their line), at some of which it starts or stops, and rows behind a
-pause (`pause`): the program did something else than steps before it printed them. Out: columns `elapsed_s`,
-`step_time_s` and `step_time_from` of table `steps`, and the last reading of each run.
+In: rows that read a clock, at some of which it starts or stops, and rows behind a pause (`pause`): the program did
+something else than steps before it printed them. Out: columns `elapsed_s`, `step_time_s`, `step_time_from` and
+`step_time_by` of table `steps`, and the last reading of each run.
 
-The time since a progress bar began is printed in whole seconds (`clock_by = "bar"`). A difference over one step may be
-wrong by as much as the step takes. So of such readings only those count that are `_BAR_SECONDS` apart, and a bar that
-begins again in each epoch tells nothing of the whole run.
+A row reads the best clock that its line has: a field with the time since a start (key `clock` of the line), the time
+stamp in front of the line, the time since a progress bar began. A run whose lines print step times needs no stamps.
+A bar that is too short for differences has its smoothed rate.
 
 The time of a step is the difference between its reading and that of the step read before it, over the number of steps
-in between. It is null across a pause or a start, and where the clock or the steps go back.
+in between. It is null across a pause or a start, and where the clock or the steps go back. A clock of whole seconds may
+be wrong by as much as a step takes. So readings of stamps and bars count only where they are `_APART` times the last
+printed digit apart. A bar that begins again in each epoch tells nothing of the whole run.
 """
 
 from __future__ import annotations
@@ -22,19 +24,27 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from perflog.parsing.assemble.column_values import nanoseconds, unit_of
-from perflog.parsing.assemble.line_rows import ClockColumns, LineRows
+from perflog.parsing.assemble.line_rows import BAR, CLOCK, LINE, RATE, ClockColumns, Floats, LineRows
 from perflog.parsing.assemble.run_state import ClockTotal, RunIndex
 from perflog.parsing.assemble.step_repeats import by_number
+from perflog.parsing.assemble.step_windows import UNKNOWN
+from perflog.parsing.match.bar_states import SMOOTHED
 from perflog.parsing.match.numeric import Ints
 from perflog.tables.row_order import PART_BITS
 
 _NEVER = -1  # time of a row that reads no clock
 _LONGEST = 9e9  # seconds whose nanoseconds fit into 64 bits
 _SINCE_1970 = 10**18  # nanoseconds: a clock without a start that reads more (31 years) tells the date
-_PLACE, _RANK, _STEP, _EPOCH, _TIME, _STARTS, _STOPS, _PAUSES, _DERIVES, _IS_BAR = range(
-    10
-)  # the rows of an array with a row a column
-_BAR_SECONDS = 20  # at least between two readings of a bar's clock: a difference is wrong by 5 % at most
+_PLACE, _RANK, _STEP, _EPOCH, _TIME, _SOURCE, _DIGIT, _STARTS, _STOPS, _PAUSES, _DERIVES, _PRINTS, _COVERS = range(13)
+"""The rows of an array with a row a column.
+
+`_SOURCE`: CLOCK or BAR; LINE + 4 times the clock of a stamp. `_DIGIT`: nanoseconds of its last digit.
+`_PRINTS`: whether it prints its step time.
+`_COVERS`: the number of steps that the line covers, UNKNOWN if nothing tells it.
+"""
+_SOURCES = 4
+_APART = 20  # units of the last printed digit between two readings: a difference is wrong by 5 % at most
+_SECOND = 10**9
 
 
 class _Clock(Struct):
@@ -44,7 +54,8 @@ class _Clock(Struct):
     starting: bool = False  # such a start, and no other reading since
     stopped: bool = False
     pauses: int = 0  # pauses and starts so far
-    last: dict[int, Ints] = field(default_factory=dict)  # by rank: its last reading, an array with one column
+    last: dict[int, Ints] = field(default_factory=dict)  # by rank and source: its last reading, an array of one column
+    prints: bool = False  # whether lines print step times
     bar_elapsed: float = 0.0  # the last reading of a progress bar
     bar_begins_again: bool = False  # whether such readings have gone back
 
@@ -58,6 +69,7 @@ class RunClocks:
     def fill(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
         """Fill the columns of the clock in rows, and the last reading of their runs."""
         table = np.hstack([_array(row) for row in rows])
+        rates = np.concatenate([_rates(row) for row in rows])
         order = np.argsort(table[_PLACE], kind="stable")
         table = table[:, order]
         columns = ClockColumns.unknown(len(order))
@@ -65,7 +77,7 @@ class RunClocks:
             clock = self._clocks.setdefault(run.index, _Clock())
             of_run, columns_of_run = table[:, low:high], columns.part(slice(low, high))
             run.clock = _read_elapsed(clock, of_run, columns_of_run) or (None if clock.bar_begins_again else run.clock)
-            _read_steps(clock, of_run, columns_of_run)
+            _read_steps(clock, of_run, columns_of_run, rates[order[low:high]])
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
         for row, positions in zip(rows, np.split(position, np.cumsum([len(r) for r in rows])[:-1]), strict=True):
@@ -78,14 +90,29 @@ class RunClocks:
         self._clocks.pop(run, None)
 
 
+def reads_clock(row: LineRows) -> bool:
+    """Return whether rows, or what they print of steps, matter for the clock of their run."""
+    if row.line.clock or row.line.pause:
+        return True
+    return row.line.table == "steps" and (row.records.stamps is not None or prints_step_time(row))
+
+
+def prints_step_time(row: LineRows) -> bool:
+    """Return whether the lines, or those of a library beside them, print the time of a step."""
+    return row.prints("step_time") or "step_time_s" in row.joined
+
+
 def _array(row: LineRows) -> Ints:
     """Return what matters of rows, as an array with a column for each."""
     line = row.line
-    derives = line.table == "steps" and not row.prints("step_time")
-    constants = (np.full(len(row), value, np.int64) for value in (line.pause, derives, line.clock_by == "bar"))
+    is_step, prints = line.table == "steps", prints_step_time(row)
+    flags = (line.pause, is_step and not prints, is_step and prints)
+    constants = (np.full(len(row), flag, np.int64) for flag in flags)
     events = (_is_event(row, fields) for fields in (line.clock_starts, line.clock_stops))
     steps = np.where(row.step_known, row.step, -1)
-    return np.vstack([row.records.places, row.ranks.rank, steps, row.epoch, _times(row), *events, *constants])
+    covers = np.full(len(row), UNKNOWN) if row.steps_averaged is None else row.steps_averaged
+    place = (row.records.places, row.ranks.rank, steps, row.epoch)
+    return np.vstack([*place, *_readings(row), *events, *constants, covers])
 
 
 def _is_event(row: LineRows, fields: Mapping[str, str] | None) -> Ints:
@@ -95,6 +122,27 @@ def _is_event(row: LineRows, fields: Mapping[str, str] | None) -> Ints:
         column = row.records.columns.get(name)
         is_event &= [value == text for value in column.to_pylist()] if isinstance(column, pa.Array) else False
     return is_event.astype(np.int64)
+
+
+def _readings(row: LineRows) -> tuple[Ints, Ints, Ints]:
+    """Return of each row the time that it reads, in nanoseconds, _NEVER for none; from where, and its last digit."""
+    times = _times(row)
+    is_bar = row.line.clock_of_bar
+    sources = np.full(len(row), BAR if is_bar else CLOCK)
+    digits = np.full(len(row), _SECOND if is_bar else 0)
+    stamps = row.records.stamps
+    if stamps is not None and row.line.table == "steps":
+        stamped = (stamps.time >= 0) & (is_bar | (times < 0))
+        times = np.where(stamped, stamps.time, times)
+        sources = np.where(stamped, LINE + _SOURCES * stamps.clock, sources)
+        digits = np.where(stamped, stamps.resolution, digits)
+    return times, sources, digits
+
+
+def _rates(row: LineRows) -> Floats:
+    """Return the seconds of a step by the smoothed rate of a bar that is too short for differences, else NaN."""
+    rates = row.records.columns.get(SMOOTHED) if row.line.clock_of_bar and row.line.table == "steps" else None
+    return np.full(len(row), np.nan) if rates is None else np.asarray(rates, np.float64)
 
 
 def _times(row: LineRows) -> Ints:
@@ -111,7 +159,7 @@ def _times(row: LineRows) -> Ints:
 
 def _read_elapsed(clock: _Clock, table: Ints, columns: ClockColumns) -> ClockTotal | None:
     """Fill the time since the start of the clock. Return the last one of all ranks."""
-    places, times = table[_PLACE], table[_TIME]
+    places, times = table[_PLACE], np.where(table[_SOURCE] % _SOURCES == LINE, _NEVER, table[_TIME])
     starts = _starts(clock, table)
     origins = [clock.start or (0, 0), *zip(places[starts].tolist(), times[starts].tolist(), strict=True)]
     origin = np.array([time for _, time in origins])[np.searchsorted(places[starts], places, "right")]
@@ -122,7 +170,7 @@ def _read_elapsed(clock: _Clock, table: Ints, columns: ClockColumns) -> ClockTot
         clock.start = origins[-1]
     if not known.any():
         return None
-    of_bar = columns.elapsed[known & (table[_IS_BAR] > 0)]
+    of_bar = columns.elapsed[known & (table[_SOURCE] == BAR)]
     if len(of_bar):
         clock.bar_begins_again |= bool((np.diff(of_bar, prepend=clock.bar_elapsed) < 0).any())
         clock.bar_elapsed = float(of_bar[-1])
@@ -154,35 +202,49 @@ def _stopped(clock: _Clock, table: Ints) -> npt.NDArray[np.bool_]:
     return stopped
 
 
-def _read_steps(clock: _Clock, table: Ints, columns: ClockColumns) -> None:
+def _read_steps(clock: _Clock, table: Ints, columns: ClockColumns, rates: Floats) -> None:
     """Fill the step times: differences between the first readings of one step and the next, rank by rank."""
     pauses = clock.pauses + np.cumsum((table[_PAUSES] > 0) | (table[_STARTS] > 0))
     clock.pauses = int(pauses[-1])
+    clock.prints |= bool(table[_PRINTS].any())
     table = np.vstack([table, pauses, np.arange(table.shape[1])])
-    table = table[:, (table[_TIME] >= 0) & (table[_STEP] >= 0)]
-    for rank, selected in by_number(table[_RANK]):
+    reads = (table[_TIME] >= 0) & (table[_STEP] >= 0)
+    if clock.prints:
+        reads &= table[_SOURCE] % _SOURCES != LINE
+    table = table[:, reads]
+    for stream, selected in by_number(table[_RANK] * (_SOURCES << 3) + table[_SOURCE]):
         readings = table[:, selected]
-        if rank in clock.last:
-            readings = np.hstack([clock.last[rank], readings])
+        if stream in clock.last:
+            readings = np.hstack([clock.last[stream], readings])
         same = (np.diff(readings[[_STEP, _EPOCH, -2]]) == 0).all(axis=0)
         readings = readings[:, np.append(True, ~same)]
-        if readings[_IS_BAR].any():
-            readings = readings[:, _apart(readings[_TIME], readings[_IS_BAR] > 0)]
-        clock.last[rank] = readings[:, -1:].copy()
-        clock.last[rank][-1] = -1
+        number = np.arange(readings.shape[1])
+        if readings[_DIGIT].any():
+            apart = _apart(readings[_TIME], _APART * readings[_DIGIT])
+            readings, number = readings[:, apart], number[apart]
+        clock.last[stream] = readings[:, -1:].copy()
+        clock.last[stream][-1] = -1
         steps, times, epochs, passed = np.diff(readings[[_STEP, _TIME, _EPOCH, -2]])
         derived = (steps > 0) & (times >= 0) & (epochs == 0) & (passed == 0) & (readings[_DERIVES][1:] > 0)
+        if readings[_DIGIT].any():  # a clock beside the line: where lines are lost, it covers more than the line
+            covers = readings[_COVERS][1:]
+            derived &= (covers == UNKNOWN) | (covers == steps) | (np.diff(number) > 1)
         rows = readings[-1][1:][derived]
         columns.steps[rows] = steps[derived]
         columns.step_time[rows] = times[derived] / steps[derived] / 1e9
         columns.line[rows] = readings[_PLACE][:-1][derived] >> PART_BITS
+        columns.source[rows] = readings[_SOURCE][1:][derived] % _SOURCES
+    rows = np.flatnonzero(~np.isnan(rates) & (columns.source < 0))
+    columns.step_time[rows], columns.source[rows] = rates[rows], RATE
 
 
-def _apart(times: Ints, is_bar: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which readings count: of a bar those that are far enough behind the one before, or begin again."""
+def _apart(times: Ints, least: Ints) -> npt.NDArray[np.bool_]:
+    """Return which readings count: those that are far enough behind the one before, or go back."""
+    if (np.diff(times) >= least[1:]).all():
+        return np.ones(len(times), np.bool_)
     counts = np.ones(len(times), np.bool_)
     last = -1
-    for i, (time, of_bar) in enumerate(zip(times.tolist(), is_bar.tolist(), strict=True)):
-        counts[i] = not of_bar or last < 0 or not 0 <= time - last < _BAR_SECONDS * 10**9
+    for i, (time, apart) in enumerate(zip(times.tolist(), least.tolist(), strict=True)):
+        counts[i] = last < 0 or not 0 <= time - last < apart
         last = time if counts[i] else last
     return counts

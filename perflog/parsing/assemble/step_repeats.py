@@ -68,6 +68,8 @@ class StepCounter:
         self._settled = settled
         self._repeats: dict[int, dict[tuple[int, int], StepRepeats]] = {}  # by run, then by rank (-1: not known), epoch
         self._windows: dict[int, dict[int, StepWindows]] = {}  # by run, then by rank
+        self._stepless: dict[int, int] = {}  # by run: lines so far whose step is not known
+        self._stepless_at: dict[tuple[int, int], int] = {}  # by run and rank: the same at its last line with a step
 
     def fill(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
         """Fill `copy` and `steps_averaged` of the step lines of a stretch, of any shape, in log order."""
@@ -99,6 +101,12 @@ class StepCounter:
                     covered = np.zeros(len(places), np.int64)
                     covered[of_rank] = windows.setdefault(rank, StepWindows()).read(*columns)
                     spans[since_previous] = covered[since_previous]
+                    behind = self._behind_stepless(run.index, rank, of_rank, known, low)
+                    spans[np.intersect1d(behind, since_previous)] = UNKNOWN
+            self._stepless[run.index] = self._stepless.get(run.index, 0) + int((~known[low:high]).sum())
+            if len(windows) > 1 and -1 in windows:  # a line that has lost its label may be of any rank
+                lost = with_step[(ranks[with_step] == -1) & (covers[with_step] == SINCE_PREVIOUS)]
+                spans[lost] = UNKNOWN
         for place in self._settled.keys() & set(places.tolist()) if self._settled else ():
             spans[places == place] = self._settled[place]
         is_unknown = (covers == RUNNING_MEAN) | ((covers == NOT_KNOWN) & (spans != 1))  # 1: all steps are printed
@@ -109,9 +117,20 @@ class StepCounter:
         for row, positions in zip(rows, np.split(position, ends[:-1]), strict=True):
             row.copy, row.steps_averaged = copies[positions], spans[positions]
 
+    def _behind_stepless(self, run: int, rank: int, rows: Ints, known: npt.NDArray[np.bool_], first: int) -> Ints:
+        """Return which lines of a rank follow one whose step is not known: they cover less than to the step before."""
+        before = self._stepless.get(run, 0)
+        last = self._stepless_at.get((run, rank), before)
+        stepless = before + np.cumsum(~known[first : int(rows[-1]) + 1])[rows - first]
+        self._stepless_at[run, rank] = int(stepless[-1])
+        behind: Ints = rows[np.diff(stepless, prepend=last) > 0]
+        return behind
+
     def end(self, run: int) -> None:
         """Forget a run that has ended."""
         self._repeats.pop(run, None)
+        self._stepless.pop(run, None)
+        self._stepless_at = {key: count for key, count in self._stepless_at.items() if key[0] != run}
         for windows in self._windows.pop(run, {}).values():
             self.corrections |= {
                 place: covered for place, covered in windows.corrections.items() if place not in self._settled

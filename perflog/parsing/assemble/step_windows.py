@@ -41,8 +41,9 @@ def windows(steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
     back, back2, ahead, ahead2 = (_beside(jumps, stretch, by) for by in (-1, -2, 1, 2))
     covered = jumps.copy()
     for interval in (ahead, back, ahead2):  # the first that both sides have
-        before = (back == interval) | ((back == jumps) & (back2 == interval))
-        after = (ahead == interval) | ((ahead == jumps) & (ahead2 == interval))
+        whole = np.maximum(interval, 1)
+        before = (back == interval) | ((back % whole == 0) & (back2 == interval))
+        after = (ahead == interval) | ((ahead % whole == 0) & (ahead2 == interval))
         both = before & after
         one_side = np.where(ahead == 0, back == back2, (back2 == 0) & (ahead == ahead2)) & (before | after)
         one_side &= jumps <= _MOST_LOST * interval

@@ -27,7 +27,7 @@ from perflog.parsing.assemble.column_values import (
     typed,
     unit_of,
 )
-from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, ClockColumns, LineRows
+from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, STEP_TIME_SOURCES, ClockColumns, LineRows
 from perflog.parsing.assemble.local_ranks import source_names
 from perflog.parsing.assemble.phase_counts import PhaseCounter
 from perflog.parsing.assemble.step_windows import UNKNOWN
@@ -42,7 +42,7 @@ from perflog.tables.arrow import (
     zero_array,
 )
 from perflog.tables.row_order import PART_BITS, PART_MASK
-from perflog.tables.schema import GUESS, PER_FIELD, TABLES, TableColumn, arrow_schema, column_for
+from perflog.tables.schema import CLOCKS, GUESS, PER_FIELD, TABLES, TableColumn, arrow_schema, column_for
 from perflog.units import Unit
 
 Columns = dict[str, pa.Array]
@@ -249,6 +249,10 @@ def _common_columns(rows: LineRows) -> Columns:
         columns["steps_averaged"] = number_array(rows.steps_averaged, rows.steps_averaged != UNKNOWN)
         columns["epoch"] = number_array(rows.epoch, rows.epoch != NO_EPOCH)
         columns |= _clock_columns(rows.clock) if rows.clock is not None else {}
+        stamps = rows.records.stamps
+        if stamps is not None:
+            columns["printed_ns"] = number_array(stamps.time, stamps.time >= 0)
+            columns["clock"] = word_array(np.where(stamps.time >= 0, stamps.clock, -1), CLOCKS)
     return columns
 
 
@@ -256,8 +260,9 @@ def _clock_columns(clock: ClockColumns) -> Columns:
     """Return the columns that the clock of the run gives."""
     return {
         "elapsed_s": number_array(clock.elapsed, ~np.isnan(clock.elapsed)),
-        "step_time_s": number_array(clock.step_time, clock.line > 0),
+        "step_time_s": number_array(clock.step_time, clock.source >= 0),
         "step_time_from": number_array(clock.line, clock.line > 0),
+        "step_time_by": word_array(clock.source, STEP_TIME_SOURCES),
     }
 
 

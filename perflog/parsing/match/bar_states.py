@@ -33,7 +33,9 @@ from perflog.units import UNITS
 BAR_ELAPSED = "bar_elapsed"
 """The field that holds the time since a bar began, of a line that takes its step from the bar."""
 SMOOTHED = "smoothed_step_time"
-"""The field that holds the seconds of a step by the smoothed rate of the bar, NaN for unknown, of rows with a step."""
+"""The field that holds the seconds of a step by the smoothed rate of a short bar, of rows with a step; else NaN.
+
+Of a bar that takes less than `_SHORT` by its own rate, differences of whole seconds tell nothing."""
 
 _GROWTH = 1.1  # of the count, from one row of `values` to the next
 _START = 0.02  # share of the total up to which a bar has just begun
@@ -44,6 +46,7 @@ _FIELD = re.compile(r"\{(\w+):")
 _LEAST_DECIMALS = 2  # of a printed epoch, which may end with zeros
 _UNKNOWN = -1
 _ANY_LENGTH = (0.0, math.inf)  # of an epoch, in steps
+_SHORT = 20.0  # seconds
 _SLOW = 1.0  # seconds of a step, at which a bar is drawn at each step
 
 
@@ -144,6 +147,7 @@ class BarReader:
             for row, (place, label) in enumerate(zip(records.places, _labels(records), strict=True))
         ]
         steps: dict[int, dict[int, _State]] = {}
+        behind: dict[tuple[int, int], int] = {}  # by kind and state: the row in front of it that takes it
         used: dict[int, str] = {}
         later = []
         for place, kind, row, label in sorted(partners):
@@ -153,7 +157,11 @@ class BarReader:
             epoch = _epoch(lines[kind][1], batch.records[kind], row)
             state = self._state_beside(lines[kind][1], place, label, epoch, table)
             if state is not None:
-                steps.setdefault(kind, {})[row] = state
+                given = steps.setdefault(kind, {})
+                if state.place > place:  # of several such lines in front of a state, it belongs to the last
+                    given.pop(behind.get((kind, state.index), _UNKNOWN), None)
+                    behind[kind, state.index] = row
+                given[row] = state
                 used[state.index] = lines[kind][1].step_by or ""
         for place, kind, row, label in later:  # the bar of training is known by now
             state = self._state_behind_step(place, label, table)
@@ -207,7 +215,7 @@ class BarReader:
         taken.columns = taken.columns | {
             _STEP: np.array([state.count for state in states], np.int64),
             BAR_ELAPSED: np.array([state.elapsed for state in states], np.float64),
-            SMOOTHED: np.array([state.step_time for state in states], np.float64),
+            SMOOTHED: np.array([_of_short_bar(state.step_time, state.total) for state in states], np.float64),
         }
         parts = {self._kind_of(line, "with step"): taken}
         return parts | ({kind: records.take(left)} if len(left) else {})
@@ -257,14 +265,14 @@ class BarReader:
         for role in dict.fromkeys(roles.tolist()):
             part = records.take(np.flatnonzero(roles == role))
             new = _line_for(line[1], role)
+            smoothed = {SMOOTHED: _short_bar_times(line[1], part)} if role == "steps" else {}
             if new is line[1]:
+                part.columns = part.columns | smoothed
                 parts[kind] = part
                 continue
             renamed = dict(zip(_names(line[1].template), _names(new.template), strict=True))
             columns = {renamed.get(name, name): column for name, column in part.columns.items()}
-            part.columns = {} if role == "dropped" else columns
-            if role == "steps":
-                part.columns[SMOOTHED] = np.array(_step_times(line[1], part))
+            part.columns = {} if role == "dropped" else columns | smoothed
             parts[self._kind_of(line, role)] = part
         return parts
 
@@ -338,6 +346,18 @@ def _step_times(line: Line, records: Records) -> list[float]:
     return times
 
 
+def _short_bar_times(line: Line, records: Records) -> np.ndarray[Any, Any]:
+    """Return the seconds of a step by the rate of each state of a short bar, else NaN."""
+    totals = _numbers(records, line.bar.total if line.bar is not None else "")
+    times = zip(_step_times(line, records), totals, strict=True)
+    return np.array([_of_short_bar(time, total) for time, total in times], np.float64)
+
+
+def _of_short_bar(step_time: float, total: float) -> float:
+    """Return the seconds of a step of a bar that takes less than `_SHORT`, else NaN."""
+    return step_time if total > 0 and step_time * total < _SHORT else math.nan
+
+
 def _epoch(line: Line, records: Records, row: int) -> float | None:
     """Return the epoch that a line prints; None if it prints none."""
     name = next((name for name in line.template.names if line.key_of(name) == "epoch"), None)
@@ -405,7 +425,7 @@ def _line_for(line: Line, role: str) -> Line:
         if line.clock or line.step_by != "bar":  # others are printed at another time than the state
             return replace(line, under_header=True)
         unit = {**line.unit, BAR_ELAPSED: UNITS["s"]}
-        return replace(line, under_header=True, clock=(BAR_ELAPSED,), clock_by="bar", unit=unit)
+        return replace(line, under_header=True, clock=(BAR_ELAPSED,), clock_of_bar=True, unit=unit)
     fields = line.bar
     if role == "dropped" or fields is None:
         text = _FIELD.sub(f"{{{DECLARED_DROPPED}:", line.template.text)
@@ -418,7 +438,7 @@ def _line_for(line: Line, role: str) -> Line:
         template = Template(_renamed(line.template.text, renamed))
         clock = ("elapsed",) if fields.elapsed else ()
         run = (fields.total,) if fields.total else ()
-        return _moved(line, template, renamed, table="steps", clock=clock, clock_by="bar", run=run)
+        return _moved(line, template, renamed, table="steps", clock=clock, clock_of_bar=True, run=run)
     if line.table != "steps" and role == "values":
         return line
     if role == "values with step":  # the line beside it is the row of the step

@@ -45,15 +45,48 @@ def lines_of(formats: Iterable[Format]) -> list[FormatLine]:
     return [(form, line) for form in formats for line in form.lines]
 
 
-class Records(Struct):
-    """Records of one kind in log order: places, values by field, and the rank labels in front of the lines.
+class Stamps(Struct):
+    """Times at which lines were printed, as time stamps in front of them tell: a column each.
 
-    A label of -1 is none; `labels` is None if no record has one.
+    Attributes:
+        time: Nanoseconds since 1970, or since the start of the first year or day of the log; -1 if unknown.
+        clock: What they count from: index into `CLOCKS`.
+        resolution: Nanoseconds of the last printed digit.
+    """
+
+    time: Ints
+    clock: Ints
+    resolution: Ints
+
+    @classmethod
+    def unknown(cls, count: int) -> Stamps:
+        """Return the stamps of `count` lines that have none."""
+        return cls(np.full(count, -1), np.full(count, -1), np.ones(count, np.int64))
+
+    def take(self, rows: Any) -> Stamps:
+        """Return some of the stamps, by index, mask or slice."""
+        return Stamps(self.time[rows], self.clock[rows], self.resolution[rows])
+
+    def copy(self) -> Stamps:
+        """Return a copy in memory of its own."""
+        return Stamps(self.time.copy(), self.clock.copy(), self.resolution.copy())
+
+    @classmethod
+    def joined(cls, parts: Sequence[Stamps]) -> Stamps:
+        """Return the stamps of several parts as one."""
+        return cls(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("time", "clock", "resolution")))
+
+
+class Records(Struct):
+    """Records of one kind in log order: places, values by field, rank labels and stamps in front of the lines.
+
+    A label of -1 is none; `labels` and `stamps` are None if no record has one.
     """
 
     places: Ints
     columns: dict[str, Column] = field(default_factory=dict)
     labels: Ints | None = None
+    stamps: Stamps | None = None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -61,7 +94,8 @@ class Records(Struct):
     def copy(self) -> Records:
         """Return a copy in memory of its own: the arrays of a batch are gone when the next batch is read."""
         columns = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in self.columns.items()}
-        return Records(self.places.copy(), columns, None if self.labels is None else self.labels.copy())
+        labels = None if self.labels is None else self.labels.copy()
+        return Records(self.places.copy(), columns, labels, None if self.stamps is None else self.stamps.copy())
 
     def take(self, rows: Any) -> Records:
         """Return some of the records, by index, mask or slice."""
@@ -72,7 +106,8 @@ class Records(Struct):
                 name: column[rows] if isinstance(column, np.ndarray) else column.take(index_array(rows))
                 for name, column in self.columns.items()
             }
-        return Records(self.places[rows], columns, None if self.labels is None else self.labels[rows])
+        labels = None if self.labels is None else self.labels[rows]
+        return Records(self.places[rows], columns, labels, None if self.stamps is None else self.stamps.take(rows))
 
 
 def join(parts: Sequence[Records]) -> Records:
@@ -87,7 +122,10 @@ def join(parts: Sequence[Records]) -> Records:
     labels = None
     if any(part.labels is not None for part in parts):
         labels = np.concatenate([np.full(len(p), -1, np.int64) if p.labels is None else p.labels for p in parts])
-    joined = Records(places, columns, labels)
+    stamps = None
+    if any(part.stamps is not None for part in parts):
+        stamps = Stamps.joined([Stamps.unknown(len(p)) if p.stamps is None else p.stamps for p in parts])
+    joined = Records(places, columns, labels, stamps)
     in_order = bool((places[1:] > places[:-1]).all())
     return joined if in_order else joined.take(np.argsort(places, kind="stable"))
 

@@ -1,0 +1,91 @@
+"""Times at which lines were printed, from the time stamps in front of them.
+
+In: the records of a batch. Out: for each record the time that stands in front of it on its line (`Stamps`).
+
+Times without a year or a date count from the start of the first year, or day, of the log: where they go back, a year or
+a day has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Batch, Stamps
+from perflog.parsing.match.stamp_layouts import DAY_NS, NO_TIME, YEAR_NS, Layout, layout_of
+from perflog.tables.schema import CLOCKS, NO_DATE, NO_YEAR
+
+_HEAD_BYTES = 200  # in which a stamp is looked for
+_MOST_LAYOUTS = 32  # that are kept: those of a log differ by the width of labels and fractions
+_MOST_WITHOUT = 8  # lines in a row that show no stamp, after which the rest of a batch is taken to have none
+_BACK = {NO_YEAR: YEAR_NS // 2, NO_DATE: 3600 * 10**9}
+"""By how much times go back, at least, where a year or a day has passed. Lines of several processes go back less."""
+
+
+class StampReader:
+    """Reads the stamps of a log, batch after batch."""
+
+    def __init__(self) -> None:
+        self._layouts: list[Layout] = []  # the last that fitted first
+        self._last: dict[int, int] = {}  # by clock without a year or a date: the last time
+
+    def read(self, batch: Batch, places: Sequence[Ints]) -> list[Stamps | None]:
+        """Return the stamps of records of several kinds, given their places; None: no record of the kind has one."""
+        found = [self._of_kind(batch, of_kind) for of_kind in places]
+        stamped = [(of_kind, stamps) for of_kind, stamps in zip(places, found, strict=True) if stamps is not None]
+        for clock, period in ((NO_YEAR, YEAR_NS), (NO_DATE, DAY_NS)):
+            self._carry(CLOCKS.index(clock), period, _BACK[clock], stamped)
+        return found
+
+    def _of_kind(self, batch: Batch, places: Ints) -> Stamps | None:
+        rows = batch.rows(places)
+        starts = batch.starts[rows].astype(np.int64)
+        ends = np.minimum(batch.ends[rows].astype(np.int64), starts + _HEAD_BYTES)
+        data = np.frombuffer(batch.chunk.data, np.uint8)
+        stamps = Stamps.unknown(len(places))
+        left = np.arange(len(places))
+        for layout in list(self._layouts):
+            left = _fill(stamps, layout, data, starts, ends, left)
+        without = 0
+        while len(left) and without < _MOST_WITHOUT and len(self._layouts) < _MOST_LAYOUTS:
+            first = left[0]
+            layout_of_first = layout_of(bytes(data[starts[first] : ends[first]]))
+            still_left = left[1:]
+            if layout_of_first is not None:
+                self._layouts.append(layout_of_first)
+                still_left = _fill(stamps, layout_of_first, data, starts, ends, left)
+            without = 0 if len(still_left) < len(left) - 1 else without + 1
+            left = still_left[still_left != first]
+        return stamps if len(left) < len(places) and (stamps.time != NO_TIME).any() else None
+
+    def _carry(self, clock: int, period: int, back: int, stamped: Sequence[tuple[Ints, Stamps]]) -> None:
+        """Add the years or days that have passed to the times of a clock that does not tell them."""
+        of_clock = [(places, stamps, np.flatnonzero(stamps.clock == clock)) for places, stamps in stamped]
+        of_clock = [each for each in of_clock if len(each[2])]
+        if not of_clock:
+            return
+        order = np.argsort(np.concatenate([places[rows] for places, _, rows in of_clock]), kind="stable")
+        times = np.concatenate([stamps.time[rows] for _, stamps, rows in of_clock])
+        ordered = times[order]
+        last = self._last.get(clock, int(ordered[0]))
+        jumps = np.diff(ordered, prepend=last % period)
+        passed = np.cumsum((jumps < -back).astype(np.int64) - (jumps > period - back)) + last // period
+        times[order] = ordered + np.maximum(passed, 0) * period
+        self._last[clock] = int(times[order[-1]])
+        for (_, stamps, rows), part in zip(
+            of_clock, np.split(times, np.cumsum([len(rows) for _, _, rows in of_clock])[:-1]), strict=True
+        ):
+            stamps.time[rows] = part
+
+
+def _fill(stamps: Stamps, layout: Layout, data: npt.NDArray[np.uint8], starts: Ints, ends: Ints, rows: Ints) -> Ints:
+    """Fill the stamps of the rows that have this layout. Return the rows that have another."""
+    times = layout.read(data, starts[rows], ends[rows])
+    fits = times != NO_TIME
+    filled = rows[fits]
+    stamps.time[filled], stamps.clock[filled], stamps.resolution[filled] = times[fits], layout.clock, layout.resolution
+    others: Ints = rows[~fits]
+    return others
