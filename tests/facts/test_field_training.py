@@ -362,7 +362,7 @@ def test_nccl_inspector() -> None:
     found = {r["key"]: r["value"] for r in rows(log, "values")}
     assert found == {
         "coll_perf.coll_sn": 1407.0, "header.nnodes": 1.0,
-        "metadata.dump_timestamp_us": pytest.approx(1748030377.748202),
+        "metadata.dump_timestamp": pytest.approx(1748030377.748202),
     }  # fmt: skip
     assert log.done.formats == ["nccl_inspector"]
 

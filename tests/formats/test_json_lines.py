@@ -102,7 +102,8 @@ def test_a_later_entry_takes_what_the_first_leaves(form: Format) -> None:
     got = read(log.encode(), formats=[form])
     assert sorted((r["line"], r["loss"]) for r in got.rows("steps")) == [(2, None), (3, 2.5)]
     (run,) = got.rows("runs")
-    assert json.loads(run["config"]) == {"data.loss": 1.5, "batch": 8, "fp16": "false", "model": "m"}
+    expected = {"data.loss": 1.5, "batch": 8, "fp16": "false", "model": "m", "data.fp16": "false"}
+    assert json.loads(run["config"]) == expected
     assert run["model"] == "m"
 
 
@@ -135,7 +136,8 @@ def test_what_is_read_is_what_json_says(form: Format, found: list[tuple[int, Map
     assert {k: repr(v) for k, v in values.items() if k in expected} == {
         k: repr(v) for k, v in expected.items() if k[1] != "grad_norm"
     }
-    assert all(not math.isnan(v) or math.isnan(expected.get(k, v)) for k, v in values.items())
+    numbers = {k: v for k, v in values.items() if k in expected}  # others are texts: booleans that change
+    assert all(not math.isnan(v) or math.isnan(expected[k]) for k, v in numbers.items())
 
 
 PIECES = [
@@ -269,6 +271,82 @@ def test_a_number_that_differs_between_ranks_is_a_setting(flat: Format) -> None:
     got = read("".join(line % (rank, 100 + rank) for rank in (0, 1, 0, 1)).encode(), formats=[flat])
     (run,) = got.rows("runs")
     assert (json.loads(run["config"]), got.rows("values")) == ({"seed": [100, 101]}, [])
+
+
+def test_a_boolean_is_a_setting_until_it_changes() -> None:
+    line = '{"mode": "fsdp", "compile": true, "offload": %s, "avg_step_time_ms": 90.5}\n'
+    got = read("".join(line % value for value in ("false", "null", "true", "false")).encode())
+    (run,) = got.rows("runs")
+    assert json.loads(run["config"]) == {"compile": "true"}
+    assert [(r["line"], r["text"]) for r in got.rows("values") if r["key"] == "offload"] == [
+        (1, "false"), (3, "true"), (4, "false"),
+    ]  # fmt: skip
+
+
+def test_members_of_arguments_are_settings() -> None:
+    got = read(b'{"args": {"tp": 8, "eager": false, "model": "m", "sizes": [1, 2]}, "ttft_ms": 12.5}\n')
+    (run,) = got.rows("runs")
+    assert json.loads(run["config"]) == {"args.tp": 8, "args.eager": "false", "args.model": "m", "args.sizes": [1, 2]}
+    assert [(r["key"], r["value"], r["unit"]) for r in got.rows("values")] == [("ttft", 0.0125, "s")]
+
+
+UNITS_IN_NAMES = {  # printed name: key, factor, base unit
+    "mfu(%)": ("mfu", 0.01, "1"),
+    "avg_step_time_ms": ("avg_step_time", 0.001, "s"),
+    "latency_ms p50": ("latency_p50", 0.001, "s"),
+    "latency_ms_p99": ("latency_p99", 0.001, "s"),
+    "latencyMs": ("latency", 0.001, "s"),
+    "ms_per_step": ("time_per_step", 0.001, "s"),
+    "end_to_end(s)": ("end_to_end", 1.0, "s"),
+    "peak_mem_gb": ("peak_mem", 1e9, "B"),
+    "tokens_per_sec": ("tokens_per_s", 1.0, "1/s"),
+    "decode_tok_s": ("decode_tok_per_s", 1.0, "1/s"),
+    "bus_gb_s": ("bus", 1.0, "GB/s"),
+    "mean_step_sec": ("mean_step", 1.0, "s"),
+    "img_sec": ("img_sec", 1.0, None),
+    "num_params": ("num_params", 1.0, None),
+    "x_min": ("x_min", 1.0, None),
+    "rms": ("rms", 1.0, None),
+}
+
+
+@pytest.mark.parametrize("name", UNITS_IN_NAMES)
+def test_the_unit_in_a_name_is_that_of_the_number(name: str) -> None:
+    got = read(f'{{"{name}": 12.5, "of": "x"}}\n'.encode())
+    key, factor, unit = UNITS_IN_NAMES[name]
+    assert [(r["key"], r["value"], r["unit"]) for r in got.rows("values") if r["key"] != "of"] == [
+        (key, 12.5 * factor, unit)
+    ]
+
+
+def test_a_unit_stays_in_the_names_of_numbers_that_differ_only_in_it() -> None:
+    got = read(b'{"time_ms": 1500.0, "time_s": 1.5}\n')
+    assert [(r["key"], r["value"]) for r in got.rows("values")] == [("time_ms", 1.5), ("time_s", 1.5)]
+
+
+def test_the_unit_beside_a_number_is_that_of_the_number() -> None:
+    line = '{"ttft": {"value": 145.5, "unit": "%s"}, "count": {"value": 7, "unit": "tokens"}}\n'
+    got = read((line % "ms" + line % "s").encode())
+    values = [(r["key"], r["value"], r["unit"]) for r in got.rows("values") if r["value"] is not None]
+    assert values == [
+        ("ttft.value", 0.1455, "s"), ("count.value", 7.0, None),
+        ("ttft.value", 145.5, "s"), ("count.value", 7.0, None),
+    ]  # fmt: skip
+
+
+def test_usual_names_of_a_step() -> None:
+    got = read(b"""\
+{"step": 1, "mfu(%)": 40.5, "time_metrics/end_to_end(s)": 1.25, "throughput(tps)": 5120.5, "time_metrics/data(s)": 0.5}
+{"Step": 2, "avg_step_time_ms": 90.5, "throughput_samples_per_sec": 705.5, "mfu": 0.5}
+""")
+    columns = ("step", "step_time_s", "mfu", "tokens_per_s", "samples_per_s")
+    assert sorted(tuple(r[c] for c in columns) for r in got.rows("steps")) == [
+        (1, 1.25, 0.405, 5120.5, None),
+        (2, 0.0905, None, None, 705.5),
+    ]
+    assert sorted((r["key"], r["value"], r["unit"]) for r in got.rows("values")) == [
+        ("mfu", 0.5, None), ("time_metrics_data", 0.5, "s"),
+    ]  # fmt: skip
 
 
 # what is changed to what, reason, help; the place is that of the change

@@ -158,7 +158,9 @@ def test_trainer_state() -> None:
     evaluation = {r["key"]: r["value"] for r in log.rows("values") if r["line"] == 13}
     assert evaluation == {"eval_loss": 2.25, "eval_runtime": 12.5, "epoch": 1.0}
     (run,) = log.rows("runs")
-    assert json.loads(run["config"]) == {"epoch": 2.0, "global_step": 20, "max_steps": 20, "logging_steps": 10}
+    assert json.loads(run["config"]) == {
+        "epoch": 2.0, "global_step": 20, "max_steps": 20, "logging_steps": 10, "is_hyper_param_search": "false",
+    }  # fmt: skip
     assert log.done.lines["unread"] == 0
 
 

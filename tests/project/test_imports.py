@@ -21,7 +21,7 @@ tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests standing_out repeats levels
 formats: expressions flops durations figures bars surroundings template tokens openings torn_shapes model
-formats.families: base missing_values header_columns header_tables json_lines key_value meters
+formats.families: name_units base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
 parsing.input: bar_cuts chunks json_documents limits log_names source growing_source followed_file spilled_input

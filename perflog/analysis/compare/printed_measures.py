@@ -91,7 +91,7 @@ _PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> Iterator[Figure]:
     """Yield the last value of each series that a run prints by name, and the last loss of its steps.
 
-    Of a series that several ranks print it is the median of their last values.
+    Of a series that several ranks print it is the median of their last values. The time of a step comes first.
     Series are left out that are moments since 1970, and those of which neither name nor unit says which way is better.
     `either_way`: names of series that are kept although their name tells nothing of that. Printed NaN is a value.
     """
@@ -107,13 +107,14 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
         numbers = numbers.where(last)
         for key, unit, value in numbers.where(~are_moments(numbers["value"])).records("key", "unit", "value"):
             of_key.setdefault(key, []).append((unit, value))
-        for key, printed in of_key.items():
+        for key, printed in sorted(of_key.items(), key=lambda item: not names_step_time(item[0], item[1][-1][0])):
             unit = printed[-1][0]
             declared = key in either_way
             better = None if declared else _better(key, unit or "")
             if declared or better is not None:
                 value = float(np.median([value for of_unit, value in printed if of_unit == unit]))
-                yield key, "" if unit == "1" else unit or "", better, _floats([value])  # a loss of 9.6 is no 960 %
+                is_share = unit == "1" and "mfu" in _words(key)  # a loss of 9.6 is no 960 %
+                yield key, "" if unit == "1" and not is_share else unit or "", better, _floats([value])
 
 
 def _printed(rows: Rows, column: str) -> Mask:
@@ -128,10 +129,21 @@ def _last_places(keys: Ints, ranks: Ints) -> Ints:
     return np.sort(len(keys) - 1 - groups.first)
 
 
+def names_step_time(key: str, unit: str | None) -> bool:
+    """Return whether the name of a value says that it is the time of a step: `avg_step_time`."""
+    words = _words(key)
+    return unit == "s" and not {"step", "iter", "iteration"}.isdisjoint(words)
+
+
+def _words(key: str) -> list[str]:
+    """Return the words of a name, in lower case."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+|/", key)]
+
+
 @lru_cache(maxsize=4096)
 def _better(key: str, unit: str) -> Better | None:
     """Which way a value is better: by the words of its name, else by its unit."""
-    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+|/", key)]
+    words = _words(key)
     known = (_WORDS[word] for word in words if word in _WORDS)
     is_rate = any(per in _PER and word in _SECOND for per, word in pairwise(words))
     return next(known, "higher" if is_rate else BETTER.get(unit))

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _HELD_UP = ("wait", "communication")
+_MOST_NAMED = 4  # times that are named in a sentence
 _TELLING = 0.03  # of the whole: smaller parts are no reason
 _UNTIMED = 0.3  # of the step
 _MOSTLY = 0.5  # of the communication: less is hidden badly; of the step: more is its bottleneck
@@ -445,13 +446,27 @@ def _not_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rates = _of_run(throughput.table(tables, options), run)
     rates = rates[rates["part"] == "steady"]
     mfu = rates["mfu"].astype(float).fillna(rates["printed_mfu"].astype(float)).dropna()
+    named = [f"{name} {show(time, 's', 3)}" for name, time in _named_times(tables, run)]
     if len(mfu):
         used = show(float(mfu.iloc[0]), "1", 3)
-        yield f"The model uses {used} of the device's peak (MFU); the log does not tell what takes the rest."
-    elif run in tables.rows_by_run("phases"):
+        rest = "" if named else "; the log does not tell what takes the rest"
+        yield f"The model uses {used} of the device's peak (MFU){rest}."
+    if named:
+        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        yield f"Times that each step prints by name, medians: {', '.join(named[:_MOST_NAMED])}{more}."
+    elif len(mfu) or run in tables.rows_by_run("phases"):
         return
     elif run in tables.rows_by_run("steps") or run in tables.rows_by_run("summaries"):
         yield "Why it takes this long is not in the log: it times nothing inside a step."
+
+
+def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
+    """Return the medians of the times that most steps print by name, the longest first: their meaning is not known."""
+    steps, values = tables.rows_of("steps", run), tables.rows_of("values", run)
+    values = values.where(values.known("step", "value") & values.one_of("unit", ["s"]))
+    by_name = [(name, rows) for name, rows in values.by("key").items() if "_per_" not in name]  # no rates
+    times = [(name, float(np.median(rows["value"]))) for name, rows in by_name if 2 * len(rows) > len(steps) > 0]
+    return sorted(times, key=lambda time: -time[1])
 
 
 def _pipeline(tables: Tables, run: str, options: Options) -> Iterator[str]:

@@ -241,13 +241,22 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
         """Whether an undeclared number can become a row, or a setting of the run."""
         return self.line.table not in ("phases", None)
 
-    def line_of(self, template: Template, from_keys: Collection[str], paths: Mapping[str, str] | None = None) -> Line:
+    def line_of(
+        self,
+        template: Template,
+        from_keys: Collection[str],
+        paths: Mapping[str, str] | None = None,
+        named_units: Mapping[str, Unit] | None = None,
+        settings: Collection[str] = (),
+    ) -> Line:
         """Return the Line of a template. Declarations about fields that it lacks are left out.
 
         Args:
             template: The template of the shape that the log shows.
             from_keys: Names of fields that were made from printed keys; units are declared for them by globs.
             paths: By name of a field that was made from a path, the path; units are declared for it by globs too.
+            named_units: Units by field that the log prints inside the name. A declared unit comes first.
+            settings: Fields that describe the run, beside the declared ones.
         """
         paths = paths or {}
         names, numbers = set(template.names), {f.name for f in template.fields if f.numeric or f.type == "l"}
@@ -257,6 +266,7 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
             globs = {pattern: unit for pattern, unit in self.units.items() if "*" in pattern or name not in paths}
             entry = look_up(globs, paths.get(name, name))
             units |= {name: entry[1]} if entry else {}
+        units = {**units, **{n: u for n, u in (named_units or {}).items() if n in unitless and n not in units}}
         common = self.line
         return replace(
             common,
@@ -264,7 +274,7 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
             samples=(),
             unit=units,
             compute={k: e for k, e in common.compute.items() if numbers.issuperset(e.names)},
-            run=tuple(n for n in template.names if n in common.run),
+            run=tuple(n for n in template.names if n in common.run or n in settings),
             check=common.check if common.check and common.check[0] in names else None,
             again=common.again if common.again and not names.isdisjoint(common.again.fields.values()) else None,
             dropped=reasons(self.dropped),

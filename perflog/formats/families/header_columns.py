@@ -11,18 +11,14 @@ from msgspec.structs import replace
 
 from perflog.formats.durations import names_duration
 from perflog.formats.families.base import IS_NUMBER, KEY_FIELD, FieldNames, glob, plain_name
+from perflog.formats.families.name_units import name_and_unit, split_unit
 from perflog.formats.model import Line
 from perflog.formats.template import Template
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, column_for
-from perflog.units import UNITS, unit_of
+from perflog.units import UNITS
 
 UNIT_SUFFIX = " ({unit})"
-_IN_BRACKETS = lazy_pattern(r"(?P<name>.*?[^ ])(?P<gap> ?)[(\[](?P<unit>[^()\[\]]+)[)\]]")
-_SUFFIXES = "ns|us|ms|s|sec|secs|seconds|kb|mb|gb|kib|mib|gib|pct|percent|w"
-_WITH_SUFFIX = lazy_pattern(rf"(?P<name>.+?)_(?P<unit>{_SUFFIXES})")
-_AMBIGUOUS = frozenset("BWJh")  # units that a name may hold in brackets and mean something else
-_PER_SECOND = lazy_pattern(r"_per_(?:s|sec|second)$")
 _LONGEST_NAME = 80
 _NO_NAME = lazy_pattern(r"[:=][ \t]|[:=]$|=[0-9.]|[.!?]$|(?<![0-9.])[0-9]+:[0-9]")  # pairs, sentences, times of day
 
@@ -106,12 +102,8 @@ def match_names_of_any_program(names: Sequence[str], declared: Sequence[Declared
 
 def _fitting_columns(name: str, declared: Sequence[DeclaredColumn], row: Line, taken: set[str]) -> Iterator[NameMatch]:
     base, unit = split_unit(name)
-    with_suffix = _WITH_SUFFIX.fullmatch(plain_name(base)) if not unit else None
-    readings = [(plain_name(base), unit)]
-    if _PER_SECOND.search(readings[0][0]):
-        readings = [(readings[0][0], "1/s")]
-    elif with_suffix is not None:
-        readings.append((with_suffix["name"], unit_of(with_suffix["unit"])[0]))
+    without_unit, unit_in_name = name_and_unit(name)
+    readings = [(plain_name(base), unit), (plain_name(without_unit), unit_in_name)]
     for c in declared:
         if c.is_named_by_header and not c.declared_fields:
             if c.pattern.fullmatch(readings[0][0]):
@@ -120,15 +112,6 @@ def _fitting_columns(name: str, declared: Sequence[DeclaredColumn], row: Line, t
         for key, unit_of_key in readings:
             if c.pattern.fullmatch(key) and not c.declared_fields & taken and _fits(c, unit_of_key, row):
                 yield c, unit_of_key
-
-
-def split_unit(name: str) -> tuple[str, str]:
-    """Return a printed name without the unit in brackets at its end, and the unit; "" if it has no known one."""
-    match = _IN_BRACKETS.fullmatch(name.strip())
-    unit = unit_of(match["unit"])[0] if match else ""
-    if match and unit in _AMBIGUOUS and not match["gap"]:  # `mAP50(B)`
-        unit = ""
-    return (match["name"], unit) if match and unit else (name.strip(), "")
 
 
 def _fits(column: DeclaredColumn, unit: str, row: Line) -> bool:

@@ -8,7 +8,8 @@ with different keys read the same text: a string ends at its quote, and a droppe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress, product
 from typing import NamedTuple
@@ -23,17 +24,23 @@ from perflog.formats.families.base import (
     glob,
     literal,
     look_up,
+    plain_name,
     spec_of,
     template_of,
 )
+from perflog.formats.families.name_units import is_statistic, name_and_unit
 from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.openings import Opening
-from perflog.formats.template import LIST, Template, escape, fits_64, unnamed
+from perflog.formats.template import LIST, NUMERIC, Template, escape, fits_64, unnamed
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, TableColumn, column_for
+from perflog.units import UNITS, Unit, unit_of
 
 MOST = 500
 """Greatest number of values in a line. A list of numbers counts as one."""
+
+SETTING = ""
+"""Name that a setting of an object has before its path gives it another one."""
 
 _DEPTH = 32
 _TOKEN = lazy_pattern(
@@ -42,6 +49,13 @@ _TOKEN = lazy_pattern(
 _CLOSES = {"{": "}", "[": "]", "(": ")"}
 _NUMBERS = lazy_pattern(rf"{LIST}(?=[\])])", re.ASCII)
 _NULL = ("null", "None")
+_BOOLEANS = ("true", "false", "True", "False")
+_SETTINGS = frozenset(
+    "args arguments cfg config configuration env environment flags hparams hyperparameters hyper_parameters options "
+    "parameters params settings".split()
+)
+"""Objects whose members are settings, by name."""
+
 _INTEGER = lazy_pattern(r"[+-]?\d+", re.ASCII)
 _INDEX = lazy_pattern(r"\[\d+\]")
 _MOST_TIMED = 3  # texts of a line that might be durations
@@ -60,6 +74,12 @@ class JsonValue(NamedTuple):
     kind: str
     begin: int
     end: int
+
+
+def _plain_names(path: str) -> tuple[str, ...]:
+    """Return the names of a path by which keys of any program are compared: whole, without its unit, and both apart."""
+    label, unit = name_and_unit(path)
+    return (plain_name(path), plain_name(label), plain_name(f"{label} {unit}")) if unit else (plain_name(path),)
 
 
 def _last(path: str) -> str:
@@ -180,6 +200,45 @@ def flat_values(text: str) -> list[JsonValue] | None:
     return parser.values if parser.offset == len(text) else None
 
 
+class _ObjectNames(FieldNames):
+    """The names of the fields of one object, and what their printed names tell.
+
+    Attributes:
+        units: By field, the unit that is printed in its name or beside it.
+        settings: Fields that are settings of the run.
+        unit_texts: Paths of texts that name the unit of the numbers beside them.
+    """
+
+    def __init__(self, table: str | None, taken: Iterable[str], text: str, values: Sequence[JsonValue]) -> None:
+        super().__init__(table, taken)
+        self.units: dict[str, Unit] = {}
+        self.settings: set[str] = set()
+        numbers = [value for value in values if value.kind in ("number", "list")]
+        words = {x.path: text[x.begin : x.end] for x in values if x.kind == "string" and x.key in ("unit", "units")}
+        units = {path: unit for path, word in words.items() if (unit := unit_of(word)[0])}
+        self._unit_beside: dict[str, str] = {}
+        self.unit_texts: set[str] = set()
+        for value in numbers:
+            parent = value.path.removesuffix(value.key)
+            beside = next((path for path in (f"{parent}unit", f"{parent}units") if path in units), None)
+            if beside is not None and (value.key in ("value", "values") or is_statistic(value.key)):  # not a count
+                self._unit_beside[value.path] = units[beside]
+                self.unit_texts.add(beside)
+        self._uses = Counter(name_and_unit(value.path)[0] for value in numbers)
+
+    def measured(self, path: str) -> tuple[str, str]:
+        """Return the path of a number without its unit, and the unit, which may stand beside it; "" for none."""
+        label, unit = name_and_unit(path)
+        return (label if self._uses[label] == 1 else path), unit or self._unit_beside.get(path, "")
+
+    def setting(self, path: str) -> str:
+        """Return the name of a field that is a setting."""
+        name = self.from_path(path)
+        self.paths.setdefault(name, path)
+        self.settings.add(name)
+        return name
+
+
 class JsonFamily(Struct, frozen=True, eq=False, dict=True):
     """A `[[json]]` entry of a format file.
 
@@ -191,6 +250,8 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         lacks: Paths that a line does not have.
         distinguishing: Paths whose values tell the entries of the file apart. Each such value is part of the shape.
         quotes: The quotation mark of strings, if only one is accepted: JSON has ", a Python dict mostly '.
+        has_plain_names: Whether keys are those of any program: they are compared by letters and digits, without their
+            unit. A field takes the first of several keys, and a column with a unit only a number whose name has one.
     """
 
     name: str
@@ -202,6 +263,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
     distinguishing: frozenset[str]
     quotes: str = ""
     lacks: tuple[str, ...] = ()
+    has_plain_names: bool = False
 
     @cached_property
     def proves_format(self) -> bool:
@@ -230,6 +292,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         keys = "|".join(
             escape(_last(path)) for path in ([self._required_key] if self._required_key else either.split("|"))
         )
+        keys = "" if self.has_plain_names else keys
         need = rf".*?[\x22\x27](?:{keys})[\x22\x27][ \t]*\x3a" if keys else ""
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         return rf"(?:{heads})[ \t]*{self._opening}{need}"
@@ -292,13 +355,15 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
 
     def _line_with(self, head: Template, front: str, text: str, parser: _Parser, timed: Collection[str]) -> Line | None:
         """Return the Line in which the texts at these paths are durations; None if its template would be too long."""
-        names = FieldNames(self.shape.line.table, [*head.names, *self.shape.tail.names])
+        names = _ObjectNames(self.shape.line.table, [*head.names, *self.shape.tail.names], text, parser.values)
         body, copied = "", 0
         for begin, end, field in self._fields(text, parser, names, timed):
             body += literal(text[copied:begin]) + field
             copied = end
         template = template_of(front + body + literal(text[copied : parser.offset]) + self.shape.tail.text)
-        return None if template is None else self.shape.line_of(template, names.from_keys, names.paths)
+        if template is None:
+            return None
+        return self.shape.line_of(template, names.from_keys, names.paths, names.units, names.settings)
 
     def _may_be_duration(self, value: JsonValue) -> bool:
         """Return whether a value is a text that its key calls a duration. A setting stays a text."""
@@ -310,18 +375,20 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         """Return whether the object meets all conditions of `when` and `lacks`."""
         if any(value.path in self.lacks for value in values):
             return False
+        printed = {x.path: text[x.begin : x.end] for x in values}
+        if self.has_plain_names:
+            printed |= {name: text[x.begin : x.end] for x in values for name in _plain_names(x.path)}
         for alternatives, value in self.when.items():
             fits, paths = glob(value), alternatives.split("|")
             inner = tuple(path.removesuffix(".*") + mark for path in paths for mark in ".["[: 1 if "*" in path else 2])
-            if not any(
-                fits(text[x.begin : x.end]) if x.path in paths else value == "*" and x.path.startswith(inner)
-                for x in values
+            if not any(path in printed and fits(printed[path]) for path in paths) and not (
+                value == "*" and any(x.path.startswith(inner) for x in values)
             ):
                 return False
         return True
 
     def _fields(
-        self, text: str, parser: _Parser, names: FieldNames, timed: Collection[str]
+        self, text: str, parser: _Parser, names: _ObjectNames, timed: Collection[str]
     ) -> Iterator[tuple[int, int, str]]:
         """Yield begin, end and template text of each value. A list of texts that is not named counts as one value.
 
@@ -346,7 +413,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
     def _dropped(self, value: JsonValue) -> str:
         return self.shape.dropped_field(value.path)
 
-    def _field(self, text: str, value: JsonValue, names: FieldNames, is_timed: bool) -> str:
+    def _field(self, text: str, value: JsonValue, names: _ObjectNames, is_timed: bool) -> str:
         """Return the template text of a value: a field, or the value itself where it is part of the shape.
 
         A number that is not declared is a field too. All else that is not declared, or that its column cannot hold, is
@@ -354,43 +421,91 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         """
         printed = text[value.begin : value.end]
         quote = text[value.end] if value.kind == "string" else ""
-        if value.path in self.distinguishing:
+        if value.path in self.distinguishing or value.path in names.unit_texts:
             return literal(printed)
-        pattern, name = self._entry(value.path)
+        pattern, name = self._entry(value.path, names)
         if pattern and value.kind == "word" and printed in _NULL:
             return printed
+        if name == "*" and self._is_setting(value, printed):
+            spec = self._spec(SETTING, value.kind, printed, quote, named=True)
+            return f"{{{names.setting(value.path)}:{spec}}}"
         spec = self._spec(name, value.kind, printed, quote, bool(pattern)) if name else None
         spec = "h" if is_timed else spec
         if spec is None:
             return f"{{{self._dropped(value)}:{_spec_of_dropped(value.kind, printed, quote)}}}"
-        return f"{{{self._name(name, value, pattern, names)}:{spec}}}"
+        return f"{{{self._name(name, value, pattern, names, spec)}:{spec}}}"
 
-    def _entry(self, path: str) -> tuple[str, str]:
+    def _is_setting(self, value: JsonValue, printed: str) -> bool:
+        """Return whether a value that is not declared is a setting: a boolean, or a member of an object of settings."""
+        table = self.shape.line.table
+        if value.kind == "word":
+            return printed in _BOOLEANS and table is not None
+        parent, member, _ = value.path.partition(".")
+        return bool(member) and plain_name(parent) in _SETTINGS and table not in (None, "runs")
+
+    @cached_property
+    def _fields_by_plain_name(self) -> Mapping[str, str]:
+        return {plain_name(path): name for path, name in self.keys.items() if "*" not in path}
+
+    def _entry(self, path: str, names: _ObjectNames | None = None) -> tuple[str, str]:
         """Return the path or glob that names a value, and the name; ("", "*") without one, ("", "") if it is dropped.
 
-        Of a glob and a reason to drop the value, the longer one counts.
+        Of a glob and a reason to drop the value, the longer one counts. `names`: the names that are taken.
         """
-        entry, dropped = look_up(self.keys, path), look_up(self.shape.dropped, path)
+        keys = self.keys
+        if self.has_plain_names:
+            found = next((name for name in _plain_names(path) if name in self._fields_by_plain_name), None)
+            if found is not None and self._takes(self._fields_by_plain_name[found], path, names):
+                return found, self._fields_by_plain_name[found]
+            keys = self._globs
+        entry, dropped = look_up(keys, path), look_up(self.shape.dropped, path)
         if dropped and (entry is None or ("*" in entry[0] and len(dropped[0]) > len(entry[0]))):
             return "", ""
         return entry or ("", "*")
 
+    @cached_property
+    def _globs(self) -> Mapping[str, str]:
+        return {path: name for path, name in self.keys.items() if "*" in path}
+
+    def _takes(self, field: str, path: str, names: _ObjectNames | None) -> bool:
+        """Return whether a field takes the number with a path: no other has it yet, and the unit in its name fits."""
+        unit, column = name_and_unit(path)[1], self._column(field)
+        known = UNITS.get(unit) or self.shape.units.get(field)
+        if column is not None and column.unit and (known is None or known.base != column.unit):
+            return False
+        return (names is None or not names.is_taken(field)) and bool(column is not None and column.unit) >= bool(unit)
+
     def _column(self, name: str) -> TableColumn | None:
         """Return the column that a field fills; None for a setting and for a field without a column."""
         line = self.shape.line
-        if line.table not in TABLES or line.table == "runs" or name in line.run:
+        if line.table not in TABLES or line.table == "runs" or name in line.run or name == SETTING:
             return None
         return column_for(line.table, name)
 
-    def _name(self, name: str, value: JsonValue, pattern: str, names: FieldNames) -> str:
-        """Return the name of the field of a value: as declared, or made from what `pattern` leaves open of its path."""
+    def _name(self, name: str, value: JsonValue, pattern: str, names: _ObjectNames, spec: str) -> str:
+        """Return the name of the field of a value: as declared, or made from what `pattern` leaves open of its path.
+
+        Numbers that are not declared are named without their unit.
+        """
+        is_number = spec == "l" or spec[-1] in NUMERIC
+        label, unit = value.path, ""
+        if is_number and self.shape.line.table != "runs" and (name == "*" or self.has_plain_names):
+            label, unit = names.measured(value.path)
         if name != "*":
             free = names.declared(name)
             if value.kind == "list":
                 names.paths[free] = "" if name == "value" else free
-            return free
-        label = value.path[len(pattern.partition("*")[0]) :]
-        if pattern and label == value.key and self.shape.number_rows:
+        else:
+            free = self._free_name(value, label, pattern, names)
+        if unit:
+            names.units[free] = UNITS[unit]
+        return free
+
+    def _free_name(self, value: JsonValue, label: str, pattern: str, names: _ObjectNames) -> str:
+        """Return the name of a field that is not declared. `label`: its path without its unit."""
+        is_one_key = value.path[len(pattern.partition("*")[0]) :] == value.key
+        label = label[len(pattern.partition("*")[0]) :]
+        if pattern and is_one_key and self.shape.number_rows:
             return names.from_key(label)
         return names.from_path(label)
 
@@ -400,7 +515,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         `named`: the entry names the value, if only by a glob.
         """
         line = self.shape.line
-        is_setting = line.table == "runs" or name in line.run
+        is_setting = line.table == "runs" or name in line.run or name == SETTING
         col = self._column(name)
         is_text_column = col is not None and col.type in ("word", "text")
         if kind == "list":

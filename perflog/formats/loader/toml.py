@@ -41,9 +41,9 @@ _KEYS = {
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},
     "json": {
-        "name", "head", "tail", "when", "lacks", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map",
-        "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts",
-        "clock_stops", "pause", "step_by", "check", "outside", "dropped", "again", "telling",
+        "name", "head", "tail", "when", "lacks", "quotes", "plain_names", "keys", "sample", "table", "unit", "set",
+        "compute", "map", "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock",
+        "clock_starts", "clock_stops", "pause", "step_by", "check", "outside", "dropped", "again", "telling",
     },
     "context": {"text", "sample", "dropped"},
     "block": {"name", "at", "begin", "body", "end", "keep", "sample"},

@@ -229,10 +229,7 @@ class Assembler:
         """
         series: list[pa.Table] = []
         for run, low, high in runs.split(row.records.places):
-            if row.line.table == "runs":
-                series += self._series.add(run, row, low, high)
-            else:
-                run.settings.add_records(row.line, row.records, low, high)
+            series += self._series.add(run, row, low, high)
             if row.line.opens == "process" and run.process is not None:
                 process = self._process_settings.setdefault((run.log, run.process), RunSettings())
                 process.add_records(row.line, row.records, low, high)

@@ -36,6 +36,7 @@ SHAPES = 500
 """Shapes of unread lines that are counted one by one in a run; all others are counted together."""
 
 OTHER_SHAPES = "(lines of other shapes)"
+_NULL = frozenset(("null", "None"))  # words that are no value
 _FEW = 64  # values that Python compares faster than Arrow
 _FIELD_BITS = 6  # the order of a field in its line, below the place of the line
 _FIRST_OF_NUMBERS = "iInN"  # letters with which a number may begin: inf, nan
@@ -81,6 +82,7 @@ def printed_settings(line: Line, records: Records, low: int, high: int) -> Itera
     names = line.template.names if line.table == "runs" else line.run
     rows = range(low, high)
     lists = {f.name for f in line.template.fields if f.type == "l"}
+    words = {f.name for f in line.template.fields if f.type == "j"}
     under_keys: dict[str, list[int]] | None = None
     if "key" in names and line.table == "runs":  # the record prints a name: of its value, or of all its numbers
         under_keys = {}
@@ -94,6 +96,11 @@ def printed_settings(line: Line, records: Records, low: int, high: int) -> Itera
         column = records.columns[name][low:high]
         if under_keys is None or not (name == "value" or (name in line.paths and not line.prints_its_key)):
             values = _distinct(column)
+            if name in words and not _NULL.isdisjoint(values):
+                known = [(value, row) for value, row in zip(_values(column), rows, strict=True) if value not in _NULL]
+                if known:
+                    yield PrintedSetting(own_key, [x for x, _ in known], [row for _, row in known], name, order)
+                continue
             if _is_version(own_key):
                 values = [_as_printed(line, name, value) for value in values]
             yield PrintedSetting(own_key, [_list(x) for x in values] if name in lists else values, rows, name, order)
@@ -151,10 +158,10 @@ class RunSettings:
             greatest = computed(line, name, columns, high - low).max().item()
             self._values[name] = {max([greatest, *self._values.get(name, ())]): {line.name: place}}
 
-    def remove_numbers(self, key: str, line: str) -> None:
-        """Remove the numbers that a line printed under a key: they have turned out to be a series."""
+    def remove(self, key: str, line: str, are_texts: bool) -> None:
+        """Remove the numbers, or the texts, that a line printed under a key: they have turned out to be a series."""
         values = self._values.get(key, {})
-        for value in [value for value in values if isinstance(value, int | float)]:
+        for value in [value for value in values if isinstance(value, str if are_texts else int | float)]:
             values[value].pop(line, None)
             if not values[value]:
                 del values[value]

@@ -1,13 +1,14 @@
-"""Numbers that a settings line prints again in one run: with another value they are a series, not a setting.
+"""Settings that a line prints again in one run: with another value they are a series, not a setting.
 
-In: the numbers of settings lines, by line and key. Out: the readings of those that are series, as rows of `values`.
-A number that other ranks print with other values is a setting of each rank, and one that is repeated stays a setting.
+In: the numbers of settings lines, and the settings that lines of figures print without a declaration, by line and key.
+Out: the readings of those that are series, as rows of `values`. A number that other ranks print with other values is a
+setting of each rank, and one that is repeated stays a setting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from perflog.parsing.assemble.line_rows import RULES, LineRows
 from perflog.parsing.assemble.run_state import PrintedSetting, RunState, printed_settings
 from perflog.parsing.assemble.step_repeats import by_number
 from perflog.parsing.match.numeric import Ints
-from perflog.tables.arrow import number_array, repeated_word, word_array
+from perflog.tables.arrow import number_array, repeated_word, text_array, word_array
 from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import arrow_schema
 
@@ -49,22 +50,26 @@ class RecordRows(Struct, frozen=True):
 
 
 class Readings(NamedTuple):
-    """Numbers that one line prints under one key in one run. `numbers.values` may be one number of all rows."""
+    """Numbers or texts that one line prints under one key in one run. `printed.values` may be one value of all rows."""
 
-    numbers: PrintedSetting
+    printed: PrintedSetting
     line: Line
     records: RecordRows
 
     @property
-    def values(self) -> npt.NDArray[np.float64]:
-        """The number of each row."""
-        values = np.array(self.numbers.values, np.float64)
-        return np.broadcast_to(values, len(self.numbers.rows)) if len(values) == 1 else values
+    def are_texts(self) -> bool:
+        return isinstance(self.printed.values[0], str)
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """The value of each row."""
+        values = np.array(self.printed.values, object if self.are_texts else np.float64)
+        return np.broadcast_to(values, len(self.printed.rows)) if len(values) == 1 else values
 
     @property
     def selection(self) -> slice | Ints:
         """The rows in `records`."""
-        rows, low = self.numbers.rows, self.records.low
+        rows, low = self.printed.rows, self.records.low
         if isinstance(rows, range):
             return slice(rows.start - low, rows.stop - low)
         return np.array(rows, np.int64) - low
@@ -72,8 +77,8 @@ class Readings(NamedTuple):
     def table(self, run: int) -> pa.Table:
         """Return the readings as rows of table `values`."""
         rows, records = self.selection, self.records
-        count, places, ranks = len(self.numbers.rows), records.places[rows], records.ranks[rows]
-        unit = unit_of(self.line, self.numbers.field)
+        count, places, ranks = len(self.printed.rows), records.places[rows], records.ranks[rows]
+        unit = unit_of(self.line, self.printed.field)
         columns = {
             "run": repeated_word(0, (str(run),), count),
             "line": number_array(places >> PART_BITS),
@@ -81,9 +86,12 @@ class Readings(NamedTuple):
             "step": number_array(records.steps[rows], records.step_known[rows]),
             "rank": number_array(ranks.astype(np.int32), ranks >= 0),
             "rank_by": word_array(records.rank_rules[rows], RULES),
-            "key": repeated_word(0, (self.numbers.key,), count),
-            "value": number_array(scaled(self.values, unit)),
+            "key": repeated_word(0, (self.printed.key,), count),
         }
+        if self.are_texts:
+            columns["text"] = text_array(self.values)
+        else:
+            columns["value"] = number_array(scaled(self.values, unit))
         if unit is not None:
             columns["unit"] = repeated_word(0, (unit.base,), count)
         schema = arrow_schema("values")
@@ -92,12 +100,12 @@ class Readings(NamedTuple):
 
 
 class SettingSeries(Struct):
-    """Decides whether the numbers that one line prints under one key in one run are a series."""
+    """Decides whether the values that one line prints under one key in one run are a series."""
 
     is_series: bool = False
     _held: list[Readings] = field(default_factory=list)
     _count: int = 0
-    _value_of: dict[int, float] = field(default_factory=dict)  # by rank
+    _value_of: dict[int, Any] = field(default_factory=dict)  # by rank
 
     def add(self, readings: Readings) -> Iterable[Readings]:
         """Add readings. Return those that are rows now."""
@@ -109,12 +117,12 @@ class SettingSeries(Struct):
             return held
         if self._count < MOST_HELD:
             self._held.append(readings)
-            self._count += len(readings.numbers.rows)
+            self._count += len(readings.printed.rows)
         return ()
 
     def _changes(self, readings: Readings) -> bool:
         """Return whether a rank prints another value than before."""
-        records, numbers = readings.records, readings.numbers
+        records, numbers = readings.records, readings.printed
         if len(numbers.values) == 1:  # the common case: one record, or all ranks print the same number
             value, row = numbers.values[0], numbers.rows[0] - records.low
             if len(numbers.rows) == 1:
@@ -124,52 +132,64 @@ class SettingSeries(Struct):
         all_values = readings.values
         for rank, rows in by_number(records.ranks[readings.selection]):
             values = all_values[rows]
-            first = self._value_of.setdefault(rank, float(values[0]))
-            if not np.array_equal(values, np.full(len(values), first), equal_nan=True):
+            first = self._value_of.setdefault(rank, values.item(0))
+            if not np.array_equal(values, np.full(len(values), first, values.dtype), equal_nan=not readings.are_texts):
                 return True
         return False
 
 
-def _differ(first: float, value: float) -> bool:
-    return value != first and (value == value or first == first)  # nan differs from itself
+def _differ(first: Any, value: Any) -> bool:
+    return bool(value != first and (value == value or first == first))  # nan differs from itself
 
 
 class SeriesOfRuns:
     """Tells the settings of runs from their series, run by run."""
 
     def __init__(self) -> None:
-        # By run, then by line and key. A number that one record has printed is no series yet.
-        self._by_run: dict[int, dict[tuple[str, str], Readings | SettingSeries]] = {}
+        # By run, then by line, key and whether it is a text. A value that one record has printed is no series yet.
+        self._by_run: dict[int, dict[tuple[str, str, bool], Readings | SettingSeries]] = {}
 
     def add(self, run: RunState, row: LineRows, low: int, high: int) -> list[pa.Table]:
-        """Add what the records `low:high` of a settings line say of a run. Return the rows of series, for `values`."""
+        """Add what the records `low:high` of a line say of a run. Return the rows of series, for `values`."""
         of_run = self._by_run.setdefault(run.index, {})
         tables = []
         records = RecordRows.of(row, low, high)
         for setting in printed_settings(row.line, row.records, low, high):
-            numbers, texts = setting.numbers_and_texts()
-            if numbers is not None:
-                name, readings = (row.line.name, setting.key), Readings(numbers, row.line, records)
-                if name not in of_run and len(numbers.rows) == 1:  # the common case
+            for values in setting.numbers_and_texts():
+                if values is None:
+                    continue
+                if not _may_be_series(row.line, values):
+                    run.settings.add_setting(values, row.line, row.records)
+                    continue
+                readings = Readings(values, row.line, records)
+                name = row.line.name, setting.key, readings.are_texts
+                if name not in of_run and len(values.rows) == 1:  # the common case
                     of_run[name] = readings
-                    run.settings.add_setting(numbers, row.line, row.records)
+                    run.settings.add_setting(values, row.line, row.records)
+                    continue
+                series = of_run[name] = _series(of_run.get(name))
+                tables += [rows.table(run.index) for rows in series.add(readings)]
+                if series.is_series:
+                    run.settings.remove(setting.key, row.line.name, readings.are_texts)
                 else:
-                    series = of_run[name] = _series(of_run.get(name))
-                    tables += [rows.table(run.index) for rows in series.add(readings)]
-                    if series.is_series:
-                        run.settings.remove_numbers(setting.key, row.line.name)
-                    else:
-                        run.settings.add_setting(numbers, row.line, row.records)
-            if texts is not None:
-                run.settings.add_setting(texts, row.line, row.records)
-        run.settings.add_derived(row.line, row.records, low, high)
+                    run.settings.add_setting(values, row.line, row.records)
+        if row.line.table == "runs":
+            run.settings.add_derived(row.line, row.records, low, high)
         return tables
 
     def end(self, run: RunState) -> None:
         """Forget a run that has ended. Settings of its process are none of its settings if they are its series."""
-        for (line, key), series in self._by_run.pop(run.index, {}).items():
+        for (line, key, are_texts), series in self._by_run.pop(run.index, {}).items():
             if isinstance(series, SettingSeries) and series.is_series:
-                run.settings.remove_numbers(key, line)
+                run.settings.remove(key, line, are_texts)
+
+
+def _may_be_series(line: Line, values: PrintedSetting) -> bool:
+    """Return whether values are a series if they change: numbers of a settings line, settings that nobody declared."""
+    value = values.values[0]
+    if line.table == "runs":
+        return isinstance(value, int | float)
+    return values.field in line.paths and isinstance(value, int | float | str)
 
 
 def _series(known: Readings | SettingSeries | None) -> SettingSeries:

@@ -1,0 +1,83 @@
+"""Units inside printed names: `mfu(%)`, `power.draw [W]`, `avg_step_time_ms`, `tokens_per_sec`, `ttft_ms.p50`."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from perflog.lazy_patterns import lazy_pattern
+from perflog.units import unit_of
+
+_IN_BRACKETS = lazy_pattern(r"(?P<name>.*?[^ ])(?P<gap> ?)[(\[](?P<unit>[^()\[\]]+)[)\]]")
+_AMBIGUOUS = frozenset("BWJh")  # units that a name may hold in brackets and mean something else
+_UNITS = r"[nuµm]s|s|[mun]?secs?|(?:milli|micro|nano)?seconds?|[kmgt]i?b|pct|percent|%|(?<=power[_ .])w"
+"""Units that end a name. Words such as `min`, `h` and `b` mean other things too."""
+
+_PER_TIME = lazy_pattern(
+    r"(?P<head>|.*[_ ./-])(?P<unit>[mun]?s|[mun]?secs?|seconds?)(?P<tail>[_ ./-]per[_ ./-][a-z]+.*)", re.IGNORECASE
+)
+_STATISTICS = r"mean|avg|average|median|std|stddev|stdev|spread|min|max|total|sum|last|p\d+(?:[_.]\d+)?"
+_STATISTIC = lazy_pattern(_STATISTICS, re.IGNORECASE)
+_REST = rf"(?P<rest>(?:[_ ./-]per[_ ./-](?:gpu|device|chip|rank|node))?(?:[_ ./-](?:{_STATISTICS}))?)"
+_AT_END = lazy_pattern(rf"(?P<name>.*[a-z0-9)\]].*?)(?:[_ ./-](?!s\b)|[_ ])(?P<unit>{_UNITS}){_REST}", re.IGNORECASE)
+_CAMEL_CASE = lazy_pattern(r"(?P<name>.*[a-z0-9])(?P<unit>[MUN]s|Secs?|Seconds|Pct|Percent|[KMGT]i?B)(?P<rest>)")
+_RATE = lazy_pattern(
+    rf"(?P<name>(?:.*[_ ./-])?(?P<what>(?!per[_ ./-])[a-z]+))(?P<per>[_ ./-]per)?[_ ./-](?:s|sec|second){_REST}",
+    re.IGNORECASE,
+)
+_COUNTED = frozenset(
+    "tok toks tokens samples seqs sequences imgs images steps iters iterations batches reqs requests examples "
+    "kb mb gb tb kib mib gib tib".split()
+)
+"""What a rate counts without the word `per`: `tokens_sec`, `tok_s`; `step_sec` is a time."""
+
+_IN_DOUBT = frozenset("token sample seq sequence img image it req request example".split())
+"""Words behind which a second may be a time or a rate: `img_sec`."""
+
+
+def split_unit(name: str) -> tuple[str, str]:
+    """Return a printed name without the unit in brackets at its end, and the unit; "" if it has no known one."""
+    match = _IN_BRACKETS.fullmatch(name.strip())
+    unit = unit_of(match["unit"])[0] if match and not match["unit"].isdigit() else ""
+    if match and unit in _AMBIGUOUS and not match["gap"]:  # `mAP50(B)`
+        unit = ""
+    return (match["name"], unit) if match and unit else (name.strip(), "")
+
+
+@lru_cache(1 << 12)
+def name_and_unit(name: str) -> tuple[str, str]:
+    """Return a printed name without the unit that it holds, and the unit; "" if it holds no known one.
+
+    Example:
+        >>> [name_and_unit(name) for name in ("mfu(%)", "avg_step_time_ms", "ttft_ms.p50", "tokens_per_sec", "time")]
+        [('mfu', '%'), ('avg_step_time', 'ms'), ('ttft.p50', 'ms'), ('tokens_per_s', 'tok/s'), ('time', '')]
+    """
+    base, unit = split_unit(name)
+    if unit:
+        return base, unit
+    rate = _RATE.fullmatch(base)
+    if rate is not None and (rate["per"] or rate["what"].lower() in _COUNTED):
+        return _rate(base, rate)
+    if rate is not None and rate["what"].lower() in _IN_DOUBT:
+        return base, ""
+    per = _PER_TIME.fullmatch(base)
+    if per is not None:
+        return f"{per['head']}time{per['tail']}", unit_of(per["unit"])[0]
+    match = _AT_END.fullmatch(base) or _CAMEL_CASE.fullmatch(base)
+    if match is not None and not match["name"].lower().endswith("per"):
+        return match["name"] + match["rest"], unit_of(match["unit"])[0]
+    return base, "TFLOP/s" if base.lower().rpartition("_")[2] == "tflops" else ""
+
+
+def _rate(name: str, rate: re.Match[str]) -> tuple[str, str]:
+    """Return the name and unit of a number that is counted per second. Only a size is no part of its name."""
+    unit = unit_of(f"{rate['what']}/s")[0] or unit_of(f"{rate['what'].upper()}/s")[0]
+    if unit in ("1/s", "tok/s"):
+        return f"{rate['name']}_per_s{rate['rest']}", unit
+    before = rate["name"].removesuffix(rate["what"]).rstrip("_ ./-")
+    return (f"{before}{rate['rest']}" if before and unit else name), unit
+
+
+def is_statistic(name: str) -> bool:
+    """Return whether a name is that of a statistic, such as `mean` or `p99`."""
+    return _STATISTIC.fullmatch(name) is not None
