@@ -14,7 +14,7 @@ from perflog.metrics.matmul_efficiency import work_rates
 from perflog.metrics.pipeline import timed_pipelines
 from perflog.metrics.rank_spread import rank_spread
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.steps import steps
+from perflog.metrics.step_series import means_without_pauses
 from perflog.metrics.throughput import throughput
 from perflog.metrics.traces.critical_path import critical_path
 from perflog.metrics.traces.path_walk import UNKNOWN_WAIT
@@ -127,10 +127,9 @@ def _at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:
     """The work of a step at the peak of the GPU, as the convention of the run counts it."""
     rows = throughput.table(tables, options)
     rows = rows[(rows["part"] == "steady") & rows["step_flops"].notna() & rows["peak_tflops"].notna()]
-    times = steps.table(tables, options)
-    means = times[(times["of"] == "step_time") & (times["part"] == "steady")].set_index("run")["mean_s"]
-    for row in rows[rows["run"].isin(means.index)].to_dict("records"):
-        time = float(means[row["run"]])
+    means = means_without_pauses(tables, options.warmup)
+    for row in rows[rows["run"].isin(list(means))].to_dict("records"):
+        time = means[row["run"]]
         least = float(row["step_flops"]) / float(row["peak_tflops"]) / 1e12
         yield (
             row["run"],

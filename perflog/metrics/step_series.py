@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CLOCK = "step_time_s"
+_PAUSES, _RARE = 2.0, 0.25  # times the median; share of the steady steps
 _MEASURED = (_CLOCK, "forward_s", "backward_s", *RATES)
 
 
@@ -48,6 +49,13 @@ class StepSeries(Struct, frozen=True):
     def steady(self) -> Floats:
         """The values after the warm-up."""
         return self.values[self.warmup.cut :]
+
+    @property
+    def pauses(self) -> Mask:
+        """Flag the steady values that hold a pause, such as an evaluation: over twice their median, and rare."""
+        steady = self.steady
+        flags: Mask = steady > _PAUSES * np.median(steady) if len(steady) else np.zeros(0, np.bool_)
+        return flags if flags.sum() <= _RARE * len(flags) else np.zeros(len(flags), np.bool_)
 
     @property
     def window(self) -> tuple[int, int] | None:
@@ -176,6 +184,11 @@ def most_frequent(numbers: Ints) -> int:
         return int(numbers[0])
     distinct, counts = np.unique(numbers, return_counts=True)
     return int(distinct[counts.argmax()])
+
+
+def means_without_pauses(tables: Tables, warmup: int | None = None) -> dict[str, float]:
+    """Return the mean time of the steady steps of each run, without those that hold a pause, by run id."""
+    return {s.run: float(s.steady[~s.pauses].mean()) for s in step_series(tables, warmup=warmup) if len(s.steady)}
 
 
 def steady_medians(tables: Tables, column: str, warmup: int | None = None) -> dict[str, float]:

@@ -20,6 +20,7 @@ from perflog.metrics.rank_spread import rank_spread
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.run_rows import run_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.metrics.step_series import means_without_pauses
 from perflog.metrics.steps import steps
 from perflog.metrics.throughput import throughput
 from perflog.metrics.traces.device_work import seconds
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BARS = {
-    "work at the peak": "FLOPs of a step by the run's convention / peak of the GPU; else printed MFU x mean step",
+    "work at the peak": "FLOPs of a step by the run's convention / peak of the GPU; else printed MFU x mean step "
+    "without pauses",
     "work at plain products": "declared FLOP of a rank / measured rate of plain matrix products of the same shapes",
     "compute": "of a step: phases of kind compute, mean over ranks and steps, without what other bars take from them; "
     "of layers: micro-batches x mean of the stages; of a trace: a kernel computes",
@@ -52,6 +54,8 @@ BARS = {
     "idle": "nothing runs, and the launch of the work that comes next is not known",
     "data": "phases of kind data; of a trace: host-bound idle while the host is in a range that loads data",
     "unattributed": "the whole - all other bars",
+    "rare pauses": "mean of the steady steps - mean of those that are not over twice their median, if at most a "
+    "quarter is",
     "warm-up": "mean of all steps - mean of the steady steps",
 }
 """The bars in their order, with their formulas."""
@@ -61,6 +65,9 @@ _BAR_OF_KIND = {
     "compute": "compute", "communication": "communication", "wait": "waits", "prepare": "preparation", "data": "data",
     "mixed": "mixed", UNTIMED: "unattributed",
 }  # fmt: skip
+
+NOT_OF_A_STEP = ("rare pauses", "warm-up")
+"""Bars that are no part of a steady step: they belong to a few steps, and only a mean over all holds them."""
 
 _DOES_WORK = ("compute", "mixed")
 """Bars of phases that may do the work that a rate counts."""
@@ -73,7 +80,7 @@ _COLUMNS = (
     MetricColumn("bar", meaning="what the time was spent on"),
     MetricColumn("time_s", "s", "lower", "mean time in a step, or in the trace"),
     MetricColumn("share", "1", None, "time_s / whole_s"),
-    MetricColumn("of_steady", "1", None, "time_s / whole_s without the warm-up; null for the warm-up"),
+    MetricColumn("of_steady", "1", None, "time_s / whole_s without the warm-up and rare pauses, for which it is null"),
     MetricColumn("whole_s", "s", "lower", "time of the whole; all bars of it add up to this"),
     MetricColumn("doubt", meaning="why the bar is less certain than it looks; null: nothing speaks against it"),
     MetricColumn("rows", meaning="phases, metric or kinds of events that the time is from"),
@@ -116,7 +123,7 @@ def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
     table = pd.DataFrame([row for whole in wholes for row in whole.rows()], columns=names)
     whole = table.groupby(["run", "of"])["time_s"].transform("sum")
     integers = dict.fromkeys(("n", "first_step", "last_step", "first_line", "last_line"), "Int64")
-    steady = table[table["bar"] != "warm-up"]
+    steady = table[~table["bar"].isin(NOT_OF_A_STEP)]
     of_steady = steady["time_s"] / steady.groupby(["run", "of"])["time_s"].transform("sum")
     return table.assign(whole_s=whole, share=table["time_s"] / whole, of_steady=of_steady).astype(integers)
 
@@ -187,15 +194,17 @@ def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
     pipelines = {timed.run: timed for timed in timed_pipelines(tables, options)}
     work = _work(tables, options)
     steady, every = (_mean_steps(tables, options, part) for part in ("steady", "all"))
+    usual = means_without_pauses(tables, options.warmup)
     for whole in _undivided(tables, options):
         run = whole.names["run"]
+        whole.move(float(steady[run] - usual[run]), "rare pauses", _untimed_in("step"), "steps")
         _divide_communication(whole, spread.get(run, ()))
         _take_work(whole, work[run])
         if run in pipelines:
             _take_pipeline(whole, pipelines[run])
         else:
             _take_unequal_ranks(whole, spread.get(run, ()), semantics[run])
-        if any(piece.bar != "unattributed" for piece in whole.pieces):
+        if any(piece.bar not in ("unattributed", *NOT_OF_A_STEP) for piece in whole.pieces):
             if any(piece.seconds < 0 for piece in whole.pieces):
                 whole.doubt("unattributed", "phases take longer than what they are inside")
             if abs(whole.seconds(lambda _: True) - steady[run]) <= _ROUNDED * steady[run]:  # of the same steps
@@ -307,7 +316,10 @@ def _work(tables: Tables, options: Options) -> dict[str, _Work]:
     """The work of each run, at the peak if one is given, else at the rate of plain products if the log has it."""
     rates = throughput.table(tables, options)
     rates = rates[rates["part"] == "steady"].set_index("run")
-    printed = (rates["printed_mfu"].astype(float) * _mean_steps(tables, options, "steady")).dropna().to_dict()
+    usual = means_without_pauses(tables, options.warmup)
+    printed = {
+        run: mfu * usual[run] for run, mfu in rates["printed_mfu"].astype(float).dropna().items() if run in usual
+    }
     at_peak = (rates["step_flops"].astype(float) / rates["peak_tflops"].astype(float) / 1e12).dropna().to_dict()
     rows = work_rates(tables, options)
     rows = rows[rows["rank"].isna() & rows["plain_tflops"].notna()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perflog.metrics import headroom
+from perflog.metrics.waterfall import NOT_OF_A_STEP
 from perflog.plots.canvas import BLACK, FILLS, RED, Canvas, axis_label, legend, plain, unit_of
 from perflog.plots.registry import plot
 from perflog.tables.nulls import none_if_null
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WORK = ("work at the peak", "work at plain products", "compute", "mixed")
-_UNKNOWN = ("unattributed", "warm-up")
+_UNKNOWN = ("unattributed", *NOT_OF_A_STEP)
 _WHOLES = {"step": "mean step", "trace": "trace, mean over devices"}
 _MOST_GAINS = 2
 _LEAST_GAIN = 0.02  # of the whole

@@ -177,6 +177,23 @@ def test_a_log_without_parts_and_work_has_no_bars_whatever_the_peak() -> None:
     assert not len(waterfall(by_hand("steps", _steps(8)), peak_tflops=100))
 
 
+def _with_mfu(times: list[float]) -> dict[str, Any]:
+    steps_of_run = [{"table": "steps", "step": i, "step_time_s": t, "mfu": 0.15} for i, t in enumerate(times)]
+    return by_hand("steps", steps_of_run)
+
+
+def test_rare_pauses_are_no_part_of_a_steady_step() -> None:
+    """A program that evaluates inside some of its iterations."""
+    table = waterfall(_with_mfu([1.0, 1.0, 1.0, 35.0] + [1.0] * 16))
+    assert _bars(table) == pytest.approx({"work at the peak": 0.15, "unattributed": 0.85, "rare pauses": 1.7})
+    assert table["of_steady"].dropna().to_dict() == pytest.approx({0: 0.15, 1: 0.85})
+    assert table["whole_s"].iloc[0] == pytest.approx(2.7)
+
+
+def test_steps_of_two_lengths_are_no_pauses() -> None:
+    assert _bars(waterfall(_with_mfu([1.0, 3.0] * 10))).keys() == {"work at the peak", "unattributed"}
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(

@@ -405,15 +405,20 @@ def _slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
         return
     times, steps = series.steady, series.steps[series.warmup.cut :]
     centre = float(np.median(times))
-    slow = times > _SLOW * centre
+    slow = series.pauses if series.pauses.any() else times > _SLOW * centre
     cost = float((times[slow] - centre).sum() / times.sum())
     if cost > _TELLING:
-        take = f"{slow.sum()} of {len(times)} steady steps {'take' if slow.sum() > 1 else 'takes'}"
-        longest = int(times.argmax())
-        yield (
-            f"{take} over twice the median and cost {percent(cost)} of the time; the longest is step "
-            f"{steps[longest]:,} with {show(float(times[longest]), 's', 3)}."
-        )
+        verb, longest = "take" if slow.sum() > 1 else "takes", int(times.argmax())
+        take = f"{slow.sum()} of {len(times)} steady steps {verb} over twice the median"
+        last = f"the longest is step {steps[longest]:,} with {show(float(times[longest]), 's', 3)}."
+        done = int(series.order[-1] - series.order[series.warmup.cut])
+        if max(series.averaged, 1) * (len(times) - 1) >= _MOSTLY * done:
+            cost_verb = "cost" if slow.sum() > 1 else "costs"
+            yield f"{take} and {cost_verb} {percent(cost)} of the time; {last}"
+        else:  # steps that are not printed took most of the time
+            extra = show(float((times[slow] - centre).sum()), "s", 3)
+            printed = f"{len(times):,} of {count(done + 1, 'step')} are printed"
+            yield f"{take}, by {extra} together, {percent(cost)} of the printed time ({printed}); {last}"
 
 
 def _paused(tables: Tables, run: str, options: Options) -> Iterator[str]:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from perflog.metrics import Options, Tables, breakdown, waterfall
 from perflog.metrics.breakdown import part_name
+from perflog.metrics.waterfall import NOT_OF_A_STEP
 from perflog.tables.nulls import none_if_null
 
 _TELLING = 0.03  # of the whole: bars that know less of it say nothing
@@ -32,7 +33,7 @@ def parts(tables: Tables, run: str, options: Options) -> list[Part]:
     rows = rows[rows["run"] == run]
     if not len(rows):
         rows = waterfall.table(tables, options)
-        bars = rows[(rows["run"] == run) & (rows["bar"] != "warm-up")]
+        bars = rows[(rows["run"] == run) & ~rows["bar"].isin(NOT_OF_A_STEP)]
         bars = bars.sort_values("time_s", ascending=False, kind="stable")
         columns = zip(*(bars[name] for name in ("bar", "time_s", "of_steady", "doubt")), strict=True)
         known = [Part(bar, float(s), float(share), none_if_null(doubt)) for bar, s, share, doubt in columns]
