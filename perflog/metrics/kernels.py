@@ -22,6 +22,14 @@ GPU_KINDS = ("kernel", "memcpy", "memset")
 PRINTED_TOTAL = "device time that is printed below the table"
 """Name of a denominator: the table may list only some of the rows that it is the total of."""
 
+BY_SHARES = "total that the printed shares refer to"
+"""Name of a denominator: the table is cut, as its shares tell, and its total is not printed."""
+
+_TELLING = 0.01  # a smaller printed share tells its total too roughly
+_CUT = 0.01  # of the total: a table that lacks no more, beyond the rounding of its shares, is whole
+_DECIMALS = (0.001, 0.0001)  # last digit of shares in percent with one and with two decimals
+_WHOLE = 1e-6  # of a last digit
+
 FIRST = 0.5
 """The longest call counts as the first call if its excess over the others is more than this share of the row's time."""
 
@@ -51,7 +59,8 @@ _COLUMNS = (
     needs=("kernels",),
     columns=_COLUMNS,
     main="share",
-    formula="share = time / sum of times of the whole profile's table of that kind, or the total printed below it; "
+    formula="share = time / sum of times of the whole profile's table of that kind, or the total printed below it, or, "
+    "of a table that is cut, the one that its printed shares refer to; "
     "average without a first call = (time - max) / (calls - 1)",
     source="nvprof Time(%), nsys Time (%): share of the table, neither of the step nor of the GPU's busy time",
 )
@@ -100,10 +109,32 @@ def profile_shares(rows: pd.DataFrame) -> pd.DataFrame:
     total = rows.groupby(["section", "of"], sort=False, dropna=False)["time_s"].transform("sum")
     known = rows["of"].notna()  # rows without a known group may be of several groups
     below = rows["printed_total_s"].where(rows["of"] == "gpu")
-    names = ("sum of " + groups).mask(below.notna(), PRINTED_TOTAL)
+    by_shares = _totals_by_shares(rows).where(below.isna())
+    names = ("sum of " + groups).mask(below.notna(), PRINTED_TOTAL).mask(by_shares.notna(), BY_SHARES)
     shares = rows.assign(category=categories, denominator=names.where(known), first_line=rows["line"])
-    shares = shares.assign(denominator_s=total.mask(below.notna(), below).where(known))
+    total = total.mask(below.notna(), below).mask(by_shares.notna(), by_shares)
+    shares = shares.assign(denominator_s=total.where(known))
     return _with_rates(shares).assign(**first_call_columns(rows))
+
+
+def _totals_by_shares(rows: pd.DataFrame) -> pd.Series[float]:
+    """Return, for each row, the total of its section and activity that the printed shares tell; NaN if all is listed.
+
+    A table that was cut lists only its largest rows: their times add up to less than their shares say.
+    """
+    totals = rows["time_s"].astype("float64") * float("nan")
+    for _, listed in rows.groupby(["section", "of"], sort=False):
+        times, shares = _floats(listed["time_s"]).fillna(0.0), _floats(listed["share"])
+        telling = shares >= _TELLING
+        told = float(shares[telling].sum())
+        if not told:
+            continue
+        digit = next((d for d in _DECIMALS if ((shares / d - (shares / d).round()).abs() < _WHOLE).all()), 0.0)
+        total, slack = float(times[telling].sum()) / told, int(telling.sum()) * digit / 2 / told + _CUT
+        same = (times[telling] / total - shares[telling]).abs() <= digit + slack * shares[telling]
+        if same.all() and float(times.sum()) < (1 - slack) * total:
+            totals[listed.index] = total
+    return totals
 
 
 def first_call_columns(rows: pd.DataFrame) -> dict[str, pd.Series[float]]:

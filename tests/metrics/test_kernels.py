@@ -17,7 +17,7 @@ import perflog
 from perflog.metrics import kernels, ranges
 from perflog.metrics.kernel_categories import CATEGORIES, OTHER, category
 from perflog.metrics.kernel_names import LONGEST, short_kernel, short_kernels
-from perflog.metrics.kernels import profile_shares, with_activity
+from perflog.metrics.kernels import BY_SHARES, profile_shares, with_activity
 from perflog.metrics.registry import Tables
 from perflog.tables.schema import TABLES
 
@@ -223,6 +223,39 @@ NAMES = {
     "indexing": ["void at::native::index_elementwise_kernel<128, 4>()", "void cub::DeviceScanKernel<int>()"],
     OTHER: ["my_kernel", "_Z3fooPfi"],
 }
+
+
+CUT = [("kernel", 30.0, 0.3, 1), ("kernel", 20.0, 0.2, 1)]
+
+
+def cut_profile(rows_of_table: list[tuple[str, float, float, int]]) -> list[dict[str, Any]]:
+    """Kernels with the shares that the profiler printed, in the tables of these numbers."""
+    given = [
+        {"kind": kind, "name": f"k{i}", "time_s": time_s, "share": share, "calls": 1, "section": section}
+        for i, (kind, time_s, share, section) in enumerate(rows_of_table)
+    ]
+    return records(kernels(profile_of(given)), by="name", of="gpu")
+
+
+def test_a_table_that_is_cut_keeps_its_printed_shares() -> None:
+    found = cut_profile(CUT)
+    assert [row["share"] for row in found] == pytest.approx([0.3, 0.2])
+    assert {row["denominator"] for row in found} == {BY_SHARES}
+    assert [row["denominator_s"] for row in found] == pytest.approx([100.0, 100.0])
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ([("kernel", 30.0, 0.6, 1), ("kernel", 20.0, 0.4, 1)], "all rows are listed"),
+        ([("kernel", 30.0, 0.599, 1), ("kernel", 20.0, 0.398, 1)], "less is missing than rounding explains"),
+        ([("kernel", 30.0, 0.3, 1), ("kernel", 20.0, 0.4, 1)], "the shares are not of one total"),
+        ([("kernel", 30.0, 0.001, 1), ("kernel", 20.0, 0.001, 1)], "the shares are too rough"),
+    ],
+)
+def test_shares_of_a_table_that_is_not_surely_cut(table: list[tuple[str, float, float, int]], why: str) -> None:
+    found = cut_profile(table)
+    assert [row["share"] for row in found] == pytest.approx([0.6, 0.4]), why
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in NAMES.items() for name in names])
