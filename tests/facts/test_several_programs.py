@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -250,3 +251,67 @@ def test_calls_of_numpy_and_lines_that_wandb_cut(tmp_path: Path) -> None:
     assert values["unit"][8, "timing_s_agent_loop_slowest_prompt_length"] != "s"
     assert values["value"][20, "val_aux_aime_2024_score_best_30_mean"] == -1
     assert not any("times nothing" in line for line in perflog.overview(log).reasons)
+
+
+# The same repository, wandb/run-20251206_144948-zc9o03i0/files/output.log: the trainer of supervised fine-tuning
+FINE_TUNING = """\
+step:371 - train/loss:0.09429260343313217 - train/lr(1e-3):2.198603713432501e-07 - train/time(s):6.124752998352051
+step:372 - train/loss:0.08999788761138916 - train/lr(1e-3):0.0 - train/time(s):6.120580196380615
+step:372 - val/loss:0.10121512413024902
+"""
+
+
+def test_fine_tuning_with_verl(tmp_path: Path) -> None:
+    log = read(tmp_path, FINE_TUNING)
+    steps = log.table("steps")
+    assert list(log.table("runs")["format"]) == ["verl"]
+    assert list(zip(steps["step"], steps["copy"], steps["step_time_s"], strict=True)) == [
+        (371, 1, 6.124752998352051),
+        (372, 1, 6.120580196380615),
+    ]
+    assert list(steps["learning_rate"]) == pytest.approx([2.198603713432501e-10, 0])
+    (loss,) = log.table("values").to_dict("records")
+    assert (loss["key"], loss["value"], loss["step"]) == ("val_loss", 0.10121512413024902, 372)
+    assert "steps-repeated" not in set(perflog.lint(log)["code"])
+
+
+# --- a trainer whose bar and whose dicts arrive apart: standard output is a file, and buffered -----------------------
+
+# zyfjrx/train_sft lora_unsloth_pet/20250822_10.log, shortened: Unsloth, transformers, tqdm
+BANNER = r"""==((====))==  Unsloth - 2x faster free finetuning | Num GPUs used = 1
+   \\   /|    Num examples = 8,024 | Num Epochs = 3 | Total steps = 378
+O^O/ \_/ \    Batch size per device = 16 | Gradient accumulation steps = 4
+\        /    Data Parallel GPUs = 1 | Total batch size (16 x 4 x 1) = 64
+ "-____-"     Trainable parameters = 128,450,560 of 14,896,757,760 (0.86% trained)
+"""
+BLOCKS = (
+    BANNER
+    + "  0%|          | 0/378 [00:00<?, ?it/s]  0%|          | 1/378 [01:45<11:00:38, 105.14s/it]"
+    + " 20%|##        | 77/378 [1:55:34<7:21:39, 88.04s/it] 21%|##        | 78/378 [1:57:03<7:21:28, 88.30s/it]\n"
+    + "{'loss': 1.4884, 'grad_norm': 0.1645684838294983, 'learning_rate': 0.0, 'epoch': 0.01}\n"
+    + "{'loss': 1.4715, 'grad_norm': 0.1694752424955368, 'learning_rate': 6.6e-07, 'epoch': 0.02}\n"
+    + "{'loss': 1.4378, 'grad_norm': 0.1610311269760131, 'learning_rate': 1.3e-06, 'epoch': 0.02}\n"
+    + "{'loss': 1.2201, 'grad_norm': 0.0523510000000000, 'learning_rate': 1.7e-05, 'epoch': 0.61}\n"
+    + " 21%|##        | 78/378 [1:57:03<7:21:28, 88.30s/it] 21%|##        | 79/378 [1:58:33<7:21:59, 88.69s/it]\n"
+    + "{'loss': 1.1640, 'grad_norm': 0.0614438354969024, 'learning_rate': 1.2e-05, 'epoch': 1.23}\n"
+    + "{'loss': 1.1562, 'grad_norm': 0.0786720000000000, 'learning_rate': 8.0e-06, 'epoch': 1.24}\n"
+)
+
+
+def test_buffered_dicts_take_no_step_of_a_bar(tmp_path: Path) -> None:
+    log = read(tmp_path, BLOCKS)
+    steps = log.table("steps")
+    assert len(steps) == 6
+    assert steps["step"].isna().all()
+    assert steps["step_time_s"].isna().all()
+    assert perflog.overview(log).what.endswith("1 run, 6 step lines without numbers")
+    assert not {*perflog.lint(log)["code"]} & {"steps-repeated", "steps-merged", "steps-averaged"}
+
+
+def test_the_banner_of_unsloth(tmp_path: Path) -> None:
+    (run,) = read(tmp_path, BLOCKS).table("runs").to_dict("records")
+    assert json.loads(run["config"]) == {
+        "num_examples": 8024, "num_epochs": 3, "max_steps": 378, "device_batch_size": 16,
+        "gradient_accumulation_steps": 4, "data_parallel_size": 1, "total_batch_size": 64,
+        "trainable_parameters": 128450560, "parameters": 14896757760, "trainable_percent": 0.86,
+    }  # fmt: skip

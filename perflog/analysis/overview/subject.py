@@ -28,7 +28,9 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     by_run = steps.where(steps["copy"] == 1).by("run").values()
     counts = [len(distinct(of_run["step"][of_run.known("step")])) for of_run in by_run]
     each = ""
-    if counts:
+    if counts and not len(printed):
+        each = f", {count(len(steps), 'step line')} without numbers"
+    elif counts:
         least, most = min(counts) if len(counts) == len(log) else 0, max(counts)
         each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
     first, last = (int(printed.min()), int(printed.max())) if len(printed) else (0, 0)

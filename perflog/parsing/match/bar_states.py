@@ -6,7 +6,8 @@ In: a scanned batch, whose records include states of bars. Out: the batch with s
   Where a program prints its steps by itself, and of bars that count something else, a state is a row of `values` if the
   count has grown by a tenth, or is the total. The other states are read, and their figures dropped for that reason.
 - A line with `step_by` takes the step and the clock of the state beside it. Two states beside it, in front and behind,
-  must agree. The printed epoch must agree with the count: a run has so many steps in an epoch.
+  must agree. The printed epoch must agree with the count: a run has so many steps in an epoch. Lines of several epochs
+  with no state between them take no step: their output was buffered, that of the bar was not, and nothing is beside.
 
 The pass follows the scan, batch after batch.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -150,9 +151,12 @@ class BarReader:
         behind: dict[tuple[int, int], int] = {}  # by kind and state: the row in front of it that takes it
         used: dict[int, str] = {}
         later = []
+        buffered = self._buffered(lines, batch, partners, table)
         for place, kind, row, label in sorted(partners):
             if lines[kind][1].step_by == "next_bar":
                 later.append((place, kind, row, label))
+                continue
+            if place in buffered:
                 continue
             epoch = _epoch(lines[kind][1], batch.records[kind], row)
             state = self._state_beside(lines[kind][1], place, label, epoch, table)
@@ -168,6 +172,21 @@ class BarReader:
             if state is not None:
                 steps.setdefault(kind, {})[row] = state
         return steps, used
+
+    def _buffered(
+        self,
+        lines: Sequence[FormatLine],
+        batch: Batch,
+        partners: Iterable[tuple[int, int, int, int]],
+        table: _StateTable,
+    ) -> set[int]:
+        """Return the places of lines that were printed long before or after the states beside them."""
+        between: dict[tuple[int, int], dict[int, float | None]] = {}
+        for place, kind, row, label in partners:
+            gap = int(np.searchsorted(table.places.get(label, np.empty(0, np.int64)), place))
+            between.setdefault((label, gap), {})[place] = _epoch(lines[kind][1], batch.records[kind], row)
+        alone = (epochs for epochs in between.values() if len({*epochs.values()} - {None}) > 1)
+        return {place for epochs in alone for place in epochs}
 
     def _around(self, place: int, label: int, table: _StateTable) -> tuple[_State | None, _State | None]:
         """Return the states in front of a place and behind it, of bars behind the same rank label."""
