@@ -315,3 +315,64 @@ def test_the_banner_of_unsloth(tmp_path: Path) -> None:
         "gradient_accumulation_steps": 4, "data_parallel_size": 1, "total_batch_size": 64,
         "trainable_parameters": 128450560, "parameters": 14896757760, "trainable_percent": 0.86,
     }  # fmt: skip
+
+
+# NVIDIA-NeMo/Gym issue 213 and NVIDIA-NeMo/RL issue 762, shortened: NeMo RL, and a worker of vLLM behind Ray's label
+NEMO_RL = """\
+========================= Epoch 1/1 =========================
+
+========================= Step 8/9 =========================
+▶ Preparing batch...
+(VllmGenerationWorker pid=2791977) INFO 10-21 17:25:50 [block_pool.py:316] Successfully reset prefix cache
+▶ Taking a training step...
+📊 Training Results:
+  • Loss: 0.0005
+  • Mean Generation Length: 181.1250
+⏱️  Timing:
+  • Total step time: 13.33s
+  • prepare_for_generation/total: 4.99s (37.4%)
+  • generation: 2.40s (18.0%)
+  • policy_training: 1.19s (8.9%)
+  • prepare_for_generation/transfer_and_update_weights: 0.07s (0.5%)
+🔍 Performance Metrics:
+  • Throughputs (per GPU):
+    - E2E (Tokens/sec/gpu): 453.39
+  • Throughputs (per Group):
+    - E2E (Samples/sec): 0.60
+    - Generation Worker Group (Tokens/sec): 2521.77
+  • Training FLOPS: 38.45 TFLOPS (38.45 TFLOPS per rank)
+"""
+
+
+def test_the_blocks_of_nemo_rl(tmp_path: Path) -> None:
+    log = read(tmp_path, NEMO_RL)
+    (run,), (step,) = (log.table(name).to_dict("records") for name in ("runs", "steps"))
+    assert (run["format"], json.loads(run["config"])["max_steps"]) == ("nemo_rl", 9)
+    assert (step["step"], step["epoch"], step["step_time_s"]) == (8, 1, 13.33)
+    phases = log.table("phases")
+    assert dict(zip(phases["phase"], phases["time_s"], strict=True)) == {
+        "prepare_for_generation_total": 4.99,
+        "generation": 2.4,
+        "policy_training": 1.19,
+        "prepare_for_generation_transfer_and_update_weights": 0.07,
+    }
+    values = log.table("values").set_index("key")
+    assert set(values["step"]) == {8}
+    assert values["value"].to_dict() == {
+        "Loss": 0.0005,
+        "Mean_Generation_Length": 181.125,
+        "tokens_per_gpu_per_s": 453.39,
+        "samples_per_s": 0.6,
+        "Generation_Worker_Group_Tokens_sec": 2521.77,
+        "tflops": 38.45,
+        "tflops_per_rank": 38.45,
+    }
+
+
+def test_the_loss_of_a_stage_that_is_not_the_last_is_unknown(tmp_path: Path) -> None:
+    """pytorch/torchtitan issue 1232."""
+    line = "[rank0]:[titan] 2025-05-28 21:14:39,054 - root - INFO - step:  2  loss: {0}  memory: 42.78GiB(54.06%)\n"
+    steps = read(tmp_path, line.format("-1.0000") + line.format(" 2.5000").replace("rank0", "rank15")).table("steps")
+    assert list(steps["rank"]) == [0, 15]
+    assert steps["loss"].isna()[0]
+    assert steps["loss"][1] == 2.5

@@ -273,6 +273,7 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
             template=template,
             samples=(),
             unit=units,
+            unknown={n: number for n, number in common.unknown.items() if n in names},
             compute={k: e for k, e in common.compute.items() if numbers.issuperset(e.names)},
             run=tuple(n for n in template.names if n in common.run or n in settings),
             check=common.check if common.check and common.check[0] in names else None,

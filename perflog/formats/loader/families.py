@@ -12,7 +12,7 @@ from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
 from perflog.formats.families.meters import MeterFamily
 from perflog.formats.loader.header_tables import table
-from perflog.formats.loader.lines import check, columns, compute, dropped_keys, second_row, shared, unit_names
+from perflog.formats.loader.lines import check, columns, compute, dropped_keys, second_row, shared, unit_names, unknown
 from perflog.formats.loader.toml import Entry, File, entries
 from perflog.formats.model import MIN_LETTERS, Family, Line
 from perflog.formats.template import Field
@@ -175,6 +175,7 @@ def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Fa
         template=heads[0],
         compute=compute(entry, every),
         check=check(entry, names, names),
+        unknown=unknown(entry, names, common["table"]),
         telling=entry.get("telling", bool, None),
         again=second_row(entry, tuple(names), common["table"]),
         **common,

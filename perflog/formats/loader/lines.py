@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from perflog.errors import did_you_mean
@@ -10,7 +10,7 @@ from perflog.formats.expressions import Expression
 from perflog.formats.families.base import WITNESSES, reasons
 from perflog.formats.loader.toml import Entry
 from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS, STEP_BY, Line, SecondRow
-from perflog.formats.template import LIST_DEPTH, Field, Template
+from perflog.formats.template import LIST_DEPTH, Field
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS, Unit
 
@@ -58,7 +58,7 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
         unit=units(entry, template.names),
         compute=compute(entry, template.fields),
         check=check(entry, template.names, names),
-        unknown=_unknown(entry, template, common["table"]),
+        unknown=unknown(entry, template.names, common["table"]),
         again=again,
         dropped=reasons({"*": reason} if (reason := entry.get("dropped", str)) else {}),
         telling=entry.get("telling", bool, None),
@@ -281,21 +281,18 @@ def loose(entry: Entry, key: str, fields: Iterable[Field], table: str | None, pl
             )
 
 
-def _unknown(entry: Entry, template: Template, table: str | None) -> dict[str, float]:
+def unknown(entry: Entry, names: Collection[str], table: str | None) -> dict[str, float]:
     """Load the numbers that stand for an unknown value, by field. The field must fill a column that can be null."""
-    unknown = entry.get("unknown", dict, {})
-    for name, value in unknown.items():
-        if name not in template.names:
-            raise entry.error(
-                f"`unknown` names `{name}`, which is not a field of the text",
-                "unknown",
-                did_you_mean(name, template.names),
-            )
+    numbers = entry.get("unknown", dict, {})
+    for name, value in numbers.items():
+        if name not in names:
+            help = did_you_mean(name, names)
+            raise entry.error(f"`unknown` names `{name}`, which is not a field of the text", "unknown", help)
         if table in (None, "runs", *PER_FIELD) or column_for(table or "", name) is None:
             raise entry.error(f"`{name}` fills no column that can be null", "unknown")
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise entry.error("`unknown` is { field = number }", "unknown", "the number as it is printed")
-    return {name: float(value) for name, value in unknown.items()}
+    return {name: float(value) for name, value in numbers.items()}
 
 
 def second_row(entry: Entry, names: Sequence[str], table: str | None) -> SecondRow | None:

@@ -28,12 +28,12 @@ _KEYS = {
     "pairs": {
         "name", "head", "pair", "tail", "needs", "lacks", "phases", "keys", "sample", "table", "unit", "set", "compute",
         "map", "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock",
-        "clock_starts", "clock_stops", "pause", "step_by", "check", "outside", "telling", "dropped",
+        "clock_starts", "clock_stops", "pause", "step_by", "check", "outside", "telling", "unknown", "dropped",
     },
     "meters": {
         "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
-        "step_by", "outside", "telling", "dropped", "unit_names",
+        "step_by", "outside", "telling", "unknown", "dropped", "unit_names",
     },
     "table": {
         "name", "style", "first", "needs", "telling", "columns", "inner", "among", "units", "unit_names", "sample",
@@ -44,6 +44,7 @@ _KEYS = {
         "name", "head", "tail", "when", "lacks", "quotes", "plain_names", "keys", "sample", "table", "unit", "set",
         "compute", "map", "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock",
         "clock_starts", "clock_stops", "pause", "step_by", "check", "outside", "dropped", "again", "telling",
+        "unknown",
     },
     "context": {"text", "sample", "dropped"},
     "block": {"name", "at", "begin", "body", "end", "keep", "sample"},
