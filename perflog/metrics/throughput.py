@@ -28,6 +28,7 @@ from perflog.tables.columns import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
+_PER_GPU, _PER_GPU_KEYS = "tokens_per_s_gpu", {"tokens_per_gpu_per_s", "tokens_per_device_per_s"}
 _PACE = "pace"  # seconds per step, else seconds per unit of a printed rate: the warm-up is detected in it
 
 _COLUMNS = (
@@ -54,7 +55,7 @@ _COLUMNS = (
     MetricColumn("printed_mfu", "1", "higher", "median of the printed MFU"),
     MetricColumn("impossible", meaning="whether a utilisation is above 1: work, time or peak is wrong"),
     MetricColumn("tokens_per_s", "1/s", "higher", "all GPUs: tokens of the part / its time"),
-    MetricColumn("tokens_per_s_gpu", "1/s", "higher", "tokens_per_s / number of GPUs"),
+    MetricColumn("tokens_per_s_gpu", "1/s", "higher", "tokens_per_s / number of GPUs, else of printed rates of one"),
     MetricColumn("tokens_from", meaning="declared: tokens of a step; printed: printed rates", brief=False),
     MetricColumn("samples_per_s", "1/s", "higher", "samples of the part / its time, from printed rates"),
     MetricColumn("missing", meaning="values that the log does not give, so that a rate is null"),
@@ -129,8 +130,19 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
         packed = (place * most + lines)[order]
         wanted = np.searchsorted(different, series.steps) * most + series.lines
         index = rows[order[np.searchsorted(packed, wanted, side="right") - 1]]
-        chosen[series.run] = series, {name: all_steps[name][index] for name in names}
+        columns = {name: all_steps[name][index] for name in names}
+        chosen[series.run] = series, columns | {_PER_GPU: _rates_of_a_gpu(tables, series)}
     return chosen
+
+
+def _rates_of_a_gpu(tables: Tables, series: StepSeries) -> Floats:
+    """Tokens per second of a GPU that are printed on the lines of a series, NaN where none is."""
+    rows = tables.rows_of("values", series.run)
+    rows = rows.where(rows.one_of("key", _PER_GPU_KEYS))
+    printed = dict(zip(rows["line"].tolist(), rows["value"].tolist(), strict=True))
+    if not printed:
+        return np.full(len(series.lines), np.nan)
+    return np.array([printed.get(line, np.nan) for line in series.lines.tolist()])
 
 
 def _declared_convention(semantics: RunSemantics) -> Convention | None:
@@ -242,6 +254,8 @@ class _RunRates(Struct, frozen=True):
             rate, origin = self.semantics.quantities["tokens"] * len(times) / float(times.sum()), "declared"
         elif _known(table["tokens_per_s"]).any():
             rate, origin = _total(table, "tokens_per_s"), "printed"
+        elif _known(table[_PER_GPU]).any():
+            return {_PER_GPU: _total(table, _PER_GPU), "tokens_from": "printed"}
         else:
             return {}
         world = self.numbers.get("world_size")

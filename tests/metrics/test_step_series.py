@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
+import perflog
+from perflog.analysis.lint import findings
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Tables, get, steps
 from perflog.metrics.step_series import step_series
@@ -158,3 +161,23 @@ def test_an_mfu_above_one_counts_in_no_average() -> None:
     assert series.steps.tolist() == [6, 7, 8, 9]
     (rates,) = get("throughput")(known).query("part == 'all'").to_dict("records")
     assert rates["printed_mfu"] == pytest.approx(0.42)
+
+
+def test_a_rate_of_one_gpu_is_that_of_the_steps_that_count(tmp_path: Path) -> None:
+    """Lines of MaxText: the first step ended before its work was done."""
+    path = tmp_path / "run.log"
+    path.write_text(
+        "".join(
+            f"completed step: {step}, seconds: {time}, TFLOP/s/device: {3589 / time:.3f}, Tokens/s/device: {rate}, "
+            "total_weights: 1572864, loss: 12.979\n"
+            for step, time, rate in ((1, 0.631, 311629.521), (2, 10.228, 19222.175), (3, 10.344, 19006.461))
+        ),
+        encoding="utf-8",
+    )
+    row, _ = get("throughput")(perflog.read(path)).to_dict("records")
+    assert row["tokens_per_s_gpu"] == pytest.approx((10.228 * 19222.175 + 10.344 * 19006.461) / (10.228 + 10.344))
+    assert (row["n"], row["tokens_from"]) == (2, "printed")
+    told = [finding.message for finding in findings(perflog.read(path)) if finding.code == "time-impossible"]
+    assert told == [
+        "step 1 takes 631 ms, the others 10.29 s (median) for the same work: the program did not wait for the device"
+    ]

@@ -76,7 +76,7 @@ class RunFigure(Struct, frozen=True):
         if value is not None and not math.isfinite(value):
             return f"{value:g}"
         shown = show(value, self.unit, max(digits, self.digits))
-        return shown.removesuffix(self.unit).strip() if self.name.endswith("/s") else shown
+        return shown.removesuffix(self.unit).strip() if "/s" in self.name else shown
 
 
 def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
@@ -141,12 +141,15 @@ def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = throughput.table(tables, options)
     rows = rows[rows["part"] == "steady"]
     rows = rows.assign(
-        tflops=rows["tflops"].fillna(rows["printed_tflops"]), mfu=rows["mfu"].fillna(rows["printed_mfu"])
+        tflops=rows["tflops"].fillna(rows["printed_tflops"]),
+        mfu=rows["mfu"].fillna(rows["printed_mfu"]),
+        tokens_per_s_gpu=rows["tokens_per_s_gpu"].where(rows["tokens_per_s"].isna()),
     )
     for column, name, unit in (
         ("tflops", "TFLOP/s", "TFLOP/s"),
         ("mfu", "MFU", "1"),
         ("tokens_per_s", "tokens/s", "1/s"),
+        ("tokens_per_s_gpu", "tokens/s/GPU", "1/s"),
         ("samples_per_s", "samples/s", "1/s"),
     ):
         yield _column(rows, column, name, unit, "higher")

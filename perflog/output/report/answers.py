@@ -49,6 +49,7 @@ def answers(report: ReportData) -> Iterator[Answer]:
         verdict = (*best_sentences(comparison), *verdict_sentences(comparison, comparison.sides))
         yield from (Sentence(text, "verdict") for text in verdict)
     yield Sentence(f"{overview.what}; {unread_in_words(overview)}", "subject")
+    yield from (Sentence(text, "verdict") for text in overview.outcome)
     many = len(report.runs) > SINGLE_RUNS  # then the answers stand before the lines of the runs
     sweep: list[Answer | None] = list(sweeps(report))
     tables = [
