@@ -22,6 +22,7 @@ from perflog.units import show
 _UNEQUAL = 0.05  # a rank this far from the nominal work makes a warning
 _SAME = 0.01  # step times this close are the same
 _EXPERTS = lazy_pattern(r"expert|moe", re.IGNORECASE)
+_WORD = lazy_pattern(r"[a-z]+")
 _MODULE = lazy_pattern(r": (\w+)\(")
 
 
@@ -68,19 +69,24 @@ def nominal_work(data: LintInput) -> Iterator[Finding]:
     why="No program computes faster than its device: the FLOPs are counted too high, the time is too short, or the "
     "peak is that of another device or dtype.",
     action="check the FLOP convention, the peak (`--gpu`, `--peak-tflops`) and what the step time covers",
-    needs=("steps",),
+    needs=(),
 )
 def mfu_above_1(data: LintInput) -> Iterator[Finding]:
     """Printed MFU above 1, rates above those of any GPU, and above the peak that `gpu` or `peak_tflops` gives."""
     for column, name, unit in (("mfu", "MFU", "1"), ("tflops", "TFLOP/s", "TFLOP/s")):
         for run in data.runs_where("steps", _above_peak(data.tables.rows("steps"), column)):
             above = run["steps"].where(_above_peak(run["steps"], column))
-            worst, of_steps = float(above[column].max()), above["step"][above.known("step")]
-            message = f"the printed {name} is up to {show(worst, unit, 3)} on {count(len(above), 'line')}"
-            if len(of_steps):
-                ends = dict.fromkeys((int(of_steps.min()), int(of_steps.max())))
-                message += f", step{'s' * (len(ends) > 1)} {' to '.join(map(str, ends))}"
-            yield Finding(run.id, f"{message}: it counts in no average", {run.id: above["line"]}, {column: worst})
+            message = f"{_up_to(above, column, name, unit)}: it counts in no average"
+            yield Finding(run.id, message, {run.id: above["line"]}, {column: float(above[column].max())})
+    values = data.tables.rows("values")
+    keys = [key for key in values.codes("key")[1] if not {"mfu", "hfu"}.isdisjoint(_WORD.findall(key.lower()))]
+    for run in data.runs_where("values", values.one_of("key", keys)) if keys else ():
+        for key, printed in run["values"].where(run["values"].one_of("key", keys)).by("key").items():
+            is_share = printed.one_of("unit", ["1"])
+            above = printed.where(printed["value"] > np.where(is_share, 1.0, 100.0))  # without a unit perhaps percent
+            if len(above):
+                message = _up_to(above, "value", key, "1" if is_share.any() else "")
+                yield Finding(run.id, message, {run.id: above["line"]}, {key: float(above["value"].max())})
     if data.options.gpu is None and data.options.peak_tflops is None:
         return
     rates = throughput.table(data.tables, data.options)
@@ -94,6 +100,14 @@ def mfu_above_1(data: LintInput) -> Iterator[Finding]:
             )
             numbers = {"tflops": rate, "peak_tflops": row["peak_tflops"], "source": row["peak_source"]}
             yield Finding(row["run"], message, {row["run"]: [row["first_line"], row["last_line"]]}, numbers)
+
+
+def _up_to(rows: Rows, column: str, name: str, unit: str) -> str:
+    """The largest of some printed rates, on how many lines, in which steps."""
+    text = f"the printed {name} is up to {show(float(rows[column].max()), unit, 3)} on {count(len(rows), 'line')}"
+    steps = rows["step"][rows.known("step")]
+    ends = dict.fromkeys((int(steps.min()), int(steps.max()))) if len(steps) else {}
+    return text + (f", step{'s' * (len(ends) > 1)} {' to '.join(map(str, ends))}" if ends else "")
 
 
 def _above_peak(steps: Rows, column: str) -> Mask:

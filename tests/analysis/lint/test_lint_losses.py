@@ -115,3 +115,14 @@ def test_no_gate_passes_a_run_whose_loss_is_nan(tmp_path: Path) -> None:
     assert (failure.kind, failure.message) == ("cannot judge", f"{told}, whose speed is no result")
     assert not failures(perflog.compare(base, base), [])
     assert all("nan" not in failure.message for failure in failures(perflog.compare(side, base), [Gate()]))
+
+
+@pytest.mark.parametrize(
+    ("high", "told"), [("337.59", "the printed mfu is up to 338 on 3 lines, steps 1 to 3"), ("42", None)]
+)
+def test_an_mfu_without_a_unit_may_be_percent_but_not_more_than_100(
+    tmp_path: Path, high: str, told: str | None
+) -> None:
+    text = "".join(f"step: {i} loss: 2.5 mfu: {high if i < 4 else 40.5}\n" for i in range(1, 9))
+    log = perflog.read(written(tmp_path, text))
+    assert [f.message for f in findings(log) if f.code == "mfu-above-1"] == ([told] if told else [])
