@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from perflog.formats.expressions import Expression
 from perflog.formats.flops import NAMES
+from perflog.formats.object_shapes import ObjectShape
 from perflog.formats.openings import Opening
 from perflog.formats.template import Template, Value
 from perflog.units import Unit
@@ -93,6 +94,8 @@ class Line(Struct, frozen=True, eq=False):
             dropped field without a reason are unread.
         paths: By field that only its path in an object names (`metadata.step`), the path: the key of its row in table
             `values`, or of its setting. "" if the field is a list that has the key which the line prints.
+        object: The shape of the line if it holds an object that can be split into its values; else None.
+        by_object: Whether the line is read by that shape, not by the expression of its template.
     """
 
     name: str
@@ -134,6 +137,8 @@ class Line(Struct, frozen=True, eq=False):
     paths: Mapping[str, str] = field(default_factory=dict)
     phases: frozenset[str] = frozenset()
     items: tuple[str, ...] = ()
+    object: ObjectShape | None = None
+    by_object: bool = False
 
     @property
     def read(self) -> bool:

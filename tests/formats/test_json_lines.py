@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.reading import differences, read
 
+from perflog.bundled import bundled
 from perflog.errors import FormatError
 from perflog.formats import registry
+from perflog.formats.families import json_lines
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
 from perflog.formats.sample_checks import check_samples
@@ -138,6 +141,42 @@ def test_what_is_read_is_what_json_says(form: Format, found: list[tuple[int, Map
     }
     numbers = {k: v for k, v in values.items() if k in expected}  # others are texts: booleans that change
     assert all(not math.isnan(v) or math.isnan(expected[k]) for k, v in numbers.items())
+
+
+@QUICK
+@given(
+    st.lists(st.dictionaries(KEYS, st.one_of(PLAIN, st.lists(PLAIN, max_size=3)), max_size=4), min_size=1, max_size=9)
+)
+def test_lines_are_read_alike_by_expressions_and_by_the_shapes_of_objects(objects: list[dict[str, Any]]) -> None:
+    log = "".join(
+        f"{json.dumps({'step': k, 'loss': 0.5, **each}, ensure_ascii=False)}\n" for k, each in enumerate(objects)
+    )
+    tables = []
+    for most in (0, 500):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(json_lines, "MOST_BY_TEMPLATE", most)
+            got = read(log.encode(), formats=[load(bundled("parsers") / "jsonl.toml")])
+        figures = ("count", "figures_stored", "figures_dropped", "figures_unread")
+        account = {name: sum(row[name] for row in got.rows("lines")) for name in figures}
+        tables.append((account, [got.tables().get(name) for name in ("runs", "steps", "values")]))
+    assert tables[0] == tables[1]
+
+
+def test_lines_of_many_shapes_are_all_read() -> None:
+    """Lines of the same keys, any of which may be null: an expression for each shape would take seconds."""
+    rng = random.Random(1)
+    objects = [
+        {f"key_{k}": None if rng.random() < 0.05 else f'text "{k}"' if k % 3 else rng.random() for k in range(57)}
+        for _ in range(300)
+    ]
+    got = read("".join(f"{json.dumps(each)}\n" for each in objects).encode())
+    assert got.done.lines["unread"] == 0
+    assert sorted((r["line"], r["key"], r["value"]) for r in got.rows("values") if r["value"] is not None) == sorted(
+        (line, key, value)
+        for line, each in enumerate(objects, 1)
+        for key, value in each.items()
+        if type(value) is float
+    )
 
 
 PIECES = [

@@ -20,14 +20,15 @@ errors bundled lazy_patterns entry_points units remote file_names whole_files fi
 tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests standing_out repeats levels
-formats: expressions flops durations figures bars surroundings template tokens openings torn_shapes model
+formats: expressions flops durations figures bars surroundings template tokens openings torn_shapes
+formats: object_shapes model
 formats.families: name_units base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
 parsing.input: bar_cuts chunks json_documents limits log_names source growing_source followed_file spilled_input
 parsing.match: figure_counts numeric prefilter rank_labels records opening_block captures fixed_width record_starts
-parsing.match: scanner stamp_layouts line_stamps partial_lines discovery table_cells segments header_rows bar_states
-parsing.match: block_bodies
+parsing.match: object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments
+parsing.match: header_rows bar_states block_bodies
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_partners step_windows
 parsing.assemble: step_repeats run_clocks setting_series phase_counts table_builder average_windows assembler

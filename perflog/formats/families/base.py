@@ -289,10 +289,13 @@ def reasons(dropped: Mapping[str, str]) -> dict[str, str]:
     return {DECLARED_DROPPED: "; ".join(dict.fromkeys(dropped.values())), **every} if dropped else {}
 
 
-def template_of(text: str) -> Template | None:
-    """Return the template of a text; None if it is too long to match, or if the text has bytes that are not UTF-8."""
+def template_of(text: str, is_matched: bool = True) -> Template | None:
+    """Return the template of a text; None if the text has bytes that are not UTF-8, or is too long to match.
+
+    `is_matched`: whether lines are matched with its expression.
+    """
     try:
         template = Template(text)
-        return template if len(template.pattern) <= LONGEST else None
+        return template if not is_matched or len(template.pattern) <= LONGEST else None
     except UnicodeEncodeError:
         return None

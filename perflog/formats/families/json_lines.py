@@ -15,7 +15,9 @@ from itertools import compress, product
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from perflog.formats import object_shapes
 from perflog.formats.durations import is_duration, names_duration
 from perflog.formats.families.base import (
     IS_NUMBER,
@@ -30,11 +32,15 @@ from perflog.formats.families.base import (
 )
 from perflog.formats.families.name_units import is_statistic, name_and_unit
 from perflog.formats.model import MIN_LETTERS, Line
+from perflog.formats.object_shapes import ObjectShape
 from perflog.formats.openings import Opening
-from perflog.formats.template import LIST, NUMERIC, Template, escape, fits_64, unnamed
+from perflog.formats.template import DECLARED_DROPPED, LIST, NUMERIC, UNNAMED, Template, escape, fits_64, unnamed
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, TableColumn, column_for
 from perflog.units import UNITS, Unit, unit_of
+
+MOST_BY_TEMPLATE = 24
+"""Greatest number of values of a line that an expression reads: with more it takes longer than to split the line."""
 
 MOST = 500
 """Greatest number of values in a line. A list of numbers counts as one."""
@@ -289,12 +295,14 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def pattern(self) -> str:
         either = next((path for path in self.when if "|" in path), "")
+        heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         keys = "|".join(
             escape(_last(path)) for path in ([self._required_key] if self._required_key else either.split("|"))
         )
-        keys = "" if self.has_plain_names else keys
+        if self.has_plain_names and keys:  # `train/Global Step (n)` is one of them: its words, in any case
+            words = sorted({plain_name(path).rpartition("_")[2] for path in either.split("|")})
+            return rf"(?:{heads})[ \t]*{self._opening}(?i:.*?[\x22\x27][^\x22\x27]*(?:{'|'.join(words)}))"
         need = rf".*?[\x22\x27](?:{keys})[\x22\x27][ \t]*\x3a" if keys else ""
-        heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         return rf"(?:{heads})[ \t]*{self._opening}{need}"
 
     @property
@@ -343,8 +351,13 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
             return ()
         if not self._has_all(text, parser.values) or self._end.fullmatch(tail) is None:
             return ()
+        parts = object_shapes.split(raw) if self._has_object_shapes else None
+        by_object = parts is not None and len(parts[1]) > MOST_BY_TEMPLATE
         may_be_timed = [value for value in parser.values if self._may_be_duration(value)]
         timed = frozenset(value.path for value in may_be_timed if is_duration(text[value.begin : value.end]))
+        if by_object:  # a duration is a kind of value
+            line = self._line_with(head, front, text, parser, timed, parts)
+            return () if line is None or not line.by_object else (line,)
         others = [value.path for value in may_be_timed if value.path not in timed]
         choices = product((True, False), repeat=len(others)) if len(others) <= _MOST_TIMED else [(False,) * len(others)]
         cases = [timed.union(compress(others, choice)) for choice in choices]  # the last is that of this text
@@ -353,17 +366,38 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
             return ()
         return tuple(line for line in lines if line is not None)
 
-    def _line_with(self, head: Template, front: str, text: str, parser: _Parser, timed: Collection[str]) -> Line | None:
-        """Return the Line in which the texts at these paths are durations; None if its template would be too long."""
+    @cached_property
+    def _has_object_shapes(self) -> bool:
+        """Whether lines can be read by the shape of their object: what surrounds it is fixed, and lists are whole."""
+        return not self._lists_by_item and not any(t.fields for t in (*self.shape.heads, self.shape.tail))
+
+    def _line_with(
+        self,
+        head: Template,
+        front: str,
+        text: str,
+        parser: _Parser,
+        timed: Collection[str],
+        parts: tuple[object_shapes.Key, Sequence[bytes]] | None = None,
+    ) -> Line | None:
+        """Return the Line in which the texts at these paths are durations; None if its template would be too long.
+
+        `parts`: the line split into its shape and values, None if it is not read so.
+        """
         names = _ObjectNames(self.shape.line.table, [*head.names, *self.shape.tail.names], text, parser.values)
-        body, copied = "", 0
+        body, copied, fields = "", 0, []
         for begin, end, field in self._fields(text, parser, names, timed):
             body += literal(text[copied:begin]) + field
             copied = end
-        template = template_of(front + body + literal(text[copied : parser.offset]) + self.shape.tail.text)
+            fields.append(field)
+        shape = _object_shape(parts, fields) if parts is not None and len(fields) == len(parts[1]) else None
+        by_object = shape is not None and len(fields) > MOST_BY_TEMPLATE
+        whole = front + body + literal(text[copied : parser.offset]) + self.shape.tail.text
+        template = template_of(whole, is_matched=not by_object)
         if template is None:
             return None
-        return self.shape.line_of(template, names.from_keys, names.paths, names.units, names.settings)
+        line = self.shape.line_of(template, names.from_keys, names.paths, names.units, names.settings)
+        return replace(line, object=shape, by_object=by_object)
 
     def _may_be_duration(self, value: JsonValue) -> bool:
         """Return whether a value is a text that its key calls a duration. A setting stays a text."""
@@ -542,6 +576,20 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         if needs_integer or (name == "*" and self.shape.line.table is None):
             return None
         return "r" if repr(float(printed.replace(",", ""))) == printed else spec_of(printed)
+
+
+def _object_shape(parts: tuple[object_shapes.Key, Sequence[bytes]], fields: Sequence[str]) -> ObjectShape:
+    """Return the shape of a line, split into its shape and values. `fields`: the template text of each value."""
+    key, values = parts
+    fixed, read, dropped = [], [], []
+    for index, (field, value) in enumerate(zip(fields, values, strict=True)):
+        if not field.startswith("{"):
+            fixed += [(index, value)] if value not in (b"null", b"None") else []
+        elif not field.startswith((f"{{{UNNAMED}:", f"{{{DECLARED_DROPPED}:")):
+            read.append(index)
+        elif field[-2] not in NUMERIC:
+            dropped.append(index)
+    return ObjectShape(key, tuple(fixed), tuple(read), tuple(dropped))
 
 
 def _spec_of_dropped(kind: str, printed: str, quote: str) -> str:

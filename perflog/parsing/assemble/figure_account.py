@@ -25,7 +25,8 @@ from perflog.parsing.assemble.column_values import EPOCH
 from perflog.parsing.assemble.line_account import add_samples
 from perflog.parsing.assemble.run_state import RunIndex, ShapeCount
 from perflog.parsing.match.figure_counts import count_figures, masked_digits
-from perflog.parsing.match.rank_labels import MAX_LABELS, RANK_LABEL
+from perflog.parsing.match.object_lines import figures_in_dropped_texts
+from perflog.parsing.match.rank_labels import MAX_LABELS, RANK_LABEL, strip_rank_labels
 from perflog.parsing.match.records import Batch, FormatLine, Records, strings
 from perflog.tables.arrow import mask_of, numbers_of, valid_mask
 from perflog.tables.schema import column_for
@@ -173,6 +174,9 @@ def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[npt.ND
     if not (rows[1:] > rows[:-1]).all():  # several records on one line
         rows, of_record = np.unique(rows, return_inverse=True)
     texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
+    if line.by_object:
+        bare = [strip_rank_labels(text) for text in texts.to_pylist()]
+        return [count[of_record] for count in figures_in_dropped_texts(line, bare)]
     if not any(character.isdigit() for literal in line.template.literals for character in literal):
         shapes = masked_digits(texts).dictionary_encode()
         texts, of_record = shapes.dictionary, numbers_of(shapes.indices)[of_record]

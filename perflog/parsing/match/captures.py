@@ -31,12 +31,12 @@ def capture(template: Template, texts: pa.Array) -> tuple[Ints, dict[str, Column
     if not len(rows):
         return rows, {}
     captured = captured.take(index_array(rows))
-    columns = {f.name: _values(f, captured) for f in fields}
+    columns = {f.name: _captured_values(f, captured) for f in fields}
     if any(column is None for column in columns.values()):
         integers = [f.name for f in fields if f.type == "d"]
         fits = np.array([all(fits_64(row[name]) for name in integers) for row in captured.to_pylist()])
         rows, captured = rows[fits], captured.take(index_array(fits))
-        columns = {f.name: _values(f, captured) for f in fields} if len(rows) else {}
+        columns = {f.name: _captured_values(f, captured) for f in fields} if len(rows) else {}
     return rows, columns
 
 
@@ -50,9 +50,18 @@ def columns_of(template: Template, values: Mapping[str, Value]) -> dict[str, Col
     return columns
 
 
-def _values(f: Field, captured: pa.StructArray) -> Column | None:
+def _captured_values(f: Field, captured: pa.StructArray) -> Column | None:
     """Captured texts of a field as its values; None if an integer does not fit 64 bits."""
-    texts = captured.field(f.name)
+    numbers = values_of(f, captured.field(f.name))
+    if f.type in PRINTED and f.type not in READ_BY and numbers is not None:
+        units = captured.field(f"{f.name}__unit").view(pa.string()).dictionary_encode()
+        factors = np.array([PRINTED[f.type][1][unit] for unit in units.dictionary.to_pylist()])
+        numbers = numbers * factors[numbers_of(units.indices)]
+    return numbers
+
+
+def values_of(f: Field, texts: pa.Array) -> Column | None:
+    """Return the texts of a field, without their printed units, as its values; None if an integer has over 64 bits."""
     if not f.numeric:
         return _strings(texts)
     if f.comma:
@@ -60,12 +69,7 @@ def _values(f: Field, captured: pa.StructArray) -> Column | None:
     if f.type in READ_BY:
         read = READ_BY[f.type]
         return np.array([read(text.decode()) for text in texts.to_pylist()], np.float64)
-    numbers = _numbers(texts, f.type)
-    if f.type in PRINTED and numbers is not None:
-        units = captured.field(f"{f.name}__unit").view(pa.string()).dictionary_encode()
-        factors = np.array([PRINTED[f.type][1][unit] for unit in units.dictionary.to_pylist()])
-        numbers = numbers * factors[numbers_of(units.indices)]
-    return numbers
+    return _numbers(texts, f.type)
 
 
 def _numbers(texts: pa.Array, type_: str) -> Column | None:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.model import Family, Format, Line
+from perflog.formats.object_shapes import ObjectShapes
 from perflog.formats.template import Template, escape, unnamed
 from perflog.formats.torn_shapes import is_torn_shape
 from perflog.lazy_patterns import lazy_pattern
@@ -33,6 +35,12 @@ from perflog.tables.row_order import PART_MASK
 
 MAX_LINES = 256
 """Lines of one family: in a log with more, the keys are no names."""
+
+MANY_LINES = 64
+"""Lines of one family that expressions read: further ones are read by the shape of their object, if they hold one."""
+
+MAX_OBJECTS = 1 << 12
+"""Shapes of objects of one family."""
 
 MAX_PATTERNS = 1 << 18
 """Bytes of the patterns of one family: they are compiled again for each chunk."""
@@ -182,6 +190,7 @@ class TemplateDiscovery:
         self._size: Counter[tuple[str, str]] = Counter()
         self._full: set[tuple[str, str]] = set()
         self._shapes: defaultdict[str, list[Template]] = defaultdict(list)
+        self._objects: ObjectShapes[bool] = ObjectShapes()  # of the Lines that are read by them
         self._unread: defaultdict[tuple[str, ...], _UnreadShapes]  # by families tried
         self._unread = defaultdict(partial(_UnreadShapes, is_bounded))
         self._tried: dict[bool, tuple[list[tuple[str, str]], int]] = {}  # which families, up to which place
@@ -191,6 +200,7 @@ class TemplateDiscovery:
         copy = TemplateDiscovery(self._is_bounded)
         copy.warnings, copy._known, copy._full = list(self.warnings), set(self._known), set(self._full)
         copy._count, copy._size, copy._tried = Counter(self._count), Counter(self._size), dict(self._tried)
+        copy._objects = self._objects.copy()
         for names, shapes in self._unread.items():
             copy._unread[names] = shapes.copy()
         for name, templates in self._shapes.items():
@@ -240,7 +250,7 @@ class TemplateDiscovery:
         if not trial._finds(likely, _texts_at(batch, places), families):
             return False
         self._known, self._count, self._size, self._full = trial._known, trial._count, trial._size, trial._full
-        self._shapes = trial._shapes
+        self._shapes, self._objects = trial._shapes, trial._objects
         return True
 
     def _finds(self, lines: Sequence[FormatLine], texts: pa.Array, families: Families) -> bool:
@@ -269,6 +279,8 @@ class TemplateDiscovery:
             batch: The logs.
         """
         if (firsts[:, 1:] <= firsts[:, :-1]).any() or (firsts & PART_MASK).any():
+            return False
+        if any(line.by_object for _, line in shown):
             return False
         if not kinds:
             return not shown
@@ -307,6 +319,9 @@ class TemplateDiscovery:
         bare = bare_texts(texts)
         kept = []
         for form, line in new:
+            if line.by_object:
+                kept.append((form, line))
+                continue
             others = self._shapes[form.name]
             known = [other for other in others if other is not line.template]
             has_torn_pair = line.partial and not (line.template.has_prefix or line.template.has_appendix)
@@ -339,12 +354,12 @@ class TemplateDiscovery:
             while len(block):
                 text = block[0].as_py()
                 block = block.slice(1)
-                if unread.is_prose(text):
+                if unread.is_prose(text) or (self._objects and self._objects.find(text) is not None):
                     continue
                 lines = self._lines_of(families, text, new)
                 if not lines:
                     unread.add(text)
-                else:
+                elif not lines[-1].by_object:
                     patterns_of_lines = [f"^(?s:{unnamed(line.template.pattern)})$" for line in lines]
                     block = block.take(index_array(~matching_mask(block, patterns_of_lines)))
                     patterns += patterns_of_lines
@@ -371,6 +386,9 @@ class TemplateDiscovery:
                 if re.match(f"(?s:{family.pattern})".encode(), text):
                     return ()  # the text belongs to this family, so no later family may take it
             elif lines := family.lines(text.decode("utf-8", "surrogateescape")):
+                last = lines[-1]
+                if last.object is not None and self._count[form.name, family.name] >= MANY_LINES:
+                    lines = (last if last.by_object else replace(last, by_object=True),)
                 new += self._add(form, family, lines)
                 return lines
         return ()
@@ -378,17 +396,21 @@ class TemplateDiscovery:
     def _add(self, form: Format, family: Family, lines: Sequence[Line]) -> list[FormatLine]:
         """Return the Lines that were not known; none if the family has too many."""
         key = form.name, family.name
-        unknown = [line for line in lines if (*key, line.template.text) not in self._known]
+        unknown = [line for line in lines if (*key, line.template.text) not in self._known or line.by_object]
         count = self._count[key] + len(unknown)
-        size = self._size[key] + sum(len(line.template.pattern) for line in unknown)
-        if count > MAX_LINES or size > MAX_PATTERNS:
+        size = self._size[key] + sum(len(line.template.pattern) for line in unknown if not line.by_object)
+        most = MAX_OBJECTS if lines[-1].by_object else MAX_LINES
+        if count > most or size > MAX_PATTERNS:
             self._full.add(key)
             limit = f"have more than {self._count[key]} shapes: the others stay unread"
             self.warnings.append(f"lines of `{family.name}` ({form.name}) {limit}")
             return []
         self._count[key], self._size[key] = count, size
         self._known.update((*key, line.template.text) for line in unknown)
-        self._shapes[form.name] += [line.template for line in unknown]
+        self._shapes[form.name] += [line.template for line in unknown if not line.by_object]
+        for line in unknown:
+            if line.by_object and line.object is not None:
+                self._objects.add(True, line.object)
         return [(form, line) for line in unknown]
 
 

@@ -139,6 +139,8 @@ def _surrounded(line: Line, template: Template, front: str = "", behind: str = "
         dropped=dropped,
         partial=True,
         behind_prefix=bool(front) and not behind and template is line.template,
+        object=None,
+        by_object=False,
     )
 
 

@@ -28,6 +28,7 @@ from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.captures import capture
 from perflog.parsing.match.fixed_width import FixedWidthMatcher
 from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, NumericTemplate, numeric_template
+from perflog.parsing.match.object_lines import ObjectLines
 from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks
 from perflog.parsing.match.prefilter import COMPARED, LiteralPrefilter
 from perflog.parsing.match.rank_labels import (
@@ -253,7 +254,7 @@ class Scanner:
         blanks = [lines.places[~full]]
         lines = lines.take(full)
         if not self._all_labelled:  # where most lines have labels, text behind one is never read together with it
-            lines = lines.take(self._match_templates(lines, parts, may_have_label=True))
+            lines = lines.take(self._match_known(lines, parts, may_have_label=True))
         for count in range(1, MAX_LABELS + 1):
             label, begin = find_rank_labels(lines.data, lines.begin, lines.end)
             has_label = begin > lines.begin
@@ -263,13 +264,23 @@ class Scanner:
             left = lines.begin < lines.end
             blanks.append(lines.places[~left])
             shortened = np.flatnonzero(has_label & left)
-            left[shortened] = self._match_templates(lines.take(shortened), parts, may_have_label=count < MAX_LABELS)
+            left[shortened] = self._match_known(lines.take(shortened), parts, may_have_label=count < MAX_LABELS)
             lines = lines.take(left)
         if self._all_labelled:
-            lines = lines.take(self._match_templates(lines, parts))
+            lines = lines.take(self._match_known(lines, parts))
         if self._matchers.surrounded:
             lines = lines.take(self._match_templates(lines, parts, templates=self._matchers.surrounded))
         return lines, np.concatenate(blanks)
+
+    def _match_known(self, lines: _Lines, parts: Parts, may_have_label: bool = False) -> npt.NDArray[np.bool_]:
+        """Match lines with each template, then by the shapes of objects. Return a mask of what is left."""
+        left = self._match_templates(lines, parts, may_have_label)
+        objects, rest = self._matchers.objects, np.flatnonzero(left)
+        if objects and len(rest):
+            for kind, of_kind, columns in objects.read(lines.take(rest).texts().to_pylist()):
+                left[rest[of_kind]] = False
+                parts.setdefault(kind, []).append(lines.records(rest[of_kind], columns))
+        return left
 
     def _match_templates(
         self, lines: _Lines, parts: Parts, may_have_label: bool = False, templates: Mapping[int, Template] | None = None
@@ -325,11 +336,16 @@ class _Matchers:
             prefilter. The beginning of a line is compared anyway.
         prefilter: finds the lines with these literals, all in one pass.
         any_start: kinds that begin with any text, and would take a rank label for part of it.
+        objects: reads lines with many values by the shape of their object.
     """
 
     def __init__(self, lines: Sequence[FormatLine], label: Template | bool, formats: Sequence[Format]) -> None:
         self.is_read = {kind: line.read for kind, (_, line) in enumerate(lines)}
-        templates = {kind: line.template for kind, (_, line) in enumerate(lines) if not line.under_header}
+        by_text = [(form, line) for form, line in lines if not line.by_object]
+        templates = {
+            kind: line.template for kind, (_, line) in enumerate(lines) if not (line.under_header or line.by_object)
+        }
+        self.objects = ObjectLines(lines)
         # The fast path does not know of generic formats, which read what no other line reads.
         exact = {kind: t for kind, t in templates.items() if not lines[kind][0].generic}
         # Where lines have labels, a number alone without one may be the tail of any line.
@@ -352,7 +368,7 @@ class _Matchers:
         self.literals = {kind: distinct.index(tail) for kind, tail in tails.items()}
         self.prefilter = LiteralPrefilter(distinct)
         self.any_start = {kind for kind, t in with_fields.items() if not t.prefix and t.fields[0].type in "sSp"}
-        self.starts = RecordStarts(lines, formats)
+        self.starts = RecordStarts(by_text, formats)
 
 
 @lru_cache(_PREPARED)
