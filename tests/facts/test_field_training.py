@@ -497,7 +497,10 @@ tokens/s/GPU inst/harmonic mean: 25032.8/22288.1 | lm loss: 1.101008E+01 |
 """)
     (step,) = rows(log, "steps")
     assert (step["step"], step["tflops"], step["step_time_s"]) == (4, 1290.3, pytest.approx(654.5 * MS))
+    assert (step["rank"], step["rank_by"], column(log, "runs", "world_size")) == (7, "printed", [8])
     assert column(log, "values", "value", key="tokens_per_gpu_per_s") == [25032.8]
+    means = [(r["value"], r["unit"]) for r in rows(log, "values") if r["key"].startswith("mean_")]
+    assert means == [(pytest.approx(735.1 * MS), "s"), (1162.8, "TFLOP/s"), (22288.1, "1/s")]
 
 
 def test_a_speed_run_tells_the_time_since_its_start() -> None:

@@ -192,8 +192,13 @@ CLOCKS = {"+00:00": "utc", "2024-09-16 ": "local", "20250916 ": "local", "I0916 
 def test_a_prefix_costs_nothing(prefix: str, line: str) -> None:
     bare, log = read(line.encode()), read((prefix + line).encode())
     assert log.done.lines == {"total": 1, "read": 1, "context": 0, "unread": 0}
+    ranks = ("rank", "rank_by") if "rank-7/8" in prefix else ()
     for table in ("steps", "values"):
-        assert without_run(log, table) == without_run(bare, table)
+        assert [without(row, *ranks) for row in without_run(log, table)] == [
+            without(row, *ranks) for row in without_run(bare, table)
+        ]
+    if ranks:
+        assert (column(log, "steps", "rank"), column(log, "runs", "world_size")) == ([7], [8])
     (clock,) = column(log, "steps", "clock")
     assert clock == next((clock for shown, clock in CLOCKS.items() if shown in prefix), None)
 

@@ -25,7 +25,8 @@ formats: object_shapes model
 formats.families: name_units base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
-parsing.input: bar_cuts chunks json_documents limits log_names source growing_source followed_file spilled_input
+parsing.input: bar_cuts chunks containers json_documents limits log_names source growing_source followed_file
+parsing.input: spilled_input
 parsing.match: figure_counts numeric prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments
 parsing.match: header_rows bar_states block_bodies

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.analysis.compare.printed_measures import names_step_time
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.host_operators import host_operator_sentences
 from perflog.analysis.overview.host_ranges import host_time_of_steps
@@ -469,7 +470,7 @@ def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
     """Return the medians of the times that most steps print by name, the longest first: their meaning is not known."""
     steps, values = tables.rows_of("steps", run), tables.rows_of("values", run)
     values = values.where(values.known("step", "value") & values.one_of("unit", ["s"]))
-    by_name = [(name, rows) for name, rows in values.by("key").items() if "_per_" not in name]  # no rates
+    by_name = [(n, rows) for n, rows in values.by("key").items() if "_per_" not in n and not names_step_time(n, "s")]
     times = [(name, float(np.median(rows["value"]))) for name, rows in by_name if 2 * len(rows) > len(steps) > 0]
     return sorted(times, key=lambda time: -time[1])
 

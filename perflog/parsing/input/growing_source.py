@@ -10,8 +10,9 @@ from functools import cached_property
 from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import CHUNK, PIECE, Chunk, clean_blocks, to_chunk
+from perflog.parsing.input.containers import unwrapped
 from perflog.parsing.input.json_documents import HEAD, is_document
-from perflog.parsing.input.source import ByteStream, Source
+from perflog.parsing.input.source import ByteStream, Source, blocks_of
 
 _LAST_END = lazy_pattern(rb"(?s).*(?:\n|\r(?=[^\r\n]))")
 
@@ -52,7 +53,7 @@ class GrowingSource(Source):
         super().__init__(name, path, size=self.known)
         self.has_ended = False
         self._wait = wait
-        if self.is_compressed or self._encoding or self._holds_json:
+        if self.is_compressed or self._encoding or (self._holds_json and not self._holds_records):
             kind = "compressed" if self.is_compressed else self._encoding or "a JSON document"
             raise InputError(f"{kind}: it cannot be read while it grows", name, "read it when it is complete")
 
@@ -98,7 +99,10 @@ class GrowingSource(Source):
             file.seek(end - 1)
             within_line = file.read(1) == b"\r"
             file.seek(begin)
-            for data, stop, is_last in clean_blocks(ByteStream(file, self.name, end - begin), size):
+            stream = ByteStream(file, self.name, end - begin)
+            if self._holds_records:
+                stream = ByteStream(unwrapped(blocks_of(stream)), self.name)
+            for data, stop, is_last in clean_blocks(stream, size):
                 chunk = to_chunk(data, stop, line)
                 if is_last and within_line:  # the LF that ends the data stands for the CR
                     chunk.lines -= 1

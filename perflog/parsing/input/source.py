@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from perflog import temporary
 from perflog.errors import InputError
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
+from perflog.parsing.input.containers import holds_records, unwrapped
 from perflog.parsing.input.json_documents import HEAD, as_records, is_document
 from perflog.parsing.input.limits import MOST_UNPACKED, check_stream, check_unpacked
 from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_of_kernel
@@ -125,12 +126,20 @@ class Source:
         with closing(self.stream()) as stream:
             stream.fill(memoryview(bytearray(len(self._bom))))
             utf8 = ByteStream(_recode(stream, self._encoding), self.name) if self._encoding else stream
-            if self._holds_json:
-                utf8 = ByteStream(as_records(_blocks(utf8)), self.name)
+            if self._holds_records:
+                utf8 = ByteStream(unwrapped(blocks_of(utf8)), self.name)
+            elif self._holds_json:
+                utf8 = ByteStream(as_records(blocks_of(utf8)), self.name)
             for data, end, is_last in clean_blocks(utf8, size):
                 chunk = to_chunk(data, end, line, is_last)
                 line += chunk.lines
                 yield chunk
+
+    @cached_property
+    def _holds_records(self) -> bool:
+        """Whether the lines are records of a container runtime, in which the lines of programs are."""
+        start = len(self._bom)
+        return not self._encoding and holds_records(self.first_bytes(HEAD)[start:])
 
     @cached_property
     def _holds_json(self) -> bool:
@@ -283,7 +292,7 @@ def _bytes_before_fault(path: str, codec: str, skip: int) -> bytes:
     return bytes(tail)
 
 
-def _blocks(stream: ByteStream) -> Generator[bytes]:
+def blocks_of(stream: ByteStream) -> Generator[bytes]:
     """The bytes of a stream, block by block."""
     block = memoryview(bytearray(PIECE))
     while count := stream.fill(block):

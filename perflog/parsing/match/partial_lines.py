@@ -22,6 +22,8 @@ from perflog.lazy_patterns import lazy_pattern
 
 _APPENDIX = lazy_pattern(APPENDIX.encode())
 _PREFIX_FIELD, _APPENDIX_FIELD = "{_:p}", "{_:a}"
+_RANK_OF_WORLD = lazy_pattern(rb"(?P<begin>\[[Rr]ank[ _=:-]?)[0-9]{1,7}(?P<of> ?/ ?| of )[0-9]{1,7}\]")
+"""The rank and the number of ranks in a prefix: `[rank-7/8]`."""
 
 
 class PartialLines:
@@ -72,7 +74,7 @@ class PartialLines:
     def lines(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         for begin in (0, *prefix_ends(raw)):
-            lines = self._lines_behind(raw[begin:], _PREFIX_FIELD if begin else "")
+            lines = self._lines_behind(raw[begin:], _front_of(raw[:begin]))
             if lines:
                 return lines
         return ()
@@ -94,6 +96,17 @@ class PartialLines:
     @staticmethod
     def _holding(lines: Iterable[Line], raw: bytes) -> Iterator[Line]:
         return (line for line in lines if line.template.required_literal in raw)
+
+
+def _front_of(prefix: bytes) -> str:
+    """Return the text of a template for a prefix: a field for all of it, apart from a rank that it prints."""
+    printed = _RANK_OF_WORLD.search(prefix)
+    if printed is None:
+        return _PREFIX_FIELD if prefix else ""
+    before, after = prefix[: printed.start()], prefix[printed.end() :]
+    rank = f"{printed['begin'].decode()}{{rank:d}}{printed['of'].decode()}{{world_size:d}}]"
+    around = [_PREFIX_FIELD if part.strip(b" \t") else part.decode() for part in (before, after)]
+    return rank.join(around)
 
 
 def _is_distinct(line: Line) -> bool:
@@ -126,6 +139,8 @@ def _surrounded(line: Line, template: Template, front: str = "", behind: str = "
 
     The reason why a line drops figures is none for what surrounds it.
     """
+    if {"rank", "world_size"} & {*template.names, *line.compute, *line.set}:
+        front = _PREFIX_FIELD if front else ""
     text = template.text.lstrip(" ") if front else template.text
     text = text.rstrip(" ") if behind else text
     dropped = line.dropped
@@ -139,6 +154,7 @@ def _surrounded(line: Line, template: Template, front: str = "", behind: str = "
         dropped=dropped,
         partial=True,
         behind_prefix=bool(front) and not behind and template is line.template,
+        run=(*line.run, "world_size") if "{world_size:" in front else line.run,
         object=None,
         by_object=False,
     )

@@ -1,7 +1,7 @@
 """Rank labels in front of lines, printed by programs or launchers (srun -l, torchrun --tee, mpirun --tag-output).
 
 A label is a number: the rank, or for torchrun's `[default3]:` a number that holds the rank on the node (`local_label`).
-It is -1 where the label names a process and no rank.
+It is below 0 without a rank: -1 for no label, `NO_RANK` for the name of a process.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ Ray's `(Worker pid=7, ip=10.0.0.1) `, which names a process and no rank."""
 BARE_LABEL = r" *[0-9]{1,9}: "
 """Pattern of the labels of srun: `3: `. Inside a line they are known only by what follows."""
 
-LAUNCHER_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|\[pod/[A-Za-z0-9_./-]+\] )"
-"""Pattern of one label that a launcher prints in front of each line: a closed one, `0: `, kubectl's `[pod/...] `."""
+_POD = r"\[pod/[A-Za-z0-9_./-]+(?: [0-9]{4}-[0-9-]{5}T[0-9:.]+(?:Z|[+-][0-9:]+)?)?\] "
+LAUNCHER_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{_POD})"
+"""Pattern of one label that a launcher prints in front of each line: a closed one, `0: `, kubectl's `[pod/...] `.
+
+Behind the name of the pod there may be the time at which it printed the line (`input.containers`)."""
 
 PRINTED_LABEL = r"\[[Rr]ank[ :=]?[0-9]{1,9}\]:? "
 """Pattern of a label that a program prints in front of a line: `[Rank 3] `."""
@@ -34,6 +37,10 @@ RANK_LABEL = rf"(?:{LAUNCHER_LABEL}|{PRINTED_LABEL})"
 
 MAX_LABELS = 2
 """Rank labels in front of a line: the launcher's, and one that the program itself prints."""
+
+NO_LABEL = -1
+NO_RANK = -2
+"""Label of a line that has the name of a process in front, and no rank."""
 
 LOCAL = "local_label"
 """Field of a label's template that holds a local rank."""
@@ -53,7 +60,7 @@ _RANK = lazy_pattern(rb"([0-9]+)(?:: |\]:? ?|\]<[a-z]*>:)\Z")
 _LOCAL_BIT = 1 << 60  # of labels that hold a local rank
 _NESTED_BIT = 1 << 61  # of labels that hold the numbers of two labels
 _NODE_BITS = 30  # the outer number or node + 1 is above the bits of the rank; 0 if it is not known
-_MAX_LENGTH = 64  # bytes of a line in which its label ends
+_MAX_LENGTH = 160  # bytes of a line in which its label ends
 
 
 def local_label(local_ranks: Ints) -> Ints:
@@ -91,7 +98,8 @@ def nested_labels(outer: Ints, inner: Ints) -> Ints:
     plain_inner = (inner >= 0) & ~is_local(inner) & (inner < 1 << _NODE_BITS)
     has_node = plain_outer & (is_local(inner) | plain_inner)
     both = inner | ((np.maximum(outer, 0) + 1) << _NODE_BITS) | np.where(plain_inner, _NESTED_BIT, 0)
-    return np.where(has_node, both, np.where(inner >= 0, inner, outer))
+    either = np.where(outer >= 0, outer, np.minimum(inner, outer))
+    return np.where(has_node, both, np.where(inner >= 0, inner, either))
 
 
 def process_labels(labels: Ints) -> Ints:
@@ -102,7 +110,7 @@ def process_labels(labels: Ints) -> Ints:
 
 def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Return the rank in the label in front of each line data[begin:end], -1 if none, and where the label ends."""
-    labels, text_begin = np.full(len(begin), -1, np.int64), begin.copy()
+    labels, text_begin = np.full(len(begin), NO_LABEL, np.int64), begin.copy()
     view = memoryview(data)
     for row, (start, stop) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
         # One byte more: of a line that is a label alone, the label's blank was cut off as a trailing one.
@@ -143,5 +151,5 @@ def bare_texts(texts: pa.Array) -> pa.Array:
 def _rank_of(label: bytes) -> int:
     rank = None if label[:1] == b"(" or label[:5] == b"[pod/" else _RANK.search(label)
     if rank is None:
-        return -1  # the name of a process
+        return NO_RANK
     return int(rank[1]) | _LOCAL_BIT if b"default" in label else int(rank[1])

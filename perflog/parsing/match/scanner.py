@@ -37,6 +37,7 @@ from perflog.parsing.match.rank_labels import (
     LAUNCHER_LABEL,
     LOCAL,
     MAX_LABELS,
+    NO_LABEL,
     find_rank_labels,
     local_label,
     nested_labels,
@@ -306,7 +307,7 @@ class Scanner:
             if may_have_label and kind in matchers.any_start:
                 mask = mask & candidates.without_label
             if self._all_labelled and not template.letters:
-                mask = mask & (lines.label_array() >= 0)
+                mask = mask & (lines.label_array() != NO_LABEL)
             rows = np.flatnonzero(mask)
             if len(rows) <= _FEW:
                 rows = candidates.with_literals(template, rows)
