@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from perflog.metrics import Options, Tables, breakdown, waterfall
-from perflog.metrics.breakdown import part_name
+from perflog.metrics.breakdown import UNTIMED, part_name
+from perflog.metrics.step_series import means_without_pauses, step_series
 from perflog.metrics.waterfall import NOT_OF_A_STEP
 from perflog.tables.nulls import none_if_null
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TELLING = 0.03  # of the whole: bars that know less of it say nothing
 
@@ -38,11 +44,23 @@ def parts(tables: Tables, run: str, options: Options) -> list[Part]:
         columns = zip(*(bars[name] for name in ("bar", "time_s", "of_steady", "doubt")), strict=True)
         known = [Part(bar, float(s), float(share), none_if_null(doubt)) for bar, s, share, doubt in columns]
         return known if sum(part.share for part in known if part.name != "unattributed") > _TELLING else []
-    rows = rows[rows["of"] == min(rows["of"], key=_WHOLES.index)]
+    rows = _without_pauses(rows[rows["of"] == min(rows["of"], key=_WHOLES.index)], tables, options)
     names = list(map(part_name, rows["of"], rows["part"], rows["kind"]))
     sums = rows.assign(name=names).groupby("name", sort=False)[["time_s", "share"]].sum()
     sums = sums.sort_values("time_s", ascending=False, kind="stable")
     return [Part(str(name), float(s), float(share)) for name, s, share in sums.itertuples(name=None)]
+
+
+def _without_pauses(rows: pd.DataFrame, tables: Tables, options: Options) -> pd.DataFrame:
+    """The parts of a step without rare pauses that no phase times."""
+    run, untimed = rows["run"].iloc[0], (rows["kind"] == UNTIMED) & (rows["part"] == "step")
+    usual = means_without_pauses(tables, options.warmup).get(run)
+    if usual is None or not untimed.any():
+        return rows
+    (series,) = (series for series in step_series(tables, warmup=options.warmup) if series.run == run)
+    paused = min(max(float(series.steady.mean()) - usual, 0.0), float(rows["time_s"][untimed].iloc[0]))
+    times = rows["time_s"].mask(untimed, rows["time_s"] - paused)
+    return rows.assign(time_s=times, share=times / (rows["whole_s"] - paused))
 
 
 def percent(share: float) -> str:
