@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
+from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds
 from perflog.formats.expressions import Expression
-from perflog.formats.model import Format, Line, Phase
+from perflog.formats.model import WHOLES, Format, Line, Phase
 from perflog.formats.template import Field
 from perflog.metrics.breakdown import misfits
 from perflog.parsing.match.rank_labels import strip_rank_labels
@@ -257,7 +257,7 @@ def parts_exceed_whole(data: LintInput) -> Iterator[Finding]:
 
 def _phases_that_do_not_fit(data: LintInput) -> Iterator[Finding]:
     """The phases of a step, and those that are named after another one, if their mean times do not fit into it."""
-    timed = {run.id: run for run in data.runs_where("phases", data.tables.rows("phases").known("step"))}
+    timed = {run.id: run for run in _runs_that_may_not_fit(data)}
     for misfit in misfits(data.tables, data.options.warmup) if timed else ():
         run = timed.get(misfit.run)
         if run is None or (misfit.whole != "step" and all(run.semantics.phase(part) for part in misfit.parts)):
@@ -270,6 +270,39 @@ def _phases_that_do_not_fit(data: LintInput) -> Iterator[Finding]:
         lines = run["phases"]["line"][run["phases"].one_of("phase", misfit.parts)]
         if len(lines):
             yield Finding(run.id, message, {run.id: lines}, {"parts": misfit.parts_s, "whole": misfit.whole_s})
+
+
+def _runs_that_may_not_fit(data: LintInput) -> list[LintedRun]:
+    """The runs whose phases take longer than their steps, or than one that they are named after, by rough sums."""
+    phases, steps = data.tables.rows("phases"), data.tables.rows("steps")
+    phases = phases.where(phases.known("step"))
+    first = steps.where((steps["copy"] == 1) & steps.known("step_time_s"))
+    if not len(phases) or not len(first):
+        return []
+    whole: dict[tuple[str, str], float] = {}
+    inside: dict[tuple[str, str], float] = {}
+    for column, name in zip(STEP_TIMES, WHOLES, strict=True):
+        for run, rows in first.by("run").items():
+            if (seconds_of_run := float(np.nansum(rows[column]))) > 0:
+                whole[run, name] = seconds_of_run
+                inside[run, "step"] = inside.get((run, "step"), 0.0) + (0.0 if name == "step" else seconds_of_run)
+    of_steps = set(whole)
+    of_phase = groups_of(phases.codes("run")[0], phases.codes("phase")[0])
+    ranks = np.bincount(of_phase.of_row[groups_of(of_phase.of_row, phases["rank"]).first])
+    times = np.bincount(of_phase.of_row, phases["time_s"]) / ranks
+    semantics = {run.id: run.semantics for run in data.runs}
+    named = phases.where(of_phase.first)
+    for run, name, time in zip(named["run"].tolist(), named["phase"].tolist(), times.tolist(), strict=True):
+        whole.setdefault((run, name), time)
+    for run, name, time in zip(named["run"].tolist(), named["phase"].tolist(), times.tolist(), strict=True):
+        meaning = semantics[run]
+        if (run, name) in of_steps or meaning.is_hidden(name, None):
+            continue
+        around = next((each for each in meaning.lineage(name, 1)[1:] if whole.get((run, each))), "step")
+        if around == "step" or not meaning.phase(name):  # declared parts of phases are compared step by step
+            inside[run, around] = inside.get((run, around), 0.0) + time
+    found = {run for (run, name), seconds_inside in inside.items() if seconds_inside > whole.get((run, name), 0.0)}
+    return [run for run in data.runs if run.id in found]
 
 
 def _steps_exceeded(steps: Rows) -> Mask:
