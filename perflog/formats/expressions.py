@@ -53,9 +53,18 @@ def _most(*values: Any) -> Any:
     return np.maximum.reduce(np.broadcast_arrays(*values))
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"f32": _f32, "round": _round, "abs": abs, "min": _least, "max": _most}
+def _if_equal(first: Any, second: Any, value: Any) -> Any:
+    """Return the value where two numbers are equal, NaN elsewhere: an unknown value."""
+    import numpy as np
+
+    return np.where(np.equal(first, second), value, np.nan)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "f32": _f32, "round": _round, "abs": abs, "min": _least, "max": _most, "if_equal": _if_equal,
+}  # fmt: skip
 _HIGHEST_POWER = 16
-_ARGUMENTS = {"f32": (1, 1), "round": (2, 2), "abs": (1, 1), "min": (2, 99), "max": (2, 99)}
+_ARGUMENTS = {"f32": (1, 1), "round": (2, 2), "abs": (1, 1), "min": (2, 99), "max": (2, 99), "if_equal": (3, 3)}
 _FUNCTIONS = {name: (function, *_ARGUMENTS[name]) for name, function in FUNCTIONS.items()}
 
 Function = tuple[Callable[..., Any], int, int]

@@ -223,7 +223,7 @@ def _readings(steps: Rows) -> tuple[Ints, Ints, Floats, Floats]:
 
 
 def _run_time(elapsed_s: float, steps: Rows | None, run_pauses: list[_Pause]) -> float | None:
-    """The time of a run: its clock, else its printed step times and the pauses; None if the log tells neither."""
+    """The time of a run: its clock, else its step times and the pauses, if each step is printed; else None."""
     if elapsed_s > 0:
         return elapsed_s
     if steps is None:
@@ -232,4 +232,16 @@ def _run_time(elapsed_s: float, steps: Rows | None, run_pauses: list[_Pause]) ->
     if not len(timed):
         return None
     timed = timed.where(timed["rank"] == timed["rank"].min())
+    if not _covers_all(steps, timed):
+        return None
     return float((timed["step_time_s"] * timed["steps_averaged"]).sum()) + sum(pause.seconds for pause in run_pauses)
+
+
+def _covers_all(steps: Rows, timed: Rows) -> bool:
+    """Return whether timed lines cover all steps from the first to the last, in each epoch that counts from new."""
+    known = steps.where(steps.known("step"))
+    for epoch in np.unique(known["epoch"]).tolist():
+        numbers, covered = known["step"][known["epoch"] == epoch], timed["steps_averaged"][timed["epoch"] == epoch]
+        if covered.sum() < numbers.max() - numbers.min() + 1:
+            return False
+    return True

@@ -925,3 +925,30 @@ def test_errors_of_a_declaration(tmp_path: Path, top: str, needs: str, reason: s
     path.write_text(text)
     with pytest.raises(FormatError, match=reason.replace("`", "`")):
         load(path)
+
+
+def test_the_time_of_a_micro_iteration_is_no_step_time() -> None:
+    got = read(b"""\
+iter 100: val loss 1.70, val time: 3000.00 ms
+iter 110 | step 14: loss 0.30, iter time: 130.00 ms (optimizer.step)
+iter 120 | step 15: loss 0.29, iter time: 60.00 ms
+iter 130 | step 16: loss 0.28, iter time: 62.00 ms
+""")
+    steps = [(r["line"], r["step"], r["loss"], r["step_time_s"]) for r in got.rows("steps")]
+    assert steps == [(2, 110, 0.3, None), (3, 120, 0.29, None), (4, 130, 0.28, None)]
+    values = {(r["step"], r["key"]): r["value"] for r in got.rows("values")}
+    assert values == {
+        (100, "val_loss"): 1.7, (100, "val_time"): 3.0,
+        (110, "iter_time"): 0.13, (120, "iter_time"): 0.06, (130, "iter_time"): 0.062,
+        (110, "other_step"): 14, (120, "other_step"): 15, (130, "other_step"): 16,
+    }  # fmt: skip
+
+
+def test_the_time_of_an_iteration_is_that_of_a_step_where_both_count_the_same() -> None:
+    got = read(b"""\
+Epoch 0 | iter  70 step  70 | loss train: 5.281, val_loss valid: 13.879 | iter time: 35.430 s (step)
+Epoch 0 | iter  70          | val_loss: 13.069 | val_time: 78.948 s
+Epoch 0 | iter  71 step  71 | loss train: 20.125, val_loss valid: 13.069 | iter time: 41.800 s (step)
+""")
+    steps = sorted((r["line"], r["step"], r["copy"], r["loss"], r["step_time_s"]) for r in got.rows("steps"))
+    assert steps == [(1, 70, 1, 5.281, 35.43), (3, 71, 1, 20.125, 41.8)]

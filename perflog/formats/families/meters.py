@@ -10,7 +10,7 @@ front of it. The Line of a shape has these words and all marks as literals: it r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from msgspec import Struct, field
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from perflog.formats.bars import BEGIN, NAMED
 from perflog.formats.durations import measures
+from perflog.formats.expressions import Expression
 from perflog.formats.families.base import (
     FamilyShape,
     FieldNames,
@@ -54,6 +55,11 @@ _OF_MEMORY = lazy_pattern(
 )  # names of sizes: there `M` may be 2^20 too
 _COUNTERS = frozenset(("step", "rank", "epoch"))  # fields that hold exact numbers
 _COUNTER_WORDS = frozenset("epoch epochs step steps iter iters iteration batch it num_updates global_step eta".split())
+_ITERATIONS = frozenset("iter iters iteration iterations it".split())
+_ITERATION_TIMES = frozenset(("iter_time", "iteration_time"))
+OTHER_STEP = "other_step"
+"""The field of a step beside the number of an iteration, which counts the lines."""
+
 _EVALUATIONS = frozenset(
     "val valid validation validate validating eval evaluation evaluate evaluating test testing dev".split()
 )
@@ -177,9 +183,13 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
             common = replace(common, table="values", compute={}, covers=1, first_step=None, within=None)
         names, prefix, rest = self._parts(common.table, before, head, after, evaluation)
         printed = prefix.names | rest.names
+        if common.table == "steps" and not evaluation and _is_evaluated(printed):
+            common = replace(common, table="values", compute={}, covers=1, first_step=None, within=None)
+            names, prefix, rest = self._parts(common.table, before, head, after, evaluation)
         steps = [key for key, name in self.keys.items() if name == "step" and key in printed]
+        iteration = next((key for key in steps if key in _ITERATIONS and printed & _ITERATION_TIMES), "")
         if len(steps) > 1:  # `step: 10, global_step: 110`
-            names, prefix, rest = self._parts(common.table, before, head, after, evaluation, steps[0])
+            names, prefix, rest = self._parts(common.table, before, head, after, evaluation, iteration or steps[0])
         counters = prefix.counters + rest.counters
         if len(set(counters)) < len(counters):
             return None  # two records on one line
@@ -190,8 +200,10 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         is_row = (ANY_BAR,) in self.needs and (prefix.is_row or rest.is_row)
         if template is None or is_row:
             return None
-        line = replace(self.shape, line=common).line_of(template, names.from_keys, names.paths)
         units = {**prefix.units, **rest.units}
+        if iteration and len(steps) > 1 and common.table == "steps":
+            common = replace(common, compute={**common.compute, **_time_of_step(template.names, units)})
+        line = replace(self.shape, line=common).line_of(template, names.from_keys, names.paths)
         settings = tuple(name for name in template.names if name in prefix.totals | rest.totals)
         counts = any(f.name == line.within and f.type == "d" for f in template.fields)  # `epoch: 0.31` does not
         within = line.within if counts else None
@@ -215,6 +227,23 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         rest.begin_behind(head.text)
         rest.add_text(after, is_inside=bool(head.text))
         return names, prefix, rest
+
+
+def _is_evaluated(printed: Collection[str]) -> bool:
+    """Return whether all names of a line that are no counters are those of an evaluation: `iter: 8 val_loss: 2.5`."""
+    measured = [name for name in printed if name not in _COUNTER_WORDS | _COUNTERS]
+    return bool(measured) and all(name.split("_")[0] in _EVALUATIONS for name in measured)
+
+
+def _time_of_step(names: Collection[str], units: Mapping[str, Unit]) -> Mapping[str, Expression]:
+    """Return the time of a step, computed from that of an iteration: they are the same where both count the same.
+
+    A step of several micro-batches has several iterations: `iter 120 | step 15: iter time: 60 ms`.
+    """
+    time = next((name for name in names if name in _ITERATION_TIMES), None)
+    if time is None or OTHER_STEP not in names or time not in units:
+        return {}
+    return {"step_time": Expression(f"if_equal(step, {OTHER_STEP}, {time} * {units[time].factor})")}
 
 
 @lru_cache(1)
@@ -656,6 +685,8 @@ class _MeterText(Struct):
         declared, self._labels_rank = ("rank" if self._labels_rank else declared), False
         if declared == "step" and self.step not in ("", known):
             declared, key = "", f"other {key}" if known == "step" else key  # `step` is the name of a column
+        if declared == "step_time" and self.step in _ITERATIONS and known in _ITERATION_TIMES:
+            declared = ""  # the line counts steps too: `_time_of_step`
         self.counters += [known] * (declared in _COUNTERS)
         resolved = UNITS.get(unit) or family.shape.units.get(declared or family.keys.get(known, ""))
         is_rounded = False

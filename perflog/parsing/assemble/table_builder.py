@@ -317,7 +317,9 @@ def _computed_columns(table: str, rows: LineRows) -> ColumnValues:
     for name, expr in rows.line.compute.items():
         column = column_for(table, name)
         if column is not None and name != "step":
-            yield column, number_array(np.asarray(expr(rows.records.columns), np.float64))
+            values = np.broadcast_to(np.asarray(expr(rows.records.columns), np.float64), len(rows))
+            is_known = ~np.isnan(values) if "if_equal(" in expr.text else None
+            yield column, number_array(values.copy(), is_known)
 
 
 def _add_mapped_columns(table: str, rows: LineRows, columns: Columns) -> None:
