@@ -233,3 +233,21 @@ def test_a_bar_that_begins_again_in_each_epoch_tells_nothing_of_the_whole_run() 
     got = read(log.encode())
     assert steps_of(got, "epoch", "step", "copy", "elapsed_s") == [(epoch, k, 1, k) for epoch, k in epochs]
     assert [row["elapsed_s"] for row in got.rows("runs")] == [None]
+
+
+KERAS = "100/100 [==============================] - 5s 50ms/step - loss: {loss} - val_loss: {val_loss}"
+
+
+def test_each_epoch_of_a_bar_that_is_printed_when_it_is_complete() -> None:
+    lines = []
+    for epoch, loss in enumerate(("2.3010", "2.1010", "nan"), 1):
+        lines += [f"Epoch {epoch}/3", KERAS.format(loss=loss, val_loss="2.0000")]
+    got = read("\n".join(lines).encode())
+    assert steps_of(got, "line", "step", "copy")[:3] == [(2, 100, 1), (4, 100, 2), (6, 100, 3)]
+    assert [row["loss"] for row in got.rows("steps")][:2] == [2.301, 2.101]
+    assert [row["line"] for row in got.rows("values") if row["key"] == "val_loss"] == [2, 4, 6]
+
+
+def test_a_complete_bar_that_is_drawn_again_at_once_is_one_state() -> None:
+    got = read("\n".join([KERAS.format(loss="2.3010", val_loss="2.0000")] * 2).encode())
+    assert steps_of(got, "line", "step") == [(1, 100)]

@@ -72,11 +72,15 @@ class _State(Struct, frozen=True):
 
 
 class _Bar(Struct):
-    """The last row of a bar: its count and time, and the kinds of the states at this count that are rows."""
+    """The last row of a bar: its count and time, and the kinds of the states at this count that are rows.
+
+    `line`: that of the last state.
+    """
 
     count: int = 0
     elapsed: float = 0.0
     kinds: set[int] = field(default_factory=set)
+    line: int = _UNKNOWN
 
 
 class _Stream(Struct):
@@ -250,6 +254,9 @@ class BarReader:
                 kind = int(table.kinds[state.index])
                 line = table.lines[kind]
                 bar = bars.setdefault((_bar_of(line.template), state.total), _Bar())
+                if _is_next_pass(line, state, bar):
+                    bar.count, bar.elapsed, bar.kinds = 0, 0.0, set()
+                bar.line = state.place >> PART_BITS
                 role = self._role(line, kind, state, bar, used.get(state.index, ""))
                 roles[state.index] = role
                 if role != "dropped" and state.count == bar.count:
@@ -425,6 +432,16 @@ def _lengths(count: int, epoch: float | None, known: tuple[float, float]) -> tup
     least = max((count - slack) / (epoch + rounding), known[0])
     greatest = min((count + slack) / (epoch - rounding) if epoch > rounding else math.inf, known[1])
     return (least, greatest) if least <= greatest else None
+
+
+def _is_next_pass(line: Line, state: _State, bar: _Bar) -> bool:
+    """Whether a bar that was complete is complete again, behind another line: Keras prints `Epoch 2/5` between them.
+
+    Only of bars without a clock, which are those of Keras: one process draws them. Others are drawn again at their end.
+    """
+    has_clock = line.bar is None or bool(line.bar.elapsed)
+    is_complete = state.count == state.total == bar.count
+    return is_complete and not has_clock and (state.place >> PART_BITS) - bar.line > 1
 
 
 def _names(template: Template) -> list[str]:
