@@ -376,3 +376,29 @@ def test_the_loss_of_a_stage_that_is_not_the_last_is_unknown(tmp_path: Path) -> 
     assert list(steps["rank"]) == [0, 15]
     assert steps["loss"].isna()[0]
     assert steps["loss"][1] == 2.5
+
+
+# kolyangg/mlops-assignment logs/vllm.log, shortened: a server that loads, works and idles
+SERVER = """\
+(EngineCore_0 pid=9) Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:06<00:06,  6.20s/it]
+(EngineCore_0 pid=9) Loading safetensors checkpoint shards: 100% Completed | 2/2 [00:12<00:00,  6.10s/it]
+"""
+READING = (
+    "\x1b[1;36m(APIServer pid=7)\x1b[0;0m INFO 06-16 15:39:{0:02d} [loggers.py:123] Engine 000: "
+    "Avg prompt throughput: {1} tokens/s, Avg generation throughput: {2} tokens/s, "
+    "Running: {3} reqs, Waiting: 0 reqs, GPU KV cache usage: {4}%, Prefix cache hit rate: 51.9%\n"
+)
+
+
+def test_the_rate_of_a_server_is_that_at_work(tmp_path: Path) -> None:
+    readings = [
+        (7, 13432.4, 443.6, 18, 10.6),
+        (17, 0.0, 339.3, 3, 10.3),
+        (27, 14610.0, 546.9, 7, 8.9),
+        (37, 0.0, 0.0, 0, 0.0),
+    ]
+    log = read(tmp_path, SERVER + "".join(READING.format(*reading) for reading in readings))
+    figures = {figure.name: [*figure.values.values()] for figure in perflog.overview(log).figures}
+    assert list(figures)[:2] == ["prompt_tokens_per_s", "generation_tokens_per_s"]
+    assert figures["prompt_tokens_per_s"] == [pytest.approx(14021.2)]
+    assert figures["generation_tokens_per_s"] == [443.6]

@@ -91,7 +91,9 @@ _PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> Iterator[Figure]:
     """Yield the last value of each series that a run prints by name, and the last loss of its steps.
 
-    Of a series that several ranks print it is the median of their last values. The time of a step comes first.
+    Of a series that several ranks print it is the median of their last values. A rate that is read from time to time,
+    and not at steps, as a server does, is the median of its readings above zero: its last is that of an idle server.
+    The time of a step comes first.
     Series are left out that are moments since 1970, and those of which neither name nor unit says which way is better.
     `either_way`: names of series that are kept although their name tells nothing of that. Printed NaN is a value.
     """
@@ -104,6 +106,9 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
         keys, ranks = numbers.codes("key")[0][by_line], numbers["rank"][by_line]
         last = by_line[_last_places(keys, ranks)]  # of each rank, in the order of the lines
         of_key: dict[str, list[tuple[str | None, float]]] = {}
+        rates = numbers.where(numbers.one_of("unit", ["1/s"]) & ~numbers.known("step") & (numbers["value"] > 0)).by(
+            "key"
+        )
         numbers = numbers.where(last)
         for key, unit, value in numbers.where(~are_moments(numbers["value"])).records("key", "unit", "value"):
             of_key.setdefault(key, []).append((unit, value))
@@ -112,7 +117,9 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
             declared = key in either_way
             better = None if declared else _better(key, unit or "")
             if declared or better is not None:
-                value = float(np.median([value for of_unit, value in printed if of_unit == unit]))
+                last_of_ranks = [value for of_unit, value in printed if of_unit == unit]
+                at_work = rates[key]["value"] if unit == "1/s" and key in rates else last_of_ranks
+                value = float(np.median(at_work))
                 is_share = unit == "1" and "mfu" in _words(key)  # a loss of 9.6 is no 960 %
                 yield key, "" if unit == "1" and not is_share else unit or "", better, _floats([value])
 

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.analysis.compare.printed_measures import last_values, summary_figures
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import (
     Options,
     Tables,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 Better = Literal["lower", "higher"]
 
+_OF_BARS = lazy_pattern(r"^(?:bar(?:_total)?|smoothed_\w+)$|_elapsed$")  # names that states of bars give
 _LOSS_DIGITS = 4  # losses of one model differ in the third: 3.276 reaches a target of 3.28, 3.282 does not
 
 TOTAL = "total"
@@ -261,11 +263,18 @@ def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # no
 
 
 def _values(tables: Tables, options: Options) -> list[RunFigure]:
-    """The last values of all series, those first that a run prints once and for no step: they are its results."""
+    """The last values of all series, those first that a run prints once and for no step: they are its results.
+
+    Rates stand before the rest, as those of a server, and what progress bars tell of loading and the like stands last.
+    """
     figures = list(_last_values(tables, options)) or list(_named_values(tables))
     rows = tables.rows("values")
     of_steps = rows.where(rows.known("step")).counts("key")
-    return sorted(figures, key=lambda figure: bool(of_steps.get(figure.name)))
+
+    def place(figure: RunFigure) -> tuple[bool, bool, bool]:
+        return bool(_OF_BARS.search(figure.name)), bool(of_steps.get(figure.name)), figure.unit != "1/s"
+
+    return sorted(figures, key=place)
 
 
 def _named_values(tables: Tables) -> Iterator[RunFigure]:
