@@ -18,6 +18,7 @@ _COLUMNS = (LOSS, GRAD_NORM)
 _WORD = re.compile(r"[a-z]+")
 _NO_LOSS = frozenset(("scale", "scaler", "scaling", "best", "min", "weight", "coef", "coeff", "z"))
 """Words of names that have the word `loss`, and whose values are factors, or no numbers as long as little is known."""
+_LONGER, _SPARSE = 3, 3  # times the longest gap before; number of gaps
 
 
 class Divergence(Struct, frozen=True):
@@ -125,7 +126,10 @@ def _of_rank(run: str, name: str, rows: Rows, column: str) -> Divergence | None:
     if not flags.any():
         return None
     stretches = [(lost, len(list(members))) for lost, members in groupby(flags.tolist())]
-    lasts = stretches[-1][0]
+    gaps = [length for lost, length in stretches[1:-1] if lost]
+    lasts = stretches[-1][0] and stretches[-1][1] > _LONGER * max(gaps, default=0)
+    if len(gaps) >= _SPARSE and not lasts and column not in _COLUMNS:
+        return None  # a value that only some lines have, such as that of a validation
     place = len(flags) - stretches[-1][1] if lasts else int(flags.argmax())
     before = np.flatnonzero(~flags[:place])
     finite = int(before[-1]) if len(before) else None

@@ -126,3 +126,15 @@ def test_an_mfu_without_a_unit_may_be_percent_but_not_more_than_100(
     text = "".join(f"step: {i} loss: 2.5 mfu: {high if i < 4 else 40.5}\n" for i in range(1, 9))
     log = perflog.read(written(tmp_path, text))
     assert [f.message for f in findings(log) if f.code == "mfu-above-1"] == ([told] if told else [])
+
+
+def test_a_value_that_only_some_lines_have_is_not_lost(tmp_path: Path) -> None:
+    """A validation on every tenth line, and NaN on the others."""
+    losses = [(i, "2.5" if i % 10 == 0 else "nan") for i in range(1, 56)]
+    assert not found(tmp_path, "".join(f"step: {i} loss: 2.5 eval_loss: {loss}\n" for i, loss in losses))
+
+
+def test_a_loss_that_is_finite_again_and_then_lost(tmp_path: Path) -> None:
+    text = nanogpt(lambda i: "nan" if i == 5 or i > 20 else "2.5")
+    (finding,) = found(tmp_path, text)
+    assert finding.message == "loss nan since step 21 (last finite 2.5 at 20)"
