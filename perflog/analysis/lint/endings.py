@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
-from perflog.lazy_patterns import lazy_pattern
+from perflog.ingestion.program_errors import first_error
 
 _START, _STOP = "_start", "_stop"
 _SUCCESS = ("success", "succeeded", "completed", "finished", "ok", "true")
-_TRACEBACK = "Traceback (most recent call last)"
-_EXCEPTION = lazy_pattern(r"(?:^|[\s\]:])((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:: .*)?)$")
-_ENDED_BY_SYSTEM = lazy_pattern(
-    r"Segmentation fault|Bus error|\(core dumped\)|Out of memory: Killed|oom.kill event|CANCELLED AT .* DUE TO"
-)
 _SHOWN = 120  # characters of an error
 _FAILURE = ("abort", "aborted", "fail", "failed", "failure", "error", "cancelled", "killed", "false")
 
@@ -77,18 +72,6 @@ def program_error(data: LintInput) -> Iterator[Finding]:
     for run in data.runs_where("lines", rows.one_of("status", ["unread"])):
         lines = run["lines"].where(run["lines"].one_of("status", ["unread"]))
         texts = ((line, sample or "") for line, sample in lines.records("first_line", "sample"))
-        if error := _first_error(sorted(texts)):
+        if error := first_error(sorted(texts)):
             line, text = error
             yield Finding(run.id, text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...", {run.id: [line]})
-
-
-def _first_error(lines: Iterable[tuple[int, str]]) -> tuple[int, str] | None:
-    """The first of these lines that tells an error, and what it tells; of a torn log perhaps only the traceback."""
-    traceback = None
-    for line, text in lines:
-        if traceback is None and _TRACEBACK in text:
-            traceback = line, text.strip()
-        exception = _EXCEPTION.search(text) if traceback else None
-        if exception or _ENDED_BY_SYSTEM.search(text):
-            return line, exception[1] if exception else text.strip()
-    return traceback
