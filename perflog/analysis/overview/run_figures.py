@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -51,6 +52,13 @@ SAMPLES = "samples"
 """Name of the figure: samples up to the end of a run that prints no steps."""
 
 _STATES = {"idle": "idle", "communication": "exposed comm", "compute": "compute"}  # of devices, and their names here
+_CONFIGURES = lazy_pattern(
+    r"(?:.*\.)?(?:(?:num|n|max|min|micro|global|local)_\w+|\w+_(?:size|len|length|steps|iters|layers|heads|dim)|batch|"
+    r"[tpdec]p|isl|osl|seq_?len|seed|warmup\w*|(?:bench|timed)_?\w*|iters|iterations|nodes|gpus|layers|heads|hidden|"
+    r"conc|concurrency|world_size|index|id)",
+    re.IGNORECASE,
+)
+"""Names of values that configure a run, or count what it did."""
 _PRINTED = 3  # summaries, and last values, that are shown of a log without other figures
 
 
@@ -265,14 +273,17 @@ def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # no
 def _values(tables: Tables, options: Options) -> list[RunFigure]:
     """The last values of all series, those first that a run prints once and for no step: they are its results.
 
-    Rates stand before the rest, as those of a server, and what progress bars tell of loading and the like stands last.
+    Rates stand before the rest, as those of a server. Values that configure a run by their names, and what progress
+    bars tell of loading and the like, stand last.
     """
     figures = list(_last_values(tables, options)) or list(_named_values(tables))
     rows = tables.rows("values")
     of_steps = rows.where(rows.known("step")).counts("key")
 
-    def place(figure: RunFigure) -> tuple[bool, bool, bool]:
-        return bool(_OF_BARS.search(figure.name)), bool(of_steps.get(figure.name)), figure.unit != "1/s"
+    def place(figure: RunFigure) -> tuple[bool, bool, bool, bool]:
+        configures = _CONFIGURES.fullmatch(figure.name) is not None
+        is_of_step = bool(of_steps.get(figure.name))
+        return bool(_OF_BARS.search(figure.name)), configures, is_of_step, figure.unit != "1/s"
 
     return sorted(figures, key=place)
 

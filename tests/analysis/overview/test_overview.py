@@ -499,3 +499,21 @@ def test_repeats_that_reach_a_target_are_counted(tmp_path: Path, target: float, 
     for k in range(6):
         _losses(tmp_path / f"run_{k}.jsonl", 3.5, 2.5, 1.4 + k / 10)
     assert overview(perflog.read(tmp_path), targets={"val_loss": target}).reasons[0] == told
+
+
+def test_results_stand_before_what_configures_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "lab.jsonl"
+    path.write_text(
+        '{"args": {"warmup": 2}, "tp": 8, "batch_size": 4, "use_graph": true, "decode": 45.5, "prefill": 12}\n'
+    )
+    assert [figure.name for figure in overview(perflog.read(path), "lab.jsonl").figures] == [
+        "decode", "prefill", "tp", "batch_size",
+    ]  # fmt: skip
+
+
+def test_times_that_steps_print_by_name_are_in_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    line = '{"step": %d, "loss": 2.5, "time_metrics/end_to_end(s)": 1.5, "time_metrics/data_loading(s)": 0.25}\n'
+    path.write_text("".join(line % step for step in range(1, 9)))
+    (reason,) = overview(perflog.read(path), "metrics.jsonl").reasons
+    assert reason == "Times that each step prints by name, medians: time_metrics_data_loading 250 ms."
