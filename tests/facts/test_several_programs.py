@@ -402,3 +402,25 @@ def test_the_rate_of_a_server_is_that_at_work(tmp_path: Path) -> None:
     assert list(figures)[:2] == ["prompt_tokens_per_s", "generation_tokens_per_s"]
     assert figures["prompt_tokens_per_s"] == [pytest.approx(14021.2)]
     assert figures["generation_tokens_per_s"] == [443.6]
+
+
+# THUDM/slime issue 1837, shortened, and a dict of a step as slime/backends/megatron_utils/model.py prints it
+SLIME = """\
+(RolloutManager pid=1805485) [2026-04-15 07:57:53] rollout.py:1193 - perf 0: \
+{'rollout/response_len/mean': 2773.71484375, 'rollout/zero_std/count_0': 12, \
+'perf/rollout_time': 371.1796889305115, 'perf/tokens_per_gpu_per_sec': 239.12643295688667}
+(SGLangEngine pid=1807332) [2026-04-15 07:57:53] INFO:     90.90.97.74:41234 - "POST /abort_request HTTP/1.1" 200 OK
+(MegatronTrainRayActor pid=2031) [2026-04-15 08:01:12] model.py:702 - step 3: {'train/loss': 0.25, \
+'train/pg_loss': 0.125, 'train/grad_norm': 0.2015, 'train/lr-pg_0': 1e-06}
+"""
+
+
+def test_the_dicts_of_slime(tmp_path: Path) -> None:
+    log = read(tmp_path, SLIME)
+    (run,), (step,) = (log.table(name).to_dict("records") for name in ("runs", "steps"))
+    assert (run["format"], step["step"]) == ("slime", 3)
+    assert [step[name] for name in ("loss", "grad_norm", "learning_rate")] == [0.25, 0.2015, 1e-6]
+    values = log.table("values").set_index("key")
+    assert (values["value"]["rollout_time"], values["unit"]["rollout_time"]) == (371.1796889305115, "s")
+    assert values["value"]["perf_tokens_per_gpu_per_s"] == 239.12643295688667
+    assert values["value"]["rollout_response_len_mean"] == 2773.71484375
