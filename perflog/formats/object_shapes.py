@@ -89,13 +89,37 @@ def split(text: bytes) -> tuple[Key, Sequence[bytes]] | None:
     pairs = _PAIR.findall(text, begin) if begin >= 0 else []
     if not pairs:
         return None
-    between, values = zip(*pairs, strict=True)
     joined = b"".join(chain.from_iterable(pairs))
     end = begin + len(joined)
     if text[begin:end] != joined or text[end:].strip(_BEHIND):
         return None
-    kinds = tuple(map(_kind, values))
-    return None if b"" in kinds else ((text[:begin], between, kinds, text[end:]), values)
+    between, values = zip(*pairs, strict=True)
+    kinds, behind = tuple(map(_kind, values)), text[end:]
+    if b"" in kinds:
+        between, values, left = _with_items_apart(between, values, kinds)
+        kinds, behind = tuple(map(_kind, values)), left + behind
+    return (text[:begin], between, kinds, behind), values
+
+
+def _with_items_apart(
+    between: Sequence[bytes], values: Sequence[bytes], kinds: Sequence[bytes]
+) -> tuple[tuple[bytes, ...], tuple[bytes, ...], bytes]:
+    """Return texts and values in which each item of a list without a kind is a value, and the text behind the last."""
+    texts, items, left = list[bytes](), list[bytes](), b""
+    for text, value, kind in zip(between, values, kinds, strict=True):
+        end = 0
+        found = [] if kind else list(_ITEM.finditer(value, 1, len(value) - 1))
+        for item in found:
+            texts.append((b"" if end else left + text) + value[end : item.start()])
+            items.append(item[0])
+            end = item.end()
+        if found:
+            left = value[end:]
+        else:
+            texts.append(left + text)
+            items.append(value)
+            left = b""
+    return tuple(texts), tuple(items), left
 
 
 def bare(value: bytes) -> bytes:
