@@ -952,3 +952,10 @@ Epoch 0 | iter  71 step  71 | loss train: 20.125, val_loss valid: 13.069 | iter 
 """)
     steps = sorted((r["line"], r["step"], r["copy"], r["loss"], r["step_time_s"]) for r in got.rows("steps"))
     assert steps == [(1, 70, 1, 5.281, 35.43), (3, 71, 1, 20.125, 41.8)]
+
+
+def test_the_unit_in_a_name_is_that_of_the_number() -> None:
+    got = read(b"step 1 | loss 2.5 | step_time_ms=412.5 | mem_gb 40.5 | util_pct 95.5 | fwd_ms: 100.5 | params 7\n")
+    assert [(r["step_time_s"], r["memory_bytes"]) for r in got.rows("steps")] == [(pytest.approx(0.4125), 40.5e9)]
+    values = [(r["key"], r["value"], r["unit"]) for r in got.rows("values")]
+    assert values == [("util", pytest.approx(0.955), "1"), ("fwd", pytest.approx(0.1005), "s"), ("params", 7.0, None)]

@@ -22,6 +22,7 @@ from perflog.formats.expressions import Expression
 from perflog.formats.families.base import (
     FamilyShape,
     FieldNames,
+    field_name,
     glob,
     literal,
     look_up,
@@ -29,6 +30,7 @@ from perflog.formats.families.base import (
     spec_of,
     template_of,
 )
+from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.model import BarFields, Line
 from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_64, unnamed
@@ -682,6 +684,9 @@ class _MeterText(Struct):
         known = plain_name(key)
         specific = plain_name(f"{key} {suffix or unit}")
         declared = family.keys.get(specific) or family.keys.get("" if suffix else known, "")
+        if not (declared or unit or suffix):
+            key, unit = self._without_unit(key)
+            declared = family.keys.get(plain_name(key), "") if unit else ""
         declared, self._labels_rank = ("rank" if self._labels_rank else declared), False
         if declared == "step" and self.step not in ("", known):
             declared, key = "", f"other {key}" if known == "step" else key  # `step` is the name of a column
@@ -715,6 +720,14 @@ class _MeterText(Struct):
             self.units[name] = resolved
         self.names |= set() if suffix else {known}
         return name
+
+    def _without_unit(self, key: str) -> tuple[str, str]:
+        """Return the name of a number without the unit that it holds, and the unit: `step_time_ms: 412.5`. No rates."""
+        label, unit = name_and_unit(key)
+        is_rate = "per" in plain_name(label).split("_") or (unit and UNITS[unit].base not in _KINDS and unit != "%")
+        if is_rate or self.family.shape.line.table == "runs" or self.fields.is_taken(field_name(label)):
+            return key, ""
+        return label, unit
 
     def _evaluation_of(self, known: str) -> str:
         """Return the word of an evaluation that belongs to a name; "" if there is none.
