@@ -56,8 +56,13 @@ _COLUMNS = (
     MetricColumn("impossible", meaning="whether a utilisation is above 1: work, time or peak is wrong"),
     MetricColumn("tokens_per_s", "1/s", "higher", "all GPUs: tokens of the part / its time"),
     MetricColumn("tokens_per_s_gpu", "1/s", "higher", "tokens_per_s / number of GPUs, else of printed rates of one"),
+    MetricColumn(
+        "tokens_per_s_median", "1/s", "higher", "all GPUs: tokens of a step / median time; of printed rates the median"
+    ),
+    MetricColumn("tokens_per_s_gpu_median", "1/s", "higher", "the same of one GPU"),
     MetricColumn("tokens_from", meaning="declared: tokens of a step; printed: printed rates", brief=False),
     MetricColumn("samples_per_s", "1/s", "higher", "samples of the part / its time, from printed rates"),
+    MetricColumn("samples_per_s_median", "1/s", "higher", "median of the printed rates"),
     MetricColumn("missing", meaning="values that the log does not give, so that a rate is null"),
     MetricColumn("first_line", meaning="line of the part's first step", brief=False),
     MetricColumn("last_line", meaning="line of the part's last step", brief=False),
@@ -251,15 +256,19 @@ class _RunRates(Struct, frozen=True):
         times = table["step_time_s"]
         times = times[times > 0]
         if "tokens" in self.semantics.quantities and len(times):
-            rate, origin = self.semantics.quantities["tokens"] * len(times) / float(times.sum()), "declared"
+            tokens, origin = self.semantics.quantities["tokens"], "declared"
+            rate, middle = tokens * len(times) / float(times.sum()), tokens / float(np.median(times))
         elif _known(table["tokens_per_s"]).any():
-            rate, origin = _total(table, "tokens_per_s"), "printed"
+            rate, middle, origin = _total(table, "tokens_per_s"), _middle(table, "tokens_per_s"), "printed"
         elif _known(table[_PER_GPU]).any():
-            return {_PER_GPU: _total(table, _PER_GPU), "tokens_from": "printed"}
+            rates = {_PER_GPU: _total(table, _PER_GPU), f"{_PER_GPU}_median": _middle(table, _PER_GPU)}
+            return rates | {"tokens_from": "printed"}
         else:
             return {}
         world = self.numbers.get("world_size")
-        return {"tokens_per_s": rate, "tokens_per_s_gpu": rate / world if world else None, "tokens_from": origin}
+        rates = {"tokens_per_s": rate, "tokens_per_s_median": middle}
+        per_gpu = {name.replace("per_s", "per_s_gpu"): x / world for name, x in rates.items()} if world else {}
+        return rates | per_gpu | {"tokens_from": origin}
 
 
 def _paces(steps: Rows) -> Floats:
@@ -284,11 +293,18 @@ def _printed(table: _Columns) -> dict[str, Any]:
     """Columns of rates that the log prints."""
     row: dict[str, Any] = {"n_printed": int(_known(table["tflops"]).sum())}
     for name, column in (("printed_tflops", "tflops"), ("printed_mfu", "mfu")):
-        if len(printed := table[column][~impossible(column, table[column])]):
-            row[name] = float(np.median(printed))
+        if not math.isnan(middle := _middle(table, column)):
+            row[name] = middle
     if _known(table["samples_per_s"]).any():
         row["samples_per_s"] = _total(table, "samples_per_s")
+        row["samples_per_s_median"] = _middle(table, "samples_per_s")
     return row
+
+
+def _middle(table: _Columns, column: str) -> float:
+    """Return the median of a printed rate."""
+    possible = table[column][~impossible(column, table[column])]
+    return float(np.median(possible)) if len(possible) else math.nan
 
 
 def _total(table: _Columns, column: str) -> float:

@@ -12,11 +12,21 @@ from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.possible import impossible
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics.effects import rounding
-from perflog.statistics.samples import mad, median, median_interval
+from perflog.statistics.samples import Floats, mad, median, median_interval
 from perflog.tables.columns import Mask, Rows
 
 _MADS = 10  # an outlier is this many MAD above the median of the steady steps
 _LONGER = 1.02  # and at least this times the median: a quiet run has a small MAD
+_RATES_OF_WORK = {
+    "tokens_per_s": "1/s",
+    "samples_per_s": "1/s",
+    "tflops": "TFLOP/s",
+}  # the work of each step is the same
+_DERIVED = {
+    "line": "step times are the differences of the time stamps of the lines",
+    "bar": "step times are the differences of a progress bar's whole seconds, at least 20 s apart",
+    "rate": "step times are the smoothed rate of a progress bar",
+}
 _DRIFT = 0.01
 _COARSE = 0.01  # of the median: a smaller unit of the print hides no change that counts
 _FEWEST_ROUNDED = 20  # step times: fewer can be round by chance
@@ -123,28 +133,71 @@ def warm_up(data: LintInput) -> Iterator[Finding]:
     needs=("steps",),
 )
 def outliers(data: LintInput) -> Iterator[Finding]:
-    """Steps after the warm-up beyond median + 10 MAD, and beyond 1.02 times the median."""
+    """Steps after the warm-up beyond median + 10 MAD and 1.02 times the median; without times, by their rate."""
     for s in data.series("step_time_s").values():
-        steady = s.steady
-        if len(steady) < 2:
-            continue
-        middle = median(steady)
-        scatter = _MADS * mad(steady)
-        far = steady > max(middle + scatter, _LONGER * middle)
+        far, middle, scatter = _far(s.steady)
         if not far.any():
             continue
         steps = s.steps[s.warmup.cut :][far]
-        effect = float(steady.mean() / steady[~far].mean() - 1)
+        effect = float(s.steady.mean() / s.steady[~far].mean() - 1)
         limit = f"median + {_MADS} MAD ({seconds(middle)} + {seconds(scatter)})"
         if _LONGER * middle > middle + scatter:  # some steps may lie between the two
             limit = f"{_LONGER:g} times the median of {seconds(middle)}"
         message = (
             f"{count(int(far.sum()), 'steady step')} beyond {limit}: "
-            f"{first_few(f'step {i} {seconds(t)}' for i, t in zip(steps, steady[far], strict=True))}; "
+            f"{first_few(f'step {i} {seconds(t)}' for i, t in zip(steps, s.steady[far], strict=True))}; "
             f"effect on the steady mean: {percent(effect, sign=True)}"
         )
-        numbers = {"steps": steps.tolist(), "longest": float(steady.max()), "median": middle}
+        numbers = {"steps": steps.tolist(), "longest": float(s.steady.max()), "median": middle}
         yield Finding(s.run, message, {s.run: s.lines[s.warmup.cut :][far]}, numbers)
+    yield from _slow_by_rate(data)
+
+
+def _slow_by_rate(data: LintInput) -> Iterator[Finding]:
+    """The same steps of runs that print no step times, by the first rate that they print."""
+    told = set(data.series("step_time_s"))
+    for column, unit in _RATES_OF_WORK.items():
+        for s in (s for run, s in data.series(column).items() if run not in told):
+            told.add(s.run)
+            with np.errstate(divide="ignore"):
+                far, middle, _ = _far(1 / s.steady)
+            if not far.any() or not middle > 0:
+                continue
+            steps, rates = s.steps[s.warmup.cut :][far], s.steady[far]
+            slow = first_few(f"step {i} {r:,.5g} {unit}" for i, r in zip(steps, rates, strict=True))
+            message = f"{count(int(far.sum()), 'steady step')} far below the median of {1 / middle:,.5g} {unit}: {slow}"
+            numbers = {"steps": steps.tolist(), "slowest": float(rates.min()), "median": 1 / middle}
+            yield Finding(s.run, message, {s.run: s.lines[s.warmup.cut :][far]}, numbers)
+
+
+def _far(steady: Floats) -> tuple[Mask, float, float]:
+    """Flag the times far above their median; return also the median, and the scatter that is allowed."""
+    if len(steady) < 2:
+        return np.zeros(len(steady), np.bool_), 0.0, 0.0
+    middle = median(steady)
+    scatter = _MADS * mad(steady)
+    far: Mask = steady > max(middle + scatter, _LONGER * middle)
+    return far, middle, scatter
+
+
+@rule(
+    code="derived-times",
+    severity="note",
+    title="no step time is printed: others tell it",
+    why="The time between two lines holds all that the program did between them: data, evaluations, checkpoints, and the "
+    "printing itself. A progress bar shows whole seconds, and its rate is smoothed.",
+    action="print the time of each step where small differences matter",
+    needs=("steps",),
+)
+def derived_times(data: LintInput) -> Iterator[Finding]:
+    """Step times by difference of time stamps or of a progress bar, or from its rate."""
+    for run in data.runs:
+        steps = run["steps"].where(run["steps"].known("step_time_s"))
+        sources = steps.counts("step_time_by")
+        source = next((source for source in _DERIVED if source in sources), None)
+        if source is not None:
+            lines = steps["line"][steps["step_time_by"] == source]
+            yield Finding(run.id, _DERIVED[source], {run.id: lines}, {"steps": len(lines)})
 
 
 @rule(

@@ -8,19 +8,23 @@ from shlex import join
 
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.log import Log
-from perflog.metrics import Options, Tables, curves, device_ranges, host_operators
+from perflog.metrics import (
+    Options,
+    Tables,
+    collectives,
+    curves,
+    device_kernels,
+    device_ranges,
+    host_operators,
+    kernels,
+    phases,
+    stages,
+    steps,
+    stuck_ranks,
+    throughput,
+)
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.traces.device_work import trace_devices
-
-_METRICS = (
-    ("collectives", "collectives"),
-    ("events", "device_kernels"),
-    ("kernels", "kernels"),
-    ("layers", "stages"),
-    ("phases", "phases"),
-    ("steps", "steps"),
-)
-"""The metric that says most about a log with rows in a table, the table first."""
 
 
 def next_commands(
@@ -45,7 +49,11 @@ def next_commands(
         commands.append(f"perflog compare {shown} --by {varied[0]}")
     elif len(groups) > 3 and len(varied) > 1 and tables.count("steps"):
         commands.append(f"perflog analyze {shown} factors")
-    elif len(groups) > 1 and all(group.mark.startswith("#") for group in groups):
+    elif (
+        len(groups) > 1
+        and all(group.mark.startswith("#") for group in groups)
+        and _measure_the_same(tables, groups[:2])
+    ):
         commands.append("perflog compare " + join([f"{names[0]}:{group.mark[1:]}" for group in groups[:2]]))
     metric = _metric_of(tables) if len(log) == 1 else metric_of_folder
     if metric:
@@ -53,14 +61,31 @@ def next_commands(
     return [*commands, f"perflog report {shown}"]
 
 
+def _measure_the_same(tables: Tables, groups: Sequence[RunGroup]) -> bool:
+    """Return whether groups of runs have a collective of one operation and size in common, if they have collectives."""
+    rows = tables.rows("collectives")
+    measured = [set(rows.where(rows.one_of("run", group.runs)).records("op", "bytes")) for group in groups]
+    return not any(measured) or bool(set.intersection(*measured))
+
+
 def _metric_of(tables: Tables) -> str | None:
-    """Return the metric that says most about one log."""
-    tables_and_metrics = (("counters", "stuck_ranks"), *_METRICS) if jobs_of_dumps(tables) else _METRICS
-    metric = next((metric for table, metric in tables_and_metrics if tables.count(table)), None)
-    if metric is None and (curves.table(tables, Options())["of"] == "curve").any():
-        return "curves"
-    if metric == "device_kernels" and not trace_devices(tables):  # what the host did is all that it shows
-        if (device_ranges.table(tables, Options())["kind"] != "step").any():
-            return device_ranges.name
-        return host_operators.name if len(host_operators.table(tables, Options())) else metric
-    return metric
+    """Return the metric that says most about one log. It has an answer."""
+    if jobs_of_dumps(tables):
+        return stuck_ranks.name
+    if tables.count("collectives") and len(collectives.table(tables, Options())):
+        return collectives.name
+    if tables.count("events"):
+        return _metric_of_trace(tables)
+    tried = (kernels, stages, phases, steps, throughput)  # each has rows only where its table has what it needs
+    for metric in tried:
+        if tables.count(metric.needs[0]) and len(metric.table(tables, Options())):
+            return metric.name
+    return curves.name if (curves.table(tables, Options())["of"] == "curve").any() else None
+
+
+def _metric_of_trace(tables: Tables) -> str:
+    if trace_devices(tables):
+        return device_kernels.name
+    if (device_ranges.table(tables, Options())["kind"] != "step").any():  # what the host did is all that it shows
+        return device_ranges.name
+    return host_operators.name if len(host_operators.table(tables, Options())) else device_kernels.name

@@ -158,9 +158,9 @@ def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
     for column, name, unit in (
         ("tflops", "TFLOP/s", "TFLOP/s"),
         ("mfu", "MFU", "1"),
-        ("tokens_per_s", "tokens/s", "1/s"),
-        ("tokens_per_s_gpu", "tokens/s/GPU", "1/s"),
-        ("samples_per_s", "samples/s", "1/s"),
+        ("tokens_per_s_median", "tokens/s", "1/s"),
+        ("tokens_per_s_gpu_median", "tokens/s/GPU", "1/s"),
+        ("samples_per_s_median", "samples/s", "1/s"),
     ):
         yield _column(rows, column, name, unit, "higher")
 
