@@ -27,7 +27,7 @@ formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
 parsing.input: bar_cuts chunks containers json_documents limits log_names source growing_source followed_file
 parsing.input: spilled_input
-parsing.match: figure_counts numeric prefilter rank_labels records opening_block captures fixed_width record_starts
+parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments
 parsing.match: header_rows bar_states block_bodies
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks

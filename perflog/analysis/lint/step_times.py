@@ -184,8 +184,8 @@ def _far(steady: Floats) -> tuple[Mask, float, float]:
     code="derived-times",
     severity="note",
     title="no step time is printed: others tell it",
-    why="The time between two lines holds all that the program did between them: data, evaluations, checkpoints, and the "
-    "printing itself. A progress bar shows whole seconds, and its rate is smoothed.",
+    why="The time between two lines holds all that the program did between them: data, evaluations, checkpoints, and "
+    "the printing itself. A progress bar shows whole seconds, and its rate is smoothed.",
     action="print the time of each step where small differences matter",
     needs=("steps",),
 )

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.formats.figures import SEVERAL_WORDS, figure_spans
+from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import mask_of, numbers_of, valid_mask
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
@@ -41,6 +42,26 @@ def masked_digits(texts: pa.Array) -> pa.Array:
     valid, offsets, data = texts.buffers()
     masked = pa.py_buffer(bytes(data or b"").translate(_ZEROS))
     return pa.Array.from_buffers(pa.binary(), len(texts), [valid, offsets, masked], offset=texts.offset)
+
+
+def number_shape(text: bytes) -> bytes:
+    """Return a text with one digit 0 for each run of digits."""
+    masked = text.translate(_ZEROS)
+    while b"00" in masked:
+        masked = masked.replace(b"00", b"0")
+    return masked
+
+
+def number_shapes(texts: pa.Array) -> tuple[Ints, Ints]:
+    """Return for each text of an Arrow array of lines the number of its shape, and for each shape its first text.
+
+    Texts of one shape differ in their numbers only. Such texts have no line breaks.
+    """
+    numbers: dict[bytes, int] = {}
+    lines = number_shape(b"\n".join(texts.to_pylist())).split(b"\n")
+    shapes = (numbers.setdefault(shape, len(numbers)) for shape in lines)
+    shape_of = np.fromiter(shapes, np.int64, len(texts))
+    return shape_of, np.unique(shape_of, return_index=True)[1]
 
 
 def _count(shape: bytes) -> int:

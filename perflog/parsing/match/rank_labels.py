@@ -6,6 +6,8 @@ It is below 0 without a rank: -1 for no label, `NO_RANK` for the name of a proce
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -148,6 +150,7 @@ def bare_texts(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, _LABELS_AND_TRAILING_BLANKS, "")
 
 
+@lru_cache(1 << 12)
 def _rank_of(label: bytes) -> int:
     rank = None if label[:1] == b"(" or label[:5] == b"[pod/" else _RANK.search(label)
     if rank is None:

@@ -25,7 +25,7 @@ from perflog.formats.openings import ENOUGH, opening_of
 from perflog.formats.surroundings import GLUED_PREFIX, PREFIX
 from perflog.formats.template import TEXTS, Template
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.match.figure_counts import masked_digits
+from perflog.parsing.match.figure_counts import masked_digits, number_shape, number_shapes
 from perflog.parsing.match.rank_labels import (
     BARE,
     BARE_LABEL,
@@ -74,23 +74,24 @@ class RecordStarts:
         families = (family for form in formats for family in form.families)
         every = [*openings.values(), *(opening for family in families for opening in family.openings)]
         self._templates = list(openings)
-        self._literals = {opening.pattern: opening.literal for opening in every}
-        self._extents = {opening.extent: opening.literal for opening in every}
+        self._literals = {opening.pattern: number_shape(opening.literal) for opening in every}
+        self._extents = {opening.extent: number_shape(opening.literal) for opening in every}
 
     def cuts(self, texts: pa.Array) -> list[tuple[int, list[int]]]:
         """Return the texts inside which records begin, as their indices, each with the offsets of these records."""
         if not len(texts):
             return []
-        body = bytes(texts.buffers()[2] or b"")
+        shape_of, firsts = number_shapes(texts)
+        one_of_each = texts.take(index_array(firsts))
+        body = number_shape(bytes(one_of_each.buffers()[2] or b""))
         patterns = tuple(sorted(pattern for pattern, literal in self._literals.items() if literal in body))
-        rows = np.flatnonzero(self._may_hold_several(texts, patterns))
         openings = _union(patterns)
         extents = [lazy_pattern(x.encode(), re.DOTALL) for x, literal in self._extents.items() if literal in body]
-        shapes = pc.replace_substring_regex(texts.take(index_array(rows)), "[0-9]+", "0").dictionary_encode().indices
-        shape_of = numbers_of(shapes)
-        _, firsts = np.unique(shape_of, return_index=True)  # the lines of a shape differ in their numbers only
-        is_cut = np.array([bool(self._cuts_of(texts[row].as_py(), openings, extents)) for row in rows[firsts].tolist()])
-        cut_rows = rows[is_cut[shape_of]].tolist() if len(rows) else []
+        is_cut = np.zeros(len(firsts), np.bool_)
+        several = np.flatnonzero(self._may_hold_several(one_of_each, patterns))
+        for shape, row in zip(several.tolist(), firsts[several].tolist(), strict=True):
+            is_cut[shape] = bool(self._cuts_of(texts[row].as_py(), openings, extents))
+        cut_rows = np.flatnonzero(is_cut[shape_of]).tolist()
         every = [(row, self._cuts_of(texts[row].as_py(), openings, extents)) for row in cut_rows]
         return [(row, offsets) for row, offsets in every if offsets]
 
