@@ -272,16 +272,17 @@ class _RunRates(Struct, frozen=True):
 
 
 def _paces(steps: Rows) -> Floats:
-    """Seconds of each step; in runs that print none, the inverse of a printed rate."""
+    """Seconds of each step; in runs that print none, the inverse of a printed rate, else a derived time."""
     runs, words = steps.codes("run")
     paces, is_known = np.full(len(steps), np.nan), np.zeros(len(words), np.bool_)
-    for name in ("step_time_s", *RATES):
-        values = steps[name]
-        prints = np.bincount(runs[_known(values)], minlength=len(words)) > 0
-        rows = (prints & ~is_known)[runs]
-        with np.errstate(divide="ignore"):
-            paces[rows] = (values if name == "step_time_s" else 1 / np.where(values > 0, values, np.nan))[rows]
-        is_known |= prints
+    times, beside = steps["step_time_s"], steps.one_of("step_time_by", ("line", "bar", "rate"))
+    with np.errstate(divide="ignore"):
+        of_rates = [1 / np.where(steps[name] > 0, steps[name], np.nan) for name in RATES]
+    for values in (np.where(beside, np.nan, times), *of_rates, times):
+        tells = np.bincount(runs[_known(values)], minlength=len(words)) > 0
+        rows = (tells & ~is_known)[runs]
+        paces[rows] = values[rows]
+        is_known |= tells
     return paces
 
 
@@ -308,11 +309,11 @@ def _middle(table: _Columns, column: str) -> float:
 
 
 def _total(table: _Columns, column: str) -> float:
-    """A printed rate over several steps: their work over their time. Without times, each step has the same work."""
+    """A printed rate over several steps: work over time. Without most of the times, each step has the same work."""
     possible = ~impossible(column, table[column])
     rates, times = table[column][possible], table["step_time_s"][possible]
     known = (rates > 0) & (times > 0)
-    if known.any():
+    if 2 * known.sum() > len(known):
         return float((rates[known] * times[known]).sum() / times[known].sum())
     rates = rates[rates > 0]
     return float(len(rates) / (1 / rates).sum()) if len(rates) else math.nan

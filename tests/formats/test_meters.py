@@ -516,8 +516,9 @@ I0203 22:11:19.271281  3769 solver.cpp:404]     Test net output #0: accuracy = 1
 def test_the_figures_of_caffe() -> None:
     got = read(CAFFE.encode())
     assert [(row["step"], row["loss"], row["steps_averaged"]) for row in got.rows("steps")] == [
-        (0, 1.06601, None), (20, 0.96601, None),
+        (0, 1.06601, None), (20, 0.96601, 20),
     ]  # fmt: skip
+    assert got.rows("steps")[1]["step_time_by"] == "line"  # a time of 20 steps
     values = sorted((row["line"], row["step"], row["key"], row["value"], row["unit"]) for row in got.rows("values"))
     assert values == [
         (2, 0, "test_accuracy", 0.526042, None),

@@ -44,7 +44,7 @@ def timed_steps(count: int, step_s: float = 2.0) -> list[dict[str, Any]]:
 def clock_steps(times: Sequence[float]) -> list[dict[str, Any]]:
     """Steps on every tenth line, with the readings of a clock."""
     return [
-        {"line": 10 * i, "step": i, "elapsed_s": sum(times[:i]), "step_time_s": times[i - 1], "step_time_from": 1}
+        {"line": 10 * i, "step": i, "elapsed_s": sum(times[:i]), "step_time_s": times[i - 1], "step_time_by": "clock"}
         for i in range(1, len(times) + 1)
     ]
 

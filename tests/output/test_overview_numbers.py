@@ -62,7 +62,7 @@ def test_every_number_of_the_benchmark() -> None:
         timed = sum(mean_phase(run.steady, *place) for place in TIMED) + mean_phase(run.steady, "wait", 1)
         row = [int(run.settings["num_local_experts"]), median(times), half_interval(times)]
         change = [median(times) / base - 1] * (number > 1)
-        rates = [1 - timed / mean(times), tflop(run) / median(times), tokens(run) / mean(times)]
+        rates = [1 - timed / mean(times), tflop(run) / median(times), tokens(run) / median(times)]
         screen.explain(f"#{number} <> <> ± <> {'<>' if change else '-'} <> <> <>", *row, *change, *rates)
     first, last = runs[0].steady, runs[3].steady
     growth, step = mean_step(last) - mean_step(first), mean_step(last)
@@ -126,7 +126,7 @@ def test_every_number_of_one_run_of_the_benchmark(place: int) -> None:
     assert sum(parts.values()) == pytest.approx(step, rel=1e-9)
     untimed = {part.removeprefix("untimed in "): time for part, time in parts.items() if part.startswith("untimed")}
     screen.explain("moe_layer, <> run x <> steps, <> ranks,", 1, len(run.steps), ranks)
-    rates = [sum(untimed.values()) / step, tflop(run) / median(times), tokens(run) / step]
+    rates = [sum(untimed.values()) / step, tflop(run) / median(times), tokens(run) / median(times)]
     screen.explain("<> ± <> <> <> <> Where the time goes", median(times), half_interval(times), *rates)
     for part in sorted(parts, key=lambda part: -parts[part])[:5]:
         check_bar(screen, part, parts[part], step)
@@ -161,7 +161,7 @@ def test_every_number_of_the_early_benchmark() -> None:
     screen, (run,) = overview_screen(path("moe_layer_early")), moe_runs("moe_layer_early")
     screen.explain("moe_layer, <> run x <> steps, <> ranks,", 1, len(run.steps), int(run.settings["world_size"]))
     steady, times = run.steady, [step.time for step in run.steady]
-    row = [median(times), half_interval(times), tflop(run) / median(times), tokens(run) / mean(times)]
+    row = [median(times), half_interval(times), tflop(run) / median(times), tokens(run) / median(times)]
     screen.explain("<> ± <> <> <> Where the time goes", *row)
     forward, backward = mean(step.forward for step in steady), mean(step.backward for step in steady)
     check_bar(screen, "forward", forward, mean(times))

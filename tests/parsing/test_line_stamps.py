@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.field_logs import rows
 from support.reading import read
+
+import perflog
+from perflog.analysis.lint import findings
+from perflog.metrics import Options
 
 TITAN = "[titan] %Y-%m-%d %H:%M:%S,{ms} - root - INFO - "
 LINE = "step: {step:2d}  loss:  7.62585  memory: 66.91GiB(37.51%)  tps: 10,050  tflops: 314.71  mfu: 13.99%"
@@ -105,6 +110,14 @@ def test_what_is_no_time_stamp(front: str) -> None:
     found = logged([START, START], lambda _: front)
     assert len(found) == 2
     assert [(r["printed_ns"], r["clock"], r["step_time_s"]) for r in found] == [(None, None, None)] * 2
+
+
+def test_derived_step_times_are_said_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "titan.log"
+    front, times = front_of(TITAN), [START + timedelta(seconds=k) for k in range(1, 9)]
+    path.write_text("".join(f"{front(time)}{LINE.format(step=k)}\n" for k, time in enumerate(times, 1)))
+    (told,) = (f for f in findings(perflog.read(path), Options()) if f.code == "derived-times")
+    assert told.message == "step times are the differences of the time stamps of the lines"
 
 
 def test_whole_seconds_tell_a_time_over_twenty_of_them() -> None:

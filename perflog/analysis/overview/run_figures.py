@@ -153,7 +153,7 @@ def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = rows.assign(
         tflops=rows["tflops"].fillna(rows["printed_tflops"]),
         mfu=rows["mfu"].fillna(rows["printed_mfu"]),
-        tokens_per_s_gpu=rows["tokens_per_s_gpu"].where(rows["tokens_per_s"].isna()),
+        tokens_per_s_gpu_median=rows["tokens_per_s_gpu_median"].where(rows["tokens_per_s"].isna()),
     )
     for column, name, unit in (
         ("tflops", "TFLOP/s", "TFLOP/s"),

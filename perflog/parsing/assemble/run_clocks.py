@@ -35,9 +35,11 @@ from perflog.tables.row_order import PART_BITS
 _NEVER = -1  # time of a row that reads no clock
 _LONGEST = 9e9  # seconds whose nanoseconds fit into 64 bits
 _SINCE_1970 = 10**18  # nanoseconds: a clock without a start that reads more (31 years) tells the date
-_PLACE, _RANK, _STEP, _EPOCH, _TIME, _SOURCE, _DIGIT, _STARTS, _STOPS, _PAUSES, _DERIVES, _PRINTS, _COVERS = range(13)
+_PLACE, _RANK, _STEP, _EPOCH, _CLOCK, _TIME, _SOURCE, _DIGIT = range(8)
+_STARTS, _STOPS, _PAUSES, _DERIVES, _PRINTS, _IS_BAR, _COVERS = range(8, 15)
 """The rows of an array with a row a column.
 
+`_CLOCK`: what the row reads of the program's clock or a bar; `_TIME`: the time that is taken for differences.
 `_SOURCE`: CLOCK or BAR; LINE + 4 times the clock of a stamp. `_DIGIT`: nanoseconds of its last digit.
 `_PRINTS`: whether it prints its step time.
 `_COVERS`: the number of steps that the line covers, UNKNOWN if nothing tells it.
@@ -47,6 +49,16 @@ _APART = 20  # units of the last printed digit between two readings: a differenc
 _SECOND = 10**9
 
 
+class _Last(Struct):
+    """The last reading of a rank that counts, from one source: an array of one column.
+
+    `skipped`: whether later readings did not count, since they were too near.
+    """
+
+    reading: Ints
+    skipped: bool
+
+
 class _Clock(Struct):
     """What has been read of the clock of a run."""
 
@@ -54,7 +66,7 @@ class _Clock(Struct):
     starting: bool = False  # such a start, and no other reading since
     stopped: bool = False
     pauses: int = 0  # pauses and starts so far
-    last: dict[int, Ints] = field(default_factory=dict)  # by rank and source: its last reading, an array of one column
+    last: dict[int, _Last] = field(default_factory=dict)  # by rank and source
     prints: bool = False  # whether lines print step times
     bar_elapsed: float = 0.0  # the last reading of a progress bar
     bar_begins_again: bool = False  # whether such readings have gone back
@@ -106,7 +118,7 @@ def _array(row: LineRows) -> Ints:
     """Return what matters of rows, as an array with a column for each."""
     line = row.line
     is_step, prints = line.table == "steps", prints_step_time(row)
-    flags = (line.pause, is_step and not prints, is_step and prints)
+    flags = (line.pause, is_step and not prints, is_step and prints, line.clock_of_bar)
     constants = (np.full(len(row), flag, np.int64) for flag in flags)
     events = (_is_event(row, fields) for fields in (line.clock_starts, line.clock_stops))
     steps = np.where(row.step_known, row.step, -1)
@@ -124,9 +136,12 @@ def _is_event(row: LineRows, fields: Mapping[str, str] | None) -> Ints:
     return is_event.astype(np.int64)
 
 
-def _readings(row: LineRows) -> tuple[Ints, Ints, Ints]:
-    """Return of each row the time that it reads, in nanoseconds, _NEVER for none; from where, and its last digit."""
-    times = _times(row)
+def _readings(row: LineRows) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return for each row what it reads of a clock, and the time for differences, in nanoseconds, _NEVER for none.
+
+    Also from where that time is, and its last digit.
+    """
+    clock = times = _times(row)
     is_bar = row.line.clock_of_bar
     sources = np.full(len(row), BAR if is_bar else CLOCK)
     digits = np.full(len(row), _SECOND if is_bar else 0)
@@ -136,7 +151,7 @@ def _readings(row: LineRows) -> tuple[Ints, Ints, Ints]:
         times = np.where(stamped, stamps.time, times)
         sources = np.where(stamped, LINE + _SOURCES * stamps.clock, sources)
         digits = np.where(stamped, stamps.resolution, digits)
-    return times, sources, digits
+    return clock, times, sources, digits
 
 
 def _rates(row: LineRows) -> Floats:
@@ -159,7 +174,7 @@ def _times(row: LineRows) -> Ints:
 
 def _read_elapsed(clock: _Clock, table: Ints, columns: ClockColumns) -> ClockTotal | None:
     """Fill the time since the start of the clock. Return the last one of all ranks."""
-    places, times = table[_PLACE], np.where(table[_SOURCE] % _SOURCES == LINE, _NEVER, table[_TIME])
+    places, times = table[_PLACE], table[_CLOCK]
     starts = _starts(clock, table)
     origins = [clock.start or (0, 0), *zip(places[starts].tolist(), times[starts].tolist(), strict=True)]
     origin = np.array([time for _, time in origins])[np.searchsorted(places[starts], places, "right")]
@@ -170,7 +185,7 @@ def _read_elapsed(clock: _Clock, table: Ints, columns: ClockColumns) -> ClockTot
         clock.start = origins[-1]
     if not known.any():
         return None
-    of_bar = columns.elapsed[known & (table[_SOURCE] == BAR)]
+    of_bar = columns.elapsed[known & (table[_IS_BAR] > 0)]
     if len(of_bar):
         clock.bar_begins_again |= bool((np.diff(of_bar, prepend=clock.bar_elapsed) < 0).any())
         clock.bar_elapsed = float(of_bar[-1])
@@ -183,7 +198,7 @@ def _read_elapsed(clock: _Clock, table: Ints, columns: ClockColumns) -> ClockTot
 
 def _starts(clock: _Clock, table: Ints) -> Ints:
     """Return the rows at which the clock starts. Several processes may print one start: the first of them counts."""
-    read = np.flatnonzero(table[_TIME] >= 0)
+    read = np.flatnonzero(table[_CLOCK] >= 0)
     starts = table[_STARTS][read] > 0
     first = starts & ~np.append(clock.starting, starts[:-1])[: len(starts)]
     clock.starting = bool(starts[-1]) if len(starts) else clock.starting
@@ -213,29 +228,36 @@ def _read_steps(clock: _Clock, table: Ints, columns: ClockColumns, rates: Floats
         reads &= table[_SOURCE] % _SOURCES != LINE
     table = table[:, reads]
     for stream, selected in by_number(table[_RANK] * (_SOURCES << 3) + table[_SOURCE]):
-        readings = table[:, selected]
-        if stream in clock.last:
-            readings = np.hstack([clock.last[stream], readings])
-        same = (np.diff(readings[[_STEP, _EPOCH, -2]]) == 0).all(axis=0)
-        readings = readings[:, np.append(True, ~same)]
-        number = np.arange(readings.shape[1])
-        if readings[_DIGIT].any():
-            apart = _apart(readings[_TIME], _APART * readings[_DIGIT])
-            readings, number = readings[:, apart], number[apart]
-        clock.last[stream] = readings[:, -1:].copy()
-        clock.last[stream][-1] = -1
-        steps, times, epochs, passed = np.diff(readings[[_STEP, _TIME, _EPOCH, -2]])
-        derived = (steps > 0) & (times >= 0) & (epochs == 0) & (passed == 0) & (readings[_DERIVES][1:] > 0)
-        if readings[_DIGIT].any():  # a clock beside the line: where lines are lost, it covers more than the line
-            covers = readings[_COVERS][1:]
-            derived &= (covers == UNKNOWN) | (covers == steps) | (np.diff(number) > 1)
-        rows = readings[-1][1:][derived]
-        columns.steps[rows] = steps[derived]
-        columns.step_time[rows] = times[derived] / steps[derived] / 1e9
-        columns.line[rows] = readings[_PLACE][:-1][derived] >> PART_BITS
-        columns.source[rows] = readings[_SOURCE][1:][derived] % _SOURCES
+        _read_stream(clock, stream, table[:, selected], columns)
     rows = np.flatnonzero(~np.isnan(rates) & (columns.source < 0))
     columns.step_time[rows], columns.source[rows] = rates[rows], RATE
+
+
+def _read_stream(clock: _Clock, stream: int, readings: Ints, columns: ClockColumns) -> None:
+    """Fill the step times of one rank from one source."""
+    last = clock.last.get(stream)
+    if last is not None:
+        readings = np.hstack([last.reading, readings])
+    first = np.append(True, (np.diff(readings[[_STEP, _EPOCH, -2]]) != 0).any(axis=0))
+    counts, beside = np.flatnonzero(first), bool(readings[_DIGIT].any())
+    if beside:
+        counts = counts[_apart(readings[_TIME, counts], _APART * readings[_DIGIT, counts])]
+    of_step = np.cumsum(first)
+    skips = np.diff(of_step[counts]) > 1
+    skips[:1] |= last is not None and last.skipped
+    clock.last[stream] = _Last(readings[:, counts[-1:]].copy(), bool(of_step[counts[-1]] < of_step[-1]))
+    clock.last[stream].reading[-1] = -1
+    readings = readings[:, counts]
+    steps, times, epochs, passed = np.diff(readings[[_STEP, _TIME, _EPOCH, -2]])
+    derived = (steps > 0) & (times >= 0) & (epochs == 0) & (passed == 0) & (readings[_DERIVES][1:] > 0)
+    if beside:  # a clock beside the line: where lines are lost, it covers more than the line
+        covers = readings[_COVERS][1:]
+        derived &= (covers == UNKNOWN) | (covers == steps) | skips
+    rows = readings[-1][1:][derived]
+    columns.steps[rows] = steps[derived]
+    columns.step_time[rows] = times[derived] / steps[derived] / 1e9
+    columns.line[rows] = readings[_PLACE][:-1][derived] >> PART_BITS
+    columns.source[rows] = readings[_SOURCE][1:][derived] % _SOURCES
 
 
 def _apart(times: Ints, least: Ints) -> npt.NDArray[np.bool_]:

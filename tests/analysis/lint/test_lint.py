@@ -235,6 +235,7 @@ def test_each_rule_has_a_spoiled_log() -> None:
         "diverged",
         "few-steps",
         "coarse-times",
+        "derived-times",
         "figures-disagree",
         "unread-figures",
         "guessed-rows",
@@ -244,7 +245,7 @@ def test_each_rule_has_a_spoiled_log() -> None:
     } | {code for code, rule in RULES.items() if "events" in rule.needs}
     assert list(SPOILED) == [
         code for code in RULES if code not in elsewhere
-    ]  # test_lint_frameworks, test_lint_losses, test_lint_traces, test_lint_lines
+    ]  # test_lint_frameworks, test_lint_losses, test_lint_traces, test_lint_lines, test_line_stamps
 
 
 @pytest.mark.parametrize("steps", [1, 5, 6])
