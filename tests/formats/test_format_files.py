@@ -191,7 +191,7 @@ BROKEN = [
         changed('closes = "step"', 'compute = { step = "open(step)" }'),
         STEP + 3,
         "only arithmetic is allowed\nopen(step)\n^",
-        "functions are abs, f32, max, min, round",
+        "functions are abs, f32, if_equal, max, min, round",
     ),
     (
         "map",
