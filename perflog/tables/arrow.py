@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_EXPRESSION_BYTES = 1 << 14  # of patterns that are compiled together
+_EXPRESSION_BYTES = 1 << 12  # of patterns that are compiled together: larger ones do not fit RE2's fast automaton
 _TYPES = {
     np.dtype(np.int64): pa.int64(),
     np.dtype(np.int32): pa.int32(),
