@@ -51,6 +51,7 @@ _PATTERNS = tuple(
 _NUMBERS = ("year", "month", "day", "hour", "minute", "second", "fraction", "epoch")
 DAY_NS = 86_400 * 10**9
 YEAR_NS = 365 * DAY_NS
+_LAST_YEAR = 2262  # whose nanoseconds since 1970 do not fit into 64 bits
 _BEFORE_MONTH = np.cumsum([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30])
 _DAYS_OF_MONTH = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 NO_TIME = -1
@@ -129,7 +130,7 @@ class Layout(Struct, frozen=True, dict=True):
             month = np.where(known, month, 1) - 1
             known &= (value["day"] >= 1) & (value["day"] <= _DAYS_OF_MONTH[month])
             year = value.get("year", np.full(len(text), 1970))
-            known &= year >= 1970
+            known &= (year >= 1970) & (year < _LAST_YEAR)
             leap_days = (year - 1969) // 4 - (year - 1901) // 100 + (year - 1601) // 400
             is_leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
             known &= is_leap | (month != 1) | (value["day"] < 29) | ("year" not in value)
