@@ -130,7 +130,10 @@ def test_one_local_label_behind_several_nodes_is_no_rank(late: int, tmp_path: Pa
     assert set(table["rank_by"]) == {"local"}
     assert (table["copy"] == 1).all()
     assert dict(table["source"].value_counts()) == {f"node {n}, local rank 0": 20 + late * (n == 0) for n in rates}
-    assert set(perflog.lint(log)["code"]) - {"drift", "outliers", "no-rank"} <= {"rank-stands-out", "ranks-incomplete"}
+    assert set(perflog.lint(log)["code"]) - {"derived-times", "drift", "outliers", "no-rank"} <= {
+        "rank-stands-out",
+        "ranks-incomplete",
+    }
     shown = " ".join(perflog.overview(log).reasons)
     assert "node 2, local rank 0" in shown.lower()
 

@@ -280,10 +280,16 @@ def test_min_and_max_work_on_arrays() -> None:
     ("text", "message"),
     [
         ("a.b", "a.b\n^: only arithmetic is allowed\nfunctions are abs, f32, if_equal, max, min, round"),
-        ("1 + open(a)", "1 + open(a)\n    ^: only arithmetic is allowed\nfunctions are abs, f32, if_equal, max, min, round"),
+        (
+            "1 + open(a)",
+            "1 + open(a)\n    ^: only arithmetic is allowed\nfunctions are abs, f32, if_equal, max, min, round",
+        ),
         ("'x' * 2", "'x' * 2\n^: only arithmetic is allowed\nfunctions are abs, f32, if_equal, max, min, round"),
         ("[a]", "[a]\n^: only arithmetic is allowed\nfunctions are abs, f32, if_equal, max, min, round"),
-        ("a if b else c", "a if b else c\n^: only arithmetic is allowed\nfunctions are abs, f32, if_equal, max, min, round"),
+        (
+            "a if b else c",
+            "a if b else c\n^: only arithmetic is allowed\nfunctions are abs, f32, if_equal, max, min, round",
+        ),
         (
             "round(a, ndigits=2)",
             "round(a, ndigits=2)\n^: only arithmetic is allowed\nfunctions are abs, f32, if_equal, max, min, round",

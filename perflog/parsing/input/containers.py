@@ -75,7 +75,7 @@ def _record_of(line: bytes) -> _Record | None:
 def _object_record(line: bytes) -> _Record | None:
     try:
         members = json.loads(line.decode("utf-8", "surrogateescape"))
-    except ValueError:
+    except (ValueError, RecursionError):  # the second: objects nested too deep
         return None
     if not isinstance(members, dict):
         return None

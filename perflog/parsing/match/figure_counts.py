@@ -57,10 +57,11 @@ def number_shapes(texts: pa.Array) -> tuple[Ints, Ints]:
 
     Texts of one shape differ in their numbers only. Such texts have no line breaks.
     """
-    numbers: dict[bytes, int] = {}
-    lines = number_shape(b"\n".join(texts.to_pylist())).split(b"\n")
-    shapes = (numbers.setdefault(shape, len(numbers)) for shape in lines)
-    shape_of = np.fromiter(shapes, np.int64, len(texts))
+    masked = number_shape(b"\n".join([*texts.to_pylist(), b""]))
+    ends = np.flatnonzero(np.frombuffer(masked, np.uint8) == ord("\n")) + 1
+    offsets = np.append(0, ends).astype(np.int32)
+    shapes = pa.Array.from_buffers(pa.binary(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(masked)])
+    shape_of = numbers_of(shapes.dictionary_encode().indices).astype(np.int64)
     return shape_of, np.unique(shape_of, return_index=True)[1]
 
 
