@@ -70,7 +70,8 @@ def rows(log: Reading, by_line: bool = False) -> list[Row]:
     found: dict[tuple[object, ...], Row] = {}
     for table in TABLES:
         for k, row in enumerate(log.rows(table)):
-            values = {str(v) for name, v in row.items() if v is not None and name not in PLACES + DERIVED + NAMES}
+            derived = (*DERIVED, "step_time_s") if row.get("step_time_by") else DERIVED  # from the line before
+            values = {str(v) for name, v in row.items() if v is not None and name not in (*PLACES, *derived, *NAMES)}
             place = (row["line"],) if by_line else (table, k)
             before = found.get(place, Row(None, frozenset()))
             found[place] = Row(row.get("rank") if before.rank is None else before.rank, before.values | values)

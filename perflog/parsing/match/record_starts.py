@@ -41,6 +41,7 @@ from perflog.tables.arrow import index_array, mask_of, numbers_of, valid_mask
 MAX_LENGTH = 1 << 14
 """Longer lines are not cut: the patterns here are Python's, whose time may grow with the square of a line."""
 
+_FEW = 64
 _FRONT = 256  # bytes in front of an opening that are searched for the prefix of its line
 _ENOUGH_OF_CONTEXT = 12  # letters of an opening without values: prose may have its words
 _CLOSING = b"|)]}%;"  # no number goes on behind them
@@ -88,7 +89,9 @@ class RecordStarts:
         openings = _union(patterns)
         extents = [lazy_pattern(x.encode(), re.DOTALL) for x, literal in self._extents.items() if literal in body]
         is_cut = np.zeros(len(firsts), np.bool_)
-        several = np.flatnonzero(self._may_hold_several(one_of_each, patterns))
+        several = np.arange(len(firsts))
+        if len(firsts) > _FEW:  # to compile patterns takes longer than to look at a few texts
+            several = np.flatnonzero(self._may_hold_several(one_of_each, patterns))
         for shape, row in zip(several.tolist(), firsts[several].tolist(), strict=True):
             is_cut[shape] = bool(self._cuts_of(texts[row].as_py(), openings, extents))
         cut_rows = np.flatnonzero(is_cut[shape_of]).tolist()
