@@ -17,11 +17,8 @@ from perflog.tables.columns import Mask, Rows
 
 _MADS = 10  # an outlier is this many MAD above the median of the steady steps
 _LONGER = 1.02  # and at least this times the median: a quiet run has a small MAD
-_RATES_OF_WORK = {
-    "tokens_per_s": "1/s",
-    "samples_per_s": "1/s",
-    "tflops": "TFLOP/s",
-}  # the work of each step is the same
+_RATES_OF_WORK = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "tflops": "TFLOP/s"}
+"""Units of rates by which a step is slow, since each step does the same work."""
 _DERIVED = {
     "line": "step times are the differences of the time stamps of the lines",
     "bar": "step times are the differences of a progress bar's whole seconds, at least 20 s apart",
