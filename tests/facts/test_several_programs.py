@@ -317,7 +317,7 @@ def test_the_banner_of_unsloth(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-# NVIDIA-NeMo/Gym issue 213 and NVIDIA-NeMo/RL issue 762, shortened: NeMo RL, and a worker of vLLM behind Ray's label
+# What users of NVIDIA-NeMo/Gym and NVIDIA-NeMo/RL printed, shortened: NeMo RL, and a worker of vLLM behind Ray's label
 NEMO_RL = """\
 ========================= Epoch 1/1 =========================
 
@@ -370,7 +370,7 @@ def test_the_blocks_of_nemo_rl(tmp_path: Path) -> None:
 
 
 def test_the_loss_of_a_stage_that_is_not_the_last_is_unknown(tmp_path: Path) -> None:
-    """pytorch/torchtitan issue 1232."""
+    """Torchtitan prints -1 on the ranks of the other pipeline stages."""
     line = "[rank0]:[titan] 2025-05-28 21:14:39,054 - root - INFO - step:  2  loss: {0}  memory: 42.78GiB(54.06%)\n"
     steps = read(tmp_path, line.format("-1.0000") + line.format(" 2.5000").replace("rank0", "rank15")).table("steps")
     assert list(steps["rank"]) == [0, 15]
@@ -404,7 +404,7 @@ def test_the_rate_of_a_server_is_that_at_work(tmp_path: Path) -> None:
     assert figures["generation_tokens_per_s"] == [443.6]
 
 
-# THUDM/slime issue 1837, shortened, and a dict of a step as slime/backends/megatron_utils/model.py prints it
+# A log of THUDM/slime, shortened, and a dict of a step as slime/backends/megatron_utils/model.py prints it
 SLIME = """\
 (RolloutManager pid=1805485) [2026-04-15 07:57:53] rollout.py:1193 - perf 0: \
 {'rollout/response_len/mean': 2773.71484375, 'rollout/zero_std/count_0': 12, \

@@ -185,7 +185,7 @@ def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[npt.ND
     names = [f"dropped_{i}" for i in range(len(line.template.dropped_texts))]
     counts = [count_figures(captured.field(name)) for name in names]
     whole = valid_mask(captured)
-    if not whole.all():  # interleaved records: the record is only a part of its line
+    if not whole.all():  # cut lines: the record is only a part of its line
         for row in np.flatnonzero(~whole).tolist():
             match = re.search(pattern.encode(), texts[row].as_py())
             for name, count in zip(names, counts, strict=True):

@@ -195,7 +195,7 @@ def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, 
             texts = batch.texts(records.places, MAX_LENGTH)
             for row, label, text in zip(batch.rows(records.places).tolist(), labels, texts, strict=True):
                 header = line.header_of.header(text if label < 0 else split_rank_label(text.encode())[1].decode())
-                if header is not None:  # None: the text is only a part of an interleaved record
+                if header is not None:  # None: the text is only a part of a torn record
                     headers.append((row, label, OpenTable(format, header)))
     return sorted(headers, key=lambda header: header[0])
 

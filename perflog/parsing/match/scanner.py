@@ -246,7 +246,7 @@ class Scanner:
         return np.concatenate(segments)
 
     def _match_regexes(self, lines: _Lines, parts: Parts) -> tuple[_Lines, Ints]:
-        """Read lines with regular expressions: as they are, then without rank labels, then as interleaved records.
+        """Read lines with regular expressions: as they are, then without rank labels.
 
         Returns:
             The lines that stay unread, and the places of lines with only blanks and rank labels.
