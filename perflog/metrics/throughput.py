@@ -275,7 +275,7 @@ def _paces(steps: Rows) -> Floats:
     """Seconds of each step; in runs that print none, the inverse of a printed rate, else a derived time."""
     runs, words = steps.codes("run")
     paces, is_known = np.full(len(steps), np.nan), np.zeros(len(words), np.bool_)
-    times, beside = steps["step_time_s"], steps.one_of("step_time_by", ("line", "bar", "rate"))
+    times, beside = steps["step_time_s"], steps.one_of("step_time_by", schema.BESIDE_THE_LINE)
     with np.errstate(divide="ignore"):
         of_rates = [1 / np.where(steps[name] > 0, steps[name], np.nan) for name in RATES]
     for values in (np.where(beside, np.nan, times), *of_rates, times):

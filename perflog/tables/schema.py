@@ -97,6 +97,12 @@ UTC, LOCAL, NO_YEAR, NO_DATE = "utc", "local", "no_year", "no_date"
 CLOCKS = (UTC, LOCAL, NO_YEAR, NO_DATE)
 """What printed times count from. With a zone, they are converted to UTC; without, they are those of the machine."""
 
+STEP_TIME_SOURCES = ("clock", "line", "bar", "rate")
+"""Values of column `step_time_by`, the best first."""
+
+BESIDE_THE_LINE = STEP_TIME_SOURCES[1:]
+"""Those that the program does not print as a clock: the time may cover other steps than the line."""
+
 _CLOCK = TableColumn(
     "clock",
     "word",

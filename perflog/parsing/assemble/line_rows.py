@@ -38,10 +38,8 @@ _EXACT = 2.0**53  # whole numbers below it are exact as doubles
 _MOST_RANKS = 1 << 31  # a column of ranks holds 32 bits
 
 
-STEP_TIME_SOURCES = ("clock", "line", "bar", "rate")
-"""The values of column `step_time_by`, the best first."""
-
 CLOCK, LINE, BAR, RATE = range(4)
+"""Indices into `STEP_TIME_SOURCES`."""
 
 
 class RecordRanks(Struct):

@@ -27,7 +27,7 @@ from perflog.parsing.assemble.column_values import (
     typed,
     unit_of,
 )
-from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, STEP_TIME_SOURCES, ClockColumns, LineRows
+from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, ClockColumns, LineRows
 from perflog.parsing.assemble.local_ranks import source_names
 from perflog.parsing.assemble.phase_counts import PhaseCounter
 from perflog.parsing.assemble.step_windows import UNKNOWN
@@ -42,7 +42,16 @@ from perflog.tables.arrow import (
     zero_array,
 )
 from perflog.tables.row_order import PART_BITS, PART_MASK
-from perflog.tables.schema import CLOCKS, GUESS, PER_FIELD, TABLES, TableColumn, arrow_schema, column_for
+from perflog.tables.schema import (
+    CLOCKS,
+    GUESS,
+    PER_FIELD,
+    STEP_TIME_SOURCES,
+    TABLES,
+    TableColumn,
+    arrow_schema,
+    column_for,
+)
 from perflog.units import Unit
 
 Columns = dict[str, pa.Array]
