@@ -174,3 +174,11 @@ def test_times_are_those_of_the_calendar(start: datetime, gaps: list[int], name:
     more = 456 if name == "container" else 0
     found = logged(times, front_of(DATED[name][0]))
     assert [r["printed_ns"] for r in found] == [since_1970(time) + more for time in times]
+
+
+def test_labels_of_many_widths() -> None:
+    pods = [f"[pod/{'n' * width}/main] " for width in range(1, 81)]
+    times = [START + timedelta(seconds=k) for k in range(160)]
+    fronts = dict(zip(times, pods * 2, strict=True))
+    found = logged(times, lambda time: f"{fronts[time]}{time:%Y-%m-%dT%H:%M:%S}.000Z ")
+    assert [r["printed_ns"] for r in found] == [since_1970(time) for time in times]

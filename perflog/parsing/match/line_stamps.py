@@ -19,7 +19,8 @@ from perflog.parsing.match.stamp_layouts import DAY_NS, NO_TIME, YEAR_NS, Layout
 from perflog.tables.schema import CLOCKS, NO_DATE, NO_YEAR
 
 _HEAD_BYTES = 200  # in which a stamp is looked for
-_MOST_LAYOUTS = 32  # that are kept: those of a log differ by the width of labels and fractions
+_MOST_LAYOUTS = 32  # that are kept for the next batch: those of a log differ by the width of labels and fractions
+_MOST_NEW = 512  # in a batch: with more, labels tell nothing of the layout, and each costs a pass over the lines
 _MOST_WITHOUT = 8  # lines in a row that show no stamp, after which the rest of a batch is taken to have none
 _BACK = {NO_YEAR: YEAR_NS // 2, NO_DATE: 3600 * 10**9}
 """By how much times go back, at least, where a year or a day has passed. Lines of several processes go back less."""
@@ -29,7 +30,7 @@ class StampReader:
     """Reads the stamps of a log, batch after batch."""
 
     def __init__(self) -> None:
-        self._layouts: list[Layout] = []  # the last that fitted first
+        self._layouts: list[Layout] = []  # the oldest first
         self._last: dict[int, int] = {}  # by clock without a year or a date: the last time
 
     def read(self, batch: Batch, places: Sequence[Ints]) -> list[Stamps | None]:
@@ -49,17 +50,19 @@ class StampReader:
         left = np.arange(len(places))
         for layout in list(self._layouts):
             left = _fill(stamps, layout, data, starts, ends, left)
-        without = 0
-        while len(left) and without < _MOST_WITHOUT and len(self._layouts) < _MOST_LAYOUTS:
+        without = new = 0
+        while len(left) and without < _MOST_WITHOUT and new < _MOST_NEW:
             first = left[0]
             layout_of_first = layout_of(bytes(data[starts[first] : ends[first]]))
             still_left = left[1:]
             if layout_of_first is not None:
                 self._layouts.append(layout_of_first)
+                new += 1
                 still_left = _fill(stamps, layout_of_first, data, starts, ends, left)
             without = 0 if len(still_left) < len(left) - 1 else without + 1
             left = still_left[still_left != first]
-        return stamps if len(left) < len(places) and (stamps.time != NO_TIME).any() else None
+        self._layouts = self._layouts[-_MOST_LAYOUTS:]
+        return stamps if (stamps.time != NO_TIME).any() else None
 
     def _carry(self, clock: int, period: int, back: int, stamped: Sequence[tuple[Ints, Stamps]]) -> None:
         """Add the years or days that have passed to the times of a clock that does not tell them."""

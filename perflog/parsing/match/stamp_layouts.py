@@ -20,7 +20,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.numeric import Ints
 from perflog.tables.schema import CLOCKS, LOCAL, NO_DATE, NO_YEAR, UTC
 
-_BRACKETED = rb"\[[^\[\]]{0,60}\]|\([^()]{0,80}\)|<[^<>]{0,40}>"
+_BRACKETED = rb"\[[^\[\]]{0,160}\]|\([^()]{0,80}\)|<[^<>]{0,40}>"
 _LABELS = rb"[ \t]*(?:(?:" + _BRACKETED + rb"|[A-Za-z][\w.\-/@]*[ \t:]|[0-9]{1,6}:|[\[(|>*:\-])[ \t]*){0,8}?"
 """What may stand in front of a stamp: labels in brackets, words, numbers of ranks."""
 _BARE_LABELS = rb"[ \t]*(?:(?:" + _BRACKETED + rb"|[A-Z]{4,8}[ \t:]|[0-9]{1,6}:|[\[(|>*\-])[ \t]*){0,8}?"
