@@ -1,6 +1,7 @@
 """Lines of several ranks in one pipe: one write in ten is interrupted, anywhere, by a write of another rank.
 
-The oracle is the same log with whole lines: each stored figure must be one of its figures, with its rank and its step.
+The oracle is the same log with whole lines: each stored figure must be one of its figures, with its rank and its step;
+where a torn log shows another format, a number that one of these lines prints.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ PLACES = ("run", "line", "part", "rank", "rank_by", "source", "copy", "occurrenc
 NAMES = ("key", "phase", "unit", "op", "direction", "text")
 DERIVED = ("steps_averaged", "step_time_from", "step_time_by", "printed_ns", "time_ns", "clock", "elapsed_s", "read_by")
 _NUMBER = re.compile(r"(?<![A-Za-z_@#\d.:/-])\d+(?:\.\d+)?(?![A-Za-z_\d:/-])")
+_PRINTED = re.compile(r"(?<![\d.])[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_TIME = re.compile(r"\d+(?::\d\d)+(?:\.\d+)?")
+_UNITS = (1, 1e-2, 60, 3600, *(10.0**k for k in (-9, -6, -3, 3, 6, 9, 12)), *(2.0**k for k in (10, 20, 30)))
 
 LABELS: dict[str, Callable[[int, int], str]] = {
     "torchrun": lambda rank, _: f"[rank{rank}]:",
@@ -87,6 +91,21 @@ def varied(text: str, rng: random.Random) -> str:
     return _NUMBER.sub(digits, text)
 
 
+def numbers_in(line: str) -> set[float]:
+    """The numbers that a line prints, durations such as `0:01:30` in seconds among them."""
+    times = (sum(60**k * float(part) for k, part in enumerate(reversed(m[0].split(":")))) for m in _TIME.finditer(line))
+    return {*(float(m[0]) for m in _PRINTED.finditer(line)), *times}
+
+
+def is_printed(value: str, numbers: set[float]) -> bool:
+    """Whether a value, not a text, is one of some numbers, perhaps in another unit."""
+    try:
+        wanted = float(value)
+    except ValueError:
+        return True
+    return any(abs(wanted - number * unit) <= 1e-12 * abs(wanted) for number in numbers for unit in _UNITS)
+
+
 def written(lines: Mapping[int, list[str]], rng: random.Random) -> tuple[str, int]:
     """The lines as they come out of one pipe, and how many of them are whole."""
     left, held, out, whole = {rank: list(texts) for rank, texts in lines.items()}, (-1, ""), "", 0
@@ -122,9 +141,15 @@ def torn(name: str, text: str, label: str, ranks: int, seed: int) -> tuple[list[
     except PerflogError:
         return [], 0, 0
 
+    printed = [(rank, numbers_in(line)) for rank, of_rank in lines.items() for line in of_rank]
+
     def is_right(row: Row) -> bool:
         """Whether one line of the rank has these values: of any rank if its label is torn."""
-        return any(row.values <= each.values and row.rank in (None, each.rank) for each in right)
+        if any(row.values <= each.values and row.rank in (None, each.rank) for each in right):
+            return True
+        return any(
+            row.rank in (None, rank) and all(is_printed(v, numbers) for v in row.values) for rank, numbers in printed
+        )
 
     wrong = [row for row in got if not is_right(row)]
     return wrong, len(rows(clean)) * whole / sum(map(len, lines.values())), len(got) - len(wrong)

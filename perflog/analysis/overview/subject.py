@@ -6,15 +6,21 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from perflog.analysis.lint.wording import count
 from perflog.formats.registry import known as formats
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
+from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_TIMED_BY = {"line": "line stamps", "bar": "a progress bar", "rate": "a printed rate"}
+"""Who tells the step times that the program does not print, by column `step_time_by`."""
 
 
 def subject(tables: Tables, log: Log) -> Iterator[str]:
@@ -26,22 +32,36 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     steps = tables.rows("steps")
     printed = steps["step"][steps.known("step")]
     by_run = steps.where(steps["copy"] == 1).by("run").values()
-    counts = [len(distinct(of_run["step"][of_run.known("step")])) for of_run in by_run]
+    counts = [_steps(of_run.where(of_run.known("step"))) for of_run in by_run]
+    lines = [len(distinct(of_run["step"][of_run.known("step")])) for of_run in by_run]
     each = ""
     if counts and not len(printed):
         each = f", {count(len(steps), 'step line')} without numbers"
     elif counts:
         least, most = min(counts) if len(counts) == len(log) else 0, max(counts)
         each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
+        if len(lines) == 1 and lines[0] < most:
+            each += f" ({lines[0]:,} printed)"
     first, last = (int(printed.min()), int(printed.max())) if len(printed) else (0, 0)
-    if len(log) == 1 and first > 1 and last - first + 1 == counts[0]:  # a piece of a run, without gaps
+    if len(log) == 1 and first > 1 and last - first + 1 == lines[0]:  # a piece of a run, without gaps
         each += f" ({first:,}-{last:,})" if last > first else f" ({first:,})"
     yield f"{count(logs, 'log')}, " * (logs > 1) + count(len(log), "run") + each
+    sources = steps.where(steps.known("step_time_s")).counts("step_time_by")
+    if len(sources) == 1 and (source := next(iter(sources))) in _TIMED_BY:
+        yield f"steps timed by {_TIMED_BY[source]}"
     if same["world_size"] is not None:
         ranks = _traced_ranks(tables)
         one = f"rank {ranks.pop()} of " if len(ranks) == 1 else ""
         yield one + (f"{int(same['world_size']):,}" if one else count(int(same["world_size"]), "rank"))
     yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)
+
+
+def _steps(printed: Rows) -> int:
+    """The number of steps that the lines of a run cover; a line that does not tell covers its own."""
+    steps, first = np.unique(printed["step"], return_index=True)
+    covered = printed["steps_averaged"][first]
+    since = np.diff(steps, prepend=-(1 << 60))  # windows of a coarse clock overlap
+    return int(np.where(covered == NULL, 1, np.minimum(covered, since)).sum())
 
 
 def _programs(runs: pd.DataFrame) -> str | None:

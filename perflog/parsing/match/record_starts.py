@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from perflog.formats.model import Format, Line
 from perflog.formats.openings import ENOUGH, opening_of
@@ -26,6 +27,7 @@ from perflog.formats.surroundings import GLUED_PREFIX, PREFIX
 from perflog.formats.template import TEXTS, Template
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.figure_counts import masked_digits, number_shape, number_shapes
+from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import (
     BARE,
     BARE_LABEL,
@@ -52,6 +54,7 @@ _CLOSED_LABEL = lazy_pattern(CLOSED_LABEL.encode())
 _PRINTED_LABEL = lazy_pattern(PRINTED_LABEL.encode())
 _ANY_LABEL = lazy_pattern(f"{CLOSED_LABEL}|{PRINTED_LABEL}".encode())  # of a line that begins with a printed one
 _BARE_LABEL_AT_END = lazy_pattern(rb"([0-9]{1,9}): [ \t]*\Z")
+_PADDED_LABEL = lazy_pattern(rb" *[0-9]+")
 _PREFIX = lazy_pattern(PREFIX.encode())
 _PREFIX_AT_END = lazy_pattern(f"{GLUED_PREFIX}\\Z".encode())
 _OBJECTS = r"\}[ \t]*\{"
@@ -61,6 +64,23 @@ _BEGINNING = rf"[ \t]*(?:{_STAMP}|[^0-9]{{0,40}}[A-Za-z]{{3}}[^0-9]{{0,40}}[0-9]
 _FIRST = lazy_pattern(_BEGINNING.encode())  # a name and a number, or a date and a time
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _MOST_BEGINNINGS = 64  # in prose nearly each line has another one
+_FEWEST_LINES = 3  # of a beginning that is no chance
+
+
+class _Marks(Struct, frozen=True):
+    """What tells where records begin in some texts.
+
+    Attributes:
+        openings: of known lines.
+        extents: known lines as far as another opening in them begins no record.
+        begun: a label of srun in front of a beginning that lines of these texts have, with masked digits.
+        label_width: of srun's labels; 0 if it is not known.
+    """
+
+    openings: re.Pattern[bytes]
+    extents: Sequence[re.Pattern[bytes]]
+    begun: re.Pattern[bytes] | None
+    label_width: int
 
 
 class RecordStarts:
@@ -78,12 +98,18 @@ class RecordStarts:
         self._literals = {opening.pattern: number_shape(opening.literal) for opening in every}
         self._extents = {opening.extent: number_shape(opening.literal) for opening in every}
 
-    def cuts(self, texts: pa.Array) -> list[tuple[int, list[int]]]:
-        """Return the texts inside which records begin, as their indices, each with the offsets of these records."""
+    def cuts(self, texts: pa.Array, label_width: int = 0) -> list[tuple[int, list[int]]]:
+        """Return the texts inside which records begin, as their indices, each with the offsets of these records.
+
+        Args:
+            texts: The texts, each with its rank labels.
+            label_width: The width of srun's labels, with the blanks in front, if all have the same; else 0.
+        """
         if not len(texts):
             return []
         shape_of, firsts = number_shapes(texts)
         one_of_each = texts.take(index_array(firsts))
+        begun = _labelled_beginnings(one_of_each, np.bincount(shape_of))
         body = number_shape(bytes(one_of_each.buffers()[2] or b""))
         patterns = tuple(sorted(pattern for pattern, literal in self._literals.items() if literal in body))
         openings = _union(patterns)
@@ -91,20 +117,25 @@ class RecordStarts:
         is_cut = np.zeros(len(firsts), np.bool_)
         several = np.arange(len(firsts))
         if len(firsts) > _FEW:  # to compile patterns takes longer than to look at a few texts
-            several = np.flatnonzero(self._may_hold_several(one_of_each, patterns))
+            several = np.flatnonzero(self._may_hold_several(one_of_each, patterns, begun))
+        marks = _Marks(openings, extents, begun, label_width)
         for shape, row in zip(several.tolist(), firsts[several].tolist(), strict=True):
-            is_cut[shape] = bool(self._cuts_of(texts[row].as_py(), openings, extents))
+            is_cut[shape] = bool(self._cuts_of(texts[row].as_py(), marks))
         cut_rows = np.flatnonzero(is_cut[shape_of]).tolist()
-        every = [(row, self._cuts_of(texts[row].as_py(), openings, extents)) for row in cut_rows]
+        every = [(row, self._cuts_of(texts[row].as_py(), marks)) for row in cut_rows]
         return [(row, offsets) for row, offsets in every if offsets]
 
-    def _may_hold_several(self, texts: pa.Array, patterns: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+    def _may_hold_several(
+        self, texts: pa.Array, patterns: tuple[str, ...], begun: re.Pattern[bytes] | None
+    ) -> npt.NDArray[np.bool_]:
         """Return a mask of the texts that may hold a record which does not begin where the text begins."""
         bare = bare_texts(texts)
         several = mask_of(
             pc.match_substring_regex(bare, f"{CLOSED_LABEL}|{_OBJECTS}|^{PRINTED_LABEL}.*{PRINTED_LABEL}")
         ).copy()
         several |= _with_repeated_beginning(bare)
+        if begun is not None:
+            several |= mask_of(pc.match_substring_regex(masked_digits(bare), begun.pattern.decode("latin-1")))
         if not patterns:
             return several
         openings = "|".join(patterns)
@@ -125,61 +156,66 @@ class RecordStarts:
             several[once] = torn[numbers_of(shapes.indices)]
         return several
 
-    def _cuts_of(self, text: bytes, openings: re.Pattern[bytes], extents: Sequence[re.Pattern[bytes]]) -> list[int]:
+    def _cuts_of(self, text: bytes, marks: _Marks) -> list[int]:
         """Return the offsets inside a text at which records begin, ascending."""
         offsets: list[int] = []
         if len(text) > MAX_LENGTH:
             return offsets
         first = begin = _end_of_labels(text, 0)
         has_sure = False
-        for start, is_sure in self._starts(text, begin, openings, extents):
+        for start, is_sure in self._starts(text, begin, marks):
             front = text[begin:start]
             has_front = bool(front.strip()) or (start > begin and _CLOSED_LABEL.match(text, start) is not None)
-            if start > begin and has_front and (is_sure or self._is_record(front, openings)):
+            if start > begin and has_front and (is_sure or self._is_record(front, marks.openings)):
                 offsets.append(start)
                 has_sure |= is_sure
                 begin = _end_of_labels(text, start)
         return (
             []
-            if offsets and not has_sure and self._is_one_record(text[first:], offsets[0] - first, openings)
+            if offsets and not has_sure and self._is_one_record(text[first:], offsets[0] - first, marks.openings)
             else offsets
         )
 
-    def _starts(
-        self, text: bytes, first: int, openings: re.Pattern[bytes], extents: Sequence[re.Pattern[bytes]]
-    ) -> list[tuple[int, bool]]:
+    def _starts(self, text: bytes, first: int, marks: _Marks) -> list[tuple[int, bool]]:
         """Return the offsets behind `first` where a record may begin, ascending, and whether one does in any case."""
         closed = _ANY_LABEL if _PRINTED_LABEL.match(text) else _CLOSED_LABEL
         labels = [label.span() for label in closed.finditer(text, first)]
         ends = [end for _, end in labels]
-        starts = {self._with_bare_label(text, begin): True for begin, _ in labels if begin not in ends}
+        starts = {self._with_bare_label(text, begin, marks): True for begin, _ in labels if begin not in ends}
         end = first  # of the record that the last opening begins
-        for opening in openings.finditer(text, first):
+        for opening in marks.openings.finditer(text, first):
             if _is_inside_word(text, opening.start()) and not self._is_torn(text[first : opening.start()]):
                 continue
             is_inside = opening.start() < end
-            matches = (extent.match(text, opening.start()) for extent in extents)
+            matches = (extent.match(text, opening.start()) for extent in marks.extents)
             end = max((match.end() for match in matches if match), default=end)
             if is_inside:
                 continue
             low = max(first, opening.start() - _FRONT, *(end for end in ends if end <= opening.start()), 0)
             prefix = _PREFIX_AT_END.search(text[low : opening.start()])
             begin = opening.start() if prefix is None else low + prefix.start()
-            start = begin if begin in ends else self._with_bare_label(text, begin)
+            start = begin if begin in ends else self._with_bare_label(text, begin, marks)
             is_labelled = _BARE_LABEL_AT_END.search(text, max(begin - _FRONT, 0), begin) is not None
             starts.setdefault(start, is_labelled and BARE.match(text) is not None)
         starts |= dict.fromkeys(_object_starts(text, first), True)
-        starts |= {self._with_bare_label(text, begin): True for begin in _repeated_beginnings(text, first)}
+        starts |= {self._with_bare_label(text, begin, marks): True for begin in _repeated_beginnings(text, first)}
+        if marks.begun is not None and BARE.match(text):
+            behind = (match.start(1) for match in marks.begun.finditer(text.translate(_ZEROS), first))
+            starts |= {self._with_bare_label(text, begin, marks): True for begin in behind}
         return sorted(starts.items())
 
-    def _with_bare_label(self, text: bytes, begin: int) -> int:
+    def _with_bare_label(self, text: bytes, begin: int, marks: _Marks) -> int:
         """Return where a rank label such as `3: ` in front of an offset begins; the offset if none does.
 
-        Where the number of a torn record may go on in front of the label, `11: ` is rank 1 or 11: it is no label then.
+        Where the number of a torn record may go on in front of the label, `11: ` is rank 1 or 11: it is no label then,
+        unless the width of labels is known.
         """
         label = _BARE_LABEL_AT_END.search(text, max(begin - _FRONT, 0), begin) if BARE.match(text) else None
         if label is None:
             return begin
+        if marks.label_width:
+            start = label.end(1) - marks.label_width
+            return start if _PADDED_LABEL.fullmatch(text, max(start, 0), label.end(1)) else begin
         front = text[: label.start()]
         is_whole = len(label[1]) == 1 or front[-1:] in _CLOSING or not self._goes_on_with_digit(front)
         return label.start() if is_whole else label.end(1) + 2
@@ -284,6 +320,26 @@ def _with_repeated_beginning(texts: pa.Array) -> npt.NDArray[np.bool_]:
             rows = np.flatnonzero(indices == index)
             mask[rows] = numbers_of(pc.count_substring(masked.take(index_array(rows)), beginning.strip(b" \t"))) > 1
     return mask
+
+
+def _labelled_beginnings(texts: pa.Array, counts: Ints) -> re.Pattern[bytes] | None:
+    """Return the pattern of a label of srun in front of a beginning, up to the first number, that several lines have.
+
+    Args:
+        texts: Texts with their labels.
+        counts: How many lines each of them stands for.
+    """
+    rows = np.flatnonzero(mask_of(pc.match_substring_regex(texts, f"^{BARE_LABEL}")))
+    if not len(rows):
+        return None
+    masked = masked_digits(bare_texts(texts.take(index_array(rows))))
+    found = pc.extract_regex(masked, f"^(?P<beginning>{_BEGINNING})").field("beginning").dictionary_encode()
+    known = valid_mask(found.indices)
+    lines = np.bincount(numbers_of(found.indices)[known], counts[rows][known], len(found.dictionary))
+    often = np.argsort(-lines, kind="stable")[:_MOST_BEGINNINGS]
+    words = found.dictionary.take(index_array(often[lines[often] >= _FEWEST_LINES])).to_pylist()
+    each = "|".join(re.escape(word.strip(b" \t").decode("latin-1")) for word in words if word)
+    return re.compile(f"0: [ \\t]*({each})".encode("latin-1")) if each else None
 
 
 def _repeated_beginnings(text: bytes, first: int) -> Iterator[int]:

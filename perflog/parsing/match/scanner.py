@@ -114,7 +114,7 @@ class Scanner:
         """
         unread = batch.rows(batch.unread_segments)
         texts = strings(batch.chunk.data, batch.starts[unread], batch.ends[unread])
-        return batch.open_places is None and not self._matchers.starts.cuts(texts)
+        return batch.open_places is None and not self._matchers.starts.cuts(texts, self._label_width)
 
     def scan(self, chunk: Chunk) -> Batch:
         """Read all records of a chunk."""
@@ -178,7 +178,7 @@ class Scanner:
             Of each part the segment that it is cut from, whether its end may be lost, the rank label that it has from
             the part in front (-1 if none), and its first and last offset. None if no segment is cut.
         """
-        cuts = self._matchers.starts.cuts(strings(data, starts[left], ends[left]))
+        cuts = self._matchers.starts.cuts(strings(data, starts[left], ends[left]), self._label_width)
         if not cuts:
             return None
         cut_rows = np.repeat(left[[row for row, _ in cuts]], [len(offsets) for _, offsets in cuts])
