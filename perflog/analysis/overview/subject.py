@@ -14,7 +14,7 @@ from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
-from perflog.tables.columns import NULL, Rows
+from perflog.tables.columns import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,11 +57,12 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
 
 
 def _steps(printed: Rows) -> int:
-    """The number of steps that the lines of a run cover; a line that does not tell covers its own."""
+    """The number of steps of a run: those that its lines cover if most cover several, else those that are printed."""
     steps, first = np.unique(printed["step"], return_index=True)
     covered = printed["steps_averaged"][first]
-    since = np.diff(steps, prepend=-(1 << 60))  # windows of a coarse clock overlap
-    return int(np.where(covered == NULL, 1, np.minimum(covered, since)).sum())
+    covered = np.minimum(covered, np.diff(steps, prepend=-(1 << 60)))  # windows of a coarse clock overlap
+    known = covered[covered > 0]
+    return int(covered.clip(1).sum()) if len(known) and np.median(known) > 1 else len(steps)
 
 
 def _programs(runs: pd.DataFrame) -> str | None:
