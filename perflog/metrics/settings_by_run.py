@@ -6,6 +6,9 @@ from perflog.metrics.registry import Tables, cached
 from perflog.settings.run_settings import Settings, settings_of
 from perflog.tables.columns import NULL
 
+MFU_PEAK_OF = "mfu_peak_of"
+"""Setting of runs whose program takes the peak of another device for that of its own, which it does not know."""
+
 
 def settings_by_run(tables: Tables) -> dict[str, Settings]:
     """Return the settings of all runs, by run id."""

@@ -20,6 +20,7 @@ from perflog.metrics.rank_spread import rank_spread
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.run_rows import run_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import means_without_pauses
 from perflog.metrics.steps import steps
 from perflog.metrics.throughput import throughput
@@ -317,8 +318,11 @@ def _work(tables: Tables, options: Options) -> dict[str, _Work]:
     rates = throughput.table(tables, options)
     rates = rates[rates["part"] == "steady"].set_index("run")
     usual = means_without_pauses(tables, options.warmup)
+    settings = settings_by_run(tables)
     printed = {
-        run: mfu * usual[run] for run, mfu in rates["printed_mfu"].astype(float).dropna().items() if run in usual
+        run: mfu * usual[run]
+        for run, mfu in rates["printed_mfu"].astype(float).dropna().items()
+        if run in usual and MFU_PEAK_OF not in settings[run]
     }
     at_peak = (rates["step_flops"].astype(float) / rates["peak_tflops"].astype(float) / 1e12).dropna().to_dict()
     rows = work_rates(tables, options)

@@ -12,6 +12,7 @@ from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, time_range
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.possible import impossible
+from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.throughput import throughput
 from perflog.statistics.groups import groups_of
@@ -100,6 +101,25 @@ def mfu_above_1(data: LintInput) -> Iterator[Finding]:
             )
             numbers = {"tflops": rate, "peak_tflops": row["peak_tflops"], "source": row["peak_source"]}
             yield Finding(row["run"], message, {row["run"]: [row["first_line"], row["last_line"]]}, numbers)
+
+
+@rule(
+    code="mfu-other-device",
+    severity="warning",
+    title="the MFU is of the peak of another device",
+    why="The program does not know the peak of this device, and divides by that of another one. The TFLOP/s are right.",
+    action="compute the MFU with the peak of this device: `--gpu` or `--peak-tflops`",
+    needs=(),
+)
+def mfu_other_device(data: LintInput) -> Iterator[Finding]:
+    """A program that says whose peak it takes for that of an unknown device."""
+    for run in data.runs:
+        other = run.semantics.config.get(MFU_PEAK_OF)
+        with_mfu = run["steps"].where(run["steps"].known("mfu"))
+        if other is not None and len(with_mfu):
+            device = settings_by_run(data.tables)[run.id].get("device")
+            message = f"the printed MFU is of the peak of {other}" + (f"; the device is {device}" if device else "")
+            yield Finding(run.id, message, {run.id: with_mfu["line"]}, {"peak_of": str(other)})
 
 
 def _up_to(rows: Rows, column: str, name: str, unit: str) -> str:

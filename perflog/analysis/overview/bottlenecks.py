@@ -42,6 +42,7 @@ from perflog.metrics import (
 from perflog.metrics.breakdown import NOT_LISTED, UNTIMED, misfits
 from perflog.metrics.kernel_categories import OTHER
 from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import step_series
 from perflog.metrics.traces.copies import way_of
 from perflog.metrics.traces.critical_path import kinds_on_paths
@@ -456,7 +457,9 @@ def _not_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if len(mfu):
         used = show(float(mfu.iloc[0]), "1", 3)
         rest = "" if named else "; the log does not tell what takes the rest"
-        yield f"The model uses {used} of the device's peak (MFU){rest}."
+        other = settings_by_run(tables)[run].get(MFU_PEAK_OF)
+        uses = f"The model uses {used} of the device's peak (MFU)"
+        yield f"{uses if other is None else f'The MFU, {used}, is of the peak of {other}, another device'}{rest}."
     if named:
         more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
         yield f"Times that each step prints by name, medians: {', '.join(named[:_MOST_NAMED])}{more}."
@@ -498,15 +501,21 @@ def _collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = _of_run(collectives.table(tables, options), run)
     rows = rows[rows["peak_busbw"].notna()].sort_values("n", ascending=False, kind="stable")  # both buffers first
     for row in rows.drop_duplicates("op").to_dict("records"):
-        size, largest = show(float(row["peak_at"]), "B"), row["largest"]
-        text = f"{row['op']}: peak {show(row['peak_busbw'], 'GB/s')} at {size}"
-        if row["saturated_at"] == largest:
+        name, largest = row["op"] or "Collective without a name", row["largest"]
+        text = f"{name}: peak {show(row['peak_busbw'], 'GB/s')}"
+        if largest is not None and largest == largest:
+            text += f" at {show(float(row['peak_at']), 'B')}"
+        if (from_size := row["saturated_at"]) is None or from_size != from_size:
+            pass  # messages of one size, or the bandwidth falls again
+        elif from_size == largest:
             text += "; it still rises at the largest message"
-        elif row["saturated_at"] is not None and row["saturated_at"] == row["saturated_at"]:
-            text += f"; smaller messages than {show(float(row['saturated_at']), 'B')} reach less than 90 % of it"
+        elif from_size == row["smallest"]:
+            text += "; all sizes reach at least 90 % of it"
+        else:
+            text += f"; smaller messages than {show(float(from_size), 'B')} reach less than 90 % of it"
         yield f"{text}."
         if row["wrong"]:
-            yield f"{row['op']}: {row['wrong']} wrong results."
+            yield f"{name}: {row['wrong']} wrong results."
 
 
 def _loads(tables: Tables, run: str, options: Options) -> Iterator[str]:

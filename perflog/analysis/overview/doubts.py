@@ -16,6 +16,7 @@ _FIGURES = {
     **dict.fromkeys(("run-stopped", "no-success", "open-interval"), ("total",)),
     **dict.fromkeys(("trace-cut", "profiler-overhead"), ("trace",)),
     "time-subtracted": _TIMES,
+    "mfu-other-device": ("MFU",),
     "profile-cut": _PROFILE,
     "first-call": ("API calls",),
 }

@@ -138,3 +138,22 @@ def test_a_loss_that_is_finite_again_and_then_lost(tmp_path: Path) -> None:
     text = nanogpt(lambda i: "nan" if i == 5 or i > 20 else "2.5")
     (finding,) = found(tmp_path, text)
     assert finding.message == "loss nan since step 21 (last finite 2.5 at 20)"
+
+
+def test_an_mfu_of_the_peak_of_another_device_is_told(tmp_path: Path) -> None:
+    device = "[titan] 2026-01-01 10:00:00,100 - root - WARNING - Peak flops undefined for: NVIDIA RTX 5090, fallback to "
+    device += "A100\n"
+    text = "".join(
+        f"[titan] 2026-01-01 10:00:{10 + i},000 - root - INFO - step: {i:2d}  loss: 12.2242  grad_norm: 15.5310  "
+        "memory: 13.92GiB(7.25%)  tps: 1,340  tflops: 34.00  mfu: 10.90%\n"
+        for i in range(1, 21)
+    )
+    log = perflog.read(written(tmp_path, device + text))
+    told = "the printed MFU is of the peak of A100; the device is NVIDIA RTX 5090"
+    assert [f.message for f in findings(log) if f.code == "mfu-other-device"] == [told]
+    answer = perflog.overview(log)
+    assert "The MFU, 10.9 %, is of the peak of A100, another device; the log does not tell what takes the rest." in (
+        answer.reasons
+    )
+    assert not answer.parts  # what the work takes at the peak of this device is not known
+    assert not [f for f in findings(perflog.read(written(tmp_path, text))) if f.code == "mfu-other-device"]
