@@ -141,8 +141,8 @@ def test_a_loss_that_is_finite_again_and_then_lost(tmp_path: Path) -> None:
 
 
 def test_an_mfu_of_the_peak_of_another_device_is_told(tmp_path: Path) -> None:
-    device = "[titan] 2026-01-01 10:00:00,100 - root - WARNING - Peak flops undefined for: NVIDIA RTX 5090, fallback to "
-    device += "A100\n"
+    unknown = "Peak flops undefined for: NVIDIA RTX 5090, fallback to A100"
+    device = f"[titan] 2026-01-01 10:00:00,100 - root - WARNING - {unknown}\n"
     text = "".join(
         f"[titan] 2026-01-01 10:00:{10 + i},000 - root - INFO - step: {i:2d}  loss: 12.2242  grad_norm: 15.5310  "
         "memory: 13.92GiB(7.25%)  tps: 1,340  tflops: 34.00  mfu: 10.90%\n"
