@@ -107,7 +107,7 @@ def _fitting_columns(name: str, declared: Sequence[DeclaredColumn], row: Line, t
     for c in declared:
         if c.is_named_by_header and not c.declared_fields:
             if c.pattern.fullmatch(readings[0][0]):
-                yield c, unit
+                yield c, unit or unit_in_name
             continue
         for key, unit_of_key in readings:
             if c.pattern.fullmatch(key) and not c.declared_fields & taken and _fits(c, unit_of_key, row):
@@ -133,7 +133,8 @@ def _named(names: Iterable[str], matches: Sequence[NameMatch], row: Line) -> lis
     named: list[NameMatch] = []
     for name, (column, unit) in zip(names, matches, strict=True):
         if column is not None and column.is_named_by_header:
-            plain = split_unit(name)[0]
+            without_unit, unit_in_name = name_and_unit(name)
+            plain = without_unit if unit and unit == unit_in_name else split_unit(name)[0]
             column = column.with_name(fields.from_key(plain), plain, fields.paths)
         named.append((column, unit))
     return named
