@@ -4,6 +4,7 @@
   `perflog.load()` opens a store. Each returns a `Log`: its runs and tables.
 - `perflog.metrics.steps(log)` and the other metrics compute, `perflog.plots.steps(log)` and the other plots draw.
 - `perflog.overview(log)` says on one screen what ran, how fast, and what not to trust.
+- `perflog.diagnose(log)` says what ended a job or holds it up.
 - `perflog.lint(log)` says which figures cannot be trusted, `perflog.compare(a, b)` compares runs.
 - `perflog.report(log)` writes all of it on one page, `perflog.export` writes traces and CSV files.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from perflog import metrics, plots
     from perflog.analysis.compare import Comparison, compare
+    from perflog.analysis.diagnosis import Diagnosis, diagnose
     from perflog.analysis.lint import lint
     from perflog.analysis.overview import Overview, overview
     from perflog.errors import PerflogError
@@ -26,6 +28,7 @@ _HOMES = {
     **dict.fromkeys(("Log", "find_runs", "ingest", "load", "read", "reference"), "perflog.log"),
     "PerflogError": "perflog.errors",
     **dict.fromkeys(("Comparison", "compare"), "perflog.analysis.compare"),
+    **dict.fromkeys(("Diagnosis", "diagnose"), "perflog.analysis.diagnosis"),
     "lint": "perflog.analysis.lint",
     **dict.fromkeys(("Overview", "overview"), "perflog.analysis.overview"),
     "report": "perflog.output.report",
@@ -34,11 +37,13 @@ _MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "pl
 
 __all__ = [
     "Comparison",
+    "Diagnosis",
     "Log",
     "Overview",
     "PerflogError",
     "__version__",
     "compare",
+    "diagnose",
     "export",
     "find_runs",
     "ingest",

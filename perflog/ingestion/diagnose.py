@@ -13,11 +13,9 @@ from perflog.formats.model import Format, Line
 from perflog.formats.sample_checks import sample_lines
 from perflog.formats.template import Miss, caret
 from perflog.ingestion.detect import Detection
-from perflog.ingestion.program_errors import first_error
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.records import Batch, unread_shapes
-from perflog.tables.row_order import PART_BITS
 from perflog.tables.sink import IngestResult
 
 _LINES_TRIED = 400
@@ -98,10 +96,6 @@ def _nearest_help(log: str, batch: Batch, formats: Sequence[Format]) -> str:
     texts = list(dict.fromkeys(batch.text(p, 400) for p in batch.unread[:_LINES_TRIED].tolist()))
     near_miss = nearest(texts, formats)
     parts = []
-    numbers = (batch.unread >> PART_BITS).tolist()
-    error = first_error(zip(numbers, (text.rstrip() for text in batch.texts(batch.unread, 400)), strict=True))
-    if error is not None:
-        parts.append(f"An error of the program, line {error[0]:,}:\n  {error[1][:200]}")
     if near_miss is not None:
         text, form, line, miss = near_miss
         parts.append(f"The nearest template is `{line.name}` of {form.name}:\n{caret(text, miss)}")

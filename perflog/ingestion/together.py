@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _LEAST = 3  # logs for which joining them pays
 _MOST_BYTES = 4 << 20  # of logs that are joined
 _LARGEST = 1 << 19  # bytes of a log that is joined with others
-_LINES_OF_LOG = ("line", "step_time_from")  # columns of tables other than `runs` and `lines`
+_LINES_OF_LOG = ("line", "last_line", "step_time_from")  # columns of tables other than `runs` and `lines`
 
 
 def read_together(sources: Sequence[Source], labels: Sequence[Label], sink: Sink) -> list[IngestResult | None]:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 SCHEMA_HISTORY = {
     3: "all tables of rows have `read_by`; "
     "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
-    "new table `counters`; events and kernels have the printed name of their device, events also context, "
+    "new tables `counters` and `failures`; "
+    "events and kernels have the printed name of their device, events also context, "
     "domain, sender and receiver, ranks and splits of collectives, "
     "shapes, types, strides, values and stacks of operators, grid, block, registers and shared memory of kernels, "
     "addresses of memory, floating-point operations, number of a recorded function, what a synchronisation waits for, "
@@ -366,6 +367,38 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _text("text", "the text, if it is not a number"),
         TableColumn("elapsed_s", "float64", "time since the run's clock started, as logged", "s", by_field=False),
     ),
+    "failures": (
+        _int("time_ns", "time at which it was printed, see `clock`", "ns"),
+        _CLOCK,
+        _small("rank", "rank whose failure it is, as printed, or as a label, the file or a task proves it; else null"),
+        _word("rank_by", "the rule that proves the rank: printed, label, file; task: a task of srun is a rank"),
+        _small("local_rank", "rank on its node, as printed"),
+        _small("task", "task of srun that printed it, or that it is about"),
+        _word("node", "node that printed it, or that it is about"),
+        _small("gpu", "index of the GPU, as printed"),
+        _word("device", "PCI address of the device, as printed"),
+        _word("kind", "kind of the failure: `perflog/parsing/failures/kinds.toml` lists them", nullable=False),
+        _word(
+            "severity",
+            "fatal: such a text ends a process; error: an exception that the program may have caught; notice",
+            nullable=False,
+        ),
+        _word(
+            "role",
+            "first: among the failures of its run, what came first; echo: what followed from another; unknown",
+            nullable=False,
+        ),
+        _text("message", "text of the failure; of a traceback its exception"),
+        _int("last_line", "line in which the text ends", nullable=False),
+        _int("count", "how often the process tells it in a row", nullable=False),
+        _word("group", "process group, as printed"),
+        _word("op", "collective operation, as printed"),
+        _int("seq", "sequence number of the collective"),
+        _int("last_enqueued", "last collective that the rank enqueued in the group"),
+        _int("last_completed", "last collective that the rank completed in the group"),
+        _int("exit_code", "exit code of the process; below 0 the signal that ended it"),
+        _word("peer", "address of the other end of a connection, or ranks that a barrier waits for, as printed"),
+    ),
     "lines": (
         _word("status", "read (into a record), context (known, nothing to store) or unread", nullable=False),
         _word("shape", "template of the lines; of unread lines the text with numbers masked", nullable=False),
@@ -391,12 +424,14 @@ ONE_ROW_PER = {
     "collectives": "size of a collective that was measured: time, bandwidth",
     "summaries": "figure that the log prints as a summary, with the window of steps that it averages",
     "values": "number or text that fits no other table",
+    "failures": "failure that the log tells of: its rank, node, GPU, kind and text",
     "lines": "line shape of a log: read, context or unread, with the number of lines",
 }
 """What one row of each table describes."""
 
 TABLES: dict[str, tuple[TableColumn, ...]] = {
-    name: (*_PLACE, *body, *(() if name in ("runs", "lines") else (_READ_BY,))) for name, body in _BODIES.items()
+    name: (*_PLACE, *body, *(() if name in ("runs", "failures", "lines") else (_READ_BY,)))
+    for name, body in _BODIES.items()
 }
 PER_FIELD = {
     "phases": ("phase", "time_s"), "values": ("key", "value"), "summaries": ("key", "value"),

@@ -60,9 +60,10 @@ def test_one_line_that_is_known_in_part_proves_no_format(tmp_path: Path) -> None
     assert perflog.read(log(tmp_path, partly)).runs["format"].tolist() == ["serving_benchmark"]
 
 
-def test_a_log_of_an_error_alone_tells_the_error(tmp_path: Path) -> None:
+def test_a_log_of_an_error_alone_is_a_run_with_a_failure(tmp_path: Path) -> None:
     error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
     text = f'Traceback (most recent call last):\n  File "/x/train.py", line 29, in <module>\n    main()\n{error}\n'
-    with pytest.raises(InputError) as caught:
-        perflog.read(log(tmp_path, text))
-    assert str(caught.value.help).startswith(f"An error of the program, line 4:\n  {error}\n")
+    read = perflog.read(log(tmp_path, text))
+    assert read.runs["format"].isna().all()
+    row = read.table("failures").iloc[0]
+    assert (row["line"], row["last_line"], row["kind"], row["message"]) == (1, 4, "gpu_out_of_memory", error)

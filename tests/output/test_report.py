@@ -450,7 +450,9 @@ def test_of_a_sweep_the_best_configuration_and_what_each_setting_does_come_first
     assert rows[-1][:4] == ["num_local_experts 9, top_k 2", "0", "1", "-"]
     of_top_k = [[td.text for td in row.all("td")] for row in settings.all("tr") if "top_k" in row.text]
     assert [(row[1], row[3]) for row in of_top_k] == [("2", "base"), ("4", "-8.8 %")]
-    assert f"Failed, without a figure: num_local_experts=9, top_k=2 ({error})." in section.text
+    assert (
+        "Failed, without a figure: num_local_experts=9, top_k=2 (Ended by CUDA out of memory, line 2)." in section.text
+    )
     assert "| what each setting does | value |" in to_markdown(one)
     configurations_only = [table for table in one.metrics if table.name != "factors"]
     assert "what each setting does" not in to_markdown(replace(one, metrics=configurations_only))

@@ -30,7 +30,9 @@ parsing.input: spilled_input
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments
 parsing.match: header_rows bar_states block_bodies
-parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks
+parsing.failures: kinds origins reader rows first_cause __init__
+parsing.assemble: column_values run_state run_failures run_tracker line_account figure_account text_blocks
+parsing.assemble: rank_streams local_ranks
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_partners step_windows
 parsing.assemble: step_repeats run_clocks setting_series phase_counts table_builder average_windows assembler
 readers: interface registry rank_files processes odd_numbers element_types event_columns timestamps string_interning
@@ -46,7 +48,7 @@ readers.perfetto: packets clocks tracks arguments events reader
 readers: sqlite_pages sqlite_records sqlite_tables sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers.nsys: session tables copies event_waits memory counters payloads collectives reader
-ingestion: joined_logs detect program_errors diagnose late_formats memory workers prefetch ended_runs pipeline together
+ingestion: joined_logs detect diagnose late_formats memory workers prefetch ended_runs pipeline together
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft key_value
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
 ingestion.suggest: __init__
@@ -68,7 +70,7 @@ metrics.traces: recorded_operators host_operators collective_volume device_memor
 metrics.traces: launch_delays recorded_waits dependencies path_walk replay what_if critical_path jobs
 metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
-analysis: run_names repeats
+analysis: run_names repeats job_endings
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures equal_steps trace_measures operator_trees measures verdicts figures
@@ -77,14 +79,14 @@ analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
 analysis.overview: bottlenecks subject next_commands targets __init__
-analysis: live_steps run_filter run_list
+analysis: diagnosis live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path
 plots: memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline
 plots: waterfall history
 plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks metric_tracks step_timeline __init__
-output.presenters: live run_marks compare compare_screen findings formats metrics overview runs
+output.presenters: diagnosis live run_marks compare compare_screen findings formats metrics overview runs
 output.report: data comparison_tables cells bars sweep_tables answers sections collect markdown
 output.report.html: elements links metric_tables overview runs findings comparison plots page
 output.report: __init__
@@ -92,6 +94,7 @@ trainer: phase_clock rank_context collectives log_writer moe watched_process lau
 trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training
 trainer: reference_printer original_printers kernels language pipeline_printers pipeline
 cli: completion options progress live_lines
+cli.commands: diagnose
 cli.commands: watch overview analyze compact compare completion aa export lint plot regenerate report rm query __init__
 cli: main
 __main__

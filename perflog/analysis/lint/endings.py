@@ -1,15 +1,14 @@
-"""Rules on how runs end: intervals that stay open, a status that is no success, an error of the program."""
+"""Rules on how runs end: intervals that stay open, a status that is no success, a failure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from perflog.analysis.job_endings import endings
 from perflog.analysis.lint.registry import Finding, LintInput, rule
-from perflog.ingestion.program_errors import first_error
 
 _START, _STOP = "_start", "_stop"
 _SUCCESS = ("success", "succeeded", "completed", "finished", "ok", "true")
-_SHOWN = 120  # characters of an error
 _FAILURE = ("abort", "aborted", "fail", "failed", "failure", "error", "cancelled", "killed", "false")
 
 
@@ -61,17 +60,18 @@ def no_success(data: LintInput) -> Iterator[Finding]:
 @rule(
     code="program-error",
     severity="warning",
-    title="the log tells an error of the program",
-    why="Python printed an exception, or the system ended a process. The run may have ended there.",
-    action="read the lines around it; leave the run out of comparisons of whole runs",
-    needs=("lines",),
+    title="a failure ended the run",
+    why="The log tells what ended it: an exception, a signal, a GPU, the scheduler. Its last steps may be missing. "
+    "Where steps follow, the program has caught it.",
+    action="`perflog diagnose LOG` tells who was first; leave the run out of comparisons of whole runs",
+    needs=("failures",),
 )
 def program_error(data: LintInput) -> Iterator[Finding]:
-    """The first exception behind a traceback, or line with which a system ends a process, among the unread lines."""
-    rows = data.tables.rows("lines")
-    for run in data.runs_where("lines", rows.one_of("status", ["unread"])):
-        lines = run["lines"].where(run["lines"].one_of("status", ["unread"]))
-        texts = ((line, sample or "") for line, sample in lines.records("first_line", "sample"))
-        if error := first_error(sorted(texts)):
-            line, text = error
-            yield Finding(run.id, text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...", {run.id: [line]})
+    """What ended each attempt, and failures after which the run goes on."""
+    known = {run.id for run in data.runs}
+    for ending in endings(data.tables):
+        if ending.run in known and ending.is_proven:
+            ended = not ending.goes_on or ending.restarts
+            text = f"Ended by {ending.sentence}" if ended else f"{ending.sentence}; steps follow"
+            lines = [row.line for row in ending.judged.first or ending.rows]
+            yield Finding(ending.run, text, {ending.run: lines}, {}, "warning" if ended else "note")

@@ -12,7 +12,7 @@ from perflog.tables.arrow import Where, numbers_of, one_of
 from perflog.tables.columns import Ints, Mask, Rows
 from perflog.tables.schema import TABLES
 
-_OF_ROWS = [name for name in TABLES if name not in ("runs", "lines", "events")]
+_OF_ROWS = [name for name in TABLES if name not in ("runs", "lines", "events", "failures")]
 """Tables whose rows ranks may print at the same time, or a guess may fill. Events come from one profiler's file."""
 
 _SHOWN = 60  # characters of an unread line

@@ -9,6 +9,7 @@ In: the batches of a log, in order. Out: the rows that are complete, by table, a
 4. `step_partners` brings the figures of libraries into the steps.
 5. `step_repeats` counts printings of a step, `step_windows` the steps that a line covers, `run_clocks` takes step times
    from a clock, `table_builder` makes the row, `average_windows` finds averaged steps.
+6. `run_failures` finds the failures that lines tell of which no record is made.
 
 Memory does not grow with the log: beyond the records that wait, some kilobytes are kept of each run until it ends.
 """
@@ -31,6 +32,7 @@ from perflog.parsing.assemble.pending_records import NO_LIMIT, PendingRecords
 from perflog.parsing.assemble.rank_rules import RankDecisions, RankRules
 from perflog.parsing.assemble.rank_streams import RankStreams
 from perflog.parsing.assemble.run_clocks import RunClocks, reads_clock
+from perflog.parsing.assemble.run_failures import RunFailures
 from perflog.parsing.assemble.run_state import RunIndex, RunSettings, RunState
 from perflog.parsing.assemble.run_tracker import RunTracker
 from perflog.parsing.assemble.scopes import Markers, OpenScopes, closes_step, markers_of
@@ -108,6 +110,7 @@ class Assembler:
         self._stamps = StampReader()
         self._clocks = RunClocks()
         self._windows = AverageWindows()
+        self._failures = RunFailures(logs, files, self.tracker.first)
 
     def feed(self, lines: Sequence[FormatLine], batch: Batch) -> tuple[dict[str, pa.Table], list[RunState]]:
         """Read a batch. Return the rows that are complete now, by table, and the runs that have ended."""
@@ -117,6 +120,7 @@ class Assembler:
         count_lines(batch_runs, lines, batch)
         count_all_figures(batch_runs, lines, batch)
         self._text_blocks.feed(lines, batch_runs, batch)
+        self._failures.feed(lines, new_runs, batch)
         self._read_stamps(lines, batch)
         for kind, records in batch.records.items():
             line = lines[kind][1]
@@ -147,6 +151,10 @@ class Assembler:
         ended, self._runs = self._runs, []
         for run in ended:
             self._end(run)
+        failures = self._failures.table()
+        if failures is not None:
+            tables["failures"] = failures
+            self.tracker.begin_at_failure(self._failures.last_line)
         ranks, streams = self._rank_rules.corrections, self._streams.corrections
         windows, processes = self._step_counter.corrections, self._local_ranks.corrections
         if ranks or streams or windows or processes:
@@ -189,6 +197,7 @@ class Assembler:
         self._clocks.end(run.index)
         self._series.end(run)
         self._windows.end(run.index)
+        self._failures.end(run)
 
     # --- rows -------------------------------------------------------------------------------------------------
 

@@ -200,6 +200,11 @@ class RunTracker:
         self._run_is_open = False  # whether the first record of the log has been read
         self._machine = _Machine()
 
+    def begin_at_failure(self, line: int) -> None:
+        """Begin the first run of a log without a record that tells of a failure, the last of them in this line."""
+        if not self.count:
+            self.count, self.first.first_line, self.first.last_line = 1, 1, line
+
     def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
         """Return whether only the next batch decides to which run the last lines of this batch belong.
 

@@ -52,12 +52,14 @@ def test_the_error_that_a_program_stopped_with_is_told(tmp_path: Path) -> None:
 
     assert error_of("RuntimeError: is only a word without a traceback\n") is None
     traceback = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "a.py", line 3, in <module>\n'
-    assert error_of(traceback) == ("warning", "[rank1]: Traceback (most recent call last):", [4])
-    raised = traceback + "[rank1]: torch.OutOfMemoryError: CUDA out of memory.\nValueError: of another rank\n"
-    assert error_of(raised) == ("warning", "torch.OutOfMemoryError: CUDA out of memory.", [6])
-    assert error_of("Segmentation fault (core dumped)\n") == ("warning", "Segmentation fault (core dumped)", [4])
+    assert error_of(traceback) == ("warning", "Ended by Traceback (most recent call last) on rank 1, line 4", [4])
+    raised = traceback + "[rank1]: torch.OutOfMemoryError: CUDA out of memory.\n"
+    assert error_of(raised) == ("warning", "Ended by CUDA out of memory on rank 1, line 4", [4])
+    assert error_of("Segmentation fault (core dumped)\n") == ("warning", "Ended by a segmentation fault, line 4", [4])
     cancelled = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***"
-    assert error_of(f"{cancelled}\n") == ("warning", cancelled, [4])
+    assert error_of(f"{cancelled}\n") == ("warning", "Ended by the time limit of the job, line 4", [4])
+    steps_behind = "".join(f"step {k}: train loss {5 - k}.0000, val loss 4.0000\n" for k in range(3, 6))
+    assert error_of(raised + steps_behind) == ("note", "CUDA out of memory on rank 1, line 4; steps follow", [4])
 
 
 MLLOG = ':::MLLOG {"namespace": "", "time_ms": %d, "event_type": "%s", "key": "%s", "value": null, "metadata": %s}\n'

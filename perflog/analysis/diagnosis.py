@@ -1,0 +1,203 @@
+"""What ended a job, or holds it up: `perflog diagnose`.
+
+In: tables `failures` and `steps`, what ranks dumped of their collectives, losses that are no numbers. Out: a
+`Diagnosis`: one verdict, who is accused and how sure that is, the lines that prove it, what only followed, and what
+would settle it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os.path import basename
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import fields
+
+from perflog.analysis.job_endings import STUCK, Culprit, Ending, endings, joined, text_of
+from perflog.analysis.lint.wording import count, first_few
+from perflog.metrics import Options, Tables, stuck_ranks
+from perflog.metrics.divergence import Divergence, divergences
+from perflog.metrics.stuck_ranks import jobs_of_dumps
+from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE
+from perflog.parsing.failures.kinds import kinds
+from perflog.parsing.failures.rows import FailureRow
+
+if TYPE_CHECKING:
+    from perflog.log import Log
+
+_EVIDENCE = 4  # lines of the evidence
+_SETTLES = {
+    "collective_timeout": "the flight recorder's dumps (TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1), or "
+    "`py-spy dump` of the processes while they hang",
+    "nccl_error": "NCCL_DEBUG=WARN, and the logs of all nodes",
+    "remote_exit": "the output of all ranks (`torchrun --tee 3`), and the kernel's log of each node",
+    SILENT: "the kernel's log of its node (`dmesg -T`), and the scheduler's record of the job",
+    "gpu_fault": "`nvidia-smi -q` and `dmesg -T` of the node",
+    "gpu_error": "CUDA_LAUNCH_BLOCKING=1 names the kernel; `dmesg -T` tells whether the GPU failed",
+    "link_error": "the counters of both ports (`perfquery`, `ethtool -S`)",
+    "killed": "`dmesg -T` of the node: the kernel names the processes that it kills",
+    "terminated": "the scheduler's record of the job: who sent the signal",
+    "rendezvous_timeout": "the logs of all nodes: which of them never started",
+    "child_failed": "the output of the failed processes (`torchrun --tee 3`)",
+    "first_failed": "the output of the failed process (`torchrun --tee 3`), and `dmesg -T` of its node",
+    "task_exit": "the output of the failed task (`srun --label`)",
+}
+
+
+class Diagnosis(Struct, frozen=True):
+    """What ended a job or holds it up.
+
+    Attributes:
+        names: How the reader names the logs.
+        verdict: What ended it, in a sentence.
+        kind: Kind of the failure; None if there is none.
+        culprits: Who is accused; empty if that cannot be known, or there is no failure.
+        reason: Why nobody is accused.
+        certainty: sure, likely, one of, unknown.
+        why: What tells who it was.
+        evidence: Lines with their texts.
+        followed: What only followed from it.
+        settles: What would settle it.
+        last_step: The last step before.
+        earlier: What ended earlier attempts, in sentences.
+    """
+
+    names: Sequence[str]
+    verdict: str
+    kind: str | None = None
+    culprits: Sequence[Culprit] = ()
+    reason: str | None = None
+    certainty: str = NOT_KNOWN
+    why: str = ""
+    evidence: Sequence[str] = ()
+    followed: str = ""
+    settles: str = ""
+    last_step: int | None = None
+    earlier: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return f"<perflog.Diagnosis of {' '.join(self.names)}: {self.verdict}>"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return values | {"culprits": [culprit.as_json() for culprit in self.culprits]}
+
+
+def diagnose(log: Log, *names: str) -> Diagnosis:
+    """Return what ended a job, or holds it up.
+
+    Args:
+        log: What `perflog.read` or `perflog.load` returns: the logs of one job.
+        names: How the reader names them.
+
+    Example:
+        >>> perflog.diagnose(perflog.find_runs("reference:nvprof.txt")).verdict
+        'no failure is told'
+    """
+    tables = Tables(log)
+    logs = {key.id: key.log for key in log.run_keys}
+    names = names or tuple(dict.fromkeys(map(basename, logs.values())))
+    found = endings(tables)
+    final = [ending for ending in found if not ending.goes_on]
+    ended = [ending for ending in found if ending.goes_on and ending.restarts]
+    earlier = [f"{ending.sentence} of {basename(logs[ending.run])}; a new attempt follows" for ending in ended]
+    stuck = _stuck(tables, names)
+    if stuck is not None and all(ending.judged.kind in (None, "collective_timeout", "remote_exit") for ending in final):
+        return stuck
+    chosen = joined(final) if final else (ended[-1] if ended else None)
+    if chosen is None:
+        lost = [each for each in divergences(tables) if each.is_lost]
+        if lost:
+            return _of_numbers(names, lost[0])
+        caught = f"; the program went on after {count(len(found), 'failure text')}" if found else ""
+        return Diagnosis(names, f"no failure is told{caught}", reason="the log tells of no failure that ended it")
+    others = [text for text, ending in zip(earlier, ended, strict=True) if ending is not chosen]
+    return _diagnosis(names, chosen, logs, others)
+
+
+def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], earlier: Sequence[str]) -> Diagnosis:
+    judged = ending.judged
+    first = judged.first or list(ending.rows)
+    several = len(set(logs.values())) > 1
+    shown = sorted(first, key=lambda row: row.rank not in judged.ranks)[:_EVIDENCE]
+    evidence = [_evidence(row, logs, several) for row in shown]
+    others = [row for row in ending.rows if not any(row is each for each in first)]
+    title = "Ended by" if not ending.goes_on else "An attempt ended by"
+    reason = None
+    if not ending.culprits:
+        kind = judged.kind or first[0].kind
+        outside = kind in ("time_limit", "preemption", "terminated")
+        reason = f"it came from outside: {judged.why}" if outside else judged.why or "the texts do not tell"
+    return Diagnosis(
+        names,
+        f"{title} {ending.sentence}",
+        judged.kind or first[0].kind,
+        ending.culprits,
+        reason,
+        judged.certainty,
+        judged.why,
+        evidence,
+        _followed(others if not ending.is_wait else list(ending.rows)),
+        _SETTLES.get(judged.kind or "", "") if judged.certainty != SURE or judged.kind == "gpu_fault" else "",
+        ending.last_step,
+        earlier,
+    )
+
+
+def _followed(rows: Sequence[FailureRow]) -> str:
+    """Return what followed from the first failure, in words."""
+    by_kind: dict[str, set[int]] = {}
+    for row in rows:
+        ranks = by_kind.setdefault(row.kind, set())
+        if row.rank is not None:
+            ranks.add(row.rank)
+    parts = []
+    for kind, ranks in by_kind.items():
+        title = kinds()[kind].title
+        parts.append(f"{title} (rank{'s' * (len(ranks) > 1)} {first_few(sorted(ranks), 6)})" if ranks else title)
+    return "; ".join(parts)
+
+
+def _evidence(row: FailureRow, logs: Mapping[str, str], several: bool) -> str:
+    where = f"{basename(logs.get(row.run, ''))}:{row.line}" if several else f"line {row.line:,}"
+    times = f" (told {row.count:,} times)" if row.count > 1 else ""
+    return f"{where}: {text_of(row)}{times}"
+
+
+def _stuck(tables: Tables, names: Sequence[str]) -> Diagnosis | None:
+    """Return who holds a job up by what its ranks dumped of their collectives."""
+    if not jobs_of_dumps(tables):
+        return None
+    rows = stuck_ranks.table(tables, Options())
+    holding = rows[rows["holds_up"].astype("boolean").fillna(False)]
+    if not len(holding):
+        return None
+    culprits = []
+    for rank, of_rank in holding.groupby("rank", sort=True):
+        texts = [
+            f"lacks {row['behind']} calls of {row['purpose'] or row['group']}; waiting: {row['waiting']}"
+            for row in of_rank.head(_EVIDENCE).to_dict("records")
+        ]
+        culprits.append(Culprit(int(rank), None, None, None, None, STUCK, SURE, None, tuple(texts)))
+    ranks = [culprit.rank for culprit in culprits]
+    verb = "hold" if len(ranks) > 1 else "holds"
+    verdict = f"Held up: rank{'s' * (len(ranks) > 1)} {first_few(ranks, 6)} {verb} up the others"
+    evidence = [f"rank {culprit.rank} {text}" for culprit in culprits for text in culprit.evidence][:_EVIDENCE]
+    why = "others wait for collectives that it has not enqueued, and it waits for none"
+    return Diagnosis(names, verdict, STUCK, culprits, None, SURE, why, evidence)
+
+
+def _of_numbers(names: Sequence[str], lost: Divergence) -> Diagnosis:
+    """Return that a loss is no number any more."""
+    step = f" since step {lost.step}" if lost.step is not None else f" since line {lost.line:,}"
+    verdict = f"{lost.name} is {lost.value:g}{step}"
+    text = f"line {lost.line:,}: {lost.name} {lost.value:g}"
+    own = lost.ranks if len(lost.ranks) == 1 else ()
+    culprits = [Culprit(rank, None, None, None, None, "not_a_number", LIKELY, None, (text,)) for rank in own]
+    reason = None if culprits else "all ranks print it alike"
+    return Diagnosis(
+        names, verdict, "not_a_number", culprits, reason, LIKELY if culprits else NOT_KNOWN, "", [text], "", "",
+        lost.last_finite_step,
+    )  # fmt: skip

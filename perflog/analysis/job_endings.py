@@ -1,0 +1,275 @@
+"""How the attempts of a job end: their failures, cut where steps follow, with what came first and who is accused.
+
+Failures with steps between them are told apart: a job may be restarted, and a program may catch an exception. What
+ended the job is what no step follows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, fields
+
+from perflog.metrics import Tables
+from perflog.metrics.registry import cached
+from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
+from perflog.parsing.failures.kinds import kinds
+from perflog.parsing.failures.rows import FATAL, NOTICE, FailureRow
+from perflog.tables.columns import NULL
+from perflog.tables.nulls import none_if_null
+
+STUCK = "stuck"
+"""Kind of a job that ranks hold up, by what they dumped."""
+
+_LATE = 1  # steps that other ranks may still print when a rank has failed
+_EVIDENCE = 4  # lines of the evidence
+_LOOKED_AT = 2_000  # step lines behind a failure
+_OF_A_NODE = 8  # ranks, each of which may print a line more
+_NAMED = 6  # ranks that are named one by one
+_PLAIN = ("exception", "assertion", "missing_module", "missing_file", "arguments", "checkpoint", "data")
+_SHOWN = 100  # characters of the message of an exception
+_NAMES = tuple(field.name for field in fields(FailureRow))
+_TITLES = {SILENT: "a process that ended without a word", STUCK: "a rank that others wait for"}
+
+
+class Culprit(Struct, frozen=True):
+    """Who is accused: what is known of rank, task, node, GPU and device, and the lines that prove it."""
+
+    rank: int | None
+    task: int | None
+    node: str | None
+    gpu: int | None
+    device: str | None
+    kind: str
+    certainty: str
+    cost: str | None
+    evidence: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The rank, or what else tells it apart: `rank 5 (node3, GPU 5)`."""
+        parts = [f"rank {self.rank}"] if self.rank is not None else []
+        parts += [f"task {self.task}"] * (self.task is not None and self.task != self.rank)
+        parts += [self.node] if self.node is not None else []
+        parts += [f"GPU {self.gpu}"] if self.gpu is not None else []
+        parts += [f"device {self.device}"] if self.device is not None else []
+        return parts[0] + (f" ({', '.join(parts[1:])})" if len(parts) > 1 else "") if parts else ""
+
+    def as_json(self) -> dict[str, Any]:
+        """What is known of it, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+class Ending(Struct, frozen=True):
+    """The failures of one attempt of a job, from its last step on.
+
+    Attributes:
+        judged: What came first.
+        rows: All of them.
+        culprits: Who is accused.
+        last_step: The last step before them.
+        goes_on: Whether a step follows them; `restarts`: in another run, or again from an earlier step.
+    """
+
+    judged: Judgement
+    rows: Sequence[FailureRow]
+    culprits: Sequence[Culprit]
+    last_step: int | None
+    goes_on: bool
+    restarts: bool
+
+    @property
+    def run(self) -> str:
+        """The run of its first failure."""
+        return (self.judged.first or self.rows)[0].run
+
+    @property
+    def line(self) -> int:
+        """The first line that tells what came first."""
+        return (self.judged.first or self.rows)[0].line
+
+    @property
+    def sentence(self) -> str:
+        """What ended the attempt, with the accused and the line."""
+        kind = self.judged.kind or self.rows[0].kind
+        title = _TITLES.get(kind) or kinds()[kind].title
+        if kind in _PLAIN and self.judged.first:
+            title = _shortened(self.judged.first[0].message.partition("\n")[0])
+        line = f", line {self.line:,}"
+        if not self.culprits:
+            return f"{title}{line}"
+        named = [culprit.name for culprit in self.culprits if culprit.name]
+        if not named:
+            return f"{title}{line}"
+        if self.judged.certainty == ONE_OF and len(named) > 1:
+            ranks = [culprit.rank for culprit in self.culprits if culprit.rank is not None]
+            who = f"ranks {listed(ranks)}" if len(ranks) == len(named) else "; ".join(named[:4])
+            return f"{title} on {who}: which was first is not known{line}"
+        who = ", ".join(named[:4])
+        if self.is_wait:
+            return f"{title}: {who} {'holds' if len(named) == 1 else 'hold'} up the others{line}"
+        return f"{title} on {who}{line}"
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether more tells of it than a line like an exception, which may have been caught, of an unknown process."""
+        return any(row.severity == FATAL or row.rank is not None for row in self.rows)
+
+    @property
+    def is_wait(self) -> bool:
+        """Whether the accused are those that others waited for."""
+        return self.judged.kind == "collective_timeout" and bool(self.judged.ranks)
+
+
+def endings(tables: Tables) -> list[Ending]:
+    """Return the failures of each log, cut where steps follow, in the order of the logs."""
+    return cached(tables, ("endings",), lambda: _endings(tables))
+
+
+def _endings(tables: Tables) -> list[Ending]:
+    if not tables.count("failures"):
+        return []
+    by_log: dict[str, list[FailureRow]] = {}
+    for record in tables["failures"][list(_NAMES)].astype(object).itertuples(index=False, name=None):
+        row = FailureRow(*map(none_if_null, record))
+        if row.severity != NOTICE:
+            by_log.setdefault(row.run.partition("-")[0], []).append(row)
+    runs = tables["runs"]
+    sizes = {run: none_if_null(size) for run, size in zip(runs["run"], runs["world_size"].astype(object), strict=True)}
+    found: list[Ending] = []
+    for log, rows in by_log.items():
+        rows.sort(key=lambda row: (row.line, row.part))
+        of_log = [run for run in sizes if run.partition("-")[0] == log]
+        world = next((sizes[run] for run in of_log if sizes[run] is not None), None)
+        found += _cut(rows, _Steps(tables, of_log), world)
+    return found
+
+
+class _Steps:
+    """The steps of some runs of a log, in the order of lines."""
+
+    def __init__(self, tables: Tables, runs: Sequence[str]) -> None:
+        rows = tables.rows("steps")
+        rows = rows.where(rows.one_of("run", runs))
+        if not len(rows):
+            rows = tables.rows("values")
+            rows = rows.where(rows.one_of("run", runs) & rows.known("step"))
+        rows = rows.where(np.argsort(rows["line"], kind="stable"))
+        self.lines = rows["line"].tolist()
+        self.runs = rows.codes("run")[0].tolist()
+        self.steps = [None if step == NULL else step for step in rows["step"].tolist()]
+        self.ranks = {rank for rank in rows["rank"].tolist() if rank != NULL}
+        self._reached: list[int | None] = []  # the greatest step of the run up to each row
+        for row, step in enumerate(self.steps):
+            before = self._reached[-1] if row and self.runs[row] == self.runs[row - 1] else None
+            self._reached.append(max((each for each in (before, step) if each is not None), default=None))
+
+    def last_before(self, line: int) -> int | None:
+        """Return the last step that is printed before a line."""
+        row = bisect_left(self.lines, line)
+        return self._reached[row - 1] if row else None
+
+    def new_attempt(self, first: int, last: int | None) -> bool | None:
+        """Return whether the steps between two lines are those of a new attempt; None if there are none that count.
+
+        The other ranks may still print the step that is being made when a rank fails.
+        """
+        begin = bisect_right(self.lines, first)
+        end = min(begin + _LOOKED_AT, len(self.lines) if last is None else bisect_left(self.lines, last))
+        if begin >= end:
+            return None
+        if not begin:
+            return False
+        reached, run = self._reached[begin - 1], self.runs[begin - 1]
+        if any(other != run for other in self.runs[begin:end]):
+            return True
+        numbers = [step for step in self.steps[begin:end] if step is not None]
+        if reached is None or not numbers:
+            return False if end - begin > _OF_A_NODE else None
+        if max(numbers) > reached + _LATE:
+            return bool(min(numbers) < reached)
+        return True if len(set(numbers)) > 1 and min(numbers) < reached else None
+
+
+def _cut(rows: Sequence[FailureRow], steps: _Steps, world: int | None) -> list[Ending]:
+    groups: list[list[FailureRow]] = []
+    for row in rows:
+        if groups and steps.new_attempt(groups[-1][0].line, row.line) is None:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    found = []
+    for group in groups:
+        judged = judge(group, steps.ranks, world)
+        restarts, last = steps.new_attempt(group[0].line, None), steps.last_before(group[0].line)
+        found.append(Ending(judged, group, culprits_of(group, judged), last, restarts is not None, bool(restarts)))
+    return found
+
+
+def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
+    """Return who is accused. What other lines tell of the same rank or task, such as its node, is added."""
+    if judged.certainty == NOT_KNOWN:
+        return []
+    kind = judged.kind or ""
+    told = [row for row in judged.first if row.kind == kind] or judged.first
+    if judged.ranks:
+        of_ranks: list[tuple[int | None, list[FailureRow]]] = [
+            (rank, [row for row in judged.first if row.rank == rank]) for rank in judged.ranks
+        ]
+    else:
+        of_ranks = [(None, told[:1])]
+    found = []
+    for rank, own in of_ranks:
+        unnamed = [row for row in judged.first if row.rank is None] if len(of_ranks) == 1 else []
+        about = [*own, *unnamed]
+        task = _first(about, "task")
+        others = [row for row in rows if rank is not None and row.rank == rank]
+        others += [row for row in rows if task is not None and row.task == task]
+        of_task = [row for row in others if row.task is not None]
+        node = _first(of_task, "node") or _first([*about, *others], "node")
+        gpu, device = _first(about, "gpu"), _first(about, "device")
+        if all(each is None for each in (rank, task, node, gpu, device)) or kind in ("time_limit", "preemption"):
+            continue
+        evidence = about or list(judged.first)
+        found.append(
+            Culprit(
+                rank, task, node, gpu, device, kind, judged.certainty, None,
+                tuple(dict.fromkeys(f"line {row.line}: {text_of(row)}" for row in evidence[:_EVIDENCE])),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _first(rows: Sequence[FailureRow], name: str) -> Any:
+    return next((value for row in rows if (value := getattr(row, name)) is not None), None)
+
+
+def joined(final: Sequence[Ending]) -> Ending:
+    """Return what ended the job of several logs: the failures of all of them together."""
+    if len(final) == 1:
+        return final[0]
+    rows = [row for ending in final for row in ending.rows]
+    seen = {row.rank for row in rows if row.rank is not None}
+    judged = judge(rows, seen, None)
+    steps = [ending.last_step for ending in final if ending.last_step is not None]
+    return Ending(judged, rows, culprits_of(rows, judged), max(steps, default=None), False, False)
+
+
+def text_of(row: FailureRow) -> str:
+    """Return the text of a failure in one line, with the rank that its label tells."""
+    label = f"[rank {row.rank}] " if row.rank is not None and row.rank_by == "label" else ""
+    return label + row.message.replace("\n", " | ")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def listed(ranks: Sequence[int]) -> str:
+    """Return ranks in words: the first of many."""
+    more = f" and {len(ranks) - _NAMED} more" if len(ranks) > _NAMED else ""
+    return ", ".join(map(str, ranks[:_NAMED])) + more

@@ -1,0 +1,37 @@
+"""`perflog diagnose`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from perflog.cli import completion, options
+
+
+@click.command(short_help="Show what ended a job or holds it up, and who.", epilog="Example: perflog diagnose run.txt")
+@click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="LOG...")
+@options.store
+@options.print_format
+def diagnose(runs: tuple[str, ...], store: str | None, format: str) -> None:
+    """Show what ended a job or holds it up: rank, node and GPU, how sure that is, and the lines that prove it.
+
+    Several LOGs, or the logs of a folder, are those of one job: one for each rank, the kernel's, the scheduler's.
+    """
+    from perflog.analysis.diagnosis import diagnose as analysis
+    from perflog.log import combined, find_runs
+    from perflog.output import sheets, terminal
+    from perflog.output.presenters import diagnosis as presenter
+
+    logs = [find_runs(run, store) for run in runs]
+    log: Any = logs[0] if len(logs) == 1 else combined(logs)
+    answer = analysis(log, *runs)
+    for text in dict.fromkeys(log.warnings):
+        sheets.warn(text)
+    if format == "json":
+        terminal.put(presenter.as_json(answer))
+    elif format == "text":
+        for line in presenter.screen(answer):
+            terminal.put(line)
+    else:
+        sheets.write([presenter.diagnosis_sheet(answer)], format)

@@ -1,0 +1,68 @@
+"""The failures that a log tells of, as rows of table `failures`, each in its run.
+
+In: batches, and the runs that begin in them. Out: the table, when the log has ended.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from perflog.parsing.assemble.run_state import RunState
+from perflog.parsing.failures.first_cause import judge, role_of
+from perflog.parsing.failures.reader import FailureReader
+from perflog.parsing.failures.rows import FailureRow, failures_table, rows_of
+from perflog.parsing.match.records import Batch, FormatLine
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class RunFailures:
+    """Collects the failures of a log.
+
+    Args:
+        logs: The places at which logs begin that are read together, as one batch.
+        files: Their names.
+        first: The first run.
+    """
+
+    def __init__(self, logs: Sequence[int], files: Sequence[str], first: RunState) -> None:
+        self._reader = FailureReader(logs)
+        self._files = files
+        self._starts = [(first.place, first.index, first.log)]
+        self._world_sizes: dict[int, int] = {}
+
+    @property
+    def last_line(self) -> int:
+        """The line in which the last failure ends, 0 without one."""
+        return max((failure.last_line for failure in self._reader.failures), default=0)
+
+    def feed(self, lines: Sequence[FormatLine], new_runs: Sequence[RunState], batch: Batch) -> None:
+        """Read a batch, in which these runs begin."""
+        self._starts += [(run.place, run.index, run.log) for run in new_runs]
+        self._reader.feed(lines, batch)
+
+    def end(self, run: RunState) -> None:
+        """Remember of a run that has ended what its failures need."""
+        if run.world_size is not None:
+            self._world_sizes[run.index] = run.world_size
+
+    def table(self) -> pa.Table | None:
+        """End the log. Return the failures of all runs, None without one."""
+        failures = self._reader.finish()
+        if not failures:
+            return None
+        places = [place for place, _, _ in self._starts]
+        rows: list[FailureRow] = []
+        for run, of_run in groupby(failures, lambda failure: max(bisect_right(places, failure.place) - 1, 0)):
+            _, number, log = self._starts[run]
+            size, file = self._world_sizes.get(number), self._files[min(log, len(self._files) - 1)]
+            new = rows_of(list(of_run), str(number), size, file, self._reader.has_launcher)
+            judged = judge(new, (), size)
+            for row in new:
+                row.role = role_of(row, judged)
+            rows += new
+        return failures_table(rows)

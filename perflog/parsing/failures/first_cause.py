@@ -1,0 +1,345 @@
+"""Which of the failures of a job came first, and which followed from it.
+
+Told, in this order, by what a text says of itself (an echo names another process), by who waits for whom, by what
+torchrun and srun saw, and by the order of lines. Where these do not tell, several processes may be the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import pairwise
+from math import gcd
+
+from msgspec import Struct, field
+
+from perflog.parsing.failures.kinds import CAUSE, ECHO, REPORT, kinds
+from perflog.parsing.failures.rows import NOTICE, FailureRow
+
+SURE, LIKELY, ONE_OF, NOT_KNOWN = "sure", "likely", "one of", "unknown"
+"""How sure it is which process was the first."""
+
+SILENT = "silent_end"
+"""Kind of a failure of which no text is left: a process ended, and only the others tell."""
+
+_OUTSIDE = ("time_limit", "preemption", "node_failure")
+_DEVICES = ("gpu_fault",)
+_ON_GPU = ("gpu_error", "xid_application", "device_assert", "gpu_fault")
+_EITHER = (
+    "xid_application", "collective_mismatch", "link_error", "collective_timeout", "nccl_error", "rendezvous_timeout",
+    "killed", "abort", "terminated",
+)  # fmt: skip
+_SIGNALS = {-9: "killed", -11: "segmentation_fault", -7: "crash", -4: "crash", -8: "crash"}
+_DEFAULT_GROUP = re.compile(r"^0?(?:\(?default_pg\)?)?$|default_pg")
+_NUMBER = re.compile(r"\d+")
+
+
+class Judgement(Struct):
+    """What came first.
+
+    Attributes:
+        kind: Its kind; None if there is no failure.
+        first: The rows that tell it.
+        ranks: The ranks that are accused: of `first`, or those that are absent among the others.
+        certainty: How sure that is.
+        why: What tells it, in words.
+    """
+
+    kind: str | None = None
+    first: list[FailureRow] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
+    certainty: str = NOT_KNOWN
+    why: str = ""
+
+
+def judge(rows: Sequence[FailureRow], ranks_seen: Collection[int] = (), world_size: int | None = None) -> Judgement:
+    """Return what came first among the failures of one attempt of a job.
+
+    Args:
+        rows: The failures, in the order of the log.
+        ranks_seen: The ranks that print in the log.
+        world_size: Number of ranks of the job.
+    """
+    rows = [row for row in rows if row.severity != NOTICE]
+    steps: tuple[Callable[[], Judgement | None], ...] = (
+        lambda: _from_outside(rows),
+        lambda: _of_devices(rows),
+        lambda: _of_causes(rows),
+        lambda: _of_signals(rows),
+        lambda: _of_either(rows, ranks_seen, world_size),
+        lambda: _of_echoes(rows, ranks_seen, world_size),
+        lambda: _of_reports(rows),
+    )
+    return next((judged for step in steps if (judged := step()) is not None), Judgement())
+
+
+def role_of(row: FailureRow, judged: Judgement) -> str:
+    """Return the role of a failure among those of which this came first."""
+    is_absent = bool(judged.ranks) and not {first.rank for first in judged.first} & set(judged.ranks)
+    accused = not judged.ranks or is_absent or row.rank is None or row.rank in judged.ranks
+    if any(row is first for first in judged.first) and not is_absent and accused:
+        return "first" if judged.certainty in (SURE, LIKELY) else "unknown"
+    return "echo" if judged.kind is not None and judged.certainty in (SURE, LIKELY) else "unknown"
+
+
+def _from_outside(rows: Sequence[FailureRow]) -> Judgement | None:
+    """A scheduler ended the job, and nothing had failed before."""
+    outside = [row for row in rows if row.kind in _OUTSIDE]
+    if not outside:
+        return None
+    first = outside[0]
+    before = rows[: next(i for i, row in enumerate(rows) if row is first)]
+    if any(kinds()[row.kind].role != REPORT and row.kind != "terminated" and not _later(row, first) for row in before):
+        return None
+    return Judgement(first.kind, [row for row in outside if row.kind == first.kind], [], SURE, "the scheduler says so")
+
+
+def _of_devices(rows: Sequence[FailureRow]) -> Judgement | None:
+    """A device failed: the rank on it is the one whose program tells of a GPU error."""
+    faults = [row for row in rows if row.kind in _DEVICES]
+    if not faults:
+        return None
+    ranks = sorted({row.rank for row in faults if row.rank is not None})
+    devices = {(row.node, row.device) for row in faults if row.device is not None}
+    if ranks:
+        sure = SURE if len(ranks) == 1 else ONE_OF
+        return Judgement("gpu_fault", faults, ranks, sure, "the GPU of the rank failed")
+    on_gpu = [row for row in rows if row.kind in _ON_GPU and row.rank is not None]
+    ranks = sorted({row.rank for row in on_gpu if row.rank is not None})
+    if len(devices) <= 1 and len(ranks) == 1:
+        why = f"the driver tells of the fault, and only rank {ranks[0]} of a CUDA error"
+        return Judgement("gpu_fault", [*faults, *on_gpu], ranks, LIKELY, why)
+    return Judgement("gpu_fault", faults, [], SURE if len(devices) <= 1 else ONE_OF, "the driver tells of the fault")
+
+
+def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
+    """Processes tell what went wrong with them."""
+    causes = [row for row in rows if kinds()[row.kind].role == CAUSE and row.kind not in (*_OUTSIDE, *_DEVICES)]
+    causes = [row for row in causes if row.kind != "interrupted"] or [
+        row for row in causes if not any(other.kind == "collective_timeout" for other in rows)
+    ]
+    if not causes:
+        return None
+    by_process: dict[object, list[FailureRow]] = {}
+    for row in causes:
+        by_process.setdefault(_process(row), []).append(row)
+    _join_unnamed(by_process)
+    firsts = {process: _most_telling(of_process) for process, of_process in by_process.items()}
+    if len(firsts) == 1:
+        ((_, row),) = firsts.items()
+        return _of_one(row, causes, SURE, _says(row))
+    seen_first = [row for row in rows if row.kind == "first_failed" and row.rank is not None]
+    for report in seen_first:
+        named = [row for row in firsts.values() if row.rank == report.rank]
+        if named and len({each.rank for each in seen_first}) == 1:
+            return _of_one(named[0], causes, LIKELY, f"torchrun saw rank {report.rank} fail first")
+    return _of_several(list(firsts.values()), causes)
+
+
+def _of_several(ordered: Sequence[FailureRow], causes: Sequence[FailureRow]) -> Judgement:
+    """Several processes tell a cause: the earliest by clocks, else the first text if the others tell something else."""
+    earliest = _earliest(ordered)
+    alike = {(row.kind, _NUMBER.sub("#", row.message)) for row in ordered}
+    if len(alike) == 1:
+        if earliest is not None:
+            return _of_one(earliest, causes, LIKELY, "it is the earliest of those that tell the same")
+        ranks = sorted({row.rank for row in ordered if row.rank is not None})
+        return Judgement(ordered[0].kind, list(ordered), ranks, ONE_OF, f"{len(ordered)} processes tell the same")
+    specific = [row for row in ordered if row.kind not in ("exception", "assertion")]
+    if earliest is None and len(specific) == 1:
+        earliest = specific[0] if specific[0] is ordered[0] else None
+    if earliest is not None:
+        return _of_one(earliest, causes, LIKELY, "it is the earliest")
+    if len({row.run.partition("-")[0] for row in ordered}) == 1 and ordered[1].line > ordered[0].last_line:
+        later = [row for row in ordered if row.kind == ordered[0].kind and row.message == ordered[0].message]
+        if len(later) == 1:
+            return _of_one(ordered[0], causes, LIKELY, "its text stands first in the log")
+    ranks = sorted({row.rank for row in ordered if row.rank is not None})
+    why = f"{len(ordered)} processes fail, and no clock tells which was first"
+    return Judgement(ordered[0].kind, list(ordered), ranks, ONE_OF, why)
+
+
+def _of_signals(rows: Sequence[FailureRow]) -> Judgement | None:
+    """A launcher saw one process end by a signal that no watchdog sends."""
+    ended = [row for row in rows if kinds()[row.kind].role == REPORT and row.exit_code in _SIGNALS]
+    first = [row for row in ended if row.kind == "first_failed"] or ended
+    if not first or len({_process(row) for row in first}) > 1:
+        return None
+    row = first[0]
+    kind = _SIGNALS[row.exit_code or 0]
+    named = [each for each in rows if each.kind == kind and kinds()[kind].role != REPORT]
+    ranks = [row.rank] if row.rank is not None else []
+    return Judgement(kind, [row, *named], ranks, LIKELY, f"signal {-(row.exit_code or 0)} ended it")
+
+
+def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement | None:
+    """No text tells a cause: what may be one, by who waits for whom."""
+    for kind in _EITHER:
+        told = [row for row in rows if row.kind == kind]
+        if not told:
+            continue
+        if kind == "collective_timeout":
+            return _of_timeouts(told, seen, world_size)
+        processes = {_process(row) for row in told}
+        ranks = sorted({row.rank for row in told if row.rank is not None})
+        if kind in ("terminated", "rendezvous_timeout", "nccl_error") or len(processes) > 1:
+            silent = _of_echoes(rows, seen, world_size) if kind == "nccl_error" else None
+            alone = len(processes) == 1 and kind == "nccl_error"
+            return silent or Judgement(kind, told, ranks if alone else [], NOT_KNOWN, "its text tells no first process")
+        certainty = ONE_OF if kind == "link_error" else LIKELY
+        why = "one end of the connection" if kind == "link_error" else _says(told[0])
+        return Judgement(kind, told, ranks, certainty, why)
+    return None
+
+
+def _of_timeouts(told: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement:
+    """Collectives timed out: the ranks that lack them hold the others up."""
+    kind = "collective_timeout"
+    barriers = [row.peer or "" for row in told if "monitoredBarrier" in row.message]
+    barred = sorted({int(rank) for peers in barriers for rank in _NUMBER.findall(peers)})
+    if barred:
+        return Judgement(kind, list(told), barred, SURE, "the barrier names the ranks that did not come")
+    for column, what in (("last_enqueued", "enqueued"), ("last_completed", "completed")):
+        behind = _behind(told, column)
+        if behind:
+            return Judgement(kind, list(told), behind, LIKELY, f"it {what} fewer collectives than the others")
+    printed = {row.rank for row in told if row.rank is not None}
+    whole_job = all(row.group is None or _DEFAULT_GROUP.search(row.group) for row in told)
+    absent = _absent(printed, seen, world_size) if whole_job else []
+    if absent:
+        first, last = min(printed | set(absent)), max(printed | set(absent))
+        why = f"the only {'rank' if len(absent) == 1 else 'ranks'} of {first} to {last} without a time-out"
+        return Judgement(kind, list(told), absent, LIKELY, why)
+    odd = _odd_operation(told)
+    if odd:
+        return Judgement(kind, list(told), odd, ONE_OF, "it waits in another operation than the others")
+    return Judgement(kind, list(told), [], NOT_KNOWN, "the time-outs do not tell which rank is missing")
+
+
+def _behind(told: Sequence[FailureRow], column: str) -> list[int]:
+    """Return the ranks whose number is less than that of most ranks, in the group in which they waited."""
+    by_group: dict[str | None, dict[int, int]] = {}
+    for row in told:
+        number = getattr(row, column)
+        if row.rank is not None and number is not None and number >= 0:
+            numbers = by_group.setdefault(row.group, {})
+            numbers[row.rank] = min(number, numbers.get(row.rank, number))
+    found: set[int] = set()
+    for numbers in by_group.values():
+        most = max(numbers.values())
+        behind = {rank for rank, number in numbers.items() if number < most}
+        if behind and 3 * len(behind) <= len(numbers):
+            least = min(numbers[rank] for rank in behind)
+            found |= {rank for rank in behind if numbers[rank] == least}
+    return sorted(found) if len(by_group) == 1 else []
+
+
+def _absent(printed: Collection[int], seen: Collection[int], world_size: int | None) -> list[int]:
+    """Return the few ranks that are missing among those that print the same; [] if they are not few."""
+    ranks = sorted(printed)
+    if len(ranks) < 2:
+        return []
+    stride = gcd(*(b - a for a, b in pairwise(ranks)))
+    expected = set(range(ranks[0], ranks[-1] + 1, stride))
+    if stride == 1:
+        expected |= set(seen)
+        if world_size is not None and world_size <= len(ranks) + max(1, len(ranks) // 3):
+            expected |= set(range(world_size))
+    absent = sorted(expected - set(ranks))
+    return absent if 3 * len(absent) <= len(ranks) or len(absent) == 1 else []
+
+
+def _odd_operation(told: Sequence[FailureRow]) -> list[int]:
+    """Return the rank that waits in another operation under the number under which all others wait."""
+    ops = {row.rank: (row.seq, row.op) for row in told if row.rank is not None and row.op is not None}
+    counts = Counter(ops.values())
+    if len(ops) < 4 or len(counts) != 2 or len({seq for seq, _ in counts}) != 1:
+        return []
+    rare, number = counts.most_common()[-1]
+    return [rank for rank, op in ops.items() if op == rare and rank is not None] if number == 1 else []
+
+
+def _of_echoes(rows: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement | None:
+    """Only what another process left behind: the rank that tells nothing is the one that went away."""
+    echoes = [row for row in rows if kinds()[row.kind].role == ECHO or row.kind == "nccl_error"]
+    if not echoes:
+        return None
+    printed = {row.rank for row in echoes if row.rank is not None}
+    absent = _absent(printed, seen, world_size)
+    named = [row for row in rows if row.kind == "first_failed" and row.rank in absent]
+    if len(absent) == 1:
+        why = "the others tell that a process went away, and only it tells nothing"
+        return Judgement(SILENT, [*named, *echoes], absent, LIKELY, why)
+    return Judgement("remote_exit", echoes, [], NOT_KNOWN, "the log tells only that a process went away")
+
+
+def _of_reports(rows: Sequence[FailureRow]) -> Judgement | None:
+    """Only launchers tell that processes ended."""
+    reports = [row for row in rows if kinds()[row.kind].role == REPORT]
+    if not reports:
+        return None
+    first = [row for row in reports if row.kind == "first_failed"] or [
+        row for row in reports if row.kind == "task_exit"
+    ]
+    first = first or [row for row in reports if row.exit_code is not None] or reports
+    processes = {_process(row) for row in first}
+    ranks = sorted({row.rank for row in first if row.rank is not None})
+    if len(processes) == 1 and ranks:
+        return Judgement(first[0].kind, first, ranks, LIKELY, "its launcher saw it fail; it tells no reason")
+    return Judgement(first[0].kind, first, [], NOT_KNOWN, "the log tells no reason")
+
+
+def _of_one(row: FailureRow, causes: Iterable[FailureRow], certainty: str, why: str) -> Judgement:
+    same = [each for each in causes if each is not row and each.kind == row.kind and _process(each) == _process(row)]
+    return Judgement(row.kind, [row, *same], [] if row.rank is None else [row.rank], certainty, why)
+
+
+def _most_telling(rows: Sequence[FailureRow]) -> FailureRow:
+    """Return the first failure of a process; a bare exception is what a more exact text before or behind it tells."""
+    exact = [row for row in rows if row.kind not in ("exception", "abort")]
+    return exact[0] if exact and exact[0].line - rows[0].last_line < 50 else rows[0]
+
+
+def _join_unnamed(by_process: dict[object, list[FailureRow]]) -> None:
+    """Add the failures of unknown processes to the only process that tells a failure of the same kind."""
+    unnamed = [process for process, rows in by_process.items() if all(not _is_named(row) for row in rows)]
+    for process in unnamed:
+        of_kind = {row.kind for row in by_process[process]}
+        others = [
+            other for other, rows in by_process.items() if other not in unnamed and of_kind & {row.kind for row in rows}
+        ]
+        if len(others) == 1:
+            by_process[others[0]] = [*by_process.pop(process), *by_process[others[0]]]
+            by_process[others[0]].sort(key=lambda row: not _is_named(row))
+
+
+def _is_named(row: FailureRow) -> bool:
+    return row.rank is not None or row.task is not None or row.local_rank is not None
+
+
+def _process(row: FailureRow) -> object:
+    """Return what tells the process of a failure apart from others."""
+    if row.rank is not None:
+        return row.rank
+    if row.task is not None or row.local_rank is not None:
+        return (row.node, row.task, row.local_rank)
+    return (row.node, row.device, row.gpu)
+
+
+def _earliest(rows: Sequence[FailureRow]) -> FailureRow | None:
+    """Return the failure that was printed at least a second before all others, if clocks tell."""
+    timed = sorted((row for row in rows if row.time_ns is not None), key=lambda row: row.time_ns or 0)
+    if len(timed) < len(rows) or len({row.clock for row in timed}) > 1 or len(timed) < 2:
+        return None
+    return timed[0] if (timed[1].time_ns or 0) - (timed[0].time_ns or 0) >= 10**9 else None
+
+
+def _later(row: FailureRow, other: FailureRow) -> bool:
+    """Return whether clocks tell that a failure was printed after another one."""
+    known = row.time_ns is not None and other.time_ns is not None and row.clock == other.clock
+    return known and (row.time_ns or 0) > (other.time_ns or 0)
+
+
+def _says(row: FailureRow) -> str:
+    return "it is the only process that tells a cause" if _is_named(row) else "it is the only cause that the log tells"

@@ -1,0 +1,146 @@
+"""Kinds of failures, as `kinds.toml` describes them, and the kind that a line tells of.
+
+A line is looked at only if it holds one of the texts `has` of the file. Its pattern may not stand in source code, in a
+comment or in advice: `raise RuntimeError("CUDA out of memory")` is no failure, and neither is `this may be caused by`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from perflog.formats.surroundings import prefix_ends
+from perflog.lazy_patterns import lazy_pattern
+
+CAUSE, EITHER, ECHO, REPORT = "cause", "either", "echo", "report"
+"""What a text of a kind tells: a cause; a cause or its echo; an echo; what a launcher says of its processes."""
+
+_FILE = Path(__file__).with_name("kinds.toml")
+_MOST_TOKENS = 10  # of the prefix of a line
+_CODE = lazy_pattern(
+    r"""^\s*(?:\d+[:|]? *)?(?:(?:raise|print|assert|except|return|if|elif|with|import|from|def|grep|echo)[\s(]"""
+    r"""|#|//|[*>|-] )|\b(?:logger|logging|log|warnings|pytest)\.\w+\(|`$|["'(]\s*$|\b[fr]"$"""
+)
+_ADVICE = lazy_pattern(
+    r"(?i)\b(?:(?:may|might|can|could|would|will|should)(?: also)? (?:\w+ )?(?:be|cause|lead|result|raise|fail|indicate"
+    r"|see|get|happen|throw)|possibl[ey]|if you|in case|to avoid|avoids?|prevents?|instead of|consider|try|tips?|note"
+    r"|workaround|known issue|due to possible|handle|retry(?:ing)? (?:on|after)|on oom|until)\b[^:]*$"
+)
+
+
+class Text(Struct, frozen=True):
+    """A text that tells a failure: a literal that each of its lines holds, and what is searched for in the line."""
+
+    has: str
+    pattern: str
+    sample: str | list[str]
+
+    @property
+    def samples(self) -> list[str]:
+        """Real lines."""
+        return [self.sample] if isinstance(self.sample, str) else self.sample
+
+
+class Kind(Struct, frozen=True):
+    """A kind of failure; see `kinds.toml`."""
+
+    name: str
+    title: str
+    role: str
+    text: list[Text]
+    source: str = ""
+
+
+class Told(Struct, frozen=True):
+    """What a line tells: a kind, the values of the named groups, and where the text of the failure begins."""
+
+    kind: Kind
+    values: dict[str, str]
+    start: int
+    anchored: bool
+
+
+TRACEBACK = "Traceback (most recent call last)"
+LAUNCHERS = ("torchrun ", "torch.distributed.run", "torch.distributed.launch", "accelerate launch")
+
+
+@cache
+def needles() -> str:
+    """Return the pattern, for RE2, of the literals of which a line that tells a failure holds one."""
+    literals = dict.fromkeys(re.findall(r'^has += "(.*)"$', _FILE.read_text("utf-8"), re.MULTILINE))
+    return "|".join(map(_escaped, [*literals, TRACEBACK, *LAUNCHERS]))
+
+
+@cache
+def kinds() -> dict[str, Kind]:
+    """Return all kinds by name, in their order."""
+    import msgspec
+    import tomli
+
+    rows = msgspec.convert(tomli.loads(_FILE.read_text("utf-8"))["kind"], list[Kind])
+    return {kind.name: kind for kind in rows}
+
+
+@cache
+def _texts() -> list[tuple[Kind, str, re.Pattern[str], bool]]:
+    return [
+        (kind, text.has, lazy_pattern(text.pattern), text.pattern.startswith("^"))
+        for kind in kinds().values()
+        for text in kind.text
+    ]
+
+
+def told(line: str) -> Told | None:
+    """Return what a line tells, without a rank label in front; None for no failure."""
+    starts: list[int] | None = None
+    for kind, has, pattern, is_anchored in _texts():
+        if has not in line:
+            continue
+        if is_anchored:
+            starts = starts or _starts(line)
+            for start in starts:
+                match = pattern.match(line[start:])
+                if match is not None:
+                    break
+            else:
+                continue
+        else:
+            start, match = 0, pattern.search(line)
+            if match is None or _speaks_of(line[: match.start()]):
+                continue
+        values = {name.rstrip("0123456789"): text for name, text in match.groupdict().items() if text is not None}
+        return Told(kind, values, start + match.start(), is_anchored)
+    return None
+
+
+def message_start(line: str, told_at: int) -> int:
+    """Return where the message begins: behind the prefix of the line, at the latest where the failure is told."""
+    begin = len(line) - len(line.lstrip())
+    for end in _starts(line):
+        if end <= told_at and not re.search(r"(?:Error|Exception|Interrupt|error)\S*: *$", line[:end]):
+            begin = end
+        else:
+            break
+    return begin
+
+
+def _starts(line: str) -> list[int]:
+    """Return the offsets at which the message of a line may begin: its first letter, or behind tokens of a prefix."""
+    raw = line.encode("utf-8", "surrogateescape")
+    offsets = prefix_ends(raw)[:_MOST_TOKENS]
+    starts = [len(raw[:end].decode("utf-8", "surrogateescape")) for end in offsets]
+    return [len(line) - len(line.lstrip()), *starts]
+
+
+def _speaks_of(before: str) -> bool:
+    """Return whether the text in front of a failure's shows that the line is code, or advice."""
+    if before.startswith("{") and before.endswith('"'):  # a record of JSON, whose message it begins
+        return False
+    return bool(_CODE.search(before) or _ADVICE.search(before))
+
+
+def _escaped(literal: str) -> str:
+    return re.sub(r"([^A-Za-z0-9 _/<>-])", r"\\\1", literal)

@@ -1,0 +1,109 @@
+"""Where the text of a failure comes from: the rank, node and GPU that its line names, and the label in front of it."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.match.rank_labels import CLOSED_LABEL
+
+_MOST_LABELS = 3
+_NAME = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*-?[0-9]+(?:\.[A-Za-z0-9.-]+)?)"
+_POD = r"\[pod/(?P<pod>[A-Za-z0-9_.-]+)[^\]\n]*\] "
+_LABEL = lazy_pattern(rf"{_POD}|{CLOSED_LABEL}| *[0-9]{{1,6}}: |(?:{_NAME}): ")
+_RANK_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]:|\[[0-9]+,(?P<mpi>\d+)\]<")
+_LOCAL_LABEL = lazy_pattern(r"\[default(?P<local>\d+)\]:")
+_TASK = lazy_pattern(r"(?:^|[\]:] ?) *(?P<task>\d{1,6}): ")
+_RANK = lazy_pattern(
+    r"\[(?:PG [^\]]*)?[Rr]ank[ :=]?(?P<bracket>\d+)\]|\[PG \d+ Rank (?P<pg>\d+)\]"
+    r"|\b(?:global_rank|global rank|[Rr]ank|RANK)[ :=]{1,2}(?P<word>\d+)\b(?!/)"
+)
+_LOCAL = lazy_pattern(r"\blocal_rank[ :=]{1,2}(?P<local>\d+)\b")
+_RAY = lazy_pattern(r"\((?P<actor>[\w.:-]+) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9a-f.:]+))?\)")
+_NCCL = lazy_pattern(r"(?:^|\s)(?P<node>[\w.-]+):\d+:\d+ \[(?P<gpu>\d+)\] ")
+_SYSLOG = lazy_pattern(r"^[A-Z][a-z]{2} +\d+ [\d:]{8} (?P<node>[\w.-]+) kernel:|^\d{4}-\S+ (?P<iso>[\w.-]+) kernel:")
+_NODE = lazy_pattern(rf"^(?:\[[^\]]*\] ?)?(?P<node>{_NAME}): ")
+_DEVICE = lazy_pattern(r"\b(?:cuda|npu|xpu):(?P<gpu>\d+)\b")
+
+
+class Origin(Struct):
+    """What a line says of where its failure is; None where it says nothing.
+
+    Attributes:
+        rank, rank_by: The rank, and the rule that proves it: printed, label.
+        local_rank: The rank on its node.
+        task: The task of srun that printed the line. It is the rank if each task is one.
+        node, gpu: Name of the node, index of the GPU on it.
+        process: Name of a process that has no rank, as Ray labels it.
+    """
+
+    rank: int | None = None
+    rank_by: str | None = None
+    local_rank: int | None = None
+    task: int | None = None
+    node: str | None = None
+    gpu: int | None = None
+    process: str | None = None
+
+
+def split_labels(line: str) -> tuple[str, str]:
+    """Return the labels of launchers in front of a line, and the rest."""
+    at = 0
+    for _ in range(_MOST_LABELS):
+        match = _LABEL.match(line, at)
+        if match is None:
+            break
+        at = match.end()
+    return line[:at], line[at:]
+
+
+def origin_of(labels: str, text: str, told_at: int) -> Origin:
+    """Return where a failure comes from: `labels` and `text` are its line, the failure is told at `told_at`."""
+    origin = Origin()
+    before = text[:told_at]
+    if match := _RANK_LABEL.search(labels):
+        origin.rank, origin.rank_by = int(match["rank"] or match["mpi"]), "label"
+    if match := _LOCAL_LABEL.search(labels):
+        origin.local_rank = int(match["local"])
+    if match := _TASK.search(labels):
+        origin.task = int(match["task"])
+    if match := _RAY.search(labels):
+        origin.process, origin.node = f"{match['actor']} pid={match['pid']}", match["ip"]
+    if match := re.match(_POD, labels):
+        origin.node = match["pod"]
+    elif match := _NODE.search(labels):
+        origin.node = match["node"]
+    _add_from_text(origin, labels, text, before)
+    return origin
+
+
+def _add_from_text(origin: Origin, labels: str, text: str, before: str) -> None:
+    """Add what stands behind the labels: in front of the failure, `before`, or in it."""
+    if printed := _printed_rank(before) or _printed_rank(text):
+        origin.rank, origin.rank_by = printed if origin.rank is None else (origin.rank, origin.rank_by)
+    if origin.local_rank is None and (match := _LOCAL.search(before)):
+        origin.local_rank = int(match["local"])
+    if match := _NCCL.search(before):
+        origin.node, origin.gpu = match["node"], int(match["gpu"])
+    if match := _SYSLOG.search(labels + text):
+        origin.node = match["node"] or match["iso"]
+    if origin.gpu is None and (match := _DEVICE.search(text)):
+        origin.gpu = int(match["gpu"])
+
+
+def _printed_rank(text: str) -> tuple[int, str] | None:
+    """Return the rank that a text names, if it names one and no other."""
+    found = {int(next(filter(None, match.groups()))) for match in _RANK.finditer(text)}
+    return (found.pop(), "printed") if len(found) == 1 else None
+
+
+def tasks_of(text: str) -> list[int]:
+    """Return the numbers of a list such as `1,3-5`."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            numbers += range(int(first), int(last if last.isdigit() else first) + 1)
+    return numbers

@@ -1,0 +1,353 @@
+"""Finds the failures among the lines of a log, batch after batch.
+
+In: the lines that no format reads, and those that only a format of any program's lines reads. Out: one `Failure` for
+each text, with its lines. A traceback is one failure, with those that were raised while it was handled; so is each
+process in torchrun's summary. Of a failure that a process repeats, the first is kept, with the number of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow.compute as pc
+from msgspec import Struct, field
+
+from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.failures.kinds import TRACEBACK, Kind, kinds, message_start, needles, told
+from perflog.parsing.failures.origins import Origin, origin_of, split_labels
+from perflog.parsing.match.line_stamps import StampReader
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import MAX_TEXT, Batch, FormatLine, strings
+from perflog.tables.arrow import mask_of
+from perflog.tables.row_order import PART_BITS
+from perflog.tables.schema import CLOCKS
+
+_MOST = 10_000  # failures of a log that are kept one by one
+_MESSAGE = 1_000  # characters of a message
+_PATIENCE = 400  # unread lines of its process in which a traceback ends
+_EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?P<rest>: .*|:?)$")
+_NO_NAME = frozenset(("INFO", "WARNING", "ERROR", "DEBUG", "WARN", "CRITICAL", "frame", "error", "warning", "info"))
+_DIRECT, _HANDLING = "was the direct cause of the following exception", "another exception occurred"
+_GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
+_ENTRY = lazy_pattern(r"(?:^|[\s\]])(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.*)$")
+_NUMBERED = lazy_pattern(r"(?:^|[\s\]])\[\d+\]:\s*$")
+_LAUNCHER = lazy_pattern(
+    r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|torch/distributed/elastic)\b"
+)
+_NUMBER = re.compile(r"\d+")
+
+
+class Failure(Struct):
+    """A failure that a log tells of.
+
+    Attributes:
+        place: Where it begins. `last_line`: the line in which its text ends.
+        kind: Its kind.
+        message: What is printed.
+        values: What the pattern of its kind found.
+        origin: Where it comes from.
+        stream: The labels in front of its lines, which tell processes apart.
+        traced: Whether it is the end of a traceback, or a text that no program goes on after.
+        count: How often it is told in a row.
+        time: Time at which it was printed, in ns of `clock`; None if unknown.
+    """
+
+    place: int
+    last_line: int
+    kind: Kind
+    message: str
+    values: dict[str, str]
+    origin: Origin
+    stream: str
+    traced: bool = True
+    count: int = 1
+    time: int | None = None
+    clock: str | None = None
+
+    @property
+    def line(self) -> int:
+        """The line in which it begins."""
+        return self.place >> PART_BITS
+
+
+class _Stream(Struct):
+    """What is open of the lines with one label: tracebacks whose exception is still to come, or a summary."""
+
+    begun: list[tuple[int, str]] = field(default_factory=list)  # places of tracebacks, and the prefix of their lines
+    lines: int = 0  # read since the last of them began
+    last: Failure | None = None  # the last exception: what follows may belong to it
+    chain: str = ""  # how the next traceback follows from it
+    summary: Kind | None = None
+    entry: Failure | None = None
+
+
+class FailureReader:
+    """Collects the failures of a log in `failures`.
+
+    `has_launcher`: whether the log shows that a launcher such as torchrun starts the processes of a node.
+
+    Args:
+        logs: The places at which logs begin that are read together: no text goes on in the next log.
+    """
+
+    def __init__(self, logs: Sequence[int] = (0,)) -> None:
+        self.failures: list[Failure] = []
+        self.has_launcher = False
+        self._logs = list(logs[1:])
+        self._streams: dict[str, _Stream] = {}
+        self._stamps = StampReader()
+        self._latest: dict[str, Failure] = {}  # by stream
+
+    def feed(self, lines: Sequence[FormatLine], batch: Batch) -> None:
+        """Read a batch."""
+        places = _places(lines, batch)
+        if not len(places):
+            return
+        rows = batch.rows(places)
+        starts = batch.starts[rows].astype(np.int64)
+        ends = np.minimum(batch.ends[rows].astype(np.int64), starts + MAX_TEXT)
+        hits = np.flatnonzero(mask_of(pc.match_substring_regex(strings(batch.chunk.data, starts, ends), needles())))
+        if not len(hits) and not self._streams:
+            return
+        known = len(self.failures)
+        view = memoryview(batch.chunk.data)
+        for k in self._rows_to_read(hits.tolist(), len(places)):
+            text = str(view[starts[k] : ends[k]], "utf-8", "backslashreplace").rstrip("\r\n \t")
+            self._read(places.item(k), text)
+        self._add_times(self.failures[known:], batch)
+
+    def _rows_to_read(self, hits: Sequence[int], count: int) -> Iterator[int]:
+        """Yield the rows that may tell a failure, and all that follow while a text is not complete."""
+        at = 0
+        for hit in [*hits, count]:
+            while at < hit and self._streams:
+                yield at
+                at += 1
+            at = max(at, hit)
+            if at < count:
+                yield at
+                at += 1
+
+    def _read(self, place: int, line: str) -> None:
+        while self._logs and place >= self._logs[0]:
+            self._logs.pop(0)
+            self._close()
+        labels, text = split_labels(line)
+        stream = self._streams.get(labels)
+        if stream is not None and self._continues(stream, labels, place, text):
+            return
+        if stream is not None and not stream.begun and stream.summary is None:
+            self._streams.pop(labels, None)
+            stream = None
+        if TRACEBACK in text:
+            before = text[: text.index(TRACEBACK)]
+            if before.count('"') % 2 or before.count("'") % 2:
+                return
+            stream = stream or self._streams.setdefault(labels, _Stream())
+            stream.begun.append((place, before))
+            stream.lines = 0
+            return
+        if _LAUNCHER.search(text):
+            self.has_launcher = True
+        found = told(text)
+        if found is None:
+            return
+        if found.kind.name in ("first_failed", "later_failed"):
+            stream = stream or self._streams.setdefault(labels, _Stream())
+            stream.summary, stream.entry, stream.lines = found.kind, None, 0
+            return
+        message = text[message_start(text, found.start) :]
+        origin = origin_of(labels, text, found.start)
+        traced = not found.anchored  # a line like an exception may be one that a program caught
+        failure = Failure(
+            place, place >> PART_BITS, found.kind, message[:_MESSAGE], found.values, origin, labels, traced
+        )
+        self._add(failure)
+        if traced is False or found.kind.name in ("nccl_error", "checkpoint"):
+            self._streams.setdefault(labels, _Stream()).last = failure
+
+    # --- texts of several lines -----------------------------------------------------------------------------------
+
+    def _continues(self, stream: _Stream, labels: str, place: int, text: str) -> bool:
+        """Return whether a line belongs to what is open in its stream."""
+        stream.lines += 1
+        if stream.lines > _PATIENCE:
+            self._give_up(stream, labels)
+            return False
+        if stream.summary is not None:
+            return self._continues_summary(stream, labels, place, text)
+        if stream.begun:
+            return self._continues_traceback(stream, labels, place, text)
+        if stream.last is not None:
+            return self._continues_exception(stream, place, text)
+        return False
+
+    def _continues_traceback(self, stream: _Stream, labels: str, place: int, text: str) -> bool:
+        begun, before = stream.begun[0]
+        if TRACEBACK in text:
+            return False
+        text = _without(before, text)
+        if not text or text[0] in " \t" or text.startswith("[Previous line repeated"):
+            return True
+        match = _EXCEPTION.match(text)
+        if match is None or match["name"].split(".")[0] in _NO_NAME or not _is_exception(match["name"]):
+            return False
+        stream.begun.pop(0)
+        found = told(text)
+        kind = found.kind if found is not None else kinds()["exception"]
+        values = found.values if found is not None else {}
+        start = found.start if found is not None else 0
+        origin = origin_of(labels, before + text, len(before) + start)
+        failure = Failure(begun, place >> PART_BITS, kind, text[:_MESSAGE], values, origin, labels)
+        if stream.chain and stream.last is not None:
+            _merge(stream.last, failure, stream.chain)
+        else:
+            stream.last = failure
+            self._add(failure)
+        stream.chain, stream.lines = "", 0
+        return True
+
+    def _continues_exception(self, stream: _Stream, place: int, text: str) -> bool:
+        """Read what stands behind an exception: more of its message, or that the next one follows from it."""
+        last = stream.last
+        assert last is not None
+        line = place >> PART_BITS
+        if line - last.last_line > 4:
+            return False
+        for mark in (_DIRECT, _HANDLING):
+            if mark in text:
+                stream.chain, last.last_line = mark, line
+                return True
+        if stream.chain and TRACEBACK in text:
+            stream.begun.append((place, text[: text.index(TRACEBACK)]))
+            return True
+        if (line == last.last_line + 1 and last.message.endswith("Last error:")) or _GOES_ON.match(text):
+            last.message = f"{last.message}\n{text.strip()}"[:_MESSAGE]
+            last.last_line = line
+            found = told(text.strip())
+            if found is not None and last.kind.name in ("nccl_error", "remote_exit", "exception"):
+                last.kind, last.values = found.kind, last.values | found.values
+            return True
+        return False
+
+    def _continues_summary(self, stream: _Stream, labels: str, place: int, text: str) -> bool:
+        assert stream.summary is not None
+        line = place >> PART_BITS
+        if _NUMBERED.search(text):
+            origin = Origin()
+            stream.entry = Failure(place, line, stream.summary, "", {}, origin, labels)
+            return True
+        match, entry = _ENTRY.search(text), stream.entry
+        if match is not None and entry is not None:
+            _add_entry(entry, match["key"], match["value"].strip(), line)
+            if match["key"] == "exitcode":
+                self.failures.append(entry)
+            return True
+        if "====" in text or told(text) is not None:
+            stream.summary = stream.entry = None
+            self._streams.pop(labels, None)
+            return "====" in text
+        if entry is not None and (found := told(text.strip())) is not None:
+            entry.values |= {"cause": found.kind.name}
+        return True
+
+    def _give_up(self, stream: _Stream, labels: str) -> None:
+        """Close what does not end: of a torn log the end of a traceback may be lost."""
+        for place, before in stream.begun:
+            origin = origin_of(labels, before, len(before))
+            self._add(Failure(place, place >> PART_BITS, kinds()["exception"], TRACEBACK, {}, origin, labels))
+        self._streams.pop(labels, None)
+
+    # --- the list -------------------------------------------------------------------------------------------------
+
+    def _add(self, failure: Failure) -> None:
+        latest = self._latest.get(failure.stream)
+        alike = latest is not None and latest.kind is failure.kind and latest.origin == failure.origin
+        if latest is not None and alike and (
+            len(self.failures) >= _MOST or _masked(latest.message) == _masked(failure.message)
+        ) and latest.values.get("seq") == failure.values.get("seq"):  # fmt: skip
+            latest.count += 1
+            latest.last_line = max(latest.last_line, failure.last_line)
+            return
+        if len(self.failures) < _MOST:
+            self._latest[failure.stream] = failure
+            self.failures.append(failure)
+
+    def _close(self) -> None:
+        """End a log."""
+        for labels, stream in list(self._streams.items()):
+            self._give_up(stream, labels)
+        self._latest = {}
+
+    def finish(self) -> list[Failure]:
+        """End the last log. Return all failures, in the order of the logs."""
+        self._close()
+        self.failures.sort(key=lambda failure: failure.place)
+        return self.failures
+
+    def _add_times(self, failures: Sequence[Failure], batch: Batch) -> None:
+        """Read the time stamps in front of the lines in which failures begin."""
+        first = batch.chunk.first_line << PART_BITS
+        here = sorted((failure for failure in failures if failure.place >= first), key=lambda each: each.place)
+        if not here:
+            return
+        (stamps,) = self._stamps.read(batch, [np.array([failure.place for failure in here], np.int64)])
+        if stamps is not None:
+            for failure, time, clock in zip(here, stamps.time.tolist(), stamps.clock.tolist(), strict=True):
+                if time >= 0 and clock >= 0:
+                    failure.time, failure.clock = time, CLOCKS[clock]
+
+
+def _places(lines: Sequence[FormatLine], batch: Batch) -> Ints:
+    """Return the places of lines that may tell a failure: the unread, and those of formats for any program."""
+    parts = [batch.unread_segments]
+    parts += [places for kind, places in batch.owner.items() if kind >= 0 and _is_generic(lines[kind])]
+    return np.unique(np.concatenate(parts)) if len(parts) > 1 else parts[0]
+
+
+def _is_generic(line: FormatLine) -> bool:
+    return line[0].generic or line[0].guessed
+
+
+def _without(before: str, text: str) -> str:
+    """Return a line of a traceback without the prefix that its first line has."""
+    if not before.strip():
+        return text[len(before) :] if before and text.startswith(before) else text
+    pattern = r"\d+".join(map(re.escape, _NUMBER.split(before)))
+    match = re.match(pattern, text)
+    return text[match.end() :] if match else text
+
+
+def _is_exception(name: str) -> bool:
+    """Return whether a name may be that of an exception: `mylib.errors.Empty`, `RuntimeError`."""
+    last = name.rpartition(".")[2]
+    return last[:1].isupper() or "." in name or last.endswith("error")
+
+
+def _merge(first: Failure, later: Failure, how: str) -> None:
+    """Join an exception with the one that it led to: one record. It is of the kind that says more."""
+    plain = kinds()["exception"]
+    first.last_line = later.last_line
+    replaces = first.kind is plain and (later.kind is not plain or how == _HANDLING)
+    if replaces:
+        first.kind, first.message, first.values, first.origin = later.kind, later.message, later.values, later.origin
+
+
+def _add_entry(entry: Failure, key: str, value: str, line: int) -> None:
+    """Add a line of torchrun's summary to its process."""
+    entry.last_line = line
+    if key == "host":
+        entry.origin.node = value or None
+    if key == "rank" and (match := re.match(r"(\d+)(?: \(local_rank: (\d+)\))?", value)):
+        entry.origin.rank, entry.origin.rank_by = int(match[1]), "printed"
+        entry.origin.local_rank = int(match[2]) if match[2] else None
+    if key == "exitcode" and (match := re.match(r"(-?\d+)(?: \(pid: (\d+)\))?", value)):
+        entry.values |= {"exit_code": match[1], **({"pid": match[2]} if match[2] else {})}
+    if key in ("rank", "exitcode") or (key == "traceback" and not value.startswith("To enable")):
+        entry.message = f"{entry.message}, {key} {value}".removeprefix(", ")[:_MESSAGE]
+
+
+def _masked(text: str) -> str:
+    return _NUMBER.sub("#", text)

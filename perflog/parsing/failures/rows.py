@@ -1,0 +1,154 @@
+"""The rows of table `failures`, and the rank of each.
+
+A rank on a node is the rank where the job has one node. A task of srun is a rank if each task is a process of the job:
+not if srun starts a launcher, such as torchrun, on each node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from perflog.parsing.failures.kinds import REPORT, kinds
+from perflog.parsing.failures.origins import tasks_of
+from perflog.parsing.failures.reader import Failure
+from perflog.tables.row_order import PART_BITS, PART_MASK
+from perflog.tables.sink import table_from_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FATAL, ERROR, NOTICE = "fatal", "error", "notice"
+"""Severities: a text that ends a process; an exception that may have been caught; what ends nothing."""
+
+UNKNOWN = "unknown"
+_ON_A_NODE = 8  # a world size beyond it is not of one node
+_NOTICES = frozenset(("xid_notice",))
+_OF_LAUNCHERS = frozenset(("first_failed", "later_failed", "child_failed"))
+_RANK_IN_NAME = re.compile(r"(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
+_WORD_BEFORE = re.compile(r"(?:tp|pp|dp|cp|ep|local|node)[-_. ]?$", re.IGNORECASE)
+
+
+class FailureRow(Struct):
+    """A row of table `failures`; see the schema."""
+
+    run: str
+    line: int
+    part: int
+    time_ns: int | None
+    clock: str | None
+    rank: int | None
+    rank_by: str | None
+    local_rank: int | None
+    task: int | None
+    node: str | None
+    gpu: int | None
+    device: str | None
+    kind: str
+    severity: str
+    role: str
+    message: str
+    last_line: int
+    count: int
+    group: str | None
+    op: str | None
+    seq: int | None
+    last_enqueued: int | None
+    last_completed: int | None
+    exit_code: int | None
+    peer: str | None
+
+
+def rows_of(
+    failures: Sequence[Failure], run: str, world_size: int | None, file: str, has_launcher: bool
+) -> list[FailureRow]:
+    """Return the failures of a run as rows. `has_launcher`: whether the log shows that tasks start launchers."""
+    rows = [_row(failure, run) for failure in failures]
+    _fill_ranks(rows, world_size, file, has_launcher)
+    return rows
+
+
+def failures_table(rows: Sequence[FailureRow]) -> pa.Table:
+    """Return rows as table `failures`."""
+    return table_from_columns("failures", list(zip(*map(astuple, rows), strict=True)))
+
+
+def _row(failure: Failure, run: str) -> FailureRow:
+    values, origin = failure.values, failure.origin
+    severity = NOTICE if failure.kind.name in _NOTICES else FATAL if failure.traced else ERROR
+    tasks = tasks_of(values.get("tasks", ""))
+    task = tasks[0] if len(tasks) == 1 else None if tasks else origin.task
+    signal = {"Killed": -9, "Terminated": -15, "Aborted": -6, "Segmentation fault": -11, "Bus error": -7}
+    exit_code = signal.get(values.get("signal_name", ""), _number(values, "exit_code"))
+    if "signal" in values and failure.kind.role == REPORT:
+        exit_code = -int(values["signal"])
+    rank = _number(values, "rank")
+    return FailureRow(
+        run=run,
+        line=failure.line,
+        part=failure.place & PART_MASK,
+        time_ns=failure.time,
+        clock=failure.clock,
+        rank=origin.rank if rank is None else rank,
+        rank_by=origin.rank_by if rank is None else "printed",
+        local_rank=_number(values, "local_rank") if origin.local_rank is None else origin.local_rank,
+        task=task,
+        node=values.get("node", origin.node),
+        gpu=_number(values, "gpu") if "gpu" in values else origin.gpu,
+        device=values.get("address"),
+        kind=failure.kind.name,
+        severity=severity,
+        role=UNKNOWN,
+        message=failure.message,
+        last_line=failure.last_line,
+        count=failure.count,
+        group=values.get("group"),
+        op=values.get("op"),
+        seq=_number(values, "seq"),
+        last_enqueued=_number(values, "last_enqueued"),
+        last_completed=_number(values, "last_completed"),
+        exit_code=exit_code,
+        peer=values.get("absent") or values.get("peer_address") or values.get("tasks"),
+    )
+
+
+def _fill_ranks(rows: Sequence[FailureRow], world_size: int | None, file: str, has_launcher: bool) -> None:
+    """Fill in the ranks that local ranks, tasks and the name of the file prove."""
+    of_launchers = has_launcher or any(row.kind in _OF_LAUNCHERS for row in rows)
+    tasks = {row.task for row in rows if row.task is not None}
+    on_gpus = [(row.task, row.gpu) for row in rows if row.task is not None and row.gpu is not None]
+    tasks_are_ranks = bool(tasks) and all(gpu <= task for task, gpu in on_gpus)
+    if world_size is not None:
+        tasks_are_ranks &= bool(tasks) and max(tasks) < world_size
+        of_launchers &= not (tasks and 2 * (max(tasks) + 1) > world_size)
+    one_node = world_size <= _ON_A_NODE if world_size is not None else len({row.node for row in rows} - {None}) < 2
+    in_name = rank_in_name(file)
+    for row in rows:
+        if row.rank is not None:
+            continue
+        if row.local_rank is not None and one_node and row.task is None and row.kind != "child_failed":
+            row.rank, row.rank_by = row.local_rank, "label"
+        elif row.task is not None and row.local_rank is None and tasks_are_ranks and not of_launchers:
+            row.rank, row.rank_by = row.task, "task"
+        elif in_name is not None and kinds()[row.kind].role != REPORT:
+            row.rank, row.rank_by = in_name, "file"
+
+
+def rank_in_name(file: str) -> int | None:
+    """Return the rank that the name of a file states, behind the word `rank`."""
+    match = _RANK_IN_NAME.search(file)
+    return None if match is None or _WORD_BEFORE.search(file[: match.start()]) else int(match[1])
+
+
+def _number(values: Mapping[str, Any], name: str) -> int | None:
+    text = values.get(name)
+    return int(text) if text is not None and re.fullmatch(r"-?\d{1,18}", text) else None
+
+
+def place_of(row: FailureRow) -> int:
+    """Return the place of a row in its log."""
+    return row.line << PART_BITS | row.part

@@ -1,0 +1,220 @@
+"""Failures: the kinds and their samples, texts of several lines, and who is accused, in logs as programs leave them."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perflog
+from perflog.formats.registry import known
+from perflog.formats.sample_checks import sample_lines
+from perflog.parsing.failures.kinds import kinds, needles, told
+
+SAMPLES = [(kind.name, sample) for kind in kinds().values() for text in kind.text for sample in text.samples]
+NOT_FAILURES = (
+    "This may be caused by CUDA out of memory on another rank",
+    'raise RuntimeError("CUDA out of memory")',
+    "except torch.cuda.OutOfMemoryError:",
+    "If you see a Watchdog caught collective operation timeout, set NCCL_TIMEOUT",
+    "# RuntimeError: CUDA error: device-side assert triggered",
+    "eval_error: 0.1 | loss is 3.2",
+    "Found 3 nan values in the table and dropped them",
+    "Setting NCCL_ASYNC_ERROR_HANDLING to 1",
+    "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=600",
+    "checkpoint saved to /out/step_100",
+)
+
+
+def read(tmp_path: Path, text: str, name: str = "run.log") -> perflog.Log:
+    path = tmp_path / name
+    path.write_text(text)
+    return perflog.read(path)
+
+
+def culprits(log: perflog.Log) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = perflog.diagnose(log).as_json()["culprits"]
+    return found
+
+
+@pytest.mark.parametrize(("name", "sample"), SAMPLES)
+def test_each_sample_is_of_its_kind(name: str, sample: str) -> None:
+    found = told(sample)
+    assert found is not None
+    assert found.kind.name == name
+    assert re.search(needles(), sample)
+
+
+@pytest.mark.parametrize("text", NOT_FAILURES)
+def test_advice_and_code_are_no_failures(text: str) -> None:
+    assert told(text) is None
+
+
+def test_samples_of_formats_are_no_failures() -> None:
+    lines = [text for form in known().values() for line in (*form.lines, *sample_lines(form)) for text in line.samples]
+    assert [text for text in lines if told(text) is not None] == []
+
+
+def test_a_traceback_is_one_failure_with_its_chain(tmp_path: Path) -> None:
+    text = """\
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "a.py", line 1, in f
+[rank3]:     raise KeyError("x")
+[rank3]: KeyError: 'x'
+[rank3]:
+[rank3]: The above exception was the direct cause of the following exception:
+[rank3]:
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "a.py", line 2, in g
+[rank3]: RuntimeError: Error(s) in loading state_dict for M:
+[rank3]: \tsize mismatch for w
+"""
+    table = read(tmp_path, text).table("failures")
+    assert table[["line", "last_line", "rank", "kind"]].values.tolist() == [[1, 11, 3, "checkpoint"]]
+
+
+def test_tracebacks_of_ranks_that_interleave_are_apart(tmp_path: Path) -> None:
+    lines = [
+        "[rank0]: Traceback (most recent call last):",
+        "[rank1]: Traceback (most recent call last):",
+        '[rank0]:   File "a.py", line 1, in f',
+        '[rank1]:   File "b.py", line 1, in g',
+        "[rank1]: IndexError: list index out of range",
+        "[rank0]: torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error",
+    ]
+    log = read(tmp_path, "\n".join(lines) + "\n")
+    assert log.table("failures")[["rank", "kind", "role"]].values.tolist() == [
+        [0, "remote_exit", "echo"],
+        [1, "exception", "first"],
+    ]
+    assert [each["rank"] for each in culprits(log)] == [1]
+
+
+SUMMARY = """\
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2024-05-01_12:00:02
+  host      : node2
+  rank      : 9 (local_rank: 1)
+  exitcode  : 1 (pid: 4202)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2024-05-01_12:00:01
+  host      : node2
+  rank      : 11 (local_rank: 3)
+  exitcode  : -9 (pid: 4204)
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 4204
+============================================================
+"""
+
+
+def test_the_summary_of_torchrun_names_the_first_process(tmp_path: Path) -> None:
+    log = read(tmp_path, SUMMARY)
+    assert log.table("failures")[["line", "rank", "node", "kind", "exit_code"]].values.tolist() == [
+        [5, 9, "node2", "later_failed", 1],
+        [14, 11, "node2", "first_failed", -9],
+    ]
+    (culprit,) = culprits(log)
+    assert (culprit["rank"], culprit["node"], culprit["kind"]) == (11, "node2", "killed")
+
+
+STEP = "step {0} | loss 4.990 | iter time 1.203 s"
+
+
+def test_a_caught_exception_accuses_nobody(tmp_path: Path) -> None:
+    caught = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "ValueError: no cache"]
+    steps = [STEP.format(step) for step in range(1, 30)]
+    log = read(tmp_path, "\n".join([*steps[:9], *caught, *steps[9:]]) + "\n")
+    answer = perflog.diagnose(log)
+    assert not answer.culprits
+    assert "went on" in answer.verdict
+
+
+def test_tasks_that_start_launchers_are_no_ranks(tmp_path: Path) -> None:
+    error = "1: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of"
+    exit = "srun: error: node018: task 1: Exited with exit code 1"
+    (culprit,) = culprits(read(tmp_path, f"+ srun torchrun train.py\n{error}\n{exit}\n"))
+    assert {name: culprit.get(name) for name in ("rank", "task", "gpu", "node")} == {
+        "rank": None, "task": 1, "gpu": 3, "node": "node018",
+    }  # fmt: skip
+
+
+def test_the_files_of_ranks_and_the_log_of_the_kernel_are_one_job(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    echo = "RuntimeError: NCCL error: remote process exited or there was a network error\n"
+    for rank in range(4):
+        (folder / f"rank_{rank}.err").write_text("" if rank == 2 else f"{rank} begins\n{echo}")
+    (folder / "rank_2.err").write_text("RuntimeError: CUDA error: unspecified launch failure\n")
+    (folder / "dmesg.txt").write_text("[ 1.5] NVRM: Xid (PCI:0000:3b:00): 79, pid=4, GPU has fallen off the bus.\n")
+    (culprit,) = culprits(perflog.read(folder))
+    assert (culprit["rank"], culprit["device"], culprit["kind"]) == (2, "0000:3b:00", "gpu_fault")
+
+
+# --- made jobs with a planted culprit -----------------------------------------------------------------------------
+
+LABELS = ("[rank{0}]: ", "{0}: ", "[1,{0}]<stderr>:", "[default{0}]:")
+OWN = {
+    "gpu_out_of_memory": ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."],
+    "exception": ["Traceback (most recent call last):", '  File "d.py", line 3, in get', "KeyError: 'tokens_17'"],
+    "gpu_error": ["RuntimeError: CUDA error: an illegal memory access was encountered"],
+    "segmentation_fault": ["Fatal Python error: Segmentation fault"],
+}
+ECHOES = (
+    "RuntimeError: NCCL error: remote process exited or there was a network error",
+    "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.3]:2391",
+    "torch.distributed.DistNetworkError: failed to recv, got 0 bytes. Connection was likely closed.",
+)
+TIMEOUT = (
+    "[E626 16:48:25.440240649 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=120, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600014 milliseconds "
+    "before timing out."
+)
+
+
+def made_job(random: random.Random) -> tuple[str, int, str]:
+    """A failing job: its log, its culprit, and the kind."""
+    label = random.choice(LABELS)
+    ranks = 8 if "default" in label else random.choice([8, 16, 32, 64])
+    culprit = random.randrange(ranks)
+    lines = [label.format(0) + STEP.format(step) for step in range(1, random.randrange(5, 15))]
+    streams: list[list[str]] = []
+    if random.random() < 0.3:
+        kind = "collective_timeout"
+        streams = [[label.format(r) + TIMEOUT.format(r)] for r in range(ranks) if r != culprit]
+    else:
+        kind = random.choice(list(OWN))
+        echo = random.choice(ECHOES)
+        streams = [[label.format(r) + echo] for r in range(ranks) if r != culprit and random.random() < 0.8]
+        streams.append([label.format(culprit) + line for line in OWN[kind]])
+    random.shuffle(streams)
+    while streams:  # as the processes print: each in its order
+        stream = random.choice(streams[:4])
+        lines.append(stream.pop(0))
+        if not stream:
+            streams.remove(stream)
+    for _ in range(random.randrange(3)):  # the tail of a line is lost, but not of those that tell the kind
+        row = random.randrange(4)
+        lines[row] = lines[row][: random.randrange(10, len(lines[row]))]
+    return "\n".join(lines) + "\n", culprit, kind
+
+
+def test_the_culprit_of_made_jobs_is_never_a_wrong_rank(tmp_path: Path) -> None:
+    found = 0
+    for seed in range(40):
+        text, culprit, kind = made_job(random.Random(seed))
+        answer = perflog.diagnose(read(tmp_path, text, f"job{seed}.log"))
+        ranks = [each.rank for each in answer.culprits if each.rank is not None]
+        assert set(ranks) <= {culprit}, (seed, kind, ranks, culprit)
+        found += ranks == [culprit] and answer.kind == kind
+    assert found >= 36
