@@ -40,6 +40,10 @@ class InputError(PerflogError):
     """A log that cannot be opened, or in which nothing is recognised."""
 
 
+class UnknownTableError(InputError):
+    """A Parquet or Arrow file whose columns perflog does not know: data of another kind, and no damaged log."""
+
+
 class FormatError(PerflogError):
     """A format file that is wrong."""
 

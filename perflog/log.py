@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from perflog.bundled import bundled
-from perflog.errors import InputError, PerflogError, StoreError, UsageError, did_you_mean
+from perflog.errors import InputError, PerflogError, StoreError, UnknownTableError, UsageError, did_you_mean
 from perflog.parsing.input.log_names import LogName, expand, split_run
 from perflog.tables.arrow import Where, of_runs, row_counts, rows_where, storable
 from perflog.tables.nulls import frame_of, nullable
@@ -497,7 +497,7 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
 
     sink, warnings = MemorySink(), list[str]()
     named = {LogName.parse(name).log for name in asked_for}
-    left_out: list[str] = []
+    left_out: dict[str, list[str]] = {}  # by reason
     first_error: InputError | None = None
     digests: dict[LogName, str] = {}
     wanted: dict[LogName, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
@@ -507,7 +507,7 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
         if isinstance(outcome, InputError):
             if log.log in named:
                 raise outcome
-            left_out.append(str(log))
+            left_out.setdefault(_reason(outcome), []).append(str(log))
             first_error = first_error or outcome
         elif isinstance(outcome, LogName):
             warnings.append(f"{log}: the same bytes as {outcome}, kept once")
@@ -517,9 +517,7 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     if first_error is not None:
         if not digests:
             raise first_error
-        more = f" and {len(left_out) - _SHOWN_LOGS} more" if len(left_out) > _SHOWN_LOGS else ""
-        names_shown = ", ".join(left_out[:_SHOWN_LOGS])
-        warnings.append(f"left out, because nothing in them is known: {names_shown}{more}")
+        warnings += [_left_out(reason, those) for reason, those in left_out.items()]
     keys_of: dict[str, list[RunKey]] = {digest: [] for digest in digests.values()}
     for key in _run_keys(sink.fetch("runs")):
         keys_of[key.sha256].append(key)
@@ -530,6 +528,16 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     every_key = [key for keys in keys_of.values() for key in keys]
     sink.runs = [key.id for key in every_key]
     return Log(sink.fetch, every_key, warnings=warnings).select(*chosen)
+
+
+def _reason(error: InputError) -> str:
+    """Return why a file of a folder is left out."""
+    return f"each is {error.reason}" if isinstance(error, UnknownTableError) else "nothing in them is known"
+
+
+def _left_out(reason: str, names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN_LOGS} more" if len(names) > _SHOWN_LOGS else ""
+    return f"left out, because {reason}: {', '.join(names[:_SHOWN_LOGS])}{more}"
 
 
 def ingest(

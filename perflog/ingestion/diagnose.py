@@ -25,8 +25,7 @@ _READS = (
 _CHANCE = 3  # this many matching literal bytes can be chance
 
 _PICKLE = "a pickle is not read", "to load a pickle may run code that is in it: write its data as JSON or CSV"
-_PARQUET = "a Parquet file is not read", "its columns are a table already: pandas, polars and DuckDB read it"
-_BINARY = {**{bytes([0x80, version]): _PICKLE for version in range(2, 6)}, b"PAR1": _PARQUET}
+_BINARY = {bytes([0x80, version]): _PICKLE for version in range(2, 6)}
 """By the first bytes of a file that is no log: the reason, and help."""
 
 

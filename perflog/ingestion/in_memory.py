@@ -18,6 +18,7 @@ from perflog.ingestion import workers
 from perflog.ingestion.batches import in_batches, pay
 from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source, open_source
+from perflog.readers.registry import refuse_unknown_table
 from perflog.remote import has_threads
 from perflog.tables.row_order import in_order
 from perflog.tables.sink import RUN_ID, MemorySink
@@ -87,8 +88,9 @@ def _read_here(
     """
     alone = first_name is None
     with open_source(name) as source:
-        first = name if first_name is None else first_name.setdefault(source.digest(), name)
         try:
+            refuse_unknown_table(source)
+            first = name if first_name is None else first_name.setdefault(source.digest(), name)
             return _read(source, task, sink, alone) if first == name else first
         except InputError as error:
             return error
@@ -148,6 +150,7 @@ def _digest(name: LogName, stack: ExitStack) -> tuple[str, Source | None]:
     """Open a log. Return its hash and the log; None for a log that cannot be opened or read."""
     try:
         source = stack.enter_context(open_source(name))
+        refuse_unknown_table(source)
         return source.digest(), source
     except PerflogError:
         return "", None

@@ -50,12 +50,13 @@ from perflog.metrics.traces.rank_clocks import rank_clocks
 from perflog.metrics.traces.rank_pairs import rank_pairs
 from perflog.metrics.wait import wait, wait_steps
 from perflog.metrics.waterfall import waterfall
+from perflog.metrics.whatif import whatif, whatif_steps
 
 _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, ranks, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
     collective_wait, collective_bandwidth, collective_volume, rank_pairs, rank_clocks,
-    stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency, host_operators, launches,
+    whatif, stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency, host_operators, launches,
     launch_queue, critical_path, copies, memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry,
     kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
 )  # fmt: skip
@@ -142,4 +143,6 @@ __all__ = [
     "wait",
     "wait_steps",
     "waterfall",
+    "whatif",
+    "whatif_steps",
 ]

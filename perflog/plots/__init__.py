@@ -27,6 +27,7 @@ from perflog.plots.roofline import roofline
 from perflog.plots.step_times import distribution, steps
 from perflog.plots.sweep import sweep
 from perflog.plots.waterfall import waterfall
+from perflog.plots.whatif import whatif
 
 __all__ = [
     "PLOTS",
@@ -63,4 +64,5 @@ __all__ = [
     "timeline",
     "wait",
     "waterfall",
+    "whatif",
 ]

@@ -41,8 +41,12 @@ KINDS = (
     "library",
     "os",
     "memory",
+    "operation",
 )
 """Kinds of events. Column `kind` holds the index of a kind in this tuple, and -1 for an unknown kind."""
+
+OPERATION = "operation"
+"""The kind of work of a rank that a profiler of the whole job sums up."""
 
 KIND_CODE = {kind: code for code, kind in enumerate(KINDS)}
 

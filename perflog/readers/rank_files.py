@@ -17,6 +17,7 @@ from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.log_names import LogName
 from perflog.parsing.input.source import Source, open_beginning, open_source
+from perflog.readers.companions import without_companions
 from perflog.readers.interface import RankInfo
 from perflog.readers.registry import find_reader
 from perflog.remote import beginnings, is_in_storage
@@ -89,7 +90,8 @@ def _varying_numbers(names: Sequence[str]) -> list[int]:
 
 
 def group_rank_files(names: Sequence[LogName]) -> list[LogName]:
-    """Replace the names of the files of one run by one name, such as trace{0..7}.json. Other names stay as they are.
+    """Replace the names of the files of one run by one name, such as trace{0..7}.json. Other names stay as they are,
+    but companions, which are read with another file, are left out.
 
     Args:
         names: names of files, of traces and of other logs.
@@ -97,12 +99,13 @@ def group_rank_files(names: Sequence[LogName]) -> list[LogName]:
     Returns:
         Names of logs, in the order of the files.
     """
+    names = without_companions(names)
     if len(names) < 2:
-        return list(names)
+        return names
     stated = {name: info for name in names if (info := _rank_info(name)) is not None} | _remote_rank_infos(names)
     infos = {str(name): stated[name] for name in names if name in stated}
     if len(infos) < 2:
-        return list(names)
+        return names
     log_of_file: dict[str, LogName] = {}
     for files in runs_of_files(list(infos.items())):
         log = LogName.of_files(files)

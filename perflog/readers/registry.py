@@ -27,6 +27,8 @@ _SHORT_RECORDS = tuple(bytes([length]) + bytes(7) for length in range(16, 256))
 _DUMP = (b"{", *(bytes([0x80, version]) for version in range(2, 6)))
 _DUMP_THEN = (b'"version"', b'"entries"', b'"pg_', b'"nccl_', b'"comm_lib_version"', b"}", b"\x95")
 
+_TABLE_MAGIC = (b"PAR1", b"ARROW1")  # Parquet and Arrow
+
 _BUILTIN = (
     ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",), then=(b'"',)),
     ReaderEntry("perflog.readers.execution_trace:ExecutionTraceReader", (b"{",), then=(b'"schema"',)),
@@ -38,6 +40,7 @@ _BUILTIN = (
     ReaderEntry("perflog.readers.xplane.reader:XplaneReader", (b"\n",)),
     ReaderEntry("perflog.readers.perfetto.reader:PerfettoReader", (b"\n",)),
     ReaderEntry("perflog.readers.nsys.reader:NsysReader", (SQLITE_MAGIC,), fallback=True),
+    ReaderEntry("perflog.readers.arrow_tables:ArrowTableReader", _TABLE_MAGIC, fallback=True),
 )
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
@@ -63,6 +66,17 @@ def find_reader(source: Source) -> Reader | None:
             if reader.detect(first_file):
                 return reader
     return None
+
+
+def refuse_unknown_table(source: Source) -> None:
+    """Raise UnknownTableError for a Parquet or Arrow file of other columns than perflog reads.
+
+    It costs little, where a data set beside logs would be hashed as a whole to be refused by its reader.
+    """
+    if source.parts[0].first_bytes(len(_TABLE_MAGIC[1])).startswith(_TABLE_MAGIC):
+        reader = find_reader(source)
+        if reader is not None:
+            reader.proof(source)
 
 
 def _begins_as_declared(entry: ReaderEntry, head: bytes) -> bool:

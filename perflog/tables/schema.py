@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SCHEMA_HISTORY = {
     3: "all tables of rows have `read_by`; "
+    "events have `stage`, `dp_rank`, `chunk` and `micro_batch`; "
     "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
     "new tables `counters` and `failures`; "
     "events and kernels have the printed name of their device, events also context, "
@@ -117,7 +118,7 @@ _DEVICE_NAME = _word("device_name", "device as the profiler names it, without it
 
 _KINDS = (
     "kernel, graph, memcpy, memset, sync, runtime, cpu, python, range, device_range, span, overhead, mark, library, "
-    "os, memory (allocated or freed)"
+    "os, memory (allocated or freed), operation (work of a rank that a profiler of the job sums up)"
 )
 
 _BODIES: dict[str, tuple[TableColumn, ...]] = {
@@ -249,6 +250,10 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
     "events": (
         _int("step", "number of the training step in which the event was launched or lies; else null"),
         *_RANK,
+        _small("stage", "pipeline stage of an operation"),
+        _small("dp_rank", "data-parallel rank (replica) of an operation"),
+        _small("chunk", "model chunk (virtual stage) of an operation within its stage, from 0"),
+        _small("micro_batch", "micro-batch of an operation, from 0"),
         _word("kind", f"{_KINDS}; null if the trace does not say it"),
         _word("name", "name of the event"),
         _word("category", "category of the event in the trace, or the table of the database"),
@@ -274,7 +279,10 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("domain", "NVTX domain of a range or mark"),
         _word("collective", "collective operation, as named in the trace"),
         _word("group", "process group of the collective, as named in the trace"),
-        _int("seq", "sequence number of the collective in its group"),
+        _int(
+            "seq",
+            "sequence number of the collective in its group; of an operation among those of its name, rank and step",
+        ),
         _int(
             "bytes",
             "bytes moved; for a collective the larger of its two buffers; of an operator in an execution trace "

@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +46,7 @@ from support.mutations import (
     run_records,
 )
 from support.nsys_files import write_export
+from support.operation_tables import made_job, rows_of, times_of
 from support.paths import TESTS
 from support.rocpd_files import write_database
 from support.rocprof_files import write_output
@@ -91,6 +94,24 @@ def documents(name: str) -> list[bytes]:
     entries = [call(number, state=state) for number, state in ((11, "completed"), (12, "started"), (13, "scheduled"))]
     content = dump(groups, {"1": (13, 11), "2": (3, 3)}, entries)
     return [json.dumps(content).encode()]
+
+
+def operations(folder: Path, seed: int, mutations: Sequence[Mutation]) -> str:
+    """A table of operations with odd values, or with damaged bytes."""
+    job = made_job(2, 2, 2)
+    rows = rows_of(job, times_of(job, 2, lambda *_: 0.1), 2)
+    odd = (None, -1, math.nan, math.inf, 1 << 31, 1 << 62, 1e300, 0)
+    columns = [name for name in rows[0] if name != "optype"]
+    for change in mutations:
+        rows[int(change.at * len(rows))][columns[change.what % len(columns)]] = change.choice(odd)
+    table = pa.table({name: [row[name] for row in rows] if name == "optype" else
+                      pa.array([None if row[name] is None else float(row[name]) for row in rows], pa.float64())
+                      for name in rows[0]})  # fmt: skip
+    path = folder / "trace.parquet"
+    pq.write_table(table, path)
+    if seed % 4 == 0:
+        path.write_bytes(path.read_bytes()[:100] + changed_bytes(path.read_bytes()[100:], mutations))
+    return str(path)
 
 
 def is_json(data: bytes) -> bool:
@@ -289,6 +310,7 @@ TARGETS: dict[str, tuple[str, Write]] = {
     "perfetto": ("perfetto", messages("perfetto")),
     "nsys": ("nsys_sqlite", database("nsys")),
     "rocpd": ("rocpd_sqlite", database("rocpd")),
+    "operations": ("operations", operations),
     "ranks of traces": ("chrome_trace", ranks_of_traces),
     "ranks of dumps": ("flight_recorder", ranks_of_dumps),
 }

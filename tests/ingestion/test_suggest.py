@@ -322,7 +322,6 @@ def test_a_guess_is_marked(tmp_path: Path) -> None:
         (b"", "the log is empty"),
         (b"\x00\x01\x02\x03" * 300, "not a text log: it looks binary"),
         (b"\x80\x02}(X\x07\x00\x00\x00versionq\x00X\x03\x00\x00\x002.9q\x01", "a pickle is not read"),
-        (b"PAR1\x15\x04\x15\x00\x00\x00" * 30, "a Parquet file is not read"),
         (b"no number in it\n", "no line that could be described has a number"),
         (sample("moe_layer_early"), "nothing is left to describe"),
     ],

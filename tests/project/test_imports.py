@@ -35,10 +35,11 @@ parsing.assemble: column_values run_state run_failures run_tracker line_account 
 parsing.assemble: rank_streams local_ranks
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_partners step_windows
 parsing.assemble: step_repeats run_clocks setting_series phase_counts table_builder average_windows assembler
-readers: interface registry rank_files processes odd_numbers element_types event_columns timestamps string_interning
+readers: interface registry companions rank_files processes odd_numbers element_types event_columns timestamps
+readers: string_interning
 readers: event_table interval_index event_context spill_file key_counts protobuf message_columns scalar_series
 readers: record_files device_names
-readers: tensorboard wandb flight_recorder
+readers: tensorboard wandb flight_recorder arrow_tables
 readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
 readers.chrome: begin_end_pairs worker_pool
 readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader
@@ -56,7 +57,7 @@ ingestion: batches growth bulk cluster following watching standard_input in_memo
 log
 settings: members run_settings __init__
 metrics: registry settings_by_run run_moments hardware kernel_categories kernel_names
-metrics: pipeline_schedule
+metrics: pipeline_schedule operation_graph step_replay whatif
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
 metrics: pipeline step_series run_rows phase_table communication collectives curves imbalance steps sweep
@@ -77,12 +78,13 @@ analysis.compare: sides copies printed_measures equal_steps trace_measures opera
 analysis.compare: history rows headline ranking aa attribution operators averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
+analysis.overview: what_if
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
 analysis.overview: bottlenecks subject next_commands targets __init__
 analysis: diagnosis live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path
 plots: memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline
-plots: waterfall history
+plots: waterfall history whatif
 plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks metric_tracks step_timeline __init__

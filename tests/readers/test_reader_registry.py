@@ -17,6 +17,7 @@ from perflog import entry_points
 from perflog.errors import ReaderError
 from perflog.parsing.input.source import open_source
 from perflog.readers import registry
+from perflog.readers.arrow_tables import ArrowTableReader
 from perflog.readers.chrome.reader import ChromeTraceReader
 from perflog.readers.execution_trace import ExecutionTraceReader
 from perflog.readers.flight_recorder import FlightRecorderReader
@@ -154,6 +155,7 @@ def test_built_in_readers_have_the_interface() -> None:
     readers: list[Reader] = [  # mypy looks
         RocprofJsonReader(), ExecutionTraceReader(), ChromeTraceReader(), RocpdReader(), TensorBoardReader(),
         WandbReader(), FlightRecorderReader(), XplaneReader(), PerfettoReader(), NsysReader(),
+        ArrowTableReader(),
     ]  # fmt: skip
     assert [resolve_name(entry.reader) for entry in registry.builtin()] == list(map(type, readers))
 

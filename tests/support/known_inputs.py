@@ -12,6 +12,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from support.nsys_files import write_export
+from support.operation_tables import made_job, rows_of, times_of, write_table
 from support.reading import DATA, Reading, read
 from support.rocpd_files import write_database
 from support.rocprof_files import write_output
@@ -61,13 +62,15 @@ def readers() -> tuple[KnownReader, ...]:
         here = Path(folder)
         report, results = write_export(here / "report.sqlite"), write_output(here / "results.json")
         database = write_database(here / "results.db")
+        job = made_job(2, 2, 2)
+        operations = write_table(here / "trace-made.parquet", rows_of(job, times_of(job, 1, lambda *_: 0.1), 1))
         profiles = [
             write_space(here / "gpu.xplane.pb", *gpu_planes()),
             write_space(here / "tpu.xplane.pb", *tpu_planes()),
         ]
         logs = [
             perflog.read(path)
-            for path in (*TRACES, *HISTORIES, *OTHER_TRACES, DUMPS, report, results, database, *profiles)
+            for path in (*TRACES, *HISTORIES, *OTHER_TRACES, DUMPS, report, results, database, operations, *profiles)
         ]
     loaded = [resolve_name(entry.reader)() for entry in builtin_readers()]
     known_readers = [KnownReader(r.name, r.title, r.source, dict(_columns(r.name, logs))) for r in loaded]

@@ -26,6 +26,7 @@ from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.jobs import jobs
 from perflog.metrics.traces.memory import step_ends
 from perflog.metrics.traces.memory_holders import HeldMemory, held_memory
+from perflog.readers.event_columns import OPERATION
 from perflog.statistics.samples import median
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import Rows, of_arrow
@@ -187,7 +188,7 @@ def no_device_work(data: LintInput) -> Iterator[Finding]:
     runs_with_work = {run for (run, _), _ in data.tables.arrow_by_file("events", IS_WORK)}
     if runs_with_work.issuperset(data.tables.rows("runs")["run"].tolist()):
         return  # the events of a long trace are not read for nothing
-    without_work: Where = {"run": lambda run: run not in runs_with_work}
+    without_work: Where = {"run": lambda run: run not in runs_with_work, "kind": lambda kind: kind != OPERATION}
     events = data.tables.chosen("events", without_work, "kind", "category", "start_ns", "duration_ns")
     for run, rows in events[has_valid_times(events)].groupby("run"):
         unknown = rows[rows["kind"].isna().to_numpy(bool)]

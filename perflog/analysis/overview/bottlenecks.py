@@ -17,6 +17,7 @@ from perflog.analysis.overview.host_ranges import host_time_of_steps
 from perflog.analysis.overview.operators import operators
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.stuck import stuck
+from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import (
     Options,
@@ -101,6 +102,7 @@ def first_bottleneck(tables: Tables, run: str, options: Options) -> str | None:
 def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
     kinds = (
         stuck,
+        slowdown_of_job,
         _trace,
         _late_rank,
         _critical,

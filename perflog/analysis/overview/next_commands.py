@@ -22,6 +22,7 @@ from perflog.metrics import (
     steps,
     stuck_ranks,
     throughput,
+    whatif,
 )
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.traces.device_work import trace_devices
@@ -72,6 +73,8 @@ def _metric_of(tables: Tables) -> str | None:
     """Return the metric that says most about one log. It has an answer."""
     if jobs_of_dumps(tables):
         return stuck_ranks.name
+    if len(whatif.table(tables, Options())):
+        return whatif.name
     if tables.count("collectives") and len(collectives.table(tables, Options())):
         return collectives.name
     if tables.count("events"):

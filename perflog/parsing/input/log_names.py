@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -17,8 +17,9 @@ from perflog.remote import is_in_storage, is_remote
 
 STDIN = "-"
 
-# Other files that are often in a folder with logs.
-_NOT_LOGS = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .parquet .npz .npy .pyc .o .a .zip .tar".split())
+# Other files that are often in a folder with logs. In a storage a Parquet file would be fetched to see its columns.
+_NOT_LOGS = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .npz .npy .pyc .o .a .zip .tar".split())
+_NOT_FETCHED = _NOT_LOGS | {".parquet"}
 
 _BRACES = lazy_pattern(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
 _RANGE = lazy_pattern(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
@@ -140,7 +141,11 @@ class LogName:
                 return [self]
             if not every:
                 return [replace(self, remote_size=file.size) if file else self]
-            files = [file for file in every if not _is_hidden(file.address, self.log) and _may_be_log(file.address)]
+            files = [
+                file
+                for file in every
+                if not _is_hidden(file.address, self.log) and _may_be_log(file.address, _NOT_FETCHED)
+            ]
             if not files:
                 raise _no_logs(str(self))
         return [replace(LogName.of_file(file.address, self.run), remote_size=file.size) for file in files]
@@ -256,9 +261,9 @@ def _files_in(folder: str) -> list[str]:
     return sorted(paths)
 
 
-def _may_be_log(name: str) -> bool:
+def _may_be_log(name: str, others: Collection[str] = _NOT_LOGS) -> bool:
     """Whether a file may be a log, by the end of its name."""
-    return os.path.splitext(name)[1].lower() not in _NOT_LOGS
+    return os.path.splitext(name)[1].lower() not in others
 
 
 def _is_hidden(address: str, searched: str) -> bool:

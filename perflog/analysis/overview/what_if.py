@@ -1,0 +1,68 @@
+"""How much stragglers cost a job whose operations can be replayed, and whose fault it is, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from perflog.metrics import Options, Tables, whatif
+from perflog.tables.nulls import none_if_null
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TELLING = 1.03  # S below it is no slowdown that has a cause
+_FAULT = 0.5  # of the slowdown that one part mends: then it is its fault
+_WHOLE = 0.95
+
+
+def slowdown_of_job(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Yield the slowdown, then the worker, replica or stage that causes it, and the kind of work."""
+    rows = whatif.table(tables, options)
+    rows = rows[rows["run"] == run]
+    if not len(rows):
+        return
+    job = rows.iloc[0]
+    if none_if_null(job["slowdown"]) is None:
+        yield f"What stragglers cost cannot be replayed: {job['assumes']}."
+        return
+    slowdown = float(job["slowdown"])
+    if slowdown < _TELLING:
+        yield f"Stragglers cost little: by replay the job is {slowdown:.2f}x slower than without them."
+        return
+    times = f"{show(float(job['ideal_s']), 's', 3)} instead of {show(float(job['replayed_s']), 's', 3)} a step"
+    yield f"The job is {slowdown:.2f}x slower than without stragglers: by replay of its operations {times}."
+    parts = rows[rows["mended"].notna()]
+    stands_out = (parts["mended"].astype(float) >= _FAULT) & (parts["longer"].astype(float) >= _TELLING)
+    at_fault = parts[stands_out & (parts["of"] != "kind")]
+    several_replicas, several_stages = ((rows["of"] == of).sum() > 1 for of in ("dp_rank", "stage"))
+    told = at_fault[
+        ((at_fault["of"] == "slowest workers") & (several_replicas | several_stages))
+        | ((at_fault["of"] == "dp_rank") & several_replicas)
+        | ((at_fault["of"] == "stage") & several_stages)
+    ]
+    if len(told):
+        # The smallest part that mends it is at fault: a worker, then a replica or stage.
+        is_worker = told["of"] == "slowest workers"
+        worst = (told[is_worker] if is_worker.any() else told.sort_values("mended", ascending=False)).iloc[0]
+        share = float(worst["mended"])
+        gone = "the slowdown" if share >= _WHOLE else f"{100 * share:.0f} % of the slowdown"
+        alone = f"alone it costs {float(worst['slowdown']):.2f}x"
+        yield f"{_name(worst)} is at fault: {alone}, and at the typical time of the others {gone} would be gone."
+    elif several_replicas or several_stages:
+        yield "No worker, replica or stage is at fault alone: times of operations vary on all of them."
+    kinds = parts[parts["of"] == "kind"]
+    costly = kinds[kinds["slowdown"].astype(float) >= _TELLING]
+    if len(costly):
+        each = ", ".join(f"{row['kind']} {float(row['slowdown']):.2f}x" for row in costly.head(3).to_dict("records"))
+        yield f"By kind of operation, each alone: {each}."
+
+
+def _name(row: pd.Series[object]) -> str:
+    dp_rank, stage, rank = (none_if_null(row[column]) for column in ("dp_rank", "stage", "rank"))
+    place = [f"dp rank {dp_rank}"] * (dp_rank is not None) + [f"stage {stage}"] * (stage is not None)
+    if not place:
+        return "The slowest 3 % of the workers"
+    text = " ".join(place)
+    return f"Rank {rank} ({text})" if rank is not None else text[0].upper() + text[1:]

@@ -1,0 +1,297 @@
+"""What if nothing straggled: the slowdown of a job, and of each replica, stage, kind of work and worker in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.metrics.operation_graph import COMPUTE, KINDS, TRANSFERS, ModelError, Operation, step_graph
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.step_replay import Flags, Job, without_waiting
+from perflog.readers.event_columns import OPERATION
+from perflog.tables.arrow import one_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SLOWEST = 3  # per cent of the workers, at least one: those of M_W
+_AS_ONE = {name: f"{name.partition('-')[0]}-pp-comm" for name in TRANSFERS}
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn(
+        "of", meaning="job, dp_rank (a replica), stage, kind (of operation), worker (of replica and stage), "
+        "slowest workers (as many as M_W counts)"
+    ),
+    MetricColumn("dp_rank", meaning="data-parallel rank"),
+    MetricColumn("stage", meaning="pipeline stage"),
+    MetricColumn("kind", meaning="kind of operation"),
+    MetricColumn("rank", meaning="rank of the worker, as printed"),
+    MetricColumn(
+        "slowdown", "", "lower",
+        "mean step if this alone took as long as in the log / ideal; of the job S; of a worker the smaller one of its "
+        "replica and stage",
+    ),
+    MetricColumn("mended", "", None, "share of the job's slowdown that is gone if this alone took its typical time"),
+    MetricColumn("longer", "", None, "time of its operations, without waiting / their typical time"),
+    MetricColumn("m_w", "", None, "of the job: `mended` of the slowest 3 % of the workers"),
+    MetricColumn("m_s", "", None, "of the job: `mended` of the last stage"),
+    MetricColumn("time_s", "s", "lower", "mean step of the replay for `slowdown`"),
+    MetricColumn("without_s", "s", None, "mean step of the replay for `mended`", brief=False),
+    MetricColumn("ideal_s", "s", None, "mean step if each operation took the typical time of its kind"),
+    MetricColumn("replayed_s", "s", None, "mean step of the replay that changes nothing", brief=False),
+    MetricColumn("traced_s", "s", None, "mean step as traced, with what the model does not know", brief=False),
+    MetricColumn("n", meaning="number of steps"),
+    MetricColumn("left_out", meaning="number of steps whose operations are not complete", brief=False),
+    MetricColumn("assumes", meaning="what the model assumes; without figures, why it cannot be", brief=False),
+)  # fmt: skip
+
+
+class NoJob(Struct, frozen=True):
+    """Why the operations of a run cannot be replayed."""
+
+    reason: str
+
+
+class _Part(Struct, frozen=True, eq=False):
+    """A part of a job: its columns, and its operations, by operation and replica."""
+
+    names: dict[str, Any]
+    operations: Flags
+
+
+@metric(
+    title="slowdown by stragglers, by replay of the operations of all ranks",
+    needs=(),
+    columns=_COLUMNS,
+    main="slowdown",
+    formula="S = mean step replayed as traced / ideal, where each operation takes the typical time of its kind: the "
+    "mean, of communication the median without waiting; mended = (replayed - without) / (replayed - ideal)",
+    source="Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI 2025, equations 1 to 5",
+)
+def whatif(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """How much slower a job is than without stragglers, and what each part of it costs, the most expensive first.
+
+    Slowdowns do not multiply, and shares that are mended do not add up: parts wait for each other.
+
+    Example:
+        >>> table = perflog.metrics.whatif(perflog.read("run.txt"))
+        >>> len(table)
+        0
+    """
+    import pandas as pd
+
+    rows = []
+    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    for run, job in replayed_jobs(tables).items():
+        place = {"run": run, "label": labels[run]}
+        if isinstance(job, NoJob):
+            rows.append(place | {"of": "job", "assumes": job.reason})
+        else:
+            rows += [place | row for row in _rows(job)]
+    integers = ("dp_rank", "stage", "rank", "n", "left_out")
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(dict.fromkeys(integers, "Int64"))
+
+
+def whatif_steps(tables: Tables) -> pd.DataFrame:
+    """The same for each step: columns run, step, of, dp_rank, stage, kind, slowdown, time_s, ideal_s, traced_s."""
+    import pandas as pd
+
+    rows = []
+    for run, job in replayed_jobs(tables).items():
+        if isinstance(job, NoJob):
+            continue
+        parts = [_Part({"of": "job"}, np.ones(_flags(job), np.bool_)), *_parts(job)]
+        ideal = job.step_times(np.zeros((1, *_flags(job)), np.bool_))[0]
+        for part, times in zip(parts, job.step_times(np.array([part.operations for part in parts])), strict=True):
+            for i, step in enumerate(job.steps):
+                rows.append(
+                    {"run": run, "step": step, "slowdown": times[i] / ideal[i], "time_s": times[i], "ideal_s": ideal[i],
+                     "traced_s": None if job.traced is None else job.traced[i]} | part.names
+                )  # fmt: skip
+    columns = "run step of dp_rank stage kind slowdown time_s ideal_s traced_s".split()
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("step", "dp_rank", "stage"), "Int64"))
+
+
+def _rows(job: Job) -> Iterator[dict[str, Any]]:
+    """Give the rows of a job: the job, replicas, stages, kinds, workers, and the slowest workers together."""
+    everything = np.ones(_flags(job), np.bool_)
+    parts = list(_parts(job))
+    ideal, replayed = job.step_times(np.array([~everything, everything])).mean(axis=1)
+    slowdown = replayed / ideal
+    costs = job.step_times(np.array([part.operations for part in parts])).mean(axis=1)
+    of = {(part.names["of"], next(v for k, v in part.names.items() if k != "of")): cost / ideal
+          for part, cost in zip(parts, costs, strict=True)}  # fmt: skip
+    workers = sorted(
+        ((min(of["dp_rank", dp_rank], of["stage", stage]), dp_rank, stage) for dp_rank in job.replicas
+         for stage in range(int(job.stages.max()) + 1)),
+        key=lambda worker: (-worker[0], _rank(job, *worker[1:])),
+    )  # fmt: skip
+    slowest = workers[: -(-len(workers) * _SLOWEST // 100)]
+    chosen = np.zeros(_flags(job), np.bool_)
+    for _, dp_rank, stage in slowest:
+        chosen |= _of_worker(job, dp_rank, stage)
+    names: dict[str, Any] = {"of": "slowest workers"}
+    if len(slowest) == 1:
+        names |= {"dp_rank": slowest[0][1], "stage": slowest[0][2], "rank": job.ranks.get(slowest[0][1:])}
+    parts.append(_Part(names, chosen))
+    costs = np.append(costs, job.step_times(chosen[None]).mean())
+    without = job.step_times(np.array([~part.operations for part in parts])).mean(axis=1)
+    mended = (replayed - without) / (replayed - ideal) if replayed > ideal else np.full(len(parts), np.nan)
+    same = {"ideal_s": ideal, "replayed_s": replayed, "n": len(job.steps), "left_out": job.left_out}
+    same |= {"traced_s": None if job.traced is None else job.traced.mean(), "assumes": job.assumes}
+    last = next(i for i, part in enumerate(parts) if part.names.get("stage") == job.stages.max())
+    yield same | {"of": "job", "slowdown": slowdown, "m_w": mended[-1], "m_s": mended[last], "time_s": replayed}
+    told = [
+        part.names
+        | {"slowdown": cost / ideal, "time_s": cost, "without_s": less, "mended": share, "longer": _longer(job, part)}
+        for part, cost, less, share in zip(parts, costs, without, mended, strict=True)
+    ]
+    for name in ("dp_rank", "stage", "kind"):
+        of_name = [row for row in told if row["of"] == name]
+        yield from (same | row for row in sorted(of_name, key=lambda row: -row["slowdown"]))
+    for score, dp_rank, stage in workers:
+        yield same | {
+            "of": "worker", "dp_rank": dp_rank, "stage": stage, "rank": job.ranks.get((dp_rank, stage)),
+            "slowdown": score,
+        }  # fmt: skip
+    yield same | told[-1]
+
+
+def _longer(job: Job, part: _Part) -> float:
+    """The time of a part's operations, over the typical time of as many of them."""
+    typical = (job.typical()[:, None] * part.operations).sum() * len(job.steps)
+    times = np.moveaxis(job.times, 1, 0) * part.operations
+    return float(times.sum() / typical) if typical > 0 else np.nan
+
+
+def _parts(job: Job) -> Iterator[_Part]:
+    """Give each replica, stage and kind of operation of a job."""
+    everything = np.ones(_flags(job), np.bool_)
+    for number, dp_rank in enumerate(job.replicas):
+        yield _Part({"of": "dp_rank", "dp_rank": dp_rank}, everything & (np.arange(len(job.replicas)) == number))
+    for stage in range(int(job.stages.max()) + 1):
+        yield _Part({"of": "stage", "stage": stage}, everything & (job.stages == stage)[:, None])
+    kinds = np.array([_AS_ONE.get(kind, kind) for kind in job.kinds], object)
+    for kind in dict.fromkeys(kinds.tolist()):
+        yield _Part({"of": "kind", "kind": kind}, everything & (kinds == kind)[:, None])
+
+
+def _of_worker(job: Job, dp_rank: int, stage: int) -> Flags:
+    flags: Flags = (job.stages == stage)[:, None] & (np.array(job.replicas) == dp_rank)
+    return flags
+
+
+def _rank(job: Job, dp_rank: int, stage: int) -> int:
+    """The rank of a worker; where it is not known its place, stage by stage."""
+    return job.ranks.get((dp_rank, stage), stage * (max(job.replicas) + 1) + dp_rank)
+
+
+def _flags(job: Job) -> tuple[int, int]:
+    return len(job.kinds), len(job.replicas)
+
+
+# --- operations of a trace -----------------------------------------------------------------------------------------
+
+
+def replayed_jobs(tables: Tables) -> dict[str, Job | NoJob]:
+    """Return the job of each run whose log has the operations of all its ranks, or why it cannot be replayed."""
+    return cached(tables, "replayed jobs", lambda: _jobs(tables))
+
+
+def _jobs(tables: Tables) -> dict[str, Job | NoJob]:
+    if not tables.count("events"):
+        return {}
+    columns = ("step", "rank", "stage", "dp_rank", "chunk", "name", "seq", "start_ns", "duration_ns")
+    rows = tables.chosen("events", {"kind": one_of(OPERATION)}, *columns)
+    jobs: dict[str, Job | NoJob] = {}
+    for run, of_run in rows.groupby("run", sort=False):
+        try:
+            jobs[str(run)] = _job(of_run)
+        except ModelError as error:
+            jobs[str(run)] = NoJob(str(error))
+    return jobs
+
+
+def _job(rows: pd.DataFrame) -> Job:
+    """Return the job of a run from its operations.
+
+    Raises:
+        ModelError: they do not fit together.
+    """
+    rows = rows.dropna(subset=["name", "step", "stage", "dp_rank", "start_ns", "duration_ns"])
+    unknown = sorted(set(rows["name"]) - KINDS)
+    rows = rows[rows["name"].isin(KINDS)]
+    if not set(COMPUTE).issubset(rows["name"]):
+        raise ModelError("it has no operations of forward and backward")
+    of_worker = ["dp_rank", "stage"]
+    first_rank = rows.groupby(of_worker)["rank"].transform("min")
+    several = bool((rows["rank"] != first_rank).fillna(False).any())
+    rows = rows[(rows["rank"] == first_rank).fillna(True).to_numpy(bool)]
+    rows = rows.sort_values(["step", "dp_rank", "stage", "name", "start_ns", "line"], kind="stable")
+    if rows["seq"].isna().any():
+        rows["seq"] = rows.groupby(["step", "dp_rank", "stage", "name"]).cumcount()
+    replicas, steps, shape, left_out = _complete_steps(rows)
+    rows = rows[rows["step"].isin(steps)].sort_values(["step", "dp_rank", "stage", "name", "seq"], kind="stable")
+    cells = (len(steps), len(replicas), shape)
+    starts = rows["start_ns"].to_numpy(np.float64).reshape(cells) / 1e9
+    ends = starts + rows["duration_ns"].to_numpy(np.float64).reshape(cells) / 1e9
+    first = rows.iloc[:shape]
+    operations = [
+        Operation(int(stage), kind, int(seq), int(chunk), start, end)
+        for stage, kind, seq, chunk, start, end in zip(
+            first["stage"], first["name"], first["seq"], first["chunk"].fillna(0), starts[0, 0], ends[0, 0], strict=True
+        )
+    ]
+    _check_stages(operations)
+    graph = step_graph(operations)
+    by_operation = [np.moveaxis(times, 2, 0) for times in (starts, ends)]
+    ranks = rows.dropna(subset=["rank"]).groupby(of_worker)["rank"].first()
+    traced = ends.max(axis=(1, 2)) - starts.min(axis=(1, 2))
+    return Job(
+        graph, first["stage"].to_numpy(np.int64), first["name"].to_numpy(object), without_waiting(graph, *by_operation),
+        steps, replicas, {(int(d), int(s)): int(rank) for (d, s), rank in ranks.items()}, traced, left_out,
+        _assumed(unknown, several),
+    )  # fmt: skip
+
+
+def _check_stages(operations: Sequence[Operation]) -> None:
+    stages = {op.stage for op in operations if op.kind in COMPUTE}
+    gap = next((stage for stage in range(len(stages) + 1) if stage not in stages), None)
+    if gap is not None and gap <= max(op.stage for op in operations):
+        raise ModelError(f"no forward and backward of stage {gap}")
+
+
+def _complete_steps(rows: pd.DataFrame) -> tuple[list[int], list[int], int, int]:
+    """Return replicas, complete steps, number of operations of each in a step, and number of other steps.
+
+    A step is complete if each replica that has operations in any step has the same ones as in most steps.
+    """
+    replicas = sorted(map(int, rows["dp_rank"].unique()))
+    shapes: Counter[tuple[tuple[Any, ...], ...]] = Counter()
+    of_step: dict[int, tuple[tuple[Any, ...], ...]] = {}
+    count = 0
+    for step, in_step in rows.groupby("step", sort=True):
+        count += 1
+        each = [tuple(zip(r["stage"], r["name"], r["seq"], strict=True)) for _, r in in_step.groupby("dp_rank")]
+        if len(each) == len(replicas) and len(set(map(frozenset, each))) == 1 and len(set(each[0])) == len(each[0]):
+            of_step[int(step)] = tuple(sorted(each[0]))
+            shapes[of_step[int(step)]] += 1
+    if not shapes:
+        raise ModelError("no step has the same operations on all replicas")
+    shape = shapes.most_common(1)[0][0]
+    steps = [step for step, own in of_step.items() if own == shape]
+    return replicas, steps, len(shape), count - len(steps)
+
+
+def _assumed(unknown: Sequence[str], several: bool) -> str:
+    texts = ["operations wait for each other as in Megatron's pipeline, and begin at once when they can"]
+    if several:
+        texts.append("one rank stands for all of a replica and stage")
+    if unknown:
+        texts.append(f"{', '.join(unknown)} left out, whose place in the step is not known")
+    return "; ".join(texts)

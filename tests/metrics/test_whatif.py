@@ -1,0 +1,218 @@
+"""Metric `whatif`: the slowdown by stragglers, against the results of its authors and an oracle of made jobs."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from statistics import mean, median
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.metrics_logs import row, rows
+from support.operation_tables import MadeJob, Node, Times, made_job, rows_of, times_of, write_table
+from support.paths import SHARED
+
+import perflog
+from perflog.errors import InputError
+from perflog.metrics import Options, Tables, whatif, whatif_steps
+from perflog.metrics.operation_graph import COMMUNICATION
+
+STRAGGLER = SHARED / "campaigns" / "straggler"
+needs_trace = pytest.mark.skipif(not STRAGGLER.exists(), reason="the traces of the paper are not here")
+_PLACES = (("dp_rank", "dp_rank"), ("stage", "stage"), ("kind", "optype"))
+
+
+@cache
+def _authors() -> Tables:
+    return Tables(perflog.read(STRAGGLER / "trace-ST.parquet"))
+
+
+@needs_trace
+def test_slowdowns_of_the_authors() -> None:
+    table = whatif(_authors())
+    expected = json.loads((STRAGGLER / "result-ST.json").read_text())
+    job = row(table, of="job")
+    assert job["slowdown"] == pytest.approx(expected["blocking_slowdown"], rel=1e-6)
+    assert job["traced_s"] / job["replayed_s"] == pytest.approx(expected["launch_slowdown"], rel=1e-6)
+    for of, name in _PLACES:
+        ours = {str(r[of]): r["slowdown"] for r in rows(table, of=of)}
+        assert ours == pytest.approx(expected[f"blocking_decompose_by_{name}"], rel=1e-6)
+    assert job["n"] == 32
+    assert job["left_out"] == 0
+
+
+@needs_trace
+def test_slowest_workers_and_last_stage_of_the_authors() -> None:
+    table = whatif(_authors())
+    job = row(table, of="job")
+    for file, measure, part in (
+        ("mw-ST.json", "m_w", row(table, of="slowest workers")), ("ms-ST.json", "m_s", row(table, of="stage", stage=3))
+    ):  # fmt: skip
+        expected = json.loads((STRAGGLER / file).read_text())
+        assert job[measure] == pytest.approx(expected["rem"], rel=1e-5)
+        assert part["mended"] == pytest.approx(expected["rem"], rel=1e-5)
+        assert part["without_s"] == pytest.approx(expected["trem"], rel=1e-6)
+        assert part["time_s"] == pytest.approx(expected["tadd"], rel=1e-6)
+        assert (job["replayed_s"], job["ideal_s"]) == pytest.approx((expected["tori"], expected["tideal"]), rel=1e-6)
+
+
+@needs_trace
+def test_each_step_of_the_authors() -> None:
+    table = whatif_steps(_authors())
+    expected = json.loads((STRAGGLER / "result-ST.json").read_text())
+    for job in rows(table, of="job"):
+        step = str(job["step"])
+        assert job["traced_s"] == pytest.approx(expected["step_t_base"][step], rel=1e-6)
+        assert job["time_s"] == pytest.approx(expected["step_t_nodelay"][step], rel=1e-6)
+        assert job["ideal_s"] == pytest.approx(expected["step_t_noblk"][step], rel=1e-6)
+        assert job["slowdown"] == pytest.approx(expected["blocking_step_slowdown"][step], rel=1e-6)
+        assert job["traced_s"] / job["time_s"] == pytest.approx(expected["launch_step_slowdown"][step], rel=1e-6)
+    for of, name in _PLACES:
+        ours: dict[str, dict[str, float]] = {}
+        for r in rows(table, of=of):
+            ours.setdefault(str(r["step"]), {})[str(r[of])] = r["slowdown"]
+        by_step = expected[f"blocking_decompose_by_{name}_per_step"]
+        assert ours.keys() == by_step.keys()
+        for step, of_step in ours.items():
+            assert of_step == pytest.approx(by_step[step], rel=1e-6)
+
+
+@needs_trace
+def test_the_overview_says_whose_fault_it_is() -> None:
+    reasons = perflog.overview(perflog.read(STRAGGLER / "trace-ST.parquet")).reasons
+    assert reasons[0].startswith("The job is 1.18x slower than without stragglers")
+    assert reasons[1].startswith("Stage 3 is at fault: alone it costs 1.23x")
+
+
+@needs_trace
+def test_a_folder_has_the_trace_and_its_sizes() -> None:
+    log = perflog.read(STRAGGLER)
+    assert not log.warnings
+    (operations,) = log.table("runs").query("format == 'operations'").to_dict("records")
+    assert (operations["label"], operations["world_size"]) == ("ST", 8)
+
+
+# --- made jobs ------------------------------------------------------------------------------------------------------
+
+
+def _typical(job: MadeJob, times: Times) -> dict[Node, float]:
+    by_kind: dict[str, list[float]] = {}
+    for (_, _, node), time in times.items():
+        by_kind.setdefault(node[1], []).append(time)
+    of_kind = {kind: (median if kind in COMMUNICATION else mean)(values) for kind, values in by_kind.items()}
+    return {node: of_kind[node[1]] for node in job.nodes()}
+
+
+def _mean_step(job: MadeJob, times: Times, steps: int) -> float:
+    return mean(job.step_time(times, step) for step in range(steps))
+
+
+def test_a_slow_worker_by_hand(tmp_path: Path) -> None:
+    """2 replicas, 1 stage, 1 micro-batch: forward 1 s, backward 2 s, and 4 s more on replica 1; others take no time."""
+    job = made_job(2, 1, 1)
+    known = {"forward-compute": 1.0, "backward-compute": 2.0}
+    times = times_of(job, 1, lambda _, r, n: known.get(n[1], 0.0) + 4.0 * (r == 1 and n[1] == "backward-compute"))
+    table = whatif(perflog.read(write_table(tmp_path / "trace.parquet", rows_of(job, times, 1))))
+    found = row(table, of="job")
+    # As traced 1 + 6 s. Ideally both take the mean of the backwards, 4 s: 1 + 4 s.
+    assert (found["replayed_s"], found["ideal_s"]) == (7.0, 5.0)
+    assert found["slowdown"] == 1.4
+    assert found["m_w"] == 1.0  # with replica 1 at 4 s nothing is left
+    assert {r["dp_rank"]: r["slowdown"] for r in rows(table, of="dp_rank")} == {0: 1.0, 1: 1.4}
+    assert {r["kind"]: r["slowdown"] for r in rows(table, of="kind")}["backward-compute"] == 1.4
+    reasons = perflog.overview(perflog.read(tmp_path / "trace.parquet")).reasons
+    assert reasons[1] == (
+        "Rank 1 (dp rank 1 stage 0) is at fault: alone it costs 1.40x, and at the typical time of the others the "
+        "slowdown would be gone."
+    )
+
+
+@st.composite
+def _jobs(draw: st.DrawFn) -> tuple[MadeJob, Times, int]:
+    stages = draw(st.integers(1, 4))
+    chunks = draw(st.integers(1, 3)) if stages > 1 else 1
+    batches = stages * draw(st.integers(1, 2)) if chunks > 1 else draw(st.integers(1, 6))
+    edges = stages > 1 and (chunks > 1 or draw(st.booleans()))
+    job = made_job(draw(st.integers(1, 3)), stages, batches, chunks, draw(st.booleans()), edges)
+    steps, random = draw(st.integers(1, 2)), draw(st.randoms(use_true_random=False))
+    scale = {"forward-compute": 1.0, "backward-compute": 2.0}
+    # Whole milliseconds: all sums are exact enough to be equal.
+    times = times_of(job, steps, lambda _s, _r, n: round(random.uniform(0.5, 2) * scale.get(n[1], 0.1), 3))
+    return job, times, steps
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_jobs())
+def test_replays_are_those_of_the_oracle(tmp_path: Path, made: tuple[MadeJob, Times, int]) -> None:
+    job, times, steps = made
+    log = perflog.read(write_table(tmp_path / "trace.parquet", rows_of(job, times, steps)))
+    table = whatif.table(Tables(log), Options())
+    found = row(table, of="job")
+    typical = _typical(job, times)
+
+    def run(traced: set[tuple[int, Node]]) -> float:
+        mixed = {(s, r, n): t if (r, n) in traced else typical[n] for (s, r, n), t in times.items()}
+        return _mean_step(job, mixed, steps)
+
+    everything = {(replica, node) for _, replica, node in times}
+    assert found["replayed_s"] == pytest.approx(found["traced_s"], rel=1e-6)
+    assert found["replayed_s"] == pytest.approx(run(everything), rel=1e-6)
+    assert found["ideal_s"] == pytest.approx(run(set()), rel=1e-6)
+    for of, place in (("dp_rank", lambda r, _: r), ("stage", lambda _, n: n[0])):
+        for part in rows(table, of=of):
+            own = {(r, n) for r, n in everything if place(r, n) == part[of]}
+            assert part["time_s"] == pytest.approx(run(own), rel=1e-6)
+            assert part["without_s"] == pytest.approx(run(everything - own), rel=1e-6)
+
+
+def test_steps_without_all_operations_are_left_out(tmp_path: Path) -> None:
+    job = made_job(2, 2, 2)
+    times = times_of(job, 3, lambda step, _r, _n: 0.1 + step)
+    table = [r for r in rows_of(job, times, 3) if not (r["step"] == 13 and r["dp_rank"] == 1 and r["stage"] == 0)]
+    found = row(whatif(perflog.read(write_table(tmp_path / "trace.parquet", table))), of="job")
+    assert (found["n"], found["left_out"]) == (2, 1)
+
+
+def test_a_job_whose_stage_is_missing_has_a_reason_and_no_figure(tmp_path: Path) -> None:
+    job = made_job(2, 3, 3)
+    table = [r for r in rows_of(job, times_of(job, 1, lambda *_: 0.1), 1) if r["stage"] != 1]
+    log = perflog.read(write_table(tmp_path / "trace.parquet", table))
+    (found,) = rows(whatif(log))
+    assert (found["slowdown"], found["assumes"]) == (None, "no forward and backward of stage 1")
+    assert (
+        perflog.overview(log).reasons[0]
+        == "What stragglers cost cannot be replayed: no forward and backward of stage 1."
+    )
+
+
+def test_other_tables_are_left_out_and_told(tmp_path: Path) -> None:
+    job = made_job(1, 1, 1)
+    write_table(tmp_path / "trace-a.parquet", rows_of(job, times_of(job, 1, lambda *_: 0.1), 1))
+    (tmp_path / "meta-a.yaml").write_text("trial_name: a\nworld_size: 1\n")
+    pq.write_table(pa.table({"price": [1], "colour": ["red"]}), tmp_path / "shop.parquet")
+    with pa.ipc.new_file(tmp_path / "shop.arrow", pa.schema([("size", pa.int64())])):
+        pass
+    log = perflog.read(tmp_path)
+    assert len(log) == 1
+    unknown = "columns that perflog does not know"
+    assert log.warnings == [
+        f"left out, because each is an Arrow file of {unknown}: size: {tmp_path / 'shop.arrow'}",
+        f"left out, because each is a Parquet file of {unknown}: price, colour: {tmp_path / 'shop.parquet'}",
+    ]
+    with pytest.raises(InputError, match="columns that perflog does not know: price, colour"):
+        perflog.read(tmp_path / "shop.parquet")
+
+
+def test_an_arrow_file_is_the_same_table(tmp_path: Path) -> None:
+    job = made_job(2, 2, 3)
+    made = rows_of(job, times_of(job, 1, lambda _s, r, n: 0.1 + 0.01 * r + 0.02 * n[0]), 1)
+    table = pa.Table.from_pylist(made)
+    with pa.ipc.new_file(tmp_path / "trace.arrow", table.schema) as file:
+        file.write_table(table)
+    parquet = perflog.read(write_table(tmp_path / "trace.parquet", made))
+    columns = ["of", "dp_rank", "stage", "slowdown", "mended"]
+    assert whatif(parquet)[columns].equals(whatif(perflog.read(tmp_path / "trace.arrow"))[columns])
