@@ -33,7 +33,9 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
             return
         on_host = [found for run in (base, slower) if (found := host_time_of_steps(tables, run, options))]
         if len(on_host) < len(of_runs):
-            yield f"Why {marks[1]} is slower than {marks[0]} is not in the log: it times nothing inside a step."
+            timed = any(len(tables.rows_of(name, run)) for name in ("phases", "events") for run in (base, slower))
+            lacks = "no part of a step is timed in both" if timed else "it times nothing inside a step"
+            yield f"Why {marks[1]} is slower than {marks[0]} is not in the log: {lacks}."
             return
         wholes, times = [whole for whole, _ in on_host], [of_ranges for _, of_ranges in on_host]
     growth = wholes[1] - wholes[0]
