@@ -38,8 +38,10 @@ def next_commands(
 ) -> list[str]:
     """Return the commands that answer the next question about these runs; without figures, how to read more of them."""
     shown, commands = join(names), []
+    if tables.count("failures"):
+        commands.append(f"perflog diagnose {shown}")
     if not has_figures:
-        return [f"perflog formats suggest {join(names[:1])}", f"perflog show {join(names[:1])}"]
+        return [*commands, f"perflog formats suggest {join(names[:1])}", f"perflog show {join(names[:1])}"]
     varied = [name for name in groups[0].settings if name != "model"] if groups else []
     folders = [group.name for group in groups]
     if len(names) > 1 and len(groups) > 1:
