@@ -161,6 +161,75 @@ def test_the_files_of_ranks_and_the_log_of_the_kernel_are_one_job(tmp_path: Path
     assert (culprit["rank"], culprit["device"], culprit["kind"]) == (2, "0000:3b:00", "gpu_fault")
 
 
+AS_PRINTED: dict[str, tuple[str, int | None, str]] = {
+    "time-outs of some ranks of a cut log": (
+        "collective_timeout",
+        None,
+        """\
+  what():  [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, Timeout(ms)=1800000) ran
+terminate called after throwing an instance of 'std::runtime_error'
+  what():  [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, Timeout(ms)=1800000) ran
+terminate called after throwing an instance of 'std::runtime_error'
+  what():  [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, Timeout(ms)=1800000) ran
+""",
+    ),
+    "an allocation of NCCL behind the connection that it closes": (
+        "gpu_out_of_memory",
+        None,
+        """\
+n1:3063025:3066048 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n1-ib.x<51159>
+n1:3063028:3066152 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'
+""",
+    ),
+    "a task that may be a script": (
+        "host_out_of_memory",
+        None,
+        """\
+slurmstepd: error: Detected 1 oom_kill event in StepId=11.0. Some of the step tasks have been OOM Killed.
+srun: error: n7: task 0: Out Of Memory
+""",
+    ),
+    "the signal of a launcher": (
+        "segmentation_fault",
+        None,
+        """\
+Traceback (most recent call last):
+  File "/opt/launch.py", line 259, in main
+    cmd=cmd)
+subprocess.CalledProcessError: Command '['python3', '-u', 'a.py', '--local_rank=7']' died with <Signals.SIGSEGV: 11>.
+""",
+    ),
+    "a launcher's torn traceback": (
+        "child_failed",
+        None,
+        """\
+ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 162) of binary: python
+Traceback (most recent call last):
+  File "/x/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+""",
+    ),
+    "a time limit before the tasks that it ends": (
+        "time_limit",
+        None,
+        """\
+srun: Force Terminated job 322
+srun: Job step aborted: Waiting up to 32 seconds for job step to finish.
+slurmstepd: error: *** STEP 322.0 ON n19 CANCELLED AT 2020-07-03T02:59:56 DUE TO TIME LIMIT ***
+srun: error: n19: tasks 2,4-5,7: Terminated
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AS_PRINTED)
+def test_failures_as_programs_print_them(name: str, tmp_path: Path) -> None:
+    kind, rank, text = AS_PRINTED[name]
+    answer = perflog.diagnose(read(tmp_path, text))
+    assert answer.kind == kind
+    assert [each.rank for each in answer.culprits if each.rank is not None] == ([] if rank is None else [rank])
+
+
 # --- made jobs with a planted culprit -----------------------------------------------------------------------------
 
 LABELS = ("[rank{0}]: ", "{0}: ", "[1,{0}]<stderr>:", "[default{0}]:")

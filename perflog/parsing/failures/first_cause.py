@@ -14,7 +14,7 @@ from math import gcd
 
 from msgspec import Struct, field
 
-from perflog.parsing.failures.kinds import CAUSE, ECHO, REPORT, kinds
+from perflog.parsing.failures.kinds import CAUSE, ECHO, REPORT, TRACEBACK, kinds
 from perflog.parsing.failures.rows import NOTICE, FailureRow
 
 SURE, LIKELY, ONE_OF, NOT_KNOWN = "sure", "likely", "one of", "unknown"
@@ -32,6 +32,7 @@ _EITHER = (
 )  # fmt: skip
 _SIGNALS = {-9: "killed", -11: "segmentation_fault", -7: "crash", -4: "crash", -8: "crash"}
 _DEFAULT_GROUP = re.compile(r"^0?(?:\(?default_pg\)?)?$|default_pg")
+_ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that tell the same
 _NUMBER = re.compile(r"\d+")
 
 
@@ -119,6 +120,8 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
     causes = [row for row in causes if row.kind != "interrupted"] or [
         row for row in causes if not any(other.kind == "collective_timeout" for other in rows)
     ]
+    if len(rows) > 1:  # of a launcher's traceback that is torn, its processes tell more
+        causes = [row for row in causes if row.rank is not None or not row.message.startswith(TRACEBACK)]
     if not causes:
         return None
     by_process: dict[object, list[FailureRow]] = {}
@@ -185,8 +188,9 @@ def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
         ranks = sorted({row.rank for row in told if row.rank is not None})
         if kind in ("terminated", "rendezvous_timeout", "nccl_error") or len(processes) > 1:
             silent = _of_echoes(rows, seen, world_size) if kind == "nccl_error" else None
-            alone = len(processes) == 1 and kind == "nccl_error"
-            return silent or Judgement(kind, told, ranks if alone else [], NOT_KNOWN, "its text tells no first process")
+            if silent is not None and silent.ranks:
+                return silent
+            return Judgement(kind, told, [], NOT_KNOWN, "its text tells no first process")
         certainty = ONE_OF if kind == "link_error" else LIKELY
         why = "one end of the connection" if kind == "link_error" else _says(told[0])
         return Judgement(kind, told, ranks, certainty, why)
@@ -247,6 +251,9 @@ def _absent(printed: Collection[int], seen: Collection[int], world_size: int | N
         if world_size is not None and world_size <= len(ranks) + max(1, len(ranks) // 3):
             expected |= set(range(world_size))
     absent = sorted(expected - set(ranks))
+    is_whole = world_size is not None and len(expected) == world_size
+    if not is_whole and (min(expected) % _ON_A_NODE or len(ranks) < _WITNESSES):
+        return []  # a log that is cut, or that has only some ranks, tells of none that it is missing
     return absent if 3 * len(absent) <= len(ranks) or len(absent) == 1 else []
 
 

@@ -29,6 +29,11 @@ UNKNOWN = "unknown"
 _ON_A_NODE = 8  # a world size beyond it is not of one node
 _NOTICES = frozenset(("xid_notice",))
 _OF_LAUNCHERS = frozenset(("first_failed", "later_failed", "child_failed"))
+_SIGNALS = {
+    "Killed": -9, "Terminated": -15, "Aborted": -6, "Segmentation fault": -11, "Bus error": -7,
+    "Illegal instruction": -4, "Floating point exception": -8, "SIGKILL": -9, "SIGTERM": -15, "SIGABRT": -6,
+    "SIGSEGV": -11, "SIGBUS": -7, "SIGILL": -4, "SIGFPE": -8,
+}  # fmt: skip
 _RANK_IN_NAME = re.compile(r"(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
 _WORD_BEFORE = re.compile(r"(?:tp|pp|dp|cp|ep|local|node)[-_. ]?$", re.IGNORECASE)
 
@@ -82,8 +87,7 @@ def _row(failure: Failure, run: str) -> FailureRow:
     severity = NOTICE if failure.kind.name in _NOTICES else FATAL if failure.traced else ERROR
     tasks = tasks_of(values.get("tasks", ""))
     task = tasks[0] if len(tasks) == 1 else None if tasks else origin.task
-    signal = {"Killed": -9, "Terminated": -15, "Aborted": -6, "Segmentation fault": -11, "Bus error": -7}
-    exit_code = signal.get(values.get("signal_name", ""), _number(values, "exit_code"))
+    exit_code = _SIGNALS.get(values.get("signal_name", ""), _number(values, "exit_code"))
     if "signal" in values and failure.kind.role == REPORT:
         exit_code = -int(values["signal"])
     rank = _number(values, "rank")
@@ -122,7 +126,9 @@ def _fill_ranks(rows: Sequence[FailureRow], world_size: int | None, file: str, h
     tasks = {row.task for row in rows if row.task is not None}
     on_gpus = [(row.task, row.gpu) for row in rows if row.task is not None and row.gpu is not None]
     tasks_are_ranks = bool(tasks) and all(gpu <= task for task, gpu in on_gpus)
-    if world_size is not None:
+    if world_size is None:
+        tasks_are_ranks &= tasks != {0}  # it may be that of a script which starts all processes
+    else:
         tasks_are_ranks &= bool(tasks) and max(tasks) < world_size
         of_launchers &= not (tasks and 2 * (max(tasks) + 1) > world_size)
     one_node = world_size <= _ON_A_NODE if world_size is not None else len({row.node for row in rows} - {None}) < 2
