@@ -51,6 +51,7 @@ COMMANDS = {
     "compare": Call("run.txt run2.txt", every=7),
     "completion": Call("bash"),
     "detect": Call("run.txt"),
+    "diagnose": Call("run.txt", every=3),
     "export": Call("run.txt", "--to csv -o out", 2),
     "formats check": Call("mine.toml"),
     "formats explain": Call("'iter 3: loss 2.5, time 20.00ms, mfu 1.00%'", every=2),
