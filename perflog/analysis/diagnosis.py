@@ -177,7 +177,9 @@ def _stuck(tables: Tables, names: Sequence[str]) -> Diagnosis | None:
     culprits = []
     for rank, of_rank in holding.groupby("rank", sort=True):
         texts = [
-            f"lacks {row['behind']} calls of {row['purpose'] or row['group']}; waiting: {row['waiting']}"
+            f"has not completed {row['behind']} calls of {row['purpose'] or row['group']} that others have"
+            if row["stuck"] == "device"
+            else f"lacks {row['behind']} calls of {row['purpose'] or row['group']}; waiting: {row['waiting']}"
             for row in of_rank.head(_EVIDENCE).to_dict("records")
         ]
         culprits.append(Culprit(int(rank), None, None, None, None, STUCK, SURE, None, tuple(texts)))
@@ -186,6 +188,10 @@ def _stuck(tables: Tables, names: Sequence[str]) -> Diagnosis | None:
     verdict = f"Held up: rank{'s' * (len(ranks) > 1)} {first_few(ranks, 6)} {verb} up the others"
     evidence = [f"rank {culprit.rank} {text}" for culprit in culprits for text in culprit.evidence][:_EVIDENCE]
     why = "others wait for collectives that it has not enqueued, and it waits for none"
+    if (holding["stuck"] == "device").any():
+        why = "others have completed collectives that it has enqueued and not completed"
+        if not holding.groupby("rank")["stuck"].agg(lambda stuck: "device" in set(stuck)).all():
+            why += ", or wait for those that it has not enqueued"
     return Diagnosis(names, verdict, STUCK, culprits, None, SURE, why, evidence)
 
 

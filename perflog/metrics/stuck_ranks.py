@@ -3,13 +3,16 @@
 A rank waits for another one if it has enqueued a call that the other one lacks. In a process group that only runs
 collectives, that is a smaller number of calls; of point-to-point calls, a pending send without its receive, or the
 reverse. A rank that others wait for and that itself waits for none holds the job up.
+
+A rank whose device is stuck goes on to enqueue. Then it has completed fewer collectives than the other members, which
+could not complete them without it: so it does not wait, and holds the job up too.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -30,10 +33,19 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("rank", meaning="rank that lacks a call, or that has no dump"),
     MetricColumn("holds_up", meaning="others wait for this rank, and it waits for none; null: it has no dump"),
-    MetricColumn("behind", "", "lower", "calls that it lacks: the largest number that a member enqueued - its own"),
+    MetricColumn(
+        "stuck", meaning="host: it has enqueued fewer calls than others; device: it has completed fewer; null: no dump"
+    ),
+    MetricColumn(
+        "behind",
+        "",
+        "lower",
+        "calls that it lacks: the largest number that a member enqueued, or of a device completed, - its own",
+    ),
     MetricColumn("group", meaning="process group in which it lacks them; null: it has no dump"),
     MetricColumn("purpose", meaning="purpose of the process group, as named in the dump"),
     MetricColumn("enqueued", meaning="number of calls that the rank enqueued in the group; null: point-to-point calls"),
+    MetricColumn("completed", meaning="number of calls that it completed in the group; null: point-to-point calls"),
     MetricColumn("lacks", meaning="first call that it lacks, by the dumps of the others"),
     MetricColumn("waiting", meaning="ranks that wait for it in the group"),
 )
@@ -61,8 +73,8 @@ class Job(Struct):
     needs=("counters",),
     columns=_COLUMNS,
     main="behind",
-    formula="behind = largest number of calls that a member of the group enqueued - number of the rank; a rank holds "
-    "the job up if others wait for it and it waits for none",
+    formula="behind = largest number of calls that a member of the group enqueued, or completed, - number of the rank; "
+    "a rank holds the job up if others wait for it and it waits for none, or if others completed calls that it did not",
     source="status of process groups and pending calls, as PyTorch's flight recorder dumps them",
 )
 def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
@@ -83,7 +95,8 @@ def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     for run, job in jobs_of_dumps(tables).items():
         rows += [{"run": run, "label": labels[run], **row} for row in _rows(job)]
     table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    return table.astype({"rank": "Int64", "behind": "Int64", "enqueued": "Int64", "holds_up": "boolean"})
+    integers = dict.fromkeys(("rank", "behind", "enqueued", "completed"), "Int64")
+    return table.astype(integers | {"holds_up": "boolean"})
 
 
 def jobs_of_dumps(tables: Tables) -> dict[str, Job]:
@@ -140,22 +153,22 @@ def _rows(job: Job) -> Iterator[dict[str, Any]]:
     """Rows of the ranks that hold the job up, of those that have no dump, then of the others that lack a call."""
     lacking = [*_lacking_collectives(job), *_lacking_pairs(job)]
     wait_for_others = {rank for row in lacking for rank in row["ranks"]}
-    rows = [row | {"holds_up": row["rank"] not in wait_for_others} for row in lacking]
+    rows = [row | {"stuck": "host", "holds_up": row["rank"] not in wait_for_others} for row in lacking]
+    rows += [row | {"stuck": "device", "holds_up": True} for row in _behind_in_completed(job)]
+    devices = {row["rank"] for row in rows if row["stuck"] == "device"}
+    rows = [row | {"holds_up": row["holds_up"] or row["rank"] in devices} for row in rows]
     everyone = {rank for ranks in job.members.values() for rank in ranks}
-    rows += [{"rank": rank, "holds_up": None, "ranks": ()} for rank in sorted(everyone - job.dumped)]
+    rows += [{"rank": rank, "stuck": "", "holds_up": None, "ranks": ()} for rank in sorted(everyone - job.dumped)]
     order = {True: 0, None: 1, False: 2}
-    for row in sorted(rows, key=lambda row: (order[row["holds_up"]], row["rank"], -row.get("behind", 0))):
+    for row in sorted(rows, key=lambda row: (order[row["holds_up"]], row["rank"], row["stuck"], -row.get("behind", 0))):
         ranks = row.pop("ranks")
-        yield row | {"waiting": ", ".join(map(str, ranks)) or None}
+        yield row | {"stuck": row["stuck"] or None, "waiting": ", ".join(map(str, ranks)) or None}
 
 
 def _lacking_collectives(job: Job) -> Iterator[dict[str, Any]]:
     """Give the ranks that enqueued fewer collectives of a group than another member which has one pending."""
     for group, members in job.members.items():
-        numbers = {rank: job.numbers[group, rank] for rank in members if ENQUEUED in job.numbers.get((group, rank), {})}
-        # The counts of a group that also runs point-to-point calls are those of pairs of members, which may differ.
-        if group in job.point_to_point or not any(name == group for name, _ in job.calls):
-            continue
+        numbers = _numbers(job, group, members, ENQUEUED)
         for rank, own in numbers.items():
             ahead = [
                 other
@@ -165,9 +178,52 @@ def _lacking_collectives(job: Job) -> Iterator[dict[str, Any]]:
             if ahead:
                 yield {
                     "rank": rank, "group": group, "purpose": job.purpose[group], "enqueued": own[ENQUEUED],
+                    "completed": own.get(COMPLETED),
                     "behind": max(numbers[other][ENQUEUED] for other in ahead) - own[ENQUEUED],
                     "lacks": job.calls.get((group, own[ENQUEUED] + 1)), "ranks": ahead,
                 }  # fmt: skip
+
+
+def _behind_in_completed(job: Job) -> Iterator[dict[str, Any]]:
+    """Give the ranks that completed fewer collectives than most members of a group, of those that they enqueued.
+
+    Statuses are not of one moment: one call in one group proves nothing. Where most members are behind, the others may
+    have had their part of the call early, as the root of a broadcast has.
+    """
+    rows: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for group, members in job.members.items():
+        numbers = _numbers(job, group, members, COMPLETED)
+        most = max((own[COMPLETED] for own in numbers.values()), default=0)
+        behind = [rank for rank, own in numbers.items() if own[COMPLETED] < most]
+        waiting = [
+            rank for rank, own in numbers.items() if rank not in behind and own[COMPLETED] < own.get(ENQUEUED, 0)
+        ]
+        if 2 * len(behind) > len(numbers):
+            continue
+        for rank in behind:
+            own = numbers[rank]
+            if own[COMPLETED] < own.get(ENQUEUED, 0):
+                rows[rank].append(
+                    {
+                        "rank": rank, "group": group, "purpose": job.purpose[group], "enqueued": own[ENQUEUED],
+                        "completed": own[COMPLETED], "behind": most - own[COMPLETED],
+                        "lacks": job.calls.get((group, own[COMPLETED] + 1)), "ranks": waiting,
+                    }
+                )  # fmt: skip
+    for of_rank in rows.values():
+        if len(of_rank) > 1 or of_rank[0]["behind"] > 1:
+            yield from of_rank
+
+
+def _numbers(job: Job, group: str, members: Sequence[int], counter: str) -> dict[int, dict[str, int]]:
+    """Return the numbers of calls of the members of a group that runs collectives only, as far as they are known.
+
+    Those of a group that also runs point-to-point calls are those of pairs of members, which may differ.
+    """
+    if group in job.point_to_point or not any(name == group for name, _ in job.calls):
+        return {}
+    numbers = {rank: job.numbers.get((group, rank), {}) for rank in members}
+    return {rank: own for rank, own in numbers.items() if counter in own}
 
 
 def _lacking_pairs(job: Job) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from support.flight_recorder_files import call, job, transfer
 from support.metrics_logs import row, rows
 from support.paths import SHARED
@@ -107,3 +109,47 @@ def test_the_injected_faults_of_a_real_job(tmp_path: Path, name: str, faults: li
     table = stuck_ranks(perflog.read(folder))
     assert sorted({r["rank"] for r in rows(table, holds_up=True)}) == faults
     assert not len(rows(table, holds_up=False)) and table["behind"].notna().all()
+
+
+def test_a_device_that_is_stuck_goes_on_to_enqueue(tmp_path: Path) -> None:
+    """Rank 2 has enqueued what all have, and has not completed what the others could not without it."""
+    entries = {rank: [call(5), call(7, "all_gather"), call(9)] for rank in range(3)}
+    log = perflog.read(job(tmp_path / "job", {0: (9, 7), 1: (9, 7), 2: (9, 4)}, entries))
+    (stuck,) = rows(stuck_ranks(log))
+    assert (stuck["rank"], stuck["stuck"], stuck["holds_up"]) == (2, "device", True)
+    assert (stuck["behind"], stuck["completed"], stuck["waiting"]) == (3, 4, "0, 1")
+    assert perflog.overview(log).reasons[:2] == [
+        "Stuck: rank 2 holds up 2 ranks and waits for none.",
+        "Rank 2 has not completed 3 calls of TENSOR that others have, first all_reduce: its device is stuck.",
+    ]
+
+
+def test_statuses_of_other_moments_prove_no_stuck_device(tmp_path: Path) -> None:
+    """One call less is a status that was read earlier; most members behind a root are no stuck devices."""
+    entries = {rank: [call(9)] for rank in range(3)}
+    assert not len(stuck_ranks(perflog.read(job(tmp_path / "one", {0: (9, 8), 1: (9, 8), 2: (9, 7)}, entries))))
+    assert not len(stuck_ranks(perflog.read(job(tmp_path / "root", {0: (9, 8), 1: (9, 5), 2: (9, 5)}, entries))))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_planted_ranks_are_named_and_no_other(tmp_path: Path, data: st.DataObject) -> None:
+    """Hosts that enqueue no more, and devices that complete no more, in one group of all ranks."""
+    world = data.draw(st.integers(3, 16))
+    faulty = data.draw(st.lists(st.integers(0, world - 1), unique=True, min_size=1, max_size=(world - 1) // 2))
+    devices = {rank for rank in faulty if data.draw(st.booleans())}
+    completed, ahead, lag = data.draw(st.integers(20, 1000)), data.draw(st.integers(1, 9)), data.draw(st.integers(2, 9))
+    counts = dict.fromkeys(range(world), (completed + ahead, completed))
+    counts |= dict.fromkeys(faulty, (completed, completed))
+    counts |= dict.fromkeys(devices, (completed + ahead, completed - lag))
+    entries = {
+        rank: [call(number, state="completed" if number <= done else "scheduled")
+               for number in range(completed - 10, enqueued + 1)]
+        for rank, (enqueued, done) in counts.items()
+    }  # fmt: skip
+    folder = tmp_path / "job"
+    shutil.rmtree(folder, ignore_errors=True)
+    table = stuck_ranks(perflog.read(job(folder, counts, entries)))
+    named = {row["rank"]: row["stuck"] for row in rows(table, holds_up=True)}
+    assert named == {rank: "device" if rank in devices else "host" for rank in faulty}
+    assert not rows(table, holds_up=False)

@@ -37,9 +37,13 @@ def stuck(tables: Tables, run: str, options: Options) -> Iterator[str]:
     for row in holding.drop_duplicates("rank").head(_NAMED).to_dict("records"):
         lacks = f", first {row['lacks']}" if isinstance(row["lacks"], str) else ""
         of = row["purpose"] or f"group {row['group']}"
+        calls = count(int(row["behind"]), "call")
+        if row["stuck"] == "device":
+            yield f"Rank {row['rank']} has not completed {calls} of {of} that others have{lacks}: its device is stuck."
+            continue
         waiting = row["waiting"].split(", ")
         wait = f"{_ranks(waiting)} {'wait' if len(waiting) > 1 else 'waits'} for it"
-        yield f"Rank {row['rank']} lacks {count(int(row['behind']), 'call')} of {of}{lacks}; {wait}."
+        yield f"Rank {row['rank']} lacks {calls} of {of}{lacks}; {wait}."
     if without_dump:
         yield f"No dump of {_ranks(without_dump)}: a process that died may hold the others up."
 
