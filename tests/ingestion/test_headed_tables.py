@@ -73,7 +73,7 @@ TABLES: dict[str, dict[int, Row]] = {
     },
     # a comma at the end of each line
     "node,start us,avg ms,\nconv,12.5,0.25,\nrelu,13.5,0.75,\n": {
-        2: {"node": "conv", "start_us": 12.5, "avg_ms": 0.25}, 3: {"node": "relu", "start_us": 13.5, "avg_ms": 0.75},
+        2: {"node": "conv", "start": 12.5e-6, "avg": 0.25e-3}, 3: {"node": "relu", "start": 13.5e-6, "avg": 0.75e-3},
     },
     # counts of a total, shares in brackets, spreads, a bar behind each row
     "  Epoch    GPU_mem   loss    Fan    rate\n"
