@@ -1,8 +1,8 @@
 """Breakdown: where the time of a run goes, in parts that add up to a whole and do not overlap.
 
 The whole is the steady step of a log with step times, all phases of a log that times no steps, the GPU time of a
-profiler's table, or the span of a trace. The parts are the innermost ones that the source tells apart; for what lies
-around them see `phases`, `kernels` and `device_time`.
+profiler's table, or the annotated step of a trace, else its span. The parts are the innermost ones that the source
+tells apart; for what lies around them see `phases`, `kernels` and `device_time`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from perflog.metrics.possible import fits
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rows import RunRows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
-from perflog.metrics.traces.device_time import device_time
+from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.statistics.groups import Groups, Ints, groups_of
 from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
+
+TRACED_STEP = "traced step"
+"""The whole of a trace whose steps are annotated."""
 
 UNTIMED = "untimed"
 """Kind of the time of a step, or of a phase with phases inside it, that no inner phase covers."""
@@ -39,8 +42,9 @@ _ROUNDED = 1e-3  # of a whole: less comes from rounding
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("of", meaning="the whole: step, phases (all phases together, where they belong to no printed step "
-                 "time), trace (mean over its devices), gpu (all GPU work of a profile), or api (its API calls, where "
-                 "it has no GPU work)"),
+                 "time), traced step (mean over the devices of a trace and its annotated steps), trace (mean over its "
+                 "devices, where no steps are annotated), gpu (all GPU work of a profile), or api (its API calls, "
+                 "where it has no GPU work)"),
     MetricColumn("part", meaning="innermost phase, state of the device, or category of kernels or calls; of an untimed "
                  "part: the phase around it"),
     MetricColumn("kind", meaning="as the format declares the phase: compute, communication, wait, prepare, mixed; "
@@ -50,7 +54,8 @@ _COLUMNS = (
                  "in the whole trace or profile"),
     MetricColumn("share", "1", None, "time_s / whole_s"),
     MetricColumn("whole_s", "s", "lower", "time of the whole; all parts of it add up to this"),
-    MetricColumn("n", meaning="number of steady steps, of times that the phases are printed, of devices, or of calls"),
+    MetricColumn("n", meaning="number of steady steps, of times that the phases are printed, of devices or their steps, "
+                 "or of calls"),
     MetricColumn("first_step", meaning="first steady step", brief=False),
     MetricColumn("last_step", meaning="last steady step", brief=False),
 )  # fmt: skip
@@ -66,7 +71,7 @@ def part_name(of: str, part: str, kind: object) -> str:
     """
     if kind == UNTIMED:
         return UNTIMED if part == of else f"{UNTIMED} in {part}"
-    return _EXPOSED.get(part, part) if of == "trace" else part
+    return _EXPOSED.get(part, part) if of in (TRACED_STEP, "trace") else part
 
 
 _EXPOSED = {"communication": "exposed communication", "memory": "exposed copies"}
@@ -330,13 +335,14 @@ def _around(meaning: RunSemantics, name: str, printed: Collection[str]) -> str |
 
 def _parts_of_traces(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
     """The states of the devices of each trace."""
-    rows = device_time.table(tables, options)
-    rows = rows[rows["part"] == "trace"]
-    for (run, label), devices in rows.groupby(["run", "label"], sort=False, dropna=False):
-        common = {"run": run, "label": label if isinstance(label, str) else None, "of": "trace", "n": len(devices)}
-        common["whole_s"] = float(devices["span_s"].mean())
+    table = device_time.table(tables, options)
+    for (run, label), rows in table.groupby(["run", "label"], sort=False, dropna=False):
+        whole = wholes_of_traces(rows)
+        of = TRACED_STEP if (whole["part"] == "step").all() else "trace"
+        common = {"run": run, "label": label if isinstance(label, str) else None, "of": of, "n": len(whole)}
+        common["whole_s"] = float(whole["span_s"].mean())
         for state in _STATES:
-            yield common | {"part": state, "kind": state, "time_s": float(devices[f"{state}_s"].mean())}
+            yield common | {"part": state, "kind": state, "time_s": float(whole[f"{state}_s"].mean())}
 
 
 def _parts_of_profiles(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from perflog.metrics.breakdown import UNTIMED, breakdown
+from perflog.metrics.breakdown import TRACED_STEP, UNTIMED, breakdown
 from perflog.metrics.matmul_efficiency import work_rates
 from perflog.metrics.pipeline import timed_pipelines
 from perflog.metrics.rank_spread import rank_spread
@@ -98,7 +98,7 @@ def _frame(tables: Tables, options: Options, kinds: Iterable[_Kind]) -> pd.DataF
 def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
     """Parts of the step or of the trace in which nothing is computed."""
     parts = breakdown.table(tables, options)
-    sums = parts[parts["kind"].isin(list(_HELD_UP)) & parts["of"].isin(["step", "trace"])]
+    sums = parts[parts["kind"].isin(list(_HELD_UP)) & parts["of"].isin(["step", TRACED_STEP, "trace"])]
     for (run, of, kind), rows in sums.groupby(["run", "of", "kind"], sort=False):
         ideal, model = _HELD_UP[kind]
         yield run, of, ideal, float(rows["whole_s"].iloc[0]), float(rows["time_s"].sum()), model

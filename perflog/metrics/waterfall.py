@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from perflog.formats.model import WHOLES
-from perflog.metrics.breakdown import UNTIMED, breakdown, printed_parent
+from perflog.metrics.breakdown import TRACED_STEP, UNTIMED, breakdown, printed_parent
 from perflog.metrics.matmul_efficiency import work_rates
 from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.pipeline import TimedPipeline, timed_pipelines
@@ -77,15 +77,19 @@ _ROUNDED = 1e-9  # of a time: less comes from rounding
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("of", meaning="the whole: step (mean of all steps, with the warm-up) or trace (mean of devices)"),
+    MetricColumn(
+        "of",
+        meaning="the whole: step (mean of all steps, with the warm-up), traced step or trace (means as in "
+        "metric breakdown)",
+    ),
     MetricColumn("bar", meaning="what the time was spent on"),
-    MetricColumn("time_s", "s", "lower", "mean time in a step, or in the trace"),
+    MetricColumn("time_s", "s", "lower", "mean time in the whole"),
     MetricColumn("share", "1", None, "time_s / whole_s"),
     MetricColumn("of_steady", "1", None, "time_s / whole_s without the warm-up and rare pauses, for which it is null"),
     MetricColumn("whole_s", "s", "lower", "time of the whole; all bars of it add up to this"),
     MetricColumn("doubt", meaning="why the bar is less certain than it looks; null: nothing speaks against it"),
     MetricColumn("rows", meaning="phases, metric or kinds of events that the time is from"),
-    MetricColumn("n", meaning="number of steady steps, or of devices"),
+    MetricColumn("n", meaning="number of steady steps, or of devices and their steps"),
     MetricColumn("first_step", meaning="first steady step", brief=False),
     MetricColumn("last_step", meaning="last steady step", brief=False),
     MetricColumn("first_line", meaning="first line of these rows", brief=False),
@@ -436,14 +440,16 @@ _EVENTS = {
 
 
 def _trace_wholes(tables: Tables) -> Iterator[_Whole]:
-    """The trace of each run, mean over its devices."""
+    """The annotated step of each trace, else all of it, mean over the devices."""
     by_run: dict[str, list[DeviceLosses]] = {}
     for losses in device_losses(tables):
         by_run.setdefault(losses.device.run, []).append(losses)
     for run, devices in by_run.items():
-        names = {"run": run, "label": devices[0].device.label, "of": "trace", "n": len(devices)}
+        n = sum(losses.steps or 1 for losses in devices)
+        of = TRACED_STEP if devices[0].steps else "trace"
+        names = {"run": run, "label": devices[0].device.label, "of": of, "n": n}
         pieces = [
-            _Piece(bar, float(seconds(ns)) / len(devices), _EVENTS[bar], None, losses.doubts.get(bar, ()))
+            _Piece(bar, float(seconds(ns)) / n, _EVENTS[bar], None, losses.doubts.get(bar, ()))
             for losses in devices
             for bar, ns in losses.times.items()
         ]

@@ -19,6 +19,7 @@ _UNTIMED_FILLS = tuple((color, hatch) for hatch in ("....", "", "//") for color 
 _WHOLES = {
     "step": "time in a step",
     "phases": "time of all phases",
+    "traced step": "time of the annotated step, mean over devices",
     "trace": "time of the trace, mean over devices",
     "gpu": "GPU time of the profile",
     "api": "time of API calls in the profile",

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 _WORK = ("work at the peak", "work at plain products", "compute", "mixed")
 _UNKNOWN = ("unattributed", *NOT_OF_A_STEP)
-_WHOLES = {"step": "mean step", "trace": "trace, mean over devices"}
+_WHOLES = {
+    "step": "mean step",
+    "traced step": "traced step, mean over devices",
+    "trace": "trace, mean over devices",
+}
 _MOST_GAINS = 2
 _LEAST_GAIN = 0.02  # of the whole
 _ROOM = 0.65  # of the whole: the text of a bar that ends farther right stands on its left

@@ -94,14 +94,14 @@ def test_a_profile_without_gpu_work_by_its_calls() -> None:
 
 @needs_corpus
 def test_a_trace_by_state_of_its_devices() -> None:
-    """The mean over two ranks of each state's time; states add up to the span."""
+    """The mean over two ranks and their steps of each state's time; states add up to the step."""
     times = device_time(real(0, 1))
-    times = times[times["part"] == "trace"]
+    times = times[times["part"] == "step"]
     parts = rows(breakdown(real(0, 1)))
     assert [p["part"] for p in parts] == ["idle", "communication", "compute", "memory"]
     for part in parts:
         assert part["time_s"] == pytest.approx(times[f"{part['part']}_s"].mean(), rel=1e-12)
-        assert part["n"] == 2
+        assert (part["of"], part["n"]) == ("traced step", 4)
     assert sum(p["time_s"] for p in parts) == pytest.approx(times["span_s"].mean(), rel=1e-9)
 
 

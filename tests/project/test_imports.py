@@ -65,11 +65,11 @@ metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
-metrics.traces: input_shapes intervals device_work launches call_tree work_tree counters counter_curve device_time
-metrics.traces: device_kernels copies device_ranges device_operators operator_work operator_calls operator_efficiency
-metrics.traces: recorded_operators host_operators collective_volume device_memory memory_holders memory idle_causes
-metrics.traces: launch_delays recorded_waits dependencies path_walk replay what_if critical_path jobs
-metrics.traces: collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
+metrics.traces: input_shapes intervals device_steps device_work launches call_tree work_tree counters counter_curve
+metrics.traces: device_time device_kernels copies device_ranges device_operators operator_work operator_calls
+metrics.traces: operator_efficiency recorded_operators host_operators collective_volume device_memory memory_holders
+metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if critical_path
+metrics.traces: jobs collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis: run_names repeats job_endings
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles

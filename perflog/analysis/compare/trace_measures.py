@@ -15,8 +15,9 @@ from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.critical_path import kinds_on_paths
 from perflog.metrics.traces.device_memory import ALLOCATOR_TOTALS
 from perflog.metrics.traces.device_ranges import range_trees
+from perflog.metrics.traces.device_steps import StepWindows
 from perflog.metrics.traces.device_time import device_time_columns
-from perflog.metrics.traces.device_work import Ints, StepWindows, TraceDevice, seconds, trace_devices
+from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.host_operators import host_operators
 from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
 from perflog.metrics.traces.input_shapes import shapes_text

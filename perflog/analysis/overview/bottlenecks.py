@@ -47,6 +47,7 @@ from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import step_series
 from perflog.metrics.traces.copies import way_of
 from perflog.metrics.traces.critical_path import kinds_on_paths
+from perflog.metrics.traces.device_time import wholes_of_traces
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.idle_causes import CAUSES
 from perflog.metrics.traces.memory import holders_of
@@ -130,8 +131,7 @@ def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:
 
 
 def _trace(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    rows = _of_run(device_time.table(tables, options), run)
-    rows = rows[rows["part"] == "trace"]
+    rows = wholes_of_traces(_of_run(device_time.table(tables, options), run))
     if not len(rows):
         return
     states = ("idle", "communication", "memory", "compute")
@@ -203,8 +203,7 @@ def _why_idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def _idle_shares(tables: Tables, run: str, options: Options) -> dict[str, float]:
     """The share of each cause of idle time, and of what CUDA graphs would win, in the time of all devices of a run."""
-    rows = _of_run(launches.table(tables, options), run)
-    rows = rows[rows["part"] == "trace"]
+    rows = wholes_of_traces(_of_run(launches.table(tables, options), run))
     whole = float(rows["span_s"].sum())
     return {cause: float(rows[f"{cause}_s"].sum()) / whole if whole else 0.0 for cause in (*CAUSES, "graphs")}
 
@@ -234,8 +233,8 @@ def _critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def _launching(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """What CUDA graphs would win where kernels are too short for the host to keep up."""
-    rows = _of_run(launches.table(tables, options), run)
-    rows = rows[(rows["part"] == "trace") & rows["graphs_s"].notna()]
+    rows = wholes_of_traces(_of_run(launches.table(tables, options), run))
+    rows = rows[rows["graphs_s"].notna()]
     if len(rows) and (share := _idle_shares(tables, run, options)["graphs"]) > _TELLING:
         call, work = (show(float(rows[column].median()), "s", 3) for column in ("call_s", "work_s"))
         yield (
@@ -254,8 +253,8 @@ def _largest_kernel(tables: Tables, run: str, state: str, options: Options) -> s
     name, (calls, seconds) = str(sums.index[0]), sums.iloc[0]
     text = f"{short_kernel(name)}: {count(int(calls), 'call')} x {show(seconds / calls, 's', 3)}"
     if state == "communication":
-        hidden = _of_run(device_time.table(tables, options), run)
-        hidden = hidden[(hidden["part"] == "trace") & hidden["communicating_s"].gt(0)]
+        hidden = wholes_of_traces(_of_run(device_time.table(tables, options), run))
+        hidden = hidden[hidden["communicating_s"].gt(0)]
         seconds_hidden = (hidden["overlap"] * hidden["communicating_s"]).sum()
         share = float(seconds_hidden / hidden["communicating_s"].sum())
         told = f"{'only ' * (share < _MOSTLY)}{percent(share)} of all"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from perflog.metrics import Options, Tables, breakdown, waterfall
-from perflog.metrics.breakdown import UNTIMED, part_name
+from perflog.metrics.breakdown import TRACED_STEP, UNTIMED, part_name
 from perflog.metrics.step_series import means_without_pauses, step_series
 from perflog.metrics.waterfall import NOT_OF_A_STEP
 from perflog.tables.nulls import none_if_null
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _TELLING = 0.03  # of the whole: bars that know less of it say nothing
 
-_WHOLES = ("step", "phases", "trace", "gpu", "api")
+_WHOLES = ("step", "phases", TRACED_STEP, "trace", "gpu", "api")
 """What parts add up to. Of a run with several, the first counts: parts of two of them add up to neither."""
 
 

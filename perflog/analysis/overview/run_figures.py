@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -32,6 +33,7 @@ from perflog.metrics.possible import are_moments
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS
+from perflog.metrics.traces.device_time import wholes_of_traces
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.recorded_operators import untimed_runs
 from perflog.tables.columns import Rows
@@ -59,6 +61,7 @@ _CONFIGURES = lazy_pattern(
     re.IGNORECASE,
 )
 """Names of values that configure a run, or count what it did."""
+_LONGER = 0.005  # of a step: less is not told
 _PRINTED = 3  # summaries, and last values, that are shown of a log without other figures
 
 
@@ -166,14 +169,21 @@ def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 
 def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
-    rows = device_time.table(tables, options)
-    with_steps = set(rows.loc[rows["part"] == "step", "run"])
-    rows = rows[rows["part"] == "trace"]
-    means = rows.groupby("run", sort=False)[["span_s"]].mean().reset_index()
-    several = len(means) > 1
-    if not (several and with_steps.issuperset(means["run"])):  # steps can be compared, lengths of traces cannot
-        yield _column(means, "span_s", "trace", "s", "lower")
-    if several:  # of a single trace the screen shows where its time goes
+    """The step of each trace with its work, where it is longer than its annotation; the length of those without steps.
+
+    Of several traces also what their time consists of.
+    """
+    rows = wholes_of_traces(device_time.table(tables, options))
+    in_steps = rows["part"] == "step"
+    on_host = tables.rows("steps").by("run")
+    means = rows[in_steps].groupby("run", sort=False)[["span_s"]].mean().reset_index()
+    annotated = [float(on_host[run]["step_time_s"].mean()) if run in on_host else np.nan for run in means["run"]]
+    if (abs(means["span_s"] - annotated) > _LONGER * means["span_s"]).any():
+        yield _column(means, "span_s", "step with its work", "s", "lower")
+    if not in_steps.all():  # steps can be compared, lengths of traces cannot
+        lengths = rows[~in_steps].groupby("run", sort=False)[["span_s"]].mean().reset_index()
+        yield _column(lengths, "span_s", "trace", "s", "lower")
+    if rows["run"].nunique() > 1:  # of a single trace the screen shows where its time goes
         for state, name in _STATES.items():
             sums = rows.groupby("run", sort=False)[[f"{state}_s", "span_s"]].sum().reset_index()
             yield _column(sums.assign(share=sums[f"{state}_s"] / sums["span_s"]), "share", name, "1", None)

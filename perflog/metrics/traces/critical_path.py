@@ -45,7 +45,7 @@ _COLUMNS = (
     MetricColumn("gain_s", "s", None, "upper bound of the time that would be saved if all of this took no time: the "
     f"longest path without it is that much shorter; of all kinds, and of the {_NAMES} longest names of the trace"),
     MetricColumn("gain", "1", None, "gain_s / span_s; the gains of several rows overlap and do not add up"),
-    MetricColumn("span_s", "s", "lower", "time of the part; of a step on the host's clock", brief=False),
+    MetricColumn("span_s", "s", "lower", "time of the part, as in metric device_time", brief=False),
 )  # fmt: skip
 
 

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.metrics.registry import Tables, cached
-from perflog.metrics.traces.device_work import NO_STEPS, StepWindows, step_windows
+from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows
+from perflog.metrics.traces.device_work import step_windows
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, index_array, one_of
 from perflog.tables.columns import NULL, Rows, of_arrow

@@ -33,7 +33,14 @@ _COLUMNS = (
     *DEVICE_COLUMNS,
     MetricColumn("part", meaning="trace: from the device's first event to its last; step: an annotated step"),
     MetricColumn("step", meaning="number of the step; null for the whole trace"),
-    MetricColumn("span_s", "s", "lower", "time of the part; of a step on the host's clock"),
+    MetricColumn(
+        "span_s",
+        "s",
+        "lower",
+        "time of the part: of a step from its begin on the host, or later if work from "
+        "before still runs, until the host has left it and the work that it launched is done, or that of a "
+        "later step begins",
+    ),
     MetricColumn("compute_s", "s", None, "time in which at least one kernel computes"),
     MetricColumn("communication_s", "s", "lower", "exposed communication: it runs and no kernel computes"),
     MetricColumn("memory_s", "s", "lower", "exposed copies and memsets: no kernel computes or communicates"),
@@ -91,6 +98,18 @@ def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     )
 
 
+def wholes_of_traces(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of runs that stand for all of each: those of the annotated steps, else those of the traces.
+
+    The steps of a run count where all its devices have some, and work in them. `rows`: of this metric or `launches`.
+    """
+    at_work = rows["span_s"] > rows["idle_s"]
+    devices = [rows[name].astype(object).where(rows[name].notna(), None) for name in ("rank", "device", "device_name")]
+    in_steps = ((rows["part"] == "step") & at_work).groupby([rows["run"], *devices], dropna=False).transform("any")
+    by_steps = in_steps.groupby(rows["run"]).transform("all")
+    return rows[(rows["part"] == "step") == by_steps]
+
+
 def _trace(device: TraceDevice) -> pd.DataFrame:
     """Row of the whole trace."""
     import pandas as pd
@@ -138,7 +157,7 @@ def _outside(device: TraceDevice) -> Any:
 
     The work of each step is shifted to a separate stretch of time, so that one union serves all steps.
     """
-    steps, work = device.steps, device.work
+    steps, work = device.annotated, device.work
     launched = work.rows["step"]
     if not work.rows.known("step").any():
         return np.nan

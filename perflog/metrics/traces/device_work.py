@@ -20,6 +20,7 @@ from msgspec import Struct
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.kernel_categories import OTHER, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn, Tables, cached, frame_for_metrics
+from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows, on_device
 from perflog.metrics.traces.intervals import Intervals, union
 from perflog.readers.processes import process_label
 from perflog.statistics.groups import groups_of
@@ -64,21 +65,6 @@ DEVICE_COLUMNS = (
 """The columns that name a device."""
 _FEW = 1 << 16
 _NS = 1e-9
-
-
-class StepWindows(Struct, frozen=True):
-    """Time windows of the annotated steps of a file, in order of time, on its host's clock in ns.
-
-    Step `numbers[i]` lasts from `starts[i]` to `ends[i]`; line `lines[i]` of the file holds its annotation.
-    """
-
-    numbers: Ints
-    starts: Ints
-    ends: Ints
-    lines: Ints
-
-
-NO_STEPS = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
 
 
 class DeviceWork(Struct, frozen=True, eq=False, dict=True):
@@ -153,8 +139,8 @@ class TraceDevice(Struct, frozen=True, eq=False):
     """A device in one file of a run. `part`: number of the file; each rank has its own.
 
     Rank, device and its name are None if the trace does not name them. `span`: time in ns from the start of its first
-    event to the end of the last, 0 if no event has a length. `busy`: time of these in which anything runs. `steps` are
-    those of the process that launched the work.
+    event to the end of the last, 0 if no event has a length. `busy`: time of these in which anything runs. `annotated`:
+    the steps of the process that launched the work; `steps`: the same with the work of each, see `device_steps`.
     """
 
     run: str
@@ -165,6 +151,7 @@ class TraceDevice(Struct, frozen=True, eq=False):
     device_name: str | None
     span: int
     busy: int
+    annotated: StepWindows
     steps: StepWindows
     _store: _WorkStore
 
@@ -172,6 +159,11 @@ class TraceDevice(Struct, frozen=True, eq=False):
     def work(self) -> DeviceWork:
         """What the device did. Work that nobody holds is read again if that of many devices was asked for meanwhile."""
         return self._store.of((self.run, self.part), (self.rank, self.device, self.device_name))
+
+
+def are_in_steps(devices: Sequence[TraceDevice]) -> bool:
+    """Return whether the steps of the devices of a run stand for all of it: each has some, and works in them."""
+    return all(each.work.busy.inside(each.steps.starts, each.steps.ends).any() for each in devices)
 
 
 def trace_devices(tables: Tables) -> list[TraceDevice]:
@@ -186,9 +178,10 @@ def _devices(tables: Tables) -> Iterator[TraceDevice]:
         found = _work_by_device(events)
         store.hold((run, part), found)
         for (rank, device, name), work in found.items():
-            steps = _steps_of(work, (run, part), windows.get((run, part), {}), tables)
+            annotated = _steps_of(work, (run, part), windows.get((run, part), {}), tables)
+            steps = on_device(annotated, work.starts, work.ends, work.rows["step"])
             yield TraceDevice(
-                run, labels[run], part, rank, device, name, work.span, work.busy.length, steps, store
+                run, labels[run], part, rank, device, name, work.span, work.busy.length, annotated, steps, store
             )  # fmt: skip
 
 

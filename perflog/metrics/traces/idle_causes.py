@@ -43,7 +43,7 @@ _NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class DeviceIdle(Struct, frozen=True, eq=False):
-    """Idle time of a device by cause, as sets of time.
+    """Idle time of a device by cause, as sets of time: from its first work, or step, to the end of the last.
 
     `latency_ns`: the usual time from a launch to its work: the median of the launches that found the device idle; None
     if there are none.
@@ -70,27 +70,41 @@ def idle_causes(tables: Tables) -> Iterator[DeviceIdle]:
 
 
 def _idle(device: TraceDevice, launches: Launches, loading: Intervals, waits: dict[object, Ints]) -> DeviceIdle:
-    """Divide each gap in the work of a device at the launch of the work that ends it."""
-    work = device.work
-    begins, ends = work.busy.ends[:-1], work.busy.starts[1:]
+    """Divide each gap in the work of a device at the launch of the work that ends it.
+
+    Behind the last work nothing more is launched, as far as the trace tells what launches.
+    """
+    work, (since, until_end) = device.work, _whole(device)
+    begins, ends = np.append(since, work.busy.ends[:-1]), work.busy.starts
     first = np.searchsorted(work.starts, ends)
     launched = launches.starts[first]
     known = (launched != NULL) & ~launches.is_operator[first]  # an operator begins before it launches
+    behind = union(work.busy.ends[-1:], np.array([until_end]))
+    gaps = union(begins[~known], ends[~known])
+    if not known.any():
+        gaps, behind = gaps | behind, _NEVER
     begins, ends, launched, first = begins[known], ends[known], launched[known], first[known]
     until = np.clip(launched, begins, ends)
-    late = launched >= begins
+    inner = begins > since  # before the first work the device is not idle again
+    late = (launched >= begins) & inner
     latency = float(np.median((ends - launched)[late])) if late.any() else None
     started = np.clip(launched + round(USUAL * (latency or 0)), until, ends)
-    after_wait = _waited(launches, first, begins, launched, waits)
-    empty = union(begins, until)
+    after_wait = _waited(launches, first, begins, launched, waits) & inner
+    empty = union(begins, until) | behind
     synced = union(begins[after_wait], until[after_wait])
     data = empty & loading
-    gaps = union(work.busy.ends[:-1][~known], work.busy.starts[1:][~known])
     return DeviceIdle(
         device, launches,
         data=data, sync=synced - data, host=empty - (synced | data),
         launch=union(until, started), waiting=union(started, ends), unknown=gaps, latency_ns=latency,
     )  # fmt: skip
+
+
+def _whole(device: TraceDevice) -> tuple[int, int]:
+    """Begin and end of all that is asked about: of the work of a device, and of its steps."""
+    busy, steps = device.work.busy, device.steps
+    begins, ends = np.append(steps.starts, busy.starts[:1]), np.append(steps.ends, busy.ends[-1:])
+    return int(begins.min()), int(ends.max())
 
 
 def _waited(launches: Launches, first: Ints, begins: Ints, launched: Ints, waits: dict[object, Ints]) -> Flags:

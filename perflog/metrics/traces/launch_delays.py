@@ -29,8 +29,8 @@ _COLUMNS = (
     *DEVICE_COLUMNS,
     MetricColumn("part", meaning="trace: from the device's first event to its last; step: an annotated step"),
     MetricColumn("step", meaning="number of the step; null for the whole trace"),
-    MetricColumn("span_s", "s", "lower", "time of the part; of a step on the host's clock"),
-    MetricColumn("idle_s", "s", "lower", "time between the first and last event in which nothing runs"),
+    MetricColumn("span_s", "s", "lower", "time of the part, as in metric device_time"),
+    MetricColumn("idle_s", "s", "lower", "time in which nothing runs"),
     *(MetricColumn(f"{cause}_s", "s", "lower", f"idle: {meaning}") for cause, meaning in CAUSES.items()),
     MetricColumn("graphs_s", "s", None, "host_s + launch_s: what CUDA graphs would win at most"),
     MetricColumn(

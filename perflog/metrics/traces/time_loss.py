@@ -1,6 +1,6 @@
 """Time loss on devices of traces: exposed communication by transfer and waiting, idle time by what the host did.
 
-All times are sets of nanoseconds, so those of a device add up to its span exactly.
+All times are sets of nanoseconds, so those of a device add up to its whole exactly: its steps, else its span.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from perflog.metrics.traces.device_work import (
     COMPUTE,
     MEMORY,
     TraceDevice,
+    are_in_steps,
     integers,
     trace_devices,
 )
@@ -27,12 +28,14 @@ _NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class DeviceLosses(Struct, frozen=True, eq=False):
-    """The time of a device in ns by what it was spent on; the values add up to the span of the device.
+    """The time of a device in ns by what it was spent on; the values add up to the whole of the device.
 
-    `doubts`: why a time is less certain than it looks, by its name.
+    That is its annotated steps, whose number `steps` is, or its span, where `steps` is 0. `doubts`: why a time is less
+    certain than it looks, by its name.
     """
 
     device: TraceDevice
+    steps: int
     times: Mapping[str, int]
     doubts: Mapping[str, tuple[str, ...]]
 
@@ -48,15 +51,22 @@ def device_losses(tables: Tables) -> list[DeviceLosses]:
         for matched in matched_collectives(tables)
         for place, member in enumerate(matched.job.members)
     }
+    by_run: dict[str, list[TraceDevice]] = {}
+    for device in trace_devices(tables):
+        if device.span:
+            by_run.setdefault(device.run, []).append(device)
+    in_steps = {run for run, devices in by_run.items() if are_in_steps(devices)}
     losses = {}
     for idle in idle_causes(tables):
         device = idle.device
         in_job = places.get((device.run, device.part, device.rank, device.device, device.device_name))
-        losses[device] = _losses(device, idle, in_job)
+        losses[device] = _losses(device, idle, in_job, device.run in in_steps)
     return [losses[device] for device in trace_devices(tables) if device in losses]
 
 
-def _losses(device: TraceDevice, idle: DeviceIdle, in_job: tuple[MatchedCollectives, int] | None) -> DeviceLosses:
+def _losses(
+    device: TraceDevice, idle: DeviceIdle, in_job: tuple[MatchedCollectives, int] | None, in_steps: bool
+) -> DeviceLosses:
     doubts: dict[str, tuple[str, ...]] = {}
     exposed = device.work.exposed
     moving = exposed[COMMUNICATION]
@@ -75,7 +85,10 @@ def _losses(device: TraceDevice, idle: DeviceIdle, in_job: tuple[MatchedCollecti
         "data": idle.data, "host-bound idle": idle.sync | idle.host,
         "idle with work queued": idle.launch | idle.waiting, "idle": idle.unknown,
     }  # fmt: skip
-    return DeviceLosses(device, {name: times.length for name, times in sets.items()}, doubts)
+    busy, steps = device.work.busy, device.steps
+    starts, ends = (steps.starts, steps.ends) if in_steps else (busy.starts[:1], busy.ends[-1:])
+    times = {name: int(of_set.inside(starts, ends).sum()) for name, of_set in sets.items()}
+    return DeviceLosses(device, len(steps.numbers) if in_steps else 0, times, doubts)
 
 
 # --- communication ------------------------------------------------------------------------------------------------

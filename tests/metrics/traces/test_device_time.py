@@ -248,12 +248,24 @@ def test_a_graph_traced_as_a_whole_is_work() -> None:
 
 
 def test_work_that_runs_outside_of_its_step() -> None:
-    """A step launches work that runs after it: told beside the step's own window."""
+    """A step launches work that runs after it: the step lasts until that is done, or the next one's work begins."""
     work = [kernel(50, 100, step=1), kernel(100, 130, step=1), kernel(110, 160, step=1, stream=8)]
     work.append(kernel(180, 190, step=2))
     found = rows(device_time(by_hand([*work, step(1, 0, 120), step(2, 120, 200)])), part="step")
     assert [round(r["outside_s"] * 1e9) for r in found] == [40, 0]
-    assert [round(r["busy_s"] * 1e9) for r in found] == [70, 50]
+    assert [round(r["span_s"] * 1e9) for r in found] == [160, 40]
+    assert [round(r["busy_s"] * 1e9) for r in found] == [110, 10]
+    overlapping = [kernel(50, 170, step=1), kernel(150, 260, step=2, stream=8)]
+    found = rows(device_time(by_hand([*overlapping, step(1, 0, 120), step(2, 120, 200)])), part="step")
+    assert [round(r["span_s"] * 1e9) for r in found] == [150, 110]
+    assert [round(r["idle_s"] * 1e9) for r in found] == [50, 0]
+
+
+def test_work_from_before_the_first_step_is_no_time_of_it() -> None:
+    """The device lags behind the host: each step begins with its own work, and several in a row lose nothing."""
+    work = [kernel(-50, 40), kernel(40, 140, step=1), kernel(140, 240, step=2)]
+    found = rows(device_time(by_hand([*work, step(1, 0, 100), step(2, 100, 200)])), part="step")
+    assert [(round(r["span_s"] * 1e9), round(r["idle_s"] * 1e9)) for r in found] == [(100, 0), (100, 0)]
 
 
 LAUNCHED = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20), st.sampled_from([None, 3, 5, 4, 9])), min_size=1)

@@ -70,6 +70,10 @@ every_trace = pytest.mark.parametrize("path", REAL, ids=lambda path: path.name[:
 every_trace_of_torch = pytest.mark.parametrize("path", OF_TORCH, ids=lambda path: path.name[:60])
 
 NAMES_OF_STATES = {"compute": "compute", "communication": "communication", "copies": "memory"}
+BAR_OF_CAUSE = {
+    "data": "data", "sync": "host-bound idle", "host": "host-bound idle", "launch": "idle with work queued",
+    "waiting": "idle with work queued", "unknown": "idle",
+}  # fmt: skip
 Window = tuple[int, int]
 
 
@@ -175,10 +179,17 @@ def test_copies(path: Path) -> None:
 
 
 def idle_parts(trace: RawTrace) -> tuple[dict[str, list[Window]], float | None]:
-    """Idle time by cause, as parts that do not overlap; the median time of launches that found the device idle."""
+    """Idle time by cause, as parts that do not overlap; the median time of launches that found the device idle.
+
+    From the first work, or step, to the end of the last: behind the last work nothing more is launched.
+    """
     gaps, late = [], []
     work = sorted(trace.work, key=lambda each: each.start)
-    reach = work[0].end
+    reach, first, last = work[0].end, work[0].start, max(each.end for each in work)
+    since = min([first, *(start for start, _ in trace.steps.values())])
+    until = max([last, *(end for _, end in trace.steps.values())])
+    if since < first:
+        gaps.append((since, first, work[0]))
     for each in work[1:]:
         if each.start > reach:
             gaps.append((reach, each.start, each))
@@ -187,12 +198,15 @@ def idle_parts(trace: RawTrace) -> tuple[dict[str, list[Window]], float | None]:
         reach = max(reach, each.end)
     usual = round(3 * median(late)) if late else 0
     parts: dict[str, list[Window]] = defaultdict(list)
+    behind = "host" if any(each.launch is not None for *_, each in gaps) else "unknown"
+    parts[behind].append((last, until))
     for begin, end, each in gaps:
         if each.launch is None:
             parts["unknown"].append((begin, end))
             continue
         at = min(max(each.launch, begin), end)
         waited = any(thread == each.thread and begin <= back <= each.launch for thread, back in trace.waits)
+        waited = waited and begin > since
         edges = {begin, at, *(min(max(edge, begin), at) for loading in trace.loading for edge in loading)}
         for low, high in pairwise(sorted(edges)):
             loads = any(start <= low and high <= stop for start, stop in trace.loading)
@@ -266,9 +280,19 @@ def test_the_queue_over_time(path: Path) -> None:
 def test_the_waterfall(path: Path) -> None:
     """One rank: communication is not divided into waiting and transfer."""
     trace = raw(path)
-    bars = {row["bar"]: ns(row["time_s"]) for row in rows(waterfall(read(path)))}
-    times = {state: time for state, time in trace.time_by_state().items() if state != "idle"} | trace.idle_by_cause()
-    assert bars == {bar: time for bar, time in times.items() if time}
+    found = rows(waterfall(read(path)))
+    whole = [*trace.steps.values()] or [windows(trace)[None]]
+    parts, _ = idle_parts(trace)
+    times: Counter[str] = Counter()
+    for low, high in whole:
+        inside = [work for work in trace.work if work.start < high and work.end > low]
+        clipped = [replace(work, start=max(work.start, low), end=min(work.end, high)) for work in inside]
+        times.update({state: n for state, n in RawTrace(clipped, {}).time_by_state().items() if state != "idle"})
+        for cause, of_cause in parts.items():
+            times[BAR_OF_CAUSE[cause]] += length_inside(of_cause, (low, high))
+    assert {row["of"] for row in found} == {"traced step" if trace.steps else "trace"}
+    means = {bar: pytest.approx(time / len(whole)) for bar, time in times.items() if time}
+    assert {row["bar"]: row["time_s"] * 1e9 for row in found} == means
 
 
 # --- ranges, collectives, counters --------------------------------------------------------------------------------

@@ -1,0 +1,75 @@
+"""Annotated steps as windows of time: on the host as they are annotated, and on a device with the work of each.
+
+A step on a device begins with its annotation, or later if work from before still runs. It ends when the host has left
+the annotation and the work that the step launched is done, or the work of a later step begins. So windows of steps in a
+row touch and do not overlap, and work that runs behind the annotation of its step is no time of the next one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from perflog.tables.columns import NULL
+
+Ints = npt.NDArray[np.int64]
+
+_GAP = 0.01  # of a mean step: steps that are no further apart are in a row
+_FAR = np.iinfo(np.int64).max
+
+
+class StepWindows(Struct, frozen=True):
+    """Time windows of the annotated steps of a file, in order of time, on its host's clock in ns.
+
+    Step `numbers[i]` lasts from `starts[i]` to `ends[i]`; line `lines[i]` of the file holds its annotation.
+    """
+
+    numbers: Ints
+    starts: Ints
+    ends: Ints
+    lines: Ints
+
+    def stretches(self) -> list[tuple[int, int]]:
+        """Return first and last place of each stretch of steps in a row."""
+        if not len(self.starts):
+            return []
+        mean = float((self.ends - self.starts).mean())
+        apart = np.flatnonzero(self.starts[1:] - self.ends[:-1] > _GAP * mean)
+        return list(zip([0, *(apart + 1).tolist()], [*apart.tolist(), len(self.starts) - 1], strict=True))
+
+
+NO_STEPS = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
+
+
+def on_device(annotated: StepWindows, begins: Ints, ends: Ints, launched_in: Ints) -> StepWindows:
+    """Return the steps as windows of a device.
+
+    Args:
+        annotated: The steps as the host annotates them.
+        begins: Begin of each piece of work of the device, in order.
+        ends: End of each.
+        launched_in: Number of the step that launched each, or NULL.
+    """
+    steps = annotated
+    if not len(steps.numbers) or not (launched_in != NULL).any():
+        return steps
+    order = np.argsort(steps.numbers)
+    place = np.minimum(np.searchsorted(steps.numbers[order], launched_in), len(order) - 1)
+    own = steps.numbers[order][place] == launched_in
+    of_step = order[place[own]]
+    first, last = np.full(len(order), _FAR), steps.ends.copy()
+    np.minimum.at(first, of_step, begins[own])
+    np.maximum.at(last, of_step, ends[own])
+    later = np.append(np.minimum.accumulate(first[::-1])[::-1][1:], _FAR)  # the first work of all steps behind it
+    until = np.maximum.accumulate(np.maximum(steps.ends, np.minimum(last, later)))
+    still = _running(steps.starts, begins[~own], ends[~own])
+    since = np.maximum(steps.starts, np.minimum(np.minimum(still, first), until))
+    since[1:] = np.maximum(since[1:], until[:-1])
+    return StepWindows(steps.numbers, since, until, steps.lines)
+
+
+def _running(times: Ints, begins: Ints, ends: Ints) -> Ints:
+    """When the work that had begun before each time has ended; 0 if there is none. `begins` are in order."""
+    reach = np.append(0, np.maximum.accumulate(ends))
+    return reach[np.searchsorted(begins, times)]
