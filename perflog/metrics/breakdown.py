@@ -54,7 +54,7 @@ _COLUMNS = (
                  "in the whole trace or profile"),
     MetricColumn("share", "1", None, "time_s / whole_s"),
     MetricColumn("whole_s", "s", "lower", "time of the whole; all parts of it add up to this"),
-    MetricColumn("n", meaning="number of steady steps, of times that the phases are printed, of devices or their steps, "
+    MetricColumn("n", meaning="number of steady steps, of times that the phases are printed, of devices or steps, "
                  "or of calls"),
     MetricColumn("first_step", meaning="first steady step", brief=False),
     MetricColumn("last_step", meaning="last steady step", brief=False),
