@@ -52,27 +52,32 @@ TELLING = 0.03  # smaller shares are not in the sentence on the bottleneck
 
 def explain_parts(screen: Screen, trace: RawTrace) -> None:
     """Figures, bars and the bottleneck of a trace."""
-    times, span = trace.time_by_state(), trace.span
+    times, span, n = trace.times_in_wholes(), sum(b - a for a, b in trace.wholes()), len(trace.wholes())
     assert sum(times.values()) == span
     steps = [(end - start) * NS for start, end in trace.steps.values()]
-    screen.explain(f"{'<> ' * bool(steps)}<> Where the time goes", *([median(steps)] if steps else []), span * NS)
+    figures = ([median(steps)] if steps else []) + [span * NS] * (not in_steps(trace))
+    screen.explain(f"{' '.join(['<>'] * len(figures))} Where the time goes", *figures)
     for state, name in WORDS.items():
         if times[state] >= 0.005 * span:
-            check_bar(screen, name, times[state] * NS, span * NS)
+            check_bar(screen, name, times[state] * NS / n, span * NS / n)
     explain_bottleneck(screen, trace)
     explain_graphs(screen, trace)
 
 
+def in_steps(trace: RawTrace) -> bool:
+    return trace.wholes() == [*trace.steps.values()]
+
+
 def explain_graphs(screen: Screen, trace: RawTrace, mark: str = "") -> None:
     """What CUDA graphs would win, and how long launches and what they launch take."""
-    gain = trace.graphs()
-    if gain <= TELLING * trace.span:
+    gain, span = trace.graphs(), sum(b - a for a, b in trace.wholes())
+    if gain <= TELLING * span:
         assert "CUDA graphs" not in screen.text
         return
     known = [work for work in trace.work if work.call is not None]
     medians = median(work.call or 0 for work in known) * NS, median(work.end - work.start for work in known) * NS
     words = "CUDA graphs would win at most <> of the time: the median launch takes <>, what it launches <>."
-    screen.explain(mark + words, gain / trace.span, *medians)
+    screen.explain(mark + words, gain / span, *medians)
 
 
 def explain_path(screen: Screen, dependencies: PlainPath) -> None:
@@ -133,7 +138,7 @@ def database_path(path: Path) -> PlainPath:
 
 def explain_bottleneck(screen: Screen, trace: RawTrace, mark: str = "") -> None:
     """The state that takes most of the time, and why."""
-    times, span = trace.time_by_state(), trace.span
+    times, span = trace.times_in_wholes(), sum(b - a for a, b in trace.wholes())
     first = max(times, key=lambda state: times[state])
     words = {"idle": "idle GPU"}.get(first, WORDS[first])
     screen.explain(f"{mark}Bottleneck: {words}, <> of the time", times[first] / span)
@@ -220,14 +225,19 @@ def explain_memory(screen: Screen, path: Path, trace: RawTrace) -> None:
 
 
 def explain_waterfall(path: Path, trace: RawTrace) -> None:
-    """All bars, as shares of the span of the trace."""
+    """All bars, as shares of the annotated step, or of the span of a trace without any."""
     screen = waterfall_screen(path)
-    times = {state: time for state, time in trace.time_by_state().items() if state != "idle"} | trace.idle_by_cause()
-    assert sum(times.values()) == trace.span
+    span, n, of = (
+        sum(b - a for a, b in trace.wholes()),
+        len(trace.wholes()),
+        "traced step" if in_steps(trace) else "trace",
+    )
+    times = {state: n for state, n in trace.times_in_wholes().items() if state != "idle"} | trace.idle_by_cause()
+    assert sum(times.values()) == span
     for bar, time in times.items():
         if time:
-            share = time / trace.span
-            screen.explain(f"trace {bar} <> <> <> <> <name> <>\n", time * NS, share, share, trace.span * NS, 1)
+            share = time / span
+            screen.explain(f"{of} {bar} <> <> <> <> <name> <>\n", time * NS / n, share, share, span * NS / n, n)
     screen.all_explained()
 
 
@@ -259,7 +269,10 @@ def test_every_number_of_two_traces() -> None:
     screen.explain("chrome_trace, <> logs, <> runs x <> steps, <> ranks;", 2, 2, len(steps[0]), ranks["world_size"])
     for place, trace in enumerate(traces):
         step, change = median(steps[place]), [median(steps[place]) / median(steps[0]) - 1] * place
-        shares = [trace.time_by_state()[state] / trace.span for state in ("idle", "communication")]
+        shares = [
+            trace.times_in_wholes()[state] / sum(b - a for a, b in trace.wholes())
+            for state in ("idle", "communication")
+        ]
         name = f"facebookresearch_…d_rank-{place}.json.gz"
         screen.explain(f"{'AB'[place]} {name} <> {'<>' if change else '-'} <> <>", step, *change, *shares)
     explain_bottleneck(screen, traces[0], "A: ")

@@ -9,10 +9,10 @@ import gzip
 import json
 import re
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -95,39 +95,75 @@ class RawTrace:
             moments.append((active.copy(), then - now))
         return moments
 
-    def idle_by_cause(self) -> dict[str, int]:
-        """Each gap in the work, divided at the launch of what ends it: before it, and of that while data is loaded."""
-        times = dict.fromkeys(("data", "host-bound idle", "idle with work queued", "idle"), 0)
+    def wholes(self) -> list[tuple[int, int]]:
+        """The annotated steps, else the whole trace."""
+        inside = any(work.start < b and work.end > a for work in self.work for a, b in self.steps.values())
+        return [*self.steps.values()] if inside else [(min(w.start for w in self.work), max(w.end for w in self.work))]
+
+    def times_in_wholes(self) -> dict[str, int]:
+        """Time of each state in the annotated steps, else in the whole trace."""
+        times: Counter[str] = Counter(dict.fromkeys(STATES, 0) | {"idle": 0})
+        for low, high in self.wholes():
+            inside = [work for work in self.work if work.start < high and work.end > low]
+            clipped = [replace(work, start=max(work.start, low), end=min(work.end, high)) for work in inside]
+            of_window = RawTrace(clipped, {}).time_by_state() if clipped else {}
+            busy = {state: time for state, time in of_window.items() if state != "idle"}
+            times.update(busy | {"idle": high - low - sum(busy.values())})
+        return dict(times)
+
+    def idle_parts(self) -> tuple[dict[str, list[tuple[int, int]]], float | None]:
+        """Idle time by cause, as parts that do not overlap; the median time of launches that found the device idle.
+
+        From the first work, or step, to the end of the last: behind the last work nothing more is launched.
+        """
+        gaps, late = [], []
         work = sorted(self.work, key=lambda each: each.start)
-        reach = work[0].end
+        reach, first, last = work[0].end, work[0].start, max(each.end for each in work)
+        since = min([first, *(start for start, _ in self.steps.values())])
+        until = max([last, *(end for _, end in self.steps.values())])
+        if since < first:
+            gaps.append((since, first, work[0]))
         for each in work[1:]:
-            if each.start > reach and each.launch is None:
-                times["idle"] += each.start - reach
-            elif each.start > reach and each.launch is not None:
-                cut = min(max(each.launch, reach), each.start)
-                loading = sum(max(min(end, cut) - max(start, reach), 0) for start, end in self.loading)
-                times["data"] += loading
-                times["host-bound idle"] += cut - reach - loading
-                times["idle with work queued"] += each.start - cut
+            if each.start > reach:
+                gaps.append((reach, each.start, each))
+                if each.launch is not None and each.launch >= reach:
+                    late.append(each.start - each.launch)
             reach = max(reach, each.end)
-        return times
+        usual = round(3 * median(late)) if late else 0
+        parts: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        behind = "host" if any(each.launch is not None for *_, each in gaps) else "unknown"
+        parts[behind].append((last, until))
+        for begin, end, each in gaps:
+            if each.launch is None:
+                parts["unknown"].append((begin, end))
+                continue
+            at = min(max(each.launch, begin), end)
+            waited = any(thread == each.thread and begin <= back <= each.launch for thread, back in self.waits)
+            waited = waited and begin > since
+            edges = {begin, at, *(min(max(edge, begin), at) for loading in self.loading for edge in loading)}
+            for low, high in pairwise(sorted(edges)):
+                loads = any(start <= low and high <= stop for start, stop in self.loading)
+                parts["data" if loads else "sync" if waited else "host"].append((low, high))
+            started = min(max(each.launch + usual, at), end)
+            parts["launch"].append((at, started))
+            parts["waiting"].append((started, end))
+        return parts, median(late) if late else None
+
+    def _inside_wholes(self, cause: str) -> int:
+        parts = self.idle_parts()[0].get(cause, ())
+        return sum(max(min(end, b) - max(start, a), 0) for start, end in parts for a, b in self.wholes())
+
+    def idle_by_cause(self) -> dict[str, int]:
+        """Idle time in the annotated steps, else in the whole trace, as the bars of the waterfall divide it."""
+        bars = {
+            "data": ("data",), "host-bound idle": ("sync", "host"), "idle with work queued": ("launch", "waiting"),
+            "idle": ("unknown",),
+        }  # fmt: skip
+        return {bar: sum(map(self._inside_wholes, causes)) for bar, causes in bars.items()}
 
     def graphs(self) -> int:
-        """What CUDA graphs would win at most.
-
-        A launch may take three times the median of those that found the device idle. No call waits for the device here.
-        """
-        gaps, work = [], sorted(self.work, key=lambda each: each.start)
-        reach = work[0].end
-        for each in work[1:]:
-            if each.start > reach and each.launch is not None:
-                gaps.append((reach, each.start, each.launch))
-            reach = max(reach, each.end)
-        late = [end - launch for begin, end, launch in gaps if launch >= begin]
-        usual = round(3 * median(late)) if late else 0
-        started = [min(max(launch + usual, begin, launch), end) for begin, end, launch in gaps]
-        within = sum(at - min(max(launch, begin), at) for at, (begin, _, launch) in zip(started, gaps, strict=True))
-        return self.idle_by_cause()["host-bound idle"] + within
+        """What CUDA graphs would win at most."""
+        return self._inside_wholes("host") + self._inside_wholes("launch")
 
     def largest(self, state: str) -> tuple[int, int, float | None]:
         """Calls and time of the name that takes most of a state; of copies of known sizes the bytes per ns too."""
@@ -178,16 +214,16 @@ def memory_peak(path: Path, trace: RawTrace) -> Peak | None:
 # --- the three kinds of files -------------------------------------------------------------------------------------
 
 
-def chrome_json(path: Path) -> dict[str, object]:
-    """The object of a Chrome trace."""
+def chrome_json(path: Path, exact: bool = False) -> dict[str, object]:
+    """The object of a Chrome trace. `exact`: with all digits of its numbers."""
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    whole: dict[str, object] = json.loads(data)
+    whole: dict[str, object] = json.loads(data, parse_float=Decimal if exact else None)
     return whole
 
 
 def chrome_trace(path: Path) -> RawTrace:
     """A trace of torch.profiler: times in us; category, and the name of collectives of NCCL, tell the state."""
-    events = [event for event in chrome_json(path)["traceEvents"] if event.get("ph") == "X"]  # type: ignore[attr-defined]
+    events = [event for event in chrome_json(path, exact=True)["traceEvents"] if event.get("ph") == "X"]  # type: ignore[attr-defined]
     states = {"kernel": "compute", "memcpy": "copies", "memset": "copies"}
     calls: dict[object, list[int]] = {}
     by_number: dict[object, dict[str, object]] = {}
@@ -262,7 +298,8 @@ def span_of(event: dict[str, object]) -> tuple[int, int]:
 
 def _number(event: dict[str, object]) -> object:
     args = event.get("args", {})
-    return args.get("correlation") if isinstance(args, dict) else None
+    number = args.get("correlation") if isinstance(args, dict) else None
+    return int(number) if isinstance(number, str) and number.isdigit() else number
 
 
 def nsys_database(path: Path) -> RawTrace:

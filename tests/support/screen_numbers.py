@@ -94,7 +94,8 @@ def printed_as(text: str, value: float, digits: tuple[int, int]) -> bool:
     places = max(len(decimals), least - len(whole.lstrip("+-0")))
     if whole.startswith(("+", "-")) and (float(number.replace(",", "")) < 0) != (scaled < 0):
         return False
-    return f"{abs(scaled):.{places}f}" == f"{abs(float(number.replace(',', ''))):.{places}f}"
+    near = (abs(scaled) * (1 + nudge) for nudge in (0, 1e-12, -1e-12))  # halves may round either way
+    return f"{abs(float(number.replace(',', ''))):.{places}f}" in {f"{each:.{places}f}" for each in near}
 
 
 def overview_screen(path: Path, *others: Path) -> Screen:

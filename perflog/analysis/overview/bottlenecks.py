@@ -233,8 +233,8 @@ def _critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def _launching(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """What CUDA graphs would win where kernels are too short for the host to keep up."""
-    rows = wholes_of_traces(_of_run(launches.table(tables, options), run))
-    rows = rows[rows["graphs_s"].notna()]
+    rows = _of_run(launches.table(tables, options), run)
+    rows = rows[(rows["part"] == "trace") & rows["graphs_s"].notna()]
     if len(rows) and (share := _idle_shares(tables, run, options)["graphs"]) > _TELLING:
         call, work = (show(float(rows[column].median()), "s", 3) for column in ("call_s", "work_s"))
         yield (

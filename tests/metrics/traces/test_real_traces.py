@@ -178,45 +178,6 @@ def test_copies(path: Path) -> None:
 # --- idle time and launches ---------------------------------------------------------------------------------------
 
 
-def idle_parts(trace: RawTrace) -> tuple[dict[str, list[Window]], float | None]:
-    """Idle time by cause, as parts that do not overlap; the median time of launches that found the device idle.
-
-    From the first work, or step, to the end of the last: behind the last work nothing more is launched.
-    """
-    gaps, late = [], []
-    work = sorted(trace.work, key=lambda each: each.start)
-    reach, first, last = work[0].end, work[0].start, max(each.end for each in work)
-    since = min([first, *(start for start, _ in trace.steps.values())])
-    until = max([last, *(end for _, end in trace.steps.values())])
-    if since < first:
-        gaps.append((since, first, work[0]))
-    for each in work[1:]:
-        if each.start > reach:
-            gaps.append((reach, each.start, each))
-            if each.launch is not None and each.launch >= reach:
-                late.append(each.start - each.launch)
-        reach = max(reach, each.end)
-    usual = round(3 * median(late)) if late else 0
-    parts: dict[str, list[Window]] = defaultdict(list)
-    behind = "host" if any(each.launch is not None for *_, each in gaps) else "unknown"
-    parts[behind].append((last, until))
-    for begin, end, each in gaps:
-        if each.launch is None:
-            parts["unknown"].append((begin, end))
-            continue
-        at = min(max(each.launch, begin), end)
-        waited = any(thread == each.thread and begin <= back <= each.launch for thread, back in trace.waits)
-        waited = waited and begin > since
-        edges = {begin, at, *(min(max(edge, begin), at) for loading in trace.loading for edge in loading)}
-        for low, high in pairwise(sorted(edges)):
-            loads = any(start <= low and high <= stop for start, stop in trace.loading)
-            parts["data" if loads else "sync" if waited else "host"].append((low, high))
-        started = min(max(each.launch + usual, at), end)
-        parts["launch"].append((at, started))
-        parts["waiting"].append((started, end))
-    return parts, median(late) if late else None
-
-
 def queue_in(known: Sequence[Work], window: Window) -> float:
     """Mean number of pieces of work that are launched and have not begun."""
     waiting = length_inside([(work.launch or 0, work.start) for work in known], window)
@@ -226,7 +187,7 @@ def queue_in(known: Sequence[Work], window: Window) -> float:
 @every_trace
 def test_launches(path: Path) -> None:
     trace = raw(path)
-    parts, latency = idle_parts(trace)
+    parts, latency = trace.idle_parts()
     known = sorted((work for work in trace.work if work.launch is not None), key=lambda work: work.start)
     found = rows(launches(read(path)))
     assert [row["step"] for row in found] == list(windows(trace))
@@ -262,7 +223,7 @@ def test_the_queue_over_time(path: Path) -> None:
     if not known:
         assert found == []
         return
-    parts, _ = idle_parts(trace)
+    parts, _ = trace.idle_parts()
     begin, _ = windows(trace)[None]
     edges = [begin + k * trace.span // 200 for k in range(201)]
     periods = [window for window in pairwise(edges) if window[1] > window[0]]
@@ -282,7 +243,7 @@ def test_the_waterfall(path: Path) -> None:
     trace = raw(path)
     found = rows(waterfall(read(path)))
     whole = [*trace.steps.values()] or [windows(trace)[None]]
-    parts, _ = idle_parts(trace)
+    parts, _ = trace.idle_parts()
     times: Counter[str] = Counter()
     for low, high in whole:
         inside = [work for work in trace.work if work.start < high and work.end > low]
