@@ -150,7 +150,7 @@ class Log:
             >>> log.overview().figures[0].name
             'GPU work'
         """
-        # The only way up from here: a log is below what is computed from it, and must load nothing of it before.
+        # A way up from here, as `_with_attempts`: a log loads nothing before of what is computed from it.
         return import_module("perflog.analysis.overview").overview(self, **options)
 
     def __len__(self) -> int:
@@ -243,7 +243,19 @@ class Log:
         """
         if name not in TABLES:
             raise UsageError(f"there is no table `{name}`", help=did_you_mean(name, TABLES, _listed(list(TABLES))))
+        table = self.stored(name)
+        return self._with_attempts(table) if name == "runs" and len(self) > 1 else table
+
+    def stored(self, name: str) -> pa.Table:
+        """Return a table as the logs alone tell it: without what follows from several of them, such as attempts."""
         return in_order(self._rows(name), [key.id for key in self.run_keys])
+
+    def _with_attempts(self, runs: pa.Table) -> pa.Table:
+        """Return table `runs` with the job and the attempt of each run that is an attempt."""
+        if not self.some_rows("milestones", {"kind": lambda kind: kind == "restore"}).num_rows:
+            return runs
+        table: pa.Table = import_module("perflog.metrics.attempts").with_attempts(runs, self)
+        return table
 
     def _rows(
         self,
@@ -392,7 +404,7 @@ class Log:
         if not self._whole:
             help = "save the Log that holds all runs of the log: a store holds whole logs"
             raise UsageError("these are only some of the runs of their log", os.fspath(store), help)
-        tables = {name: self.arrow(name) for name in TABLES}
+        tables = {name: self.stored(name) for name in TABLES}
         runs_of: dict[str, list[str]] = {}
         for key in self.run_keys:
             runs_of.setdefault(key.sha256, []).append(key.id)

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.metrics import Tables
+from perflog.metrics.attempts import attempts
 from perflog.metrics.step_series import step_series
 from perflog.statistics.repeats import BETWEEN_RESULTS, BETWEEN_RUNS, are_repeats
 from perflog.statistics.samples import NORMAL, Floats, mad, median
@@ -57,9 +58,12 @@ def differing(
 ) -> list[Difference]:
     """Return the groups of runs with the same settings that are no repeats, those that differ most first.
 
-    A group is judged by its step times, else by a rate of its steps, else by `result`.
+    A group is judged by its step times, else by a rate of its steps, else by `result`. Attempts of a job are
+    no repeats.
     """
-    several = [tuple(runs) for runs in groups if len(runs) > 1]
+    of_jobs = attempts(tables)
+    several = [tuple(run for run in runs if run not in of_jobs) for runs in groups]
+    several = [runs for runs in several if len(runs) > 1]
     if not several:
         return []
     found: dict[tuple[str, ...], Difference | None] = {}

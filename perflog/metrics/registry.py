@@ -136,7 +136,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
     def _table(self, name: str) -> pa.Table:
         """A table of a log."""
         if name not in self._arrow:
-            self._arrow[name] = self._log.arrow(name)
+            self._arrow[name] = self._log.stored(name)
         return self._arrow[name]
 
     def _frame(self, name: str) -> pd.DataFrame:

@@ -17,7 +17,7 @@ SCHEMA_HISTORY = {
     3: "all tables of rows have `read_by`; "
     "events have `stage`, `dp_rank`, `chunk` and `micro_batch`; "
     "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
-    "new tables `counters` and `failures`; "
+    "new tables `counters`, `failures` and `milestones`; "
     "events and kernels have the printed name of their device, events also context, "
     "domain, sender and receiver, ranks and splits of collectives, "
     "shapes, types, strides, values and stacks of operators, grid, block, registers and shared memory of kernels, "
@@ -25,7 +25,7 @@ SCHEMA_HISTORY = {
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
     "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, `step_time_by`, "
     "and their "
-    "`steps_averaged` may be null; runs have `elapsed_s` and `joined_formats`, "
+    "`steps_averaged` may be null; runs have `elapsed_s`, `job`, `attempt` and `joined_formats`, "
     "values too, and `stage` and `dp_rank`; loads have `layer` and `micro_batch`; rows with a rank have `source`",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
@@ -99,6 +99,9 @@ UTC, LOCAL, NO_YEAR, NO_DATE = "utc", "local", "no_year", "no_date"
 CLOCKS = (UTC, LOCAL, NO_YEAR, NO_DATE)
 """What printed times count from. With a zone, they are converted to UTC; without, they are those of the machine."""
 
+STAMPED = ("steps", "milestones")
+"""Tables whose rows have the time at which their line was printed."""
+
 STEP_TIME_SOURCES = ("clock", "line", "bar", "rate")
 """Values of column `step_time_by`, the best first."""
 
@@ -150,6 +153,14 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
             "elapsed_from", "int64", "line at which the clock starts; null if it counts from 0", by_field=False
         ),
         TableColumn("elapsed_line", "int64", "line of this reading", by_field=False),
+        TableColumn(
+            "job",
+            "word",
+            "run id of the first attempt of the job, if the run continues another one or is continued; decided from "
+            "all runs at hand, and null in the files of a store",
+            by_field=False,
+        ),
+        TableColumn("attempt", "int32", "number of the attempt in its job, from 1; null without a job", by_field=False),
     ),
     "steps": (
         _STEP,
@@ -407,6 +418,22 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _int("exit_code", "exit code of the process; below 0 the signal that ended it"),
         _word("peer", "address of the other end of a connection, or ranks that a barrier waits for, as printed"),
     ),
+    "milestones": (
+        _STEP,
+        *_RANK,
+        _SOURCE,
+        _word(
+            "kind",
+            "what begins or ends: startup, training, checkpoint (it is saved), restore (it is loaded), evaluation, "
+            "job; log: the first and last time stamp of the run's lines",
+            nullable=False,
+        ),
+        _word("edge", "begin, end; null: the line tells only that it was"),
+        _int("printed_ns", "time of the line, see `clock`", "ns"),
+        _CLOCK,
+        _real("duration_s", "how long it took, as printed", "s"),
+        _text("name", "what it is about, as printed: path of the checkpoint, stage of the start"),
+    ),
     "lines": (
         _word("status", "read (into a record), context (known, nothing to store) or unread", nullable=False),
         _word("shape", "template of the lines; of unread lines the text with numbers masked", nullable=False),
@@ -433,6 +460,7 @@ ONE_ROW_PER = {
     "summaries": "figure that the log prints as a summary, with the window of steps that it averages",
     "values": "number or text that fits no other table",
     "failures": "failure that the log tells of: its rank, node, GPU, kind and text",
+    "milestones": "line that tells of the course of the job: a start, a checkpoint, an evaluation",
     "lines": "line shape of a log: read, context or unread, with the number of lines",
 }
 """What one row of each table describes."""

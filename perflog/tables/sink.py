@@ -175,6 +175,11 @@ def table_from_columns(name: str, columns: Sequence[Sequence[Any]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def column_of(table: str, name: str, values: Sequence[Any]) -> pa.Array:
+    """Return values as a column of a table; None is null."""
+    return _array(arrow_schema(table).field(name), values)
+
+
 def _array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
     """Return values as an array of the type of a field. pa.array would import pandas."""
     if pa.types.is_dictionary(field.type):

@@ -173,4 +173,12 @@ def test_run_says_how_it_was_made() -> None:
         "gas": 32, "gbs": 32, "mbs": 1, "tp": 1, "dp": 1, "pp": 8
     }  # fmt: skip
     assert config["parameters"] == 1235814400
-    assert log(NAME).row_counts == {"runs": 1, "steps": 20, "layers": 500, "summaries": 1, "values": 60, "lines": 53}
+    assert log(NAME).row_counts == {
+        "runs": 1,
+        "steps": 20,
+        "layers": 500,
+        "summaries": 1,
+        "values": 60,
+        "milestones": 2,
+        "lines": 53,
+    }

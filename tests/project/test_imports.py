@@ -34,7 +34,7 @@ parsing.failures: kinds origins reader rows first_cause __init__
 parsing.assemble: column_values run_state run_failures run_tracker line_account figure_account text_blocks
 parsing.assemble: rank_streams local_ranks
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_partners step_windows
-parsing.assemble: step_repeats run_clocks setting_series phase_counts table_builder average_windows assembler
+parsing.assemble: run_ends step_repeats run_clocks setting_series phase_counts table_builder average_windows assembler
 readers: interface registry companions rank_files processes odd_numbers element_types event_columns timestamps
 readers: string_interning
 readers: event_table interval_index event_context spill_file key_counts protobuf message_columns scalar_series
@@ -56,7 +56,7 @@ ingestion.suggest: __init__
 ingestion: batches growth bulk cluster following watching standard_input in_memory
 log
 settings: members run_settings __init__
-metrics: registry settings_by_run run_moments hardware kernel_categories kernel_names
+metrics: registry settings_by_run run_moments attempts hardware kernel_categories kernel_names
 metrics: pipeline_schedule operation_graph step_replay whatif
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence

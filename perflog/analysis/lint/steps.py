@@ -12,6 +12,7 @@ import numpy as np
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import count, first_few, seconds
 from perflog.formats.model import Format
+from perflog.metrics.attempts import attempts
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.groups import distinct, groups_of
@@ -196,11 +197,16 @@ def _covered_steps(steps: Rows) -> Ints:
     needs=("steps",),
 )
 def run_stopped(data: LintInput) -> Iterator[Finding]:
-    """No line that ends a run of this format, fewer steps than the other runs of the log, or than announced."""
+    """No line that ends a run of this format, fewer steps than the other runs of the log, or than announced.
+
+    Of the attempts of a job only the last can end early, by the last step.
+    """
     usual = _usual_steps(data)
+    of_jobs = attempts(data.tables)
     for run in data.runs:
         steps = run["steps"].where(run["steps"].known("step"))
-        if not len(steps):
+        attempt = of_jobs.get(run.id)
+        if not len(steps) or (attempt and attempt.number < attempt.of):  # the next attempt goes on
             continue
         n = len(distinct(steps["step"]))
         reasons: list[str] = []

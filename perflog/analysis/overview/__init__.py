@@ -35,6 +35,7 @@ from perflog.analysis.overview.targets import targets_reached
 from perflog.analysis.repeats import ROUND, Difference, Result, differing
 from perflog.log import Log
 from perflog.metrics import Options, Tables, sweep
+from perflog.metrics.attempts import attempts
 from perflog.metrics.traces.recorded_operators import companions
 from perflog.tables.nulls import nullable_frame
 from perflog.units import show
@@ -238,11 +239,14 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
             lines=log.line_account, read_figures=log.figure_account, warnings=log.warnings,
         )  # fmt: skip
     groups, figures = run_groups(log), run_figures(tables, options)
+    attempts_of = attempts(tables)
     together = folder_metric(tables, options)
     differences = [] if together else _differences(tables, groups, figures, options)
     if differences:
         groups = apart(groups, log, [each.runs for each in differences])
     bases = {} if figures and figures[0].counts else _bases(tables, groups, options)
+    if any(group.runs[0] in attempts_of for group in groups):  # attempts of a job are not compared unless asked
+        bases = {}
     focus = groups[0].runs[0] if len(groups) == 1 else None
     return Overview(
         names=names,

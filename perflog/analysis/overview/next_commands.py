@@ -24,6 +24,7 @@ from perflog.metrics import (
     throughput,
     whatif,
 )
+from perflog.metrics.attempts import jobs
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.traces.device_work import trace_devices
 
@@ -42,6 +43,9 @@ def next_commands(
         commands.append(f"perflog diagnose {shown}")
     if not has_figures:
         return [*commands, f"perflog formats suggest {join(names[:1])}", f"perflog show {join(names[:1])}"]
+    of_jobs = jobs(tables)
+    if of_jobs and sum(map(len, of_jobs.values())) == len(log):
+        return [*commands, f"perflog report {shown}"]
     varied = [name for name in groups[0].settings if name != "model"] if groups else []
     folders = [group.name for group in groups]
     if len(names) > 1 and len(groups) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from perflog.analysis.lint.wording import count
 from perflog.formats.registry import known as formats
 from perflog.log import Log
 from perflog.metrics import Tables
+from perflog.metrics.attempts import jobs
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
 from perflog.tables.columns import Rows
@@ -45,7 +46,11 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     first, last = (int(printed.min()), int(printed.max())) if len(printed) else (0, 0)
     if len(log) == 1 and first > 1 and last - first + 1 == lines[0]:  # a piece of a run, without gaps
         each += f" ({first:,}-{last:,})" if last > first else f" ({first:,})"
-    yield f"{count(logs, 'log')}, " * (logs > 1) + count(len(log), "run") + each
+    of_jobs = jobs(tables)
+    if sum(map(len, of_jobs.values())) == len(log) > 1:
+        yield f"{count(logs, 'log')}, " * (logs > 1) + ", ".join(_job(tables, of_jobs))
+    else:
+        yield f"{count(logs, 'log')}, " * (logs > 1) + count(len(log), "run") + each
     sources = steps.where(steps.known("step_time_s")).counts("step_time_by")
     if len(sources) == 1 and (source := next(iter(sources))) in _TIMED_BY:
         yield f"steps timed by {_TIMED_BY[source]}"
@@ -63,6 +68,21 @@ def _steps(printed: Rows) -> int:
     covered = np.minimum(covered, np.diff(steps, prepend=-(1 << 60)))  # windows of a coarse clock overlap
     known = covered[covered > 0]
     return int(covered.clip(1).sum()) if len(known) and np.median(known) > 1 else len(steps)
+
+
+def _job(tables: Tables, of_jobs: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The number of jobs, of their attempts, and of their steps, those done twice once."""
+    yield count(len(of_jobs), "job")
+    yield count(sum(map(len, of_jobs.values())), "attempt")
+    steps = tables.rows_by_run("steps")
+    done = again = 0
+    for runs in of_jobs.values():
+        numbers = [distinct(steps[run]["step"][steps[run].known("step")]) for run in runs if run in steps]
+        if numbers:
+            of_job = len(distinct(np.concatenate(numbers)))
+            done += of_job
+            again += sum(map(len, numbers)) - of_job
+    yield f"{count(done, 'step')}" + f" ({again:,} done again)" * (again > 0)
 
 
 def _programs(runs: pd.DataFrame) -> str | None:

@@ -26,6 +26,7 @@ FILLED = (
     "collectives",
     "summaries",
     "values",
+    "milestones",
 )
 """Tables that a line can go to."""
 

@@ -32,6 +32,7 @@ from perflog.parsing.assemble.pending_records import NO_LIMIT, PendingRecords
 from perflog.parsing.assemble.rank_rules import RankDecisions, RankRules
 from perflog.parsing.assemble.rank_streams import RankStreams
 from perflog.parsing.assemble.run_clocks import RunClocks, reads_clock
+from perflog.parsing.assemble.run_ends import RunEnds, milestones_of
 from perflog.parsing.assemble.run_failures import RunFailures
 from perflog.parsing.assemble.run_state import RunIndex, RunSettings, RunState
 from perflog.parsing.assemble.run_tracker import RunTracker
@@ -44,6 +45,7 @@ from perflog.parsing.assemble.table_builder import TableBuilder
 from perflog.parsing.assemble.text_blocks import TextBlocks
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.records import Batch, FormatLine, Records
+from perflog.tables.schema import STAMPED
 
 
 class RereadRequired(Exception):  # noqa: N818  # a turn of events, not an error
@@ -108,6 +110,7 @@ class Assembler:
         self._series = SeriesOfRuns()
         self._builder = TableBuilder()
         self._stamps = StampReader()
+        self._ends = RunEnds()
         self._clocks = RunClocks()
         self._windows = AverageWindows()
         self._failures = RunFailures(logs, files, self.tracker.first)
@@ -121,7 +124,7 @@ class Assembler:
         count_all_figures(batch_runs, lines, batch)
         self._text_blocks.feed(lines, batch_runs, batch)
         self._failures.feed(lines, new_runs, batch)
-        self._read_stamps(lines, batch)
+        self._read_stamps(lines, batch_runs, batch)
         for kind, records in batch.records.items():
             line = lines[kind][1]
             if line.read:
@@ -138,7 +141,8 @@ class Assembler:
         waits = self._waits_for_libraries and any(form.library and step_columns(line) for form, line in lines)
         limit = self._pending.limit(lines, last.place, needs_votes, stream_of, waits)
         complete = self._pending.release(limit, stream_of)
-        return self._rows(lines, complete, runs), self._ended_runs()
+        tables, ended = self._rows(lines, complete, runs), self._ended_runs()
+        return _with_ends(tables, ended), ended
 
     def finish(self, lines: Sequence[FormatLine]) -> tuple[dict[str, pa.Table], list[RunState]]:
         """End the log. Return all other rows and runs.
@@ -159,17 +163,23 @@ class Assembler:
         windows, processes = self._step_counter.corrections, self._local_ranks.corrections
         if ranks or streams or windows or processes:
             raise RereadRequired(ranks, streams, windows, processes)
-        return tables, ended
+        return _with_ends(tables, ended), ended
 
-    def _read_stamps(self, lines: Sequence[FormatLine], batch: Batch) -> None:
-        """Read the time stamps in front of the lines that print steps."""
-        of_steps = []
+    def _read_stamps(self, lines: Sequence[FormatLine], runs: RunIndex, batch: Batch) -> None:
+        """Read the time stamps in front of the lines that print steps or milestones, and at the ends of runs."""
+        stamped = []
         for kind, records in batch.records.items():
             form, line = lines[kind]
-            if len(records) and (line.table == "steps" or (form.library and step_columns(line))):
-                of_steps.append(records)
-        for records, stamps in zip(of_steps, self._stamps.read(batch, [r.places for r in of_steps]), strict=True):
+            if len(records) and (line.table in STAMPED or (form.library and step_columns(line))):
+                stamped.append(records)
+        ends = self._ends.places(runs, batch)
+        *found, of_ends = self._stamps.read(batch, [*(records.places for records in stamped), ends])
+        for records, stamps in zip(stamped, found, strict=True):
             records.stamps = stamps
+            if stamps is not None:
+                for run, low, high in runs.split(records.places):
+                    run.is_stamped |= bool((stamps.time[low:high] >= 0).any())
+        self._ends.add(runs, ends, of_ends)
 
     # --- the end of runs --------------------------------------------------------------------------------------
 
@@ -288,6 +298,15 @@ class Assembler:
             markers.runs = runs.positions(markers.places) + runs.first_number
         scopes.update(opened)
         return scopes
+
+
+def _with_ends(tables: dict[str, pa.Table], ended: Sequence[RunState]) -> dict[str, pa.Table]:
+    """Return tables with the times at which runs begin and end among the milestones."""
+    ends = milestones_of(ended)
+    if ends is None:
+        return tables
+    known = [tables["milestones"]] if "milestones" in tables else []
+    return {**tables, "milestones": pa.concat_tables([*known, ends]).unify_dictionaries()}
 
 
 def _split_by_log(records: Records, runs: RunIndex) -> Iterator[tuple[int, int, int]]:

@@ -239,6 +239,9 @@ class RunState(Struct):
     step_lines: Counter[str] = field(default_factory=Counter)  # those of them that give steps
     follows: dict[str, int] = field(default_factory=dict)  # by format: 0 a program's, 1 a library's, 2 of any program
     clock: ClockTotal | None = None
+    first_stamps: dict[int, tuple[int, int]] = field(default_factory=dict)  # place and time of a stamp, by its clock
+    last_stamps: dict[int, tuple[int, int]] = field(default_factory=dict)
+    is_stamped: bool = False  # whether some of its step lines or milestones have stamps
     log: int = 0  # position of the run's log among the logs that are read together
 
     def count_lines(self, status: str, shape: str, count: int, place: int) -> ShapeCount | None:

@@ -3,7 +3,8 @@
 In: the kinds of a batch with the places of their records. Out: a `RunState` for each run that begins in it.
 
 Only programs begin runs. The records of a library (`library` of its format), and the settings and values of a program
-that never opens a run, join the run that is open, wherever they are printed. A library opens runs by its own lines only
+that never opens a run, join the run that is open, wherever they are printed, and so do milestones. A library
+opens runs by its own lines only
 in a log in which no program prints.
 """
 
@@ -271,9 +272,9 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
         if not line.read:
             continue
         is_library = form.library and with_programs
-        event, has_rows = _event(line, form.name in openers), line.table not in (None, "runs")
+        event, has_rows = _event(line, form.name in openers), line.table not in (None, "runs", "milestones")
         if event is _Event.RECORD or is_library:
-            joins = is_library or (form.name not in bounded and line.table != "steps")
+            joins = is_library or (form.name not in bounded and line.table != "steps") or line.table == "milestones"
             other_records.setdefault(_RecordKind(form.name, has_rows, joins), []).append(records.places)
         else:
             starts_process = line.opens == "process"

@@ -46,6 +46,7 @@ from perflog.tables.schema import (
     CLOCKS,
     GUESS,
     PER_FIELD,
+    STAMPED,
     STEP_TIME_SOURCES,
     TABLES,
     TableColumn,
@@ -258,10 +259,10 @@ def _common_columns(rows: LineRows) -> Columns:
         columns["steps_averaged"] = number_array(rows.steps_averaged, rows.steps_averaged != UNKNOWN)
         columns["epoch"] = number_array(rows.epoch, rows.epoch != NO_EPOCH)
         columns |= _clock_columns(rows.clock) if rows.clock is not None else {}
-        stamps = rows.records.stamps
-        if stamps is not None:
-            columns["printed_ns"] = number_array(stamps.time, stamps.time >= 0)
-            columns["clock"] = word_array(np.where(stamps.time >= 0, stamps.clock, -1), CLOCKS)
+    stamps = rows.records.stamps
+    if stamps is not None and rows.line.table in STAMPED:
+        columns["printed_ns"] = number_array(stamps.time, stamps.time >= 0)
+        columns["clock"] = word_array(np.where(stamps.time >= 0, stamps.clock, -1), CLOCKS)
     return columns
 
 

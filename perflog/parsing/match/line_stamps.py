@@ -18,7 +18,9 @@ from perflog.parsing.match.records import Batch, Stamps
 from perflog.parsing.match.stamp_layouts import DAY_NS, NO_TIME, YEAR_NS, Layout, layout_of
 from perflog.tables.schema import CLOCKS, NO_DATE, NO_YEAR
 
-_HEAD_BYTES = 200  # in which a stamp is looked for
+HEAD_BYTES = 200
+"""Of a line, in which a stamp is looked for."""
+
 _MOST_LAYOUTS = 32  # that are kept for the next batch: those of a log differ by the width of labels and fractions
 _MOST_NEW = 512  # in a batch: with more, labels tell nothing of the layout, and each costs a pass over the lines
 _MOST_WITHOUT = 8  # lines in a row that show no stamp, after which the rest of a batch is taken to have none
@@ -44,7 +46,7 @@ class StampReader:
     def _of_kind(self, batch: Batch, places: Ints) -> Stamps | None:
         rows = batch.rows(places)
         starts = batch.starts[rows].astype(np.int64)
-        ends = np.minimum(batch.ends[rows].astype(np.int64), starts + _HEAD_BYTES)
+        ends = np.minimum(batch.ends[rows].astype(np.int64), starts + HEAD_BYTES)
         data = np.frombuffer(batch.chunk.data, np.uint8)
         stamps = Stamps.unknown(len(places))
         left = np.arange(len(places))

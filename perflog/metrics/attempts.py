@@ -1,0 +1,264 @@
+"""Attempts: runs that continue one another are one job, such as those before and after a restart from a checkpoint.
+
+A run continues an earlier one if it loads a checkpoint of it. The evidence: a line of the log that tells that a
+checkpoint is loaded, at a step that the earlier run saved, or reached where it prints no saves; the same settings; and
+clocks in order, as far as the logs have any. Runs of a sweep or of an array of jobs load none of each other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_moments import moments
+from perflog.metrics.settings_by_run import settings_by_run
+from perflog.settings.run_settings import Settings, incidental_test
+from perflog.tables.columns import NULL, Rows
+from perflog.tables.sink import column_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from perflog.log import Log
+
+CHECKPOINT, RESTORE = "checkpoint", "restore"
+
+_STEP_IN_NAME = re.compile(
+    r"(?:step|iter|iteration|checkpoint|ckpt|update|batch)s?[-_=]?0*([0-9]{1,12})(?![0-9])", re.IGNORECASE
+)
+_OF_RESTART = re.compile(
+    r"first_step|start_(?:step|iter)|resum|restart|(?:^|_)load(?:$|_)|ckpt|checkpoint|consumed|attempt", re.IGNORECASE
+)
+"""Names of settings that change with a restart."""
+
+_JOB_ID = re.compile(r"(?:slurm_?)?job_?id|(?:slurm_)?array_job_id", re.IGNORECASE)
+
+
+class Attempt(Struct, frozen=True):
+    """A run that is an attempt of a job.
+
+    Attributes:
+        job: The run id of the first attempt.
+        number: Its number in the job, from 1.
+        of: The number of attempts of the job.
+        step: The step of the checkpoint that it loads; None for the first attempt, and where nothing tells it.
+        line: The line that tells that it loads a checkpoint; None for the first attempt.
+        evidence: What shows that it continues the attempt before, in words; "" for the first attempt.
+    """
+
+    job: str
+    number: int
+    of: int
+    step: int | None
+    line: int | None
+    evidence: str
+
+
+class Extent(Struct, frozen=True):
+    """What is known of a run: its log, its place there, its steps, and its time on a clock (0 to 0: unknown)."""
+
+    run: str
+    log: str
+    index: int
+    first_step: int
+    last_step: int
+    first_step_line: int
+    last_step_line: int
+    clock: str | None
+    begin_ns: int
+    end_ns: int
+
+
+def attempts(tables: Tables) -> dict[str, Attempt]:
+    """Return the attempts of all jobs of several, by run id, the attempts of a job in their order.
+
+    All runs that were read count, not only those of `tables`.
+    """
+    return cached(tables.whole, ("attempts",), lambda: _attempts(tables.whole))
+
+
+def jobs(tables: Tables) -> dict[str, list[str]]:
+    """Return the runs of each job of several attempts among these runs, by job."""
+    found: dict[str, list[str]] = {}
+    here = set(tables.rows("runs")["run"].tolist())
+    for run, attempt in attempts(tables).items():
+        if run in here:
+            found.setdefault(attempt.job, []).append(run)
+    return {job: runs for job, runs in found.items() if len(runs) > 1}
+
+
+def extents(tables: Tables) -> dict[str, Extent]:
+    """Return what is known of each run, by run id, in the order of the logs."""
+    return cached(tables.whole, ("extents of runs",), lambda: {e.run: e for e in _extents(tables.whole)})
+
+
+def _extents(tables: Tables) -> Iterator[Extent]:
+    steps, milestones = tables.rows_by_run("steps"), tables.rows_by_run("milestones")
+    for run, log, index in tables.rows("runs").records("run", "log_sha256", "index"):
+        own = steps.get(run)
+        own = own.where(own.known("step")) if own is not None else None
+        if own is None or not len(own):
+            first = last = first_line = last_line = -1
+        else:
+            first, last = int(own["step"].min()), int(own["step"].max())
+            first_line, last_line = int(own["line"].min()), int(own["line"].max())
+        clock, begin, end = _time(own, milestones.get(run))
+        yield Extent(run, log, index, first, last, first_line, last_line, clock, begin, end)
+
+
+def _time(steps: Rows | None, milestones: Rows | None) -> tuple[str | None, int, int]:
+    """The clock of a run, and its first and last time on it: the clock of its steps, else that of most lines."""
+    parts = [rows.where(rows.known("printed_ns")) for rows in (steps, milestones) if rows is not None]
+    parts = [rows for rows in parts if len(rows)]
+    if not parts:
+        return None, 0, 0
+    counts = parts[0].counts("clock")
+    clock = max(counts, key=lambda name: counts[name])
+    times = np.concatenate([rows["printed_ns"][rows.one_of("clock", [clock])] for rows in parts])
+    return clock, int(times.min()), int(times.max())
+
+
+def step_of(step: int, name: str | None) -> int | None:
+    """Return the step of a checkpoint: the printed one, else that in its path."""
+    if step != NULL:
+        return step
+    found = _STEP_IN_NAME.findall(name or "")
+    return int(found[-1]) if found else None
+
+
+def _attempts(tables: Tables) -> dict[str, Attempt]:
+    milestones = tables.rows("milestones")
+    restores = milestones.where(milestones.one_of("kind", [RESTORE]))
+    if not len(restores) or len(tables.rows("runs")) < 2:
+        return {}
+    known = extents(tables)
+    order = sorted(known.values(), key=lambda e: (e.log, e.index))
+    started = moments(tables)
+    if len({e.log for e in order}) > 1:  # over several logs, the times tell the order
+        order.sort(key=lambda e: (e.begin_ns, str(started[e.run].at) if e.run in started else "", e.first_step))
+    saves = _saves(milestones)
+    settings = _comparable(settings_by_run(tables))
+    ids = {run: _job_id(config) for run, config in tables.rows("runs").records("run", "config")}
+    job_of: dict[str, list[str]] = {}
+    found: dict[str, tuple[int | None, int, str]] = {}
+    for place, extent in enumerate(order):
+        loaded = _loaded(extent, order, restores.by("run"))
+        if loaded is None or extent.first_step < 0:
+            continue
+        step, line = loaded
+        for earlier in reversed(order[:place]):
+            if settings[earlier.run] != settings[extent.run] or not _follows(earlier, extent):
+                continue
+            members = job_of.get(earlier.run, [earlier.run])
+            same_id = ids[earlier.run] is not None and ids[earlier.run] == ids[extent.run]
+            evidence = _evidence(step, extent, [known[m] for m in members], saves, same_id or earlier.log == extent.log)
+            if evidence:
+                evidence += f", the same job id {ids[extent.run]}" if same_id else ""
+                members.append(extent.run)
+                job_of |= dict.fromkeys(members, members)
+                found[extent.run] = step, line, evidence
+                break
+    return {
+        run: Attempt(members[0], number, len(members), *found.get(run, (None, None, "")))
+        for members in {id(members): members for members in job_of.values()}.values()
+        for number, run in enumerate(members, 1)
+    }
+
+
+def with_attempts(runs: pa.Table, log: Log) -> pa.Table:
+    """Return table `runs` of a log with the job and the attempt of each run that is an attempt."""
+    of_runs = attempts(Tables(log))
+    found = [of_runs.get(run) for run in runs["run"].to_pylist()]
+    jobs_of, numbers = [each and each.job for each in found], [each and each.number for each in found]
+    for name, values in (("job", jobs_of), ("attempt", numbers)):
+        place = runs.schema.get_field_index(name)
+        runs = runs.set_column(place, runs.schema.field(place), column_of("runs", name, list(values)))
+    return runs
+
+
+def _saves(milestones: Rows) -> dict[str, set[int]]:
+    """The steps that each run saved, where its lines print them."""
+    saves: dict[str, set[int]] = {}
+    rows = milestones.where(milestones.one_of("kind", [CHECKPOINT]))
+    for run, step, name in rows.records("run", "step", "name"):
+        if (saved := step_of(step, name)) is not None:
+            saves.setdefault(run, set()).add(saved)
+    return saves
+
+
+def _loaded(extent: Extent, order: list[Extent], restores: Mapping[str, Rows]) -> tuple[int | None, int] | None:
+    """The step and the line of the checkpoint that a run loads before its first step; None if it loads none.
+
+    A line that loads a checkpoint may be printed before the line that begins the run.
+    """
+    before = next((e for e in order if e.log == extent.log and e.index == extent.index - 1), None)
+    rows = [restores.get(extent.run), restores.get(before.run) if before else None]
+    for of_run, after in zip(rows, (0, before.last_step_line if before else 0), strict=True):
+        if of_run is None:
+            continue
+        lines = of_run["line"]
+        here = of_run.where((lines < extent.first_step_line) & (lines > after))
+        steps = [step_of(step, name) for step, name in here.records("step", "name")]
+        if len(here):
+            return next((step for step in steps if step is not None), None), int(here["line"][0])
+    return None
+
+
+def _follows(earlier: Extent, later: Extent) -> bool:
+    """Whether a run began after another had ended, as far as their clocks tell."""
+    if earlier.first_step < 0:
+        return False
+    if (
+        earlier.clock is not None
+        and earlier.clock == later.clock
+        and (later.log == earlier.log or "no_" not in earlier.clock)
+    ):
+        return later.begin_ns >= earlier.end_ns
+    return later.log == earlier.log or later.first_step > earlier.first_step
+
+
+def _evidence(
+    step: int | None, later: Extent, members: list[Extent], saves: Mapping[str, set[int]], near: bool
+) -> str | None:
+    """What shows that a run continues these attempts, in words; None if it does not.
+
+    `near`: it is in the same log, or has the same job id: it may go back further than to the last checkpoint.
+    """
+    loaded = later.first_step - 1 if step is None else step
+    last = max(member.last_step for member in members)
+    if not 0 < loaded <= last or later.first_step <= loaded - 1:
+        return None
+    saved = {each for member in members for each in saves.get(member.run, ())}
+    if saved and step is not None:
+        if loaded not in saved or (not near and loaded != max(saved)):
+            return None
+        return f"it loads the checkpoint of step {loaded:,}, which the attempt before saved"
+    if step is not None:
+        return f"it loads the checkpoint of step {loaded:,}, which the attempt before reached"
+    if min(member.first_step for member in members) >= later.first_step:
+        return None
+    return f"it loads a checkpoint and goes on at step {later.first_step:,}, which the attempt before reached"
+
+
+def _comparable(settings: Mapping[str, Settings]) -> dict[str, dict[str, str]]:
+    """The settings that attempts have in common: without incidental ones, and those that a restart changes."""
+    incidental = incidental_test(settings.values())
+    names = {name for of_run in settings.values() for name in of_run if name != "process"}
+    names = {n for n in names if not incidental(n) and not _OF_RESTART.search(n.rpartition(".")[2])}
+    return {run: {n: v for n, v in of_run.items() if n in names} for run, of_run in settings.items()}
+
+
+def _job_id(config: object) -> str | None:
+    """The id of the job in the settings of a run."""
+    if not isinstance(config, str):
+        return None
+    for name, value in json.loads(config).items():
+        if _JOB_ID.fullmatch(name.rpartition(".")[2]):
+            return str(value)
+    return None

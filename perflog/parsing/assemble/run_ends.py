@@ -1,0 +1,106 @@
+"""Times at which runs begin and end in the log: the first and the last time stamp of their lines.
+
+In: the batches of a log, and the runs in them. Out: two rows of table `milestones` for each clock of a run that has
+ended. Only some lines at both ends of a run are looked at, whatever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.assemble.run_state import RunIndex, RunState
+from perflog.parsing.match.line_stamps import HEAD_BYTES
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Batch, Stamps
+from perflog.parsing.match.stamp_layouts import layout_of
+from perflog.tables.row_order import PART_BITS, PART_MASK
+from perflog.tables.schema import CLOCKS, TABLES
+from perflog.tables.sink import table_from_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LOOKED_AT = 24  # lines at each end of a run
+_MAY_BE_STAMP = lazy_pattern(rb"[0-9]:[0-5][0-9]:|1[0-9]{9}")
+
+
+class RunEnds:
+    """Finds the lines with stamps at the ends of runs, and keeps their times.
+
+    The sizes of the batches do not matter.
+    """
+
+    def places(self, runs: RunIndex, batch: Batch) -> Ints:
+        """Return the places of the lines with stamps that may be the first or last of a run."""
+        places = batch.places_of(np.arange(len(batch.starts)))
+        lines = places >> PART_BITS
+        found: dict[int, None] = {}
+        for run, low, high in runs.split(places):
+            from_line = max(run.place >> PART_BITS, 1)
+            stop, start = np.searchsorted(
+                lines, (from_line + _LOOKED_AT, int(lines[high - 1]) - _LOOKED_AT + 1)
+            ).tolist()
+            found |= dict.fromkeys(self._first_of_each_clock(batch, range(low, min(high, stop))))
+            found |= dict.fromkeys(self._first_of_each_clock(batch, range(high - 1, max(low, start) - 1, -1)))
+        return places[sorted(found)]
+
+    @staticmethod
+    def _first_of_each_clock(batch: Batch, rows: range) -> Iterator[int]:
+        """Yield the rows with the first stamp of each clock."""
+        clocks = set()
+        for row in rows:
+            start = int(batch.starts[row])
+            text = bytes(memoryview(batch.chunk.data)[start : min(int(batch.ends[row]), start + HEAD_BYTES)])
+            layout = layout_of(text) if _MAY_BE_STAMP.search(text) else None
+            if layout is not None and layout.clock not in clocks:
+                clocks.add(layout.clock)
+                yield row
+
+    @staticmethod
+    def add(runs: RunIndex, places: Ints, stamps: Stamps | None) -> None:
+        """Add the stamps at these places to their runs."""
+        if stamps is None:
+            return
+        for run, low, high in runs.split(places):
+            for place, time, clock in zip(
+                places[low:high].tolist(), stamps.time[low:high].tolist(), stamps.clock[low:high].tolist(), strict=True
+            ):
+                if time < 0:
+                    continue
+                run.last_stamps[clock] = place, time
+                if (place >> PART_BITS) - max(run.place >> PART_BITS, 1) < _LOOKED_AT:
+                    run.first_stamps.setdefault(clock, (place, time))
+
+
+def milestones_of(runs: Sequence[RunState]) -> pa.Table | None:
+    """Return the first and last stamps of runs as rows of table `milestones`; None if they have none.
+
+    A single stamp tells nothing, unless other lines of the run have some.
+    """
+    rows = [
+        {
+            "run": str(run.index), "line": place >> PART_BITS, "part": place & PART_MASK, "kind": "log", "edge": edge,
+            "printed_ns": time, "clock": CLOCKS[clock],
+        }
+        for run in runs
+        for edge, stamps in (("begin", run.first_stamps), ("end", run.last_stamps))
+        for clock, (place, time) in stamps.items()
+        if run.is_stamped or _has_both(run, clock)
+        if edge == "begin" or _is_at_end(run, place)
+    ]  # fmt: skip
+    names = [column.name for column in TABLES["milestones"]]
+    return table_from_columns("milestones", [[row.get(name) for row in rows] for name in names]) if rows else None
+
+
+def _has_both(run: RunState, clock: int) -> bool:
+    """Return whether a clock has stamps at both ends of a run."""
+    first, last = run.first_stamps.get(clock), run.last_stamps.get(clock)
+    return first is not None and last is not None and last[0] > first[0] and _is_at_end(run, last[0])
+
+
+def _is_at_end(run: RunState, place: int) -> bool:
+    return run.last_line - (place >> PART_BITS) < _LOOKED_AT

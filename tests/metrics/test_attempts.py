@@ -1,0 +1,93 @@
+"""Attempts: which runs continue one another as one job, and by which evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.jobs import Job
+
+import perflog
+from perflog.metrics import Tables
+from perflog.metrics.attempts import attempts, step_of
+from perflog.tables.columns import NULL
+
+
+def restarted(load: int | None = 20, settings: str = "data-parallel size: 8") -> Job:
+    """40 steps with checkpoints at 20, then an attempt from step 21 on."""
+    job = Job()
+    job.start(60)
+    job.steps(1, 20, 2.0)
+    job.save(20, 10.0)
+    job.steps(21, 30, 2.0, "repeated")
+    job.spend("down", 300)
+    job.settings = settings
+    job.start(60, load)
+    job.steps((load or 0) + 1, 40, 2.0)
+    return job
+
+
+def numbers(log: perflog.Log) -> list[int | None]:
+    found: list[int | None] = log.arrow("runs")["attempt"].to_pylist()
+    return found
+
+
+def read(text: str, folder: Path, name: str = "log.txt") -> perflog.Log:
+    (folder / name).write_text(text)
+    return perflog.read(folder / name)
+
+
+def test_a_run_that_loads_what_the_run_before_saved_is_its_next_attempt(tmp_path: Path) -> None:
+    log = read(restarted().text, tmp_path)
+    assert numbers(log) == [1, 2]
+    assert log.arrow("runs")["job"].to_pylist() == [log.run_keys[0].id] * 2
+    second = attempts(Tables(log))[log.run_keys[1].id]
+    assert (second.of, second.step) == (2, 20)
+    assert second.evidence == "it loads the checkpoint of step 20, which the attempt before saved"
+    assert numbers(log.select(2)) == [None]
+
+
+def test_attempts_in_files_of_their_own(tmp_path: Path) -> None:
+    lines = restarted().text.splitlines(keepends=True)
+    cut = next(i for i, line in enumerate(lines) if i and "using world size" in line)
+    (tmp_path / "b.log").write_text("".join(lines[:cut]))  # the names tell nothing of the order
+    (tmp_path / "a.log").write_text("".join(lines[cut:]))
+    log = perflog.read(tmp_path / "a.log", tmp_path / "b.log")
+    order = {key.log: number for key, number in zip(log.run_keys, numbers(log), strict=True)}
+    assert {Path(name).name: number for name, number in order.items()} == {"a.log": 2, "b.log": 1}
+
+
+def test_runs_that_load_nothing_are_no_attempts(tmp_path: Path) -> None:
+    assert numbers(read(restarted(load=None).text, tmp_path)) == [None, None]
+
+
+def test_another_setting_is_another_run(tmp_path: Path) -> None:
+    text = restarted().text
+    text = text.replace("global batch size:   128", "global batch size:   256", 31).replace("256", "128", 30)
+    assert numbers(read(text.replace("/    1000", "/    2000", 30), tmp_path)) == [None, None]
+
+
+def test_a_checkpoint_that_the_run_before_did_not_save_is_of_another_job(tmp_path: Path) -> None:
+    assert numbers(read(restarted(load=25).text, tmp_path)) == [None, None]
+
+
+def test_a_run_that_began_before_the_other_ended_does_not_continue_it(tmp_path: Path) -> None:
+    job = restarted()
+    lines = job.text.splitlines(keepends=True)
+    cut = next(i for i, line in enumerate(lines) if i and "using world size" in line)
+    (tmp_path / "a.log").write_text("".join(lines[:cut]))
+    (tmp_path / "b.log").write_text("".join(lines[cut:]).replace("12:08", "12:00").replace("12:09", "12:01"))
+    assert numbers(perflog.read(tmp_path / "a.log", tmp_path / "b.log")) == [None, None]
+
+
+def test_the_step_of_a_checkpoint_is_in_its_path() -> None:
+    paths = {"out/checkpoint-500": 500, "global_step150": 150, "/a/iter_0000020": 20, "step-7": 7, "best.pt": None}
+    assert {path: step_of(NULL, path) for path in paths} == paths
+
+
+def test_the_overview_compares_no_attempts(tmp_path: Path) -> None:
+    log = read(restarted().text, tmp_path)
+    answer = perflog.overview(log)
+    assert "1 job, 2 attempts, 40 steps (10 done again)" in answer.what
+    assert (answer.base, [line for line in answer.next if line.startswith("perflog compare")]) == ({}, [])
+    ends = perflog.lint(log).query("code == 'run-stopped'")
+    assert ends.run.tolist() == [log.run_keys[1].id]
