@@ -283,22 +283,22 @@ def graphs_whole(data: LintInput) -> Iterator[Finding]:
 @rule(
     code="step-outside",
     severity="note",
-    title="much of the work of steps runs outside of them",
-    why="An annotated step is an interval on the host; the device runs behind it. Where it is far behind, the device "
-    "time of a step belongs largely to the step before.",
-    action="compare the whole trace, or sums over several steps, not single steps",
+    title="much of the work of steps runs outside of their annotations",
+    why="An annotated step is an interval on the host; the device runs behind it. perflog gives each step the work "
+    "that it launched. A tool that cuts at the annotations gives a step the work of the one before.",
+    action="take device times of steps from metric device_time, not from what lies inside an annotation",
     needs=("events",),
 )
 def step_outside(data: LintInput) -> Iterator[Finding]:
-    """Work outside of the step that launched it above 10 % of the busy time of the steps, in all steps of a device."""
+    """Work outside of the annotation of its step above 10 % of the busy time of the steps, in all steps of a device."""
     table = device_time(data.tables)
     steps = table[(table["part"] == "step") & table["outside_s"].notna()]
     for run, rows in steps.groupby("run", sort=False):
         outside, busy = rows["outside_s"].sum(), rows["busy_s"].sum()
         if outside > _OUTSIDE * busy:
             message = (
-                f"{seconds(outside)} of work launched by {count(len(rows), 'step')} runs outside of its step, "
-                f"{seconds(busy)} inside"
+                f"{seconds(outside)} of the work of {count(len(rows), 'step')} runs outside of the annotation of its "
+                f"step; in all steps the device is busy for {seconds(busy)}"
             )
             yield Finding(run, message, {run: rows["first_line"]}, {"outside": outside, "busy": busy})
 

@@ -80,7 +80,10 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
         "note", "2 graphs took 2.2 % of the busy time: 40 ns",
     ),
     "step-outside": (lambda: by_hand(clean(lag=500)),
-        "note", "1.65 us of work launched by 6 steps runs outside of its step, 2.9 us inside"),
+        "note", (
+            "1.65 us of the work of 6 steps runs outside of the annotation of its step; in all steps the device is "
+            "busy for 3.45 us"
+        )),
     "profiler-overhead": (lambda: by_hand([*clean(), kernel(200, 290, "Buffer Flush", kind="overhead", device=None)]),
         "warning", "3.3 % of the time: 90 ns of 2.7 us"),
     "memory-grows": (lambda: by_hand([*clean(1, steps=5), *growing()]),
