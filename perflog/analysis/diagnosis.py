@@ -111,7 +111,8 @@ def diagnose(log: Log, *names: str) -> Diagnosis:
         lost = [each for each in divergences(tables) if each.is_lost]
         if lost:
             return _of_numbers(names, lost[0])
-        caught = f"; the program went on after {count(len(found), 'failure text')}" if found else ""
+        texts = count(sum(len(ending.rows) for ending in found), "failure text")
+        caught = f"; the program went on after {texts}" if found else ""
         return Diagnosis(names, f"no failure is told{caught}", reason="the log tells of no failure that ended it")
     others = [text for text, ending in zip(earlier, ended, strict=True) if ending is not chosen]
     return _diagnosis(names, chosen, logs, others)

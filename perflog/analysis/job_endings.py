@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from msgspec.structs import asdict, fields
 from perflog.metrics import Tables
 from perflog.metrics.registry import cached
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
-from perflog.parsing.failures.kinds import kinds
+from perflog.parsing.failures.kinds import TRACEBACK, kinds
 from perflog.parsing.failures.rows import FATAL, NOTICE, FailureRow
 from perflog.tables.columns import NULL
 from perflog.tables.nulls import none_if_null
@@ -173,6 +174,10 @@ class _Steps:
         row = bisect_left(self.lines, line)
         return self._reached[row - 1] if row else None
 
+    def goes_on(self, row: FailureRow) -> bool:
+        """Return whether a step is printed behind a failure."""
+        return bisect_right(self.lines, row.line) < len(self.lines)
+
     def new_attempt(self, first: int, last: int | None) -> bool | None:
         """Return whether the steps between two lines are those of a new attempt; None if there are none that count.
 
@@ -202,12 +207,33 @@ def _cut(rows: Sequence[FailureRow], steps: _Steps, world: int | None) -> list[E
             groups[-1].append(row)
         else:
             groups.append([row])
-    found = []
-    for group in groups:
+    found: list[Ending] = []
+    for group in chain.from_iterable(_split(group, steps) for group in groups):
         judged = judge(group, steps.ranks, world)
         restarts, last = steps.new_attempt(group[0].line, None), steps.last_before(group[0].line)
-        found.append(Ending(judged, group, culprits_of(group, judged), last, restarts is not None, bool(restarts)))
+        survived = {_type_of(row) for before in found if before.goes_on for row in before.rows if _may_be_caught(row)}
+        survived |= {_type_of(row) for row in group if TRACEBACK.startswith(row.message)} if survived else set()  # cut
+        is_caught = all(_may_be_caught(row) and (_type_of(row) in survived or steps.goes_on(row)) for row in group)
+        goes_on = restarts is not None or is_caught
+        found.append(Ending(judged, group, culprits_of(group, judged), last, goes_on, bool(restarts)))
     return found
+
+
+def _split(group: Sequence[FailureRow], steps: _Steps) -> list[list[FailureRow]]:
+    """Cut off the exceptions that a step follows, if the program may have caught all that it follows."""
+    early = [row for row in group if steps.goes_on(row)]
+    rest = list(group[len(early) :])
+    return [early, rest] if early and rest and all(map(_may_be_caught, early)) else [list(group)]
+
+
+def _type_of(row: FailureRow) -> str:
+    """The type of an exception: `ValueError`."""
+    return row.message.partition(":")[0]
+
+
+def _may_be_caught(row: FailureRow) -> bool:
+    """Whether a failure is an exception of an unknown process, such as that of a reward, and no word of a launcher."""
+    return row.kind in _PLAIN and row.rank is None
 
 
 def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:

@@ -140,6 +140,22 @@ def test_a_caught_exception_accuses_nobody(tmp_path: Path) -> None:
     assert "went on" in answer.verdict
 
 
+def test_exceptions_of_rewards_end_no_job_whose_steps_go_on(tmp_path: Path) -> None:
+    """Workers of reinforcement learning log each answer that they cannot score, until the log is copied."""
+    caught = (
+        "(Worker pid=57720) ERROR:2026-03-26 22:17:25,938:Traceback (most recent call last):\n"
+        '(Worker pid=57720)   File "env.py", line 470, in update_state\n'
+        "(Worker pid=57720)     action = extractor(text)\n"
+        "(Worker pid=57720) TypeError: cannot unpack non-iterable NoneType object\n"
+    )
+    step = "(Runner pid=38606) step:{} - actor/loss:0.5 - timing_s/step:1065.5 - timing_s/gen:300.25\n"
+    log = read(tmp_path, f"{step.format(1)}{caught}{caught}{step.format(2)}{caught}")
+    assert perflog.diagnose(log).verdict.startswith("no failure is told; the program went on after")
+    other = caught.replace("TypeError: cannot unpack non-iterable NoneType object", "ValueError: no answer")
+    log = read(tmp_path, f"{step.format(1)}{caught}{step.format(2)}{other}", "other.log")
+    assert perflog.diagnose(log).verdict == "Ended by ValueError: no answer, line 7"
+
+
 def test_tasks_that_start_launchers_are_no_ranks(tmp_path: Path) -> None:
     error = "1: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of"
     exit = "srun: error: node018: task 1: Exited with exit code 1"
