@@ -27,6 +27,8 @@ ROWS = [name for name in TABLES if name not in ("runs", "lines", "events")]
 def relog(log: perflog.Log) -> str:
     """The text of a log. `log` holds the runs of one log, all of them."""
     tables = {name: log.arrow(name).to_pylist() for name in (*ROWS, "runs", "lines")}
+    if "milestones" in tables:  # the first and the last stamp of a run are of any lines
+        tables["milestones"] = [row for row in tables["milestones"] if row["kind"] != "log"]
     out: dict[int, str] = {}
     for run in tables["runs"]:
         mine = {name: [r for r in rows if r["run"] == run["run"]] for name, rows in tables.items()}
