@@ -80,26 +80,37 @@ def explain_graphs(screen: Screen, trace: RawTrace, mark: str = "") -> None:
     screen.explain(mark + words, gain / span, *medians)
 
 
-def explain_path(screen: Screen, dependencies: PlainPath) -> None:
-    """What the critical path consists of: groups of its kinds, of kernels and of the host the two largest too."""
+def explain_path(screen: Screen, dependencies: PlainPath, trace: RawTrace, path: Path | None = None) -> None:
+    """What the critical path consists of: groups of its kinds, of kernels and of the host the two largest too.
+
+    That of the annotated steps, each of which ends in its thread, else that of the trace. `path`: a trace of steps.
+    """
+    annotated = [each for each in complete_events(path) if "ProfilerStep#" in each["name"]] if path else []
+    threads = {int(each["name"].partition("#")[2]): (each["pid"], each["tid"]) for each in annotated}
+    windows: list[tuple[int, int, Any]] = [
+        (dependencies.work[0].start, max(each.end for each in dependencies.work), None)
+    ]
+    if in_steps(trace):
+        windows = [(*window, threads[number]) for number, window in trace.steps.items()]
     groups = {"communication": "communication", "memcpy": "copies", "memset": "copies", "launch": "launch"}
     groups |= dict.fromkeys(("gap", "waiting", "unknown"), "waiting")
     groups |= dict.fromkeys(("synchronisation", "runtime", "operator", "python", "idle host"), "host")
-    start, end = dependencies.work[0].start, max(each.end for each in dependencies.work)
     times: dict[str, Counter[str]] = {}
-    for begin, until, kind, _ in dependencies.path(start, end):
-        times.setdefault(groups.get(kind, "kernels"), Counter())[kind] += until - begin
+    for window in windows:
+        for begin, until, kind, _ in dependencies.path(*window):
+            times.setdefault(groups.get(kind, "kernels"), Counter())[kind] += until - begin
+    span = sum(end - start for start, end, _ in windows)
     if sum(map(len, times.values())) < 2:
         assert "On the critical path" not in screen.text
         return
-    told = {group: kinds for group, kinds in times.items() if kinds.total() > TELLING * (end - start)}
+    told = {group: kinds for group, kinds in times.items() if kinds.total() > TELLING * span}
     words, shares = [], []
     for group in sorted(told, key=lambda group: -told[group].total()):
         largest = told[group].most_common(2) if group in ("kernels", "host") else []
-        parts = [(kind, time) for kind, time in largest if time > TELLING * (end - start)]
+        parts = [(kind, time) for kind, time in largest if time > TELLING * span]
         each = ", ".join(f"{kind} <>" for kind, _ in parts)
         words.append(f"{group} <>{each and f' ({each})'}")
-        shares += [told[group].total() / (end - start), *(time / (end - start) for _, time in parts)]
+        shares += [told[group].total() / span, *(time / span for _, time in parts)]
     screen.explain(f"On the critical path: {', '.join(words)}.", *shares)
 
 
@@ -252,7 +263,7 @@ def test_every_number_of_a_trace_of_pytorch(path: Path) -> None:
     explain_parts(screen, trace)
     explain_ranges(screen, path)
     explain_operators(screen, path)
-    explain_path(screen, plain_path(complete_events(path)))
+    explain_path(screen, plain_path(complete_events(path)), trace, path)
     screen.explain("step: <> steps: neither warm-up nor scatter can be judged", len(trace.steps))
     assert kinds_of_findings(path) == 1
     screen.all_explained()
@@ -301,7 +312,7 @@ def test_every_number_of_a_database_of_nsight_systems() -> None:
     work = sum(each.end - each.start for each in trace.work)
     screen.explain("<> of waits on device tracks, besides <> of work", waiting * NS, work * NS)
     screen.explain("<> figures of <> shape of line not read; the shape with most (<> figures)", unread, 1, unread)
-    explain_path(screen, database_path(NSYS))
+    explain_path(screen, database_path(NSYS), trace)
     assert kinds_of_findings(NSYS) == 2
     screen.all_explained()
     explain_waterfall(NSYS, trace)
@@ -331,7 +342,7 @@ def test_every_number_of_a_small_database(tmp_path: Path) -> None:
     assert trace.idle_by_cause() == {"data": 0, "host-bound idle": 20_000, "idle with work queued": 10_000, "idle": 0}
     screen.explain("nsys_sqlite, <> run, A100;", 1)
     explain_parts(screen, trace)
-    explain_path(screen, database_path(path))
+    explain_path(screen, database_path(path), trace)
     assert kinds_of_findings(path) == 0
     screen.all_explained()
     explain_waterfall(path, trace)
@@ -385,7 +396,7 @@ def test_every_number_of_a_small_trace(path: Path) -> None:
     explain_parts(screen, trace)
     explain_ranges(screen, path)
     explain_operators(screen, path)
-    explain_path(screen, plain_path(complete_events(path)))
+    explain_path(screen, plain_path(complete_events(path)), trace, path)
     explain_memory(screen, path, trace)
     screen.explain("step: <> step: neither warm-up nor scatter can be judged", 1)
     if (more := kinds_of_findings(path) - 1) > 0:

@@ -420,9 +420,15 @@ class PlainPath:
 
 def plain_path(events: Sequence[dict[str, Any]]) -> PlainPath:
     """The dependencies of the complete events of a Chrome trace of one device."""
-    kinds = {"cuda_runtime": "runtime", "cpu_op": "cpu", "python_function": "python", "user_annotation": "range"}
+    kinds = {
+        "cuda_driver": "runtime",
+        "cuda_runtime": "runtime",
+        "cpu_op": "cpu",
+        "python_function": "python",
+        "user_annotation": "range",
+    }
     calls: list[Call] = []
-    by_number: dict[Any, Call] = {}
+    by_number: dict[str, Call] = {}  # correlation numbers may be texts
     work: list[Work] = []
     for each in events:
         if kind := kinds.get(each["cat"].lower()):
@@ -435,27 +441,27 @@ def plain_path(events: Sequence[dict[str, Any]]) -> PlainPath:
             )
             calls.append(found)
             if kind == "runtime" and "correlation" in each["args"]:
-                by_number[each["args"]["correlation"]] = found
+                by_number[str(each["args"]["correlation"])] = found
     for each in events:
         kind = category(each)
         if kind in ("kernel", "memcpy", "memset"):
             does = kernel_category(each["name"]) if kind == "kernel" else kind
-            of = by_number.get(each["args"].get("correlation"))
+            of = by_number.get(str(each["args"].get("correlation")))
             work.append(Work(each["args"]["stream"], *span_of(each), does, each["name"], of, kind == "memcpy"))
     stream_waits, call_waits = _recorded(events, by_number)
     return PlainPath(sorted(work, key=lambda each: each.start), calls, stream_waits, call_waits)
 
 
 def _recorded(
-    events: Sequence[dict[str, Any]], by_number: dict[Any, Call]
+    events: Sequence[dict[str, Any]], by_number: dict[str, Call]
 ) -> tuple[list[StreamWait], dict[Call, Stretch]]:
     """What synchronisations say that streams and calls wait for."""
     stream_waits, call_waits = [], {}
     for each in events:
-        args, call = each["args"], by_number.get(each["args"].get("correlation"))
+        args, call = each["args"], by_number.get(str(each["args"].get("correlation")))
         if each["cat"] != "cuda_sync" or call is None:
             continue
-        record = by_number.get(args.get("wait_on_cuda_event_record_corr_id"))
+        record = by_number.get(str(args.get("wait_on_cuda_event_record_corr_id")))
         if call.name == "cudaStreamSynchronize":
             call_waits[call] = Stretch(args["stream"], call.start)
         elif record is not None and args["wait_on_stream"] >= 0:

@@ -209,11 +209,12 @@ def _idle_shares(tables: Tables, run: str, options: Options) -> dict[str, float]
 
 
 def _critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """What the critical path consists of, where the trace tells what launched the work."""
-    if not _of_run(launches.table(tables, options), run)["host_s"].notna().any():
+    """What the critical path of the steps, else of the trace, consists of, where it is known what launched the work."""
+    idle = _of_run(launches.table(tables, options), run)
+    if not idle["host_s"].notna().any():
         return
     rows = _of_run(kinds_on_paths(tables), run)
-    rows = rows[rows["part"] == "trace"]
+    rows = rows[rows["part"].isin(wholes_of_traces(idle)["part"])]
     whole = float(rows["time_s"].sum())
     times: dict[str, dict[str, float]] = {}
     for where, kind, time in rows[["where", "kind", "time_s"]].itertuples(index=False):

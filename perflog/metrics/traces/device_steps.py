@@ -15,7 +15,6 @@ from perflog.tables.columns import NULL
 
 Ints = npt.NDArray[np.int64]
 
-_GAP = 0.01  # of a mean step: steps that are no further apart are in a row
 _FAR = np.iinfo(np.int64).max
 
 
@@ -29,14 +28,6 @@ class StepWindows(Struct, frozen=True):
     starts: Ints
     ends: Ints
     lines: Ints
-
-    def stretches(self) -> list[tuple[int, int]]:
-        """Return first and last place of each stretch of steps in a row."""
-        if not len(self.starts):
-            return []
-        mean = float((self.ends - self.starts).mean())
-        apart = np.flatnonzero(self.starts[1:] - self.ends[:-1] > _GAP * mean)
-        return list(zip([0, *(apart + 1).tolist()], [*apart.tolist(), len(self.starts) - 1], strict=True))
 
 
 NO_STEPS = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
