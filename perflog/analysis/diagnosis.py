@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import fields
 
-from perflog.analysis.job_endings import STUCK, Culprit, Ending, endings, joined, text_of
+from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, text_of
 from perflog.analysis.lint.wording import count, first_few
 from perflog.metrics import Options, Tables, stuck_ranks
 from perflog.metrics.divergence import Divergence, divergences
@@ -26,7 +26,6 @@ from perflog.parsing.failures.rows import FailureRow
 if TYPE_CHECKING:
     from perflog.log import Log
 
-_EVIDENCE = 4  # lines of the evidence
 _SETTLES = {
     "collective_timeout": "the flight recorder's dumps (TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1), or "
     "`py-spy dump` of the processes while they hang",
@@ -122,7 +121,7 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
     judged = ending.judged
     first = judged.first or list(ending.rows)
     several = len(set(logs.values())) > 1
-    shown = sorted(first, key=lambda row: row.rank not in judged.ranks)[:_EVIDENCE]
+    shown = sorted(first, key=lambda row: row.rank not in judged.ranks)[:EVIDENCE]
     evidence = [_evidence(row, logs, several) for row in shown]
     others = [row for row in ending.rows if not any(row is each for each in first)]
     title = "Ended by" if not ending.goes_on else "An attempt ended by"
@@ -181,13 +180,13 @@ def _stuck(tables: Tables, names: Sequence[str]) -> Diagnosis | None:
             f"has not completed {row['behind']} calls of {row['purpose'] or row['group']} that others have"
             if row["stuck"] == "device"
             else f"lacks {row['behind']} calls of {row['purpose'] or row['group']}; waiting: {row['waiting']}"
-            for row in of_rank.head(_EVIDENCE).to_dict("records")
+            for row in of_rank.head(EVIDENCE).to_dict("records")
         ]
-        culprits.append(Culprit(int(rank), None, None, None, None, STUCK, SURE, None, tuple(texts)))
+        culprits.append(Culprit(int(rank), None, None, None, None, STUCK, SURE, tuple(texts)))
     ranks = [culprit.rank for culprit in culprits]
     verb = "hold" if len(ranks) > 1 else "holds"
     verdict = f"Held up: rank{'s' * (len(ranks) > 1)} {first_few(ranks, 6)} {verb} up the others"
-    evidence = [f"rank {culprit.rank} {text}" for culprit in culprits for text in culprit.evidence][:_EVIDENCE]
+    evidence = [f"rank {culprit.rank} {text}" for culprit in culprits for text in culprit.evidence][:EVIDENCE]
     why = "others wait for collectives that it has not enqueued, and it waits for none"
     if (holding["stuck"] == "device").any():
         why = "others have completed collectives that it has enqueued and not completed"
@@ -202,8 +201,9 @@ def _of_numbers(names: Sequence[str], lost: Divergence) -> Diagnosis:
     verdict = f"{lost.name} is {lost.value:g}{step}"
     text = f"line {lost.line:,}: {lost.name} {lost.value:g}"
     own = lost.ranks if len(lost.ranks) == 1 else ()
-    culprits = [Culprit(rank, None, None, None, None, "not_a_number", LIKELY, None, (text,)) for rank in own]
-    reason = None if culprits else "all ranks print it alike"
+    culprits = [Culprit(rank, None, None, None, None, "not_a_number", LIKELY, (text,)) for rank in own]
+    alike = "several ranks print it" if lost.ranks else "all ranks print it, or the log does not tell whose it is"
+    reason = None if culprits else alike
     return Diagnosis(
         names, verdict, "not_a_number", culprits, reason, LIKELY if culprits else NOT_KNOWN, "", [text], "", "",
         lost.last_finite_step,

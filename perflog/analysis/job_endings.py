@@ -26,8 +26,10 @@ from perflog.tables.nulls import none_if_null
 STUCK = "stuck"
 """Kind of a job that ranks hold up, by what they dumped."""
 
+EVIDENCE = 4
+"""Lines of the evidence of a failure."""
+
 _LATE = 1  # steps that other ranks may still print when a rank has failed
-_EVIDENCE = 4  # lines of the evidence
 _LOOKED_AT = 2_000  # step lines behind a failure
 _OF_A_NODE = 8  # ranks, each of which may print a line more
 _NAMED = 6  # ranks that are named one by one
@@ -47,7 +49,6 @@ class Culprit(Struct, frozen=True):
     device: str | None
     kind: str
     certainty: str
-    cost: str | None
     evidence: tuple[str, ...]
 
     @property
@@ -263,8 +264,8 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
         evidence = about or list(judged.first)
         found.append(
             Culprit(
-                rank, task, node, gpu, device, kind, judged.certainty, None,
-                tuple(dict.fromkeys(f"line {row.line}: {text_of(row)}" for row in evidence[:_EVIDENCE])),
+                rank, task, node, gpu, device, kind, judged.certainty,
+                tuple(dict.fromkeys(f"line {row.line}: {text_of(row)}" for row in evidence[:EVIDENCE])),
             )
         )  # fmt: skip
     return found

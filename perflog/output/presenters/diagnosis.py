@@ -36,7 +36,7 @@ def _parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
     names = [culprit.name for culprit in answer.culprits if culprit.name]
     if names:
         yield "Culprit", "; ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    elif answer.reason:
+    elif answer.reason and answer.kind:
         yield "Nobody is accused", answer.reason
     if answer.kind:
         yield "How sure", f"{answer.certainty}: {answer.why}" if answer.why else answer.certainty
