@@ -48,7 +48,7 @@ _COLUMNS = (
     MetricColumn("part", meaning="innermost phase, state of the device, or category of kernels or calls; of an untimed "
                  "part: the phase around it"),
     MetricColumn("kind", meaning="as the format declares the phase: compute, communication, wait, prepare, mixed; "
-                 "untimed: covered by no inner phase; of a device: compute, communication, memory, idle"),
+                 "untimed: covered by no inner phase; of a device: compute, communication, memory, waiting, idle"),
     MetricColumn("inside", meaning="the phase that the part belongs to"),
     MetricColumn("time_s", "s", None, "mean time of the part in a step, or each time that the phases are printed, or "
                  "in the whole trace or profile"),
@@ -74,8 +74,9 @@ def part_name(of: str, part: str, kind: object) -> str:
     return _EXPOSED.get(part, part) if of in (TRACED_STEP, "trace") else part
 
 
-_EXPOSED = {"communication": "exposed communication", "memory": "exposed copies"}
-_STATES = ("compute", "communication", "memory", "idle")
+_EXPOSED = {"communication": "exposed communication", "memory": "exposed copies", "waiting": "waiting kernels"}
+_STATES = ("compute", "communication", "memory", "waiting", "idle")
+_RARE = "waiting"  # a state that few devices are ever in
 
 
 @metric(
@@ -342,7 +343,9 @@ def _parts_of_traces(tables: Tables, options: Options) -> Iterator[dict[str, Any
         common = {"run": run, "label": label if isinstance(label, str) else None, "of": of, "n": len(whole)}
         common["whole_s"] = float(whole["span_s"].mean())
         for state in _STATES:
-            yield common | {"part": state, "kind": state, "time_s": float(whole[f"{state}_s"].mean())}
+            time = float(whole[f"{state}_s"].mean())
+            if time or state != _RARE:
+                yield common | {"part": state, "kind": state, "time_s": time}
 
 
 def _parts_of_profiles(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:

@@ -47,6 +47,7 @@ _HELD_UP = {
     "communication": ("communication hidden", "all communication runs beside compute"),
     "idle": ("no idle device", "the next work is always there"),
     "memory": ("copies hidden", "all copies run beside compute"),
+    "waiting": ("no waiting kernels", "what they wait for is always there"),
 }
 """By kind of part: what would be ideal, and the model."""
 

@@ -4,19 +4,28 @@ Names of kernels are no interface: libraries rename them from release to release
 has lasted, on NVIDIA (cuBLAS, CUTLASS, cuDNN, NCCL) and on AMD (Tensile, Composable Kernel, MIOpen, RCCL). The first
 pattern that matches decides, so special patterns come before general ones. A name without a match is `other`. The tests
 check the table with names from real traces.
+
+Work that only waits is known by its whole name alone: `waiting_kernels.toml` declares them.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 
 OTHER = "other"
+
+WAIT = "wait"
+"""Category of device work that only waits: for an event, a semaphore, the host, other ranks."""
+
+_WAITING = Path(__file__).with_name("waiting_kernels.toml")
 
 _GPU = (  # category, pattern, source of such names or reason for the row's place
     ("synchronisation", r"^(Event|Stream|Context|Device) Sync|^Stream Wait Event$", "cuda_sync of kineto: no work"),
     ("memcpy", r"^\[CUDA memcpy|^Memcpy|^(MEMORY_)?COPY_?(HOST|DEVICE)", "nvprof, nsys; kineto; rocprof"),
     ("memcpy", r"__amd_rocclr_copy|^zeCommandListAppendMemoryCopy", "HIP copies by kernel; Level Zero"),
+    ("memcpy", r"^dma_request$", "torch.profiler on MTIA: with direction and size"),
     ("memset", r"^\[CUDA memset|^Memset|__amd_rocclr_fill|^zeCommandListAppendMemoryFill", "the same tools"),
     ("elementwise", r"^triton_poi_", "Inductor names a kernel by its operators: the prefix tells its shape"),
     # ncclAllReduceRingLLKernel_sum_f32 (2.7 and older), ncclKernel_AllReduce_RING_LL_Sum_float (to 2.18),
@@ -114,7 +123,20 @@ def _patterns(api: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
 @cache
 def category(name: str, api: bool = False) -> str:
     """Return the category of a GPU activity, or of an API call, from its name."""
+    if not api and _waiting_names().search(name):
+        return WAIT
     return next((known for known, pattern in _patterns(api) if pattern.search(name)), OTHER)
+
+
+@cache
+def _waiting_names() -> re.Pattern[str]:
+    """Find the declared names: behind a namespace or result type; of mangled names, behind their length."""
+    import tomli
+
+    names = [name for entry in tomli.loads(_WAITING.read_text("utf-8"))["kernel"] for name in entry["names"]]
+    plain = "|".join(map(re.escape, names))
+    mangled = "|".join(f"{len(name)}{re.escape(name)}" for name in names)
+    return re.compile(rf"^(?:.*[:\s])?(?:{plain})(?:[<(.]|$)|^_Z\w*(?<!\d)(?:{mangled})", re.IGNORECASE)
 
 
 _PROFILER = (  # what XLA's profiler says of its operations (`hlo_category`): category, pattern
@@ -135,5 +157,5 @@ def category_of_profiler(text: str) -> str:
     return next((known for known, pattern in _PROFILER if re.search(pattern, text, re.IGNORECASE)), OTHER)
 
 
-CATEGORIES = (*dict.fromkeys(name for name, *_ in _GPU), OTHER)
+CATEGORIES = (WAIT, *dict.fromkeys(name for name, *_ in _GPU), OTHER)
 """All categories of GPU activities."""

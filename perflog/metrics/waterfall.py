@@ -48,6 +48,7 @@ BARS = {
     "communication": "exposed communication of which waiting is not known",
     "waits": "phases of kind wait, mean over ranks and steps",
     "copies": "copies and memsets beside which nothing computes or communicates",
+    "waiting kernels": "all that runs only waits: for an event, a semaphore, the host or other ranks",
     "unequal stages": "1F1B with the stages as timed - 1F1B with their mean",
     "pipeline ramp": "(p - 1) / m x time that the mean stage works",
     "host-bound idle": "nothing runs, and the work that comes next is not launched yet",
@@ -434,7 +435,8 @@ def _untimed_in(phase: str) -> Callable[[_Piece], bool]:
 
 _EVENTS = {
     "compute": "kernels that compute", "transfer": "collectives", "waiting for the last": "collectives",
-    "communication": "kernels that communicate", "copies": "copies and memsets", "data": "host ranges and gaps",
+    "communication": "kernels that communicate", "copies": "copies and memsets",
+    "waiting kernels": "kernels that wait", "data": "host ranges and gaps",
     "host-bound idle": "gaps and launches", "idle with work queued": "gaps and launches", "idle": "gaps",
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Plot of device time: computing, exposed communication and copies, idle."""
+"""Plot of device time: computing, exposed communication and copies, waiting, idle."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _STATES = {
     "compute": (FILLS[0], "computing"),
     "communication": (FILLS[1], "exposed communication"),
     "memory": (FILLS[2], "exposed copies"),
+    "waiting": (FILLS[3], "waiting kernels"),
     "idle": (("white", ""), "idle"),
 }
 _ALL_COMMUNICATION = FILLS[6], "communication, hidden or not"
@@ -25,8 +26,8 @@ _ALL_COMMUNICATION = FILLS[6], "communication, hidden or not"
 
 @plot(
     title="Device time",
-    caption="share of computing, exposed communication, exposed copies and idle time on each device, in the whole "
-    "trace and in each step",
+    caption="share of computing, exposed communication, exposed copies, waiting and idle time on each device, in "
+    "the whole trace and in each step",
     metric="device_time",
 )
 def device_time(rows: pd.DataFrame, canvas: Canvas) -> Figure:
@@ -40,8 +41,8 @@ def device_time(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     notes = [
         (
             "Exposed: nothing that stands before it in the legend runs at the same time. Thin bars: all communication; "
-            "the part over computing is hidden. Steps are timed on the host: device work counts in the step during "
-            "which it runs."
+            "the part over computing is hidden. Waiting kernels only wait, for an event, the host or a rank. Steps are "
+            "timed on the host: device work counts in the step during which it runs."
         ),
         shown_note(len(bars), len(runs), "runs"),
         shown_note(sum(map(len, bars.values())), int(rows["run"].isin(bars).sum()), "bars"),

@@ -10,6 +10,20 @@ from perflog.metrics import device_kernels
 from perflog.metrics.kernel_categories import CATEGORIES, OTHER, category
 
 NAMES = {
+    "wait": [
+        "event_wait",
+        "EVENT_WAIT_SQE",
+        "Notify Wait",
+        "void primus_turbo::deep_ep::intranode::notify_dispatch<8>(int const*)",
+        "void primus_turbo::deep_ep::intranode::cached_notify_dispatch<8>(int const*, int)",
+        "void dpsk::ep::internode::cached_notify<false>(int, int, int, int, int*)",
+        "_ZN7deep_ep9internode13cached_notifyILb0EEEvi",
+        "void deep_ep::intranode::barrier<8>(int**, int)",
+        "c10d::symmetric_memory::wait_signal_kernel(unsigned int**, int, int, int, int, unsigned long)",
+        "void barrier_on_stream_kernel_threadgroup<(threadgroup_t)1>(int, int)",
+        "at::cuda::(anonymous namespace)::spin_kernel(long)",
+        "infeed.7",
+    ],
     "communication": [
         "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
         "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)",
@@ -22,7 +36,6 @@ NAMES = {
         "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<1, __nv_bfloat16, 8>()",
         "void deep_ep::internode_ll::dispatch<true, false, 7168>(void*)",
         "void dpsk::ep::internode::combine_ll<16, true>()",
-        "void primus_turbo::deep_ep::intranode::notify_dispatch<8>(int const*)",
         "void tensorrt_llm::kernels::mnnvl_throughput::moeA2ADispatchKernel<1>()",
         "nvshmemi_transfer_rma_put",
         "userbuffers_fp16_sum_inplace_gpu_rr_rs_oop",
@@ -32,7 +45,6 @@ NAMES = {
         "void (anonymous namespace)::multimem_one_shot_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)",
         "inkling_multimem_one_shot_fused_kernel",
         "multimemAllGatherKernel",
-        "void primus_turbo::deep_ep::intranode::cached_notify_dispatch<8>(int const*, int)",
         "void deep_ep::intranode::combine<__nv_bfloat16, (int)8, (int)768, (int)4096>(T1 *, float *)",
         "_ZN7deep_ep9intranode8dispatchILi8ELi768EEEvP4int4",
         "void deep_ep::layout::get_dispatch_layout<256, 4, 8>(long const*, int*, int*)",

@@ -32,7 +32,10 @@ from perflog.tables.nulls import none_if_null
 if TYPE_CHECKING:
     import pandas as pd
 
-STATES = {"compute": "compute", "exposed_communication": "communication", "exposed_memory": "memory", "idle": "idle"}
+STATES = {
+    "compute": "compute", "exposed_communication": "communication", "exposed_memory": "memory", "waiting": "waiting",
+    "idle": "idle",
+}  # fmt: skip
 """The states that a device's time divides into, each with its name in metric `device_time`."""
 
 SHARES = ("busy", "overlap")

@@ -73,12 +73,14 @@ _MEANWHILE = {
     "compute": "it computes",
     "communication": "it communicates",
     "memory": "it copies",
+    "waiting": "its GPU waits",
     "idle": "its GPU idles",
 }  # what a rank does that comes last
 _ON_PATH = {
     "communication": "communication",
     "memcpy": "copies",
     "memset": "copies",
+    "wait": "waiting",
     "launch": "launch",
     "gap": "waiting",
     "waiting": "waiting",
@@ -134,13 +136,14 @@ def _trace(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = wholes_of_traces(_of_run(device_time.table(tables, options), run))
     if not len(rows):
         return
-    states = ("idle", "communication", "memory", "compute")
+    states = ("idle", "communication", "memory", "waiting", "compute")
     shares = {state: float(rows[f"{state}_s"].sum() / rows["span_s"].sum()) for state in states}
     first = max(shares, key=lambda state: shares[state])
     words = {
         "idle": "idle GPU",
         "communication": "exposed communication",
         "memory": "exposed copies",
+        "waiting": "waiting kernels",
         "compute": "compute",
     }
     text = f"Bottleneck: {words[first]}, {percent(shares[first])} of the time"

@@ -53,7 +53,9 @@ TOTAL = "total"
 SAMPLES = "samples"
 """Name of the figure: samples up to the end of a run that prints no steps."""
 
-_STATES = {"idle": "idle", "communication": "exposed comm", "compute": "compute"}  # of devices, and their names here
+_STATES = {  # of devices, and their names here
+    "idle": "idle", "waiting": "waiting", "communication": "exposed comm", "compute": "compute",
+}  # fmt: skip
 _CONFIGURES = lazy_pattern(
     r"(?:.*\.)?(?:(?:num|n|max|min|micro|global|local)_\w+|\w+_(?:size|len|length|steps|iters|layers|heads|dim)|batch|"
     r"[tpdec]p|isl|osl|seq_?len|seed|warmup\w*|(?:bench|timed)_?\w*|iters|iterations|nodes|gpus|layers|heads|hidden|"
@@ -186,6 +188,8 @@ def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
     if rows["run"].nunique() > 1:  # of a single trace the screen shows where its time goes
         for state, name in _STATES.items():
             sums = rows.groupby("run", sort=False)[[f"{state}_s", "span_s"]].sum().reset_index()
+            if state == "waiting" and not sums["waiting_s"].any():  # few devices have kernels that only wait
+                continue
             yield _column(sums.assign(share=sums[f"{state}_s"] / sums["span_s"]), "share", name, "1", None)
 
 

@@ -30,7 +30,7 @@ _COLUMNS = (
     MetricColumn("max_s", "s", "lower", "longest call"),
     MetricColumn("tflops", "TFLOP/s", "higher", "FLOP that the trace states / time of these calls; null if none do"),
     MetricColumn("gbps", "GB/s", "higher", "bytes that the trace states / time of these calls; null if none do"),
-    MetricColumn("state", meaning="its state in metric device_time: compute, communication or memory"),
+    MetricColumn("state", meaning="its state in metric device_time: compute, communication, memory or waiting"),
     MetricColumn("category", meaning="what it does, derived from its name"),
     MetricColumn("name", meaning="name as printed, or category"),
     MetricColumn("first_line", meaning="line of its first call in the trace's file", brief=False),

@@ -1,4 +1,4 @@
-"""Exposed communication and overlap: device time of traces divided into compute, communication, memory and idle.
+"""Exposed communication and overlap: device time of traces divided into what the device does, waiting and idle time.
 
 Communication is exposed while a communication kernel runs and no kernel computes. The sets of time are those of
 `TraceDevice.exposed` in `device_work`.
@@ -16,6 +16,8 @@ from perflog.metrics.traces.device_work import (
     COMPUTE,
     DEVICE_COLUMNS,
     MEMORY,
+    WAITING,
+    DeviceWork,
     Ints,
     TraceDevice,
     seconds,
@@ -44,14 +46,23 @@ _COLUMNS = (
     MetricColumn("compute_s", "s", None, "time in which at least one kernel computes"),
     MetricColumn("communication_s", "s", "lower", "exposed communication: it runs and no kernel computes"),
     MetricColumn("memory_s", "s", "lower", "exposed copies and memsets: no kernel computes or communicates"),
-    MetricColumn("idle_s", "s", "lower", "time in which nothing runs; these four times add up to span_s"),
-    MetricColumn("busy_s", "s", None, "time in which anything runs: span_s - idle_s", brief=False),
+    MetricColumn("waiting_s", "s", "lower", "time in which all that runs only waits: for an event, the host, a rank"),
+    MetricColumn("idle_s", "s", "lower", "time in which nothing runs; these five times add up to span_s"),
+    MetricColumn("busy_s", "s", None, "time in which anything works: span_s - idle_s - waiting_s", brief=False),
     MetricColumn("compute_share", "1", "higher", "compute_s / span_s"),
     MetricColumn("communication_share", "1", "lower", "communication_s / span_s"),
     MetricColumn("memory_share", "1", "lower", "memory_s / span_s", brief=False),
+    MetricColumn("waiting_share", "1", "lower", "waiting_s / span_s", brief=False),
     MetricColumn("idle_share", "1", "lower", "idle_s / span_s"),
     MetricColumn("communicating_s", "s", None, "time of communication kernels, exposed or not, with their waiting"),
     MetricColumn("overlap", "1", "higher", "overlap ratio: communicating and computing / communicating; null if none"),
+    MetricColumn(
+        "waiting_kernels_s",
+        "s",
+        "lower",
+        "sum over the streams of the kernels that only wait, exposed or not",
+        brief=False,
+    ),
     MetricColumn(
         "outside_s",
         "s",
@@ -69,12 +80,14 @@ _COLUMNS = (
     needs=("events",),
     columns=_COLUMNS,
     main="communication_share",
-    formula="exact sets of time: compute + (communication - compute) + (copies - communication - compute) + idle = "
-    "span; overlap = |communication and compute| / |communication|; sync events and images of ranges are no work",
-    source="overlap: Holistic Trace Analysis; exposed communication: TraceLens; categories of kernels: their names",
+    formula="exact sets of time: compute + (communication - compute) + (copies - communication - compute) + "
+    "(waiting - all these) + idle = span; overlap = |communication and compute| / |communication|; sync events and "
+    "images of ranges are no work",
+    source="overlap: Holistic Trace Analysis; exposed communication: TraceLens; categories of kernels: their names; "
+    "what waits: perflog/metrics/waiting_kernels.toml",
 )
 def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """Time of each device that computes, communicates exposed, copies exposed or idles, in the trace and in each step.
+    """Time of each device that computes, communicates, copies, waits or idles, in the trace and in each step.
 
     Example:
         >>> table = perflog.metrics.device_time(perflog.read("trace.json"))
@@ -141,15 +154,33 @@ def device_time_columns(device: TraceDevice, starts: Ints, ends: Ints) -> dict[s
     first, last = (np.searchsorted(work.starts, edge) for edge in (starts, ends))
     lines = np.append(work.rows["line"], 0)
     columns = {"compute": times[COMPUTE], "communication": times[COMMUNICATION], "memory": times[MEMORY]}
-    columns |= {"idle": spans - busy}
+    columns |= {"waiting": times[WAITING], "idle": spans - busy}
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = {f"{name}_share": ns / spans for name, ns in columns.items()}
         overlap = both / moved
     row: dict[str, Any] = {"run": device.run, "label": device.label, "rank": device.rank, "device": device.device}
     row["device_name"] = device.device_name
     row |= {f"{name}_s": seconds(ns) for name, ns in columns.items()} | shares
-    row |= {"span_s": seconds(spans), "busy_s": seconds(busy), "communicating_s": seconds(moved), "overlap": overlap}
+    row |= {
+        "span_s": seconds(spans),
+        "busy_s": seconds(busy - times[WAITING]),
+        "communicating_s": seconds(moved),
+        "overlap": overlap,
+    }
+    row["waiting_kernels_s"] = seconds(_waiting(work, starts, ends))
     return row | {"events": last - first, "first_line": np.where(last > first, lines[first], lines[:1])}
+
+
+def _waiting(work: DeviceWork, starts: Ints, ends: Ints) -> Ints:
+    """Sum of the times of work that only waits in each window; on a stream they do not overlap."""
+    if not work.states[WAITING].length:
+        return np.zeros(len(starts), np.int64)
+    codes, streams = work.waiting, work.rows["stream"]
+    of_streams = [codes & (streams == stream) for stream in np.unique(streams[codes])]
+    sums = np.zeros(len(starts), np.int64)
+    for at in of_streams:
+        sums += union(work.starts[at], work.ends[at]).inside(starts, ends)
+    return sums
 
 
 def _outside(device: TraceDevice) -> Any:

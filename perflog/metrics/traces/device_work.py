@@ -1,9 +1,10 @@
 """Device work of traces: the kernels, copies and memsets of each device, and the time windows of annotated steps.
 
-Each piece of work is in one of three states: compute, communication, memory. Waits for an event or a stream (kind
-sync), images of ranges on the device (device_range) and events that span everything are not work. They lie over the
-kernels, so that every nanosecond would count twice. A CUDA graph that was traced as a whole (kind graph) is work: the
-trace does not say which kernels it ran, so all its time counts as compute.
+Each piece of work is in one of four states: compute, communication, memory, waiting. Work that only waits holds its
+stream like any other. Waits for an event or a stream (kind sync), images of ranges on the device (device_range) and
+events that span everything are not work. They lie over the kernels, so that every nanosecond would count twice. A CUDA
+graph that was traced as a whole (kind graph) is work: the trace does not say which kernels it ran, so all its time
+counts as compute.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.kernel_categories import OTHER, category, category_of_profiler
+from perflog.metrics.kernel_categories import OTHER, WAIT, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn, Tables, cached, frame_for_metrics
 from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows, on_device
 from perflog.metrics.traces.intervals import Intervals, union
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int16]
 
-COMPUTE, COMMUNICATION, MEMORY = "compute", "communication", "memory"
-STATES = (COMPUTE, COMMUNICATION, MEMORY)
+COMPUTE, COMMUNICATION, MEMORY, WAITING = "compute", "communication", "memory", "waiting"
+STATES = (COMPUTE, COMMUNICATION, MEMORY, WAITING)
 """States of a device by priority: a moment with several states counts for the first of them."""
 
 WORK_KINDS = ("kernel", "graph", "memcpy", "memset")
@@ -47,7 +48,7 @@ IS_WORK: Where = {"kind": one_of(*WORK_KINDS)}
 STEP_NAME = lazy_pattern(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNORECASE)
 """Name of a range that is a numbered step."""
 
-_STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
+_STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY, WAIT: WAITING}
 _WHO = ["rank", "device", "device_name", "context"]
 _WHAT = ["line", "step", "start_ns", "duration_ns", "kind", "name", "process", "stream", "correlation", "external",
          "bytes", "flops"]  # fmt: skip
@@ -90,6 +91,12 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
         return ends
 
     @property
+    def waiting(self) -> npt.NDArray[np.bool_]:
+        """Flag the work that only waits."""
+        flags: npt.NDArray[np.bool_] = np.array([state == WAITING for state in self.state_of], np.bool_)[self.does]
+        return flags
+
+    @property
     def state_of(self) -> Sequence[str]:
         """The state of each category."""
         return [_STATE_OF.get(category, COMPUTE) for category in self.categories]
@@ -117,7 +124,7 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def busy(self) -> Intervals:
-        """Time with any work."""
+        """Time with any work, also such as only waits."""
         return union(self.starts, self.ends)
 
     @property
@@ -131,8 +138,11 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
 
         Exposed communication is the time in which a communication kernel runs and no kernel computes.
         """
-        compute, moving, memory = (self.states[name] for name in STATES)
-        return {COMPUTE: compute, COMMUNICATION: moving - compute, MEMORY: memory - (compute | moving)}
+        above, exposed = union(self.starts[:0], self.ends[:0]), {}
+        for name in STATES:
+            exposed[name] = self.states[name] - above
+            above = above | self.states[name]
+        return exposed
 
 
 class TraceDevice(Struct, frozen=True, eq=False):

@@ -27,7 +27,9 @@ _Nodes = tuple[Ints, Sequence[str | None]]  # for each piece of work the index o
 _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn("doing", meaning="compute, communication (of other collectives), memory (copies, memsets) or idle"),
+    MetricColumn(
+        "doing", meaning="compute, communication (of other collectives), memory (copies, memsets), waiting or idle"
+    ),
     MetricColumn(
         "range",
         meaning="innermost range or module that launched this work; of idle time, that launched the work that ends it; "
@@ -49,8 +51,8 @@ _COLUMNS = (
     columns=_COLUMNS,
     main="time_s",
     formula="window of a collective = from the start of its first rank to that of its last; compute + exposed "
-    "communication + exposed copies + idle on the last rank = window; time_s = sums over the collectives in which the "
-    "rank alone is last, so the rows of a rank add up to `imposed_s` of `stragglers`",
+    "communication + exposed copies + waiting + idle on the last rank = window; time_s = sums over the collectives in "
+    "which the rank alone is last, so the rows of a rank add up to `imposed_s` of `stragglers`",
     source="states as in `device_time`, of several pieces of one state the one that began first; ranges as in "
     "`device_ranges`",
 )

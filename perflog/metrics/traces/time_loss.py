@@ -16,6 +16,7 @@ from perflog.metrics.traces.device_work import (
     COMMUNICATION,
     COMPUTE,
     MEMORY,
+    WAITING,
     TraceDevice,
     are_in_steps,
     integers,
@@ -43,8 +44,8 @@ class DeviceLosses(Struct, frozen=True, eq=False):
 def device_losses(tables: Tables) -> list[DeviceLosses]:
     """Return the time losses of each device with work, in the order of `trace_devices`.
 
-    Times: compute, transfer, waiting for the last, communication (of which neither is known), copies, data, host-bound
-    idle, idle with work queued, idle (the launch is not known).
+    Times: compute, transfer, waiting for the last, communication (of which neither is known), copies, waiting kernels,
+    data, host-bound idle, idle with work queued, idle (the launch is not known).
     """
     places = {
         (member.run, member.part, member.rank, member.device, member.device_name): (matched, place)
@@ -82,6 +83,7 @@ def _losses(
     sets = {
         "compute": exposed[COMPUTE], "transfer": transfer, "waiting for the last": waiting,
         "communication": moving - (transfer | waiting), "copies": exposed[MEMORY],
+        "waiting kernels": exposed[WAITING],
         "data": idle.data, "host-bound idle": idle.sync | idle.host,
         "idle with work queued": idle.launch | idle.waiting, "idle": idle.unknown,
     }  # fmt: skip

@@ -19,7 +19,7 @@ from perflog.metrics import METRICS, device_kernels, device_time
 from perflog.metrics.traces.device_work import step_windows, trace_devices
 from perflog.metrics.traces.jobs import jobs
 
-STATES = ("compute", "communication", "memory", "idle")
+STATES = ("compute", "communication", "memory", "waiting", "idle")
 COPY = "Memcpy HtoD (Pinned -> Device)"
 
 
@@ -40,7 +40,8 @@ def sweep(work: list[tuple[int, int, str]], start: int, end: int) -> Counter[str
 
 
 def state(event: Event) -> str:
-    return "communication" if "nccl" in event["name"] else "memory" if event["name"].startswith("Mem") else "compute"
+    words = {"nccl": "communication", "Mem": "memory", "event_wait": "waiting"}
+    return next((name for word, name in words.items() if event["name"].startswith(word)), "compute")
 
 
 def check(found: dict[str, Any], want: Counter[str]) -> None:
@@ -91,7 +92,7 @@ def test_device_time_of_the_real_trace(rank: int) -> None:
 
 # --- made-up traces ---------------------------------------------------------------------------------------------------
 
-NAMES = st.sampled_from(["gemm", "ncclKernel_AllReduce_RING_LL_Sum_float", COPY])
+NAMES = st.sampled_from(["gemm", "ncclKernel_AllReduce_RING_LL_Sum_float", COPY, "event_wait"])
 WORK = st.lists(st.tuples(st.integers(0, 80), st.integers(0, 30), NAMES), min_size=1, max_size=12)
 CUTS = st.lists(st.integers(-5, 110), min_size=2, max_size=5, unique=True)
 
@@ -130,11 +131,23 @@ def test_what_lies_over_kernels_is_no_work() -> None:
     work = [kernel(100, 200), reduce(150, 400), kernel(600, 700, COPY, kind="memcpy")]
     found = row(device_time(by_hand([*over, *work])))
     assert (found["span_s"], found["busy_s"], found["events"]) == (pytest.approx(600e-9), pytest.approx(400e-9), 3)
-    assert [found[f"{s}_s"] for s in STATES] == pytest.approx([100e-9, 200e-9, 100e-9, 200e-9])
+    assert [found[f"{s}_s"] for s in STATES] == pytest.approx([100e-9, 200e-9, 100e-9, 0, 200e-9])
     assert found["overlap"] == pytest.approx(50 / 250)
     assert {r["name"] for r in rows(device_kernels(by_hand([*over, *work])), by="name")} == {
         "gemm", work[1]["name"], COPY,
     }  # fmt: skip
+
+
+def test_work_that_only_waits_is_neither_busy_nor_idle() -> None:
+    """Two queues wait for a third one; where it works, its work counts."""
+    work = [
+        kernel(0, 80, "event_wait", stream=1), kernel(10, 100, "EVENT_WAIT_SQE", stream=2),
+        kernel(20, 60, stream=3), kernel(120, 150, stream=1),
+    ]  # fmt: skip
+    found = row(device_time(by_hand(work)), part="trace")
+    assert [found[f"{s}_s"] for s in STATES] == pytest.approx([70e-9, 0, 0, 60e-9, 20e-9])
+    assert (found["busy_s"], found["waiting_kernels_s"]) == pytest.approx((70e-9, 170e-9))
+    assert (found["waiting_share"], found["idle_share"]) == pytest.approx((60 / 150, 20 / 150))
 
 
 def test_shares_have_three_denominators() -> None:
