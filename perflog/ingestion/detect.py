@@ -10,10 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import COMMON
-from perflog.formats.template import Template
 from perflog.ingestion.joined_logs import JoinedLogs, UnlikeLogsError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import Chunk, as_chunk
@@ -28,12 +28,13 @@ from perflog.parsing.match.discovery import (
 from perflog.parsing.match.header_rows import HeaderRowReader, appender
 from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks, find_opening_block, opening_blocks
 from perflog.parsing.match.prefilter import LiteralPrefilter
-from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, LAUNCHER_LABEL
+from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, LAUNCHER_LABEL, NO_LABELS, RANK_LABEL, Labels
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of, strings
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
 
-_LABELS = lazy_pattern(f"^{LAUNCHER_LABEL}".encode(), re.MULTILINE)
+_LABELS = lazy_pattern(f"^{RANK_LABEL}".encode(), re.MULTILINE)
+_LAUNCHER_LABEL = lazy_pattern(LAUNCHER_LABEL.encode())
 _BARE_LABELS = lazy_pattern(rb"^ *([0-9]{1,9}): ", re.MULTILINE)
 _WIDTHS = lazy_pattern(rb"^( *[0-9]{1,9}): ", re.MULTILINE)
 _ENOUGH_LABELS, _NEARLY_ALL = 8, 0.9  # labels of one width, that share of all
@@ -63,8 +64,7 @@ class Detection(Struct, frozen=True):
 
     Attributes:
         formats: The formats that they prove, best first: those with rows before those with settings only.
-        label: The rank label in front of the lines, if most lines have the same kind of label.
-        all_labelled: Whether most lines have a rank label.
+        labels: The rank labels in front of the lines.
         per_rank: Whether several labelled ranks each print step lines.
         scanned: The first lines, scanned. Kinds are indices into `lines`.
         batch: The same with the rows of printed tables.
@@ -74,12 +74,10 @@ class Detection(Struct, frozen=True):
         shown: The lines of families that the log has shown.
         discovery: Finds further lines of families.
         opening: The block at the start of the log, if it begins with one; of logs that are read together, their blocks.
-        label_width: The width of labels such as `3: `, with the blanks in front, if nearly all have the same; else 0.
     """
 
     formats: tuple[DetectedFormat, ...]
-    label: Template | None
-    all_labelled: bool
+    labels: Labels
     per_rank: bool
     scanned: Batch
     batch: Batch
@@ -89,7 +87,6 @@ class Detection(Struct, frozen=True):
     shown: tuple[FormatLine, ...]
     discovery: TemplateDiscovery
     opening: OpeningBlock | OpeningBlocks | None = None
-    label_width: int = 0
 
     def scanned_as(self, scanner: Scanner) -> Batch | None:
         """Return the first lines as a scanner would scan them, without scanning them again; None if they must be.
@@ -187,7 +184,7 @@ def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
         formats: The formats to try.
     """
     every = tuple(formats)
-    return _detect_all(chunk, every, _opening(chunk, every))
+    return _detect_all(chunk, every, _opening(chunk, every), _labels(chunk))
 
 
 def detect_together(logs: JoinedLogs, formats: Iterable[Format]) -> Detection:
@@ -209,9 +206,10 @@ def detect_together(logs: JoinedLogs, formats: Iterable[Format]) -> Detection:
     opening = OpeningBlocks(found, logs.first_lines, logs.starts) if found else None
     if not opening and any(_first_headers(head, every) for head in logs.heads):
         raise UnlikeLogsError
-    if any(_labels(head) != (None, False) for head in logs.heads if _LABELS.search(head.data, 0, _FIRST_BYTES)):
+    labels = [_labels(head) if _LABELS.search(head.data, 0, _FIRST_BYTES) else NO_LABELS for head in logs.heads]
+    if any(of_log.of_launcher or of_log != labels[0] for of_log in labels):
         raise UnlikeLogsError
-    return _detect_all(logs.chunk, every, opening, logs)
+    return _detect_all(logs.chunk, every, opening, labels[0], logs)
 
 
 def _opening(chunk: Chunk, formats: tuple[Format, ...]) -> OpeningBlock | None:
@@ -231,25 +229,27 @@ def _opening_blocks(formats: tuple[Format, ...]) -> Sequence[Sequence[Line]]:
 @lru_cache(64)
 def _holds_steps(doubtful: bytes, formats: tuple[Format, ...]) -> bool:
     """Return whether formats read steps in the doubtful lines of an opening block. Runs of a program print the same."""
-    return _reads_steps(_detect_all(as_chunk(doubtful), formats, None))
+    chunk = as_chunk(doubtful)
+    return _reads_steps(_detect_all(chunk, formats, None, _labels(chunk)))
 
 
 def _detect_all(
     chunk: Chunk,
     every: tuple[Format, ...],
     opening: OpeningBlock | OpeningBlocks | None,
+    labels: Labels,
     logs: JoinedLogs | None = None,
 ) -> Detection:
     """Detect the formats of a log among these, with the block that it begins with; or of logs that are joined."""
     exact = tuple(f for f in every if not f.generic)
-    detection = _detect(chunk, exact, opening, logs=logs)
+    detection = _detect(chunk, exact, opening, labels, logs=logs)
     if len(exact) == len(every) or _reads_steps(detection):
         return detection
     proven = {d.format.name for d in detection.formats}
     if proven and not _may_read_more(detection, [f for f in every if f.generic], logs):
         return detection
     left = tuple(f for f in every if f.generic or f.name in proven or f.name == COMMON)
-    with_generic = _detect(chunk, left, opening, is_whole=not proven, logs=logs)
+    with_generic = _detect(chunk, left, opening, labels, is_whole=not proven, logs=logs)
     return with_generic if with_generic.formats else detection
 
 
@@ -287,6 +287,7 @@ def _detect(
     chunk: Chunk,
     every: tuple[Format, ...],
     opening: OpeningBlock | OpeningBlocks | None,
+    labels: Labels,
     is_whole: bool = True,
     logs: JoinedLogs | None = None,
 ) -> Detection:
@@ -296,13 +297,10 @@ def _detect(
     held = literal_index(every).held(data, len(data) - (len(chunk.data) - chunk.size))
     possible = {COMMON, *(form.name for form, x in held if _proves(x)), *(form.name for form, _ in headers)}
     known = sorted((f for f in every if f.name in possible), key=lambda f: (f.name != COMMON, f.generic))
-    label, all_labelled = _labels(chunk) if logs is None else (None, False)
-    label_width = _label_width(chunk) if all_labelled else 0
     can_occur = {x for _, x in held} | (opening.lines if opening else frozenset())  # of a thousand lines
     lines_held = [(form, line) for form, line in lines_of(known) if line in can_occur]
-    scanner = Scanner(
-        [*lines_held, *headers], all_labelled=all_labelled, opening=opening, formats=known, label_width=label_width
-    )
+    # The fast path needs the template of a label only where a log is long.
+    scanner = Scanner([*lines_held, *headers], replace(labels, template=None), opening=opening, formats=known)
     declared = len(scanner.lines) - len(headers)
     discovery = TemplateDiscovery(is_bounded=logs is None)
 
@@ -319,7 +317,7 @@ def _detect(
         _shown_before.keep(known, lines[:declared], shown)
     batch, _ = HeaderRowReader(appender(lines)).read(lines, scanned, {})
     if headers and not any(_has_figure(line) for _, line in lines if line.under_header):
-        return _detect(chunk, every, opening, is_whole=False)  # the first line only looks like a header
+        return _detect(chunk, every, opening, labels, is_whole=False)  # the first line only looks like a header
     if logs is not None:
         _check_alike(logs, known, lines, batch)
         kinds = {kind: lines[kind] for kind in range(declared, len(lines)) if kind in batch.records}
@@ -329,8 +327,7 @@ def _detect(
     formats_found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
     seen = tuple(lines), len(scanner.lines), frozenset(known), tuple(shown)
-    scans = scanned, batch, *seen, discovery, opening, label_width
-    return Detection(formats_found, label, all_labelled, per_rank, *scans)
+    return Detection(formats_found, labels, per_rank, scanned, batch, *seen, discovery, opening)
 
 
 def _check_alike(logs: JoinedLogs, formats: Sequence[Format], lines: Sequence[FormatLine], batch: Batch) -> None:
@@ -401,20 +398,21 @@ def _is_counter(labels: Sequence[int]) -> bool:
     return grows and (labels[-1] >= _MOST_RANKS or list(labels) != list(range(len(labels))))
 
 
-def _labels(chunk: Chunk) -> tuple[Template | None, bool]:
-    """Return the template of the rank label that half of the first lines have, and whether half have any label."""
+def _labels(chunk: Chunk) -> Labels:
+    """Return the rank labels in front of the first lines, where half of them or more have one."""
     head = bytes(chunk.data[: min(chunk.size, _FIRST_BYTES)])
     head = head[: head.rfind(b"\n") + 1]
     count = len(_LABELS.findall(head))
     lines = [x for x in head.split(b"\n") if x.strip()] if count else []
+    of_launcher = sum(_LAUNCHER_LABEL.match(x) is not None for x in lines)
     if not count or count * 2 < len(lines):
-        return None, False
+        return NO_LABELS
+    if of_launcher * 2 < len(lines):
+        return Labels(of_any=True)
     if _is_counter([int(number) for number in _BARE_LABELS.findall(head)]):
-        return None, False
-    for template in LABEL_TEMPLATES:
-        if sum(template.regex.match(x) is not None for x in lines) * 2 >= len(lines):
-            return template, True
-    return None, True
+        return NO_LABELS
+    same = (t for t in LABEL_TEMPLATES if sum(t.regex.match(x) is not None for x in lines) * 2 >= len(lines))
+    return Labels(next(same, None), of_launcher=True, of_any=True, width=_label_width(chunk))
 
 
 def _label_width(chunk: Chunk) -> int:

@@ -148,9 +148,7 @@ class _Reading:
         return len(self.scanner.lines) - 1
 
     def _scanner_of(self, lines: Sequence[FormatLine]) -> Scanner:
-        detection = self.detection
-        labelled, width = detection.all_labelled, detection.label_width
-        return Scanner(lines, detection.label, self.since, labelled, detection.opening, label_width=width)
+        return Scanner(lines, self.detection.labels, self.since, self.detection.opening)
 
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> IngestResult:
         """Read the log from its first to its last chunk."""

@@ -144,7 +144,7 @@ class _Together:
     def _scanned(self, detection: Detection, formats: Sequence[Format]) -> tuple[Sequence[FormatLine], Batch]:
         """Return the lines of the formats, and the logs as these read them."""
         shown = [line for line in detection.shown if line[0] in formats]
-        scanner = Scanner([*lines_of(formats), *shown], opening=detection.opening)
+        scanner = Scanner([*lines_of(formats), *shown], detection.labels, opening=detection.opening)
         batch = detection.scanned_as(scanner) or scanner.scan(self._logs.chunk)
         with_rows, _ = HeaderRowReader(_refuse).read(scanner.lines, batch, {})
         if with_rows is not batch:

@@ -169,3 +169,11 @@ def test_what_is_whole_is_read(label: str) -> None:
     text = dict(samples())["megatron/iteration"]
     shares = [torn("megatron/iteration", text, label, ranks, 7)[1:] for ranks in (4, 16)]
     assert sum(got for _, got in shares) >= 0.97 * sum(wanted for wanted, _ in shares)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_number_without_the_label_of_all_lines_is_torn(label: str) -> None:
+    text = dict(samples())["moe_layer/process"]
+    lines = [f"{LABELS[label](rank, 1)}{text}\n" for rank in range(4)]
+    head, tail = lines[1][:-9], lines[1][-9:]
+    assert read("".join([lines[0], head, *lines[2:], tail, lines[3]]).encode()).rows("values") == []

@@ -112,7 +112,7 @@ def scan(
     """
     discovery, active = TemplateDiscovery(), list(formats)
     shown = [(form, line) for form, line in detection.shown if form in formats and line.header_of is not None]
-    scanner = Scanner([*lines_of(formats), *shown], detection.label, None, detection.all_labelled, detection.opening)
+    scanner = Scanner([*lines_of(formats), *shown], detection.labels, opening=detection.opening)
     open_tables: OpenTables = {}
     open_blocks: OpenBlocks = {}
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from perflog.formats.template import Template
 from perflog.lazy_patterns import lazy_pattern
@@ -52,6 +53,25 @@ LABEL_TEMPLATES = (
     Template("[1,{label:d}]<stdout>:"),
 )  # fmt: skip
 """Rank labels as templates: a log whose lines mostly have the same label is read with it as part of each template."""
+
+
+class Labels(Struct, frozen=True):
+    """The rank labels in front of the lines of a log, as its first lines show them.
+
+    Attributes:
+        template: The label that most lines have, if they have the same one: the fast path reads it.
+        of_launcher: Whether most lines have a label of a launcher.
+        of_any: Whether most lines have a label, of a launcher or of the program: a number without one is no line.
+        width: The width of srun's labels, if all have the same: `13: ` of three ranks is a torn `1` and `3: `; else 0.
+    """
+
+    template: Template | None = None
+    of_launcher: bool = False
+    of_any: bool = False
+    width: int = 0
+
+
+NO_LABELS = Labels()
 
 _LABELS_AND_TRAILING_BLANKS = f"^{LAUNCHER_LABEL}{{1,{MAX_LABELS}}}|[ \\t]+$"
 _LABEL = lazy_pattern(LAUNCHER_LABEL.encode())

@@ -38,6 +38,8 @@ from perflog.parsing.match.rank_labels import (
     LOCAL,
     MAX_LABELS,
     NO_LABEL,
+    NO_LABELS,
+    Labels,
     find_rank_labels,
     local_label,
     nested_labels,
@@ -71,41 +73,34 @@ class Scanner:
 
     Args:
         lines: the lines that formats declare, or that their families have shown.
-        label: the rank label in front of most lines of the log, if they have the same one: the fast path reads it.
+        labels: the rank labels in front of the lines of the log.
         since: formats that read nothing before a place.
-        all_labelled: whether most lines of the log have a rank label in front.
         opening: the block at the start of the log: its lines are read by their places.
         formats: the formats whose families may show further lines.
-        label_width: the width of srun's labels, if all have the same: `13: ` of three ranks is a torn `1` and `3: `.
     """
 
     def __init__(
         self,
         lines: Sequence[FormatLine],
-        label: Template | None = None,
+        labels: Labels = NO_LABELS,
         since: Mapping[str, int] | None = None,
-        all_labelled: bool = False,
         opening: OpeningBlock | OpeningBlocks | None = None,
         formats: Iterable[Format] = (),
-        label_width: int = 0,
     ) -> None:
         self.lines = list(lines)
         self.since = dict(since or {})
-        self._label = label
-        self._all_labelled = all_labelled
+        self._labels = labels
         self._opening = opening
         self._declared = tuple(lines)
         self._formats = tuple(formats)
-        self._label_width = label_width
 
     @cached_property
     def _matchers(self) -> _Matchers:
-        return _prepared(self._declared, self._label or self._all_labelled, self._formats)
+        return _prepared(self._declared, self._labels.template, self._labels.of_any, self._formats)
 
     def with_lines(self, lines: Sequence[FormatLine]) -> Scanner:
         """Return a scanner that reads these lines too; the kinds of the others stay."""
-        every, width = [*self.lines, *lines], self._label_width
-        return Scanner(every, self._label, self.since, self._all_labelled, self._opening, self._formats, width)
+        return Scanner([*self.lines, *lines], self._labels, self.since, self._opening, self._formats)
 
     def cuts_alike(self, batch: Batch) -> bool:
         """Return whether this scanner cuts the lines of a batch at the same places as the one that has scanned it.
@@ -114,7 +109,7 @@ class Scanner:
         """
         unread = batch.rows(batch.unread_segments)
         texts = strings(batch.chunk.data, batch.starts[unread], batch.ends[unread])
-        return batch.open_places is None and not self._matchers.starts.cuts(texts, self._label_width)
+        return batch.open_places is None and not self._matchers.starts.cuts(texts, self._labels.width)
 
     def scan(self, chunk: Chunk) -> Batch:
         """Read all records of a chunk."""
@@ -178,7 +173,7 @@ class Scanner:
             Of each part the segment that it is cut from, whether its end may be lost, the rank label that it has from
             the part in front (-1 if none), and its first and last offset. None if no segment is cut.
         """
-        cuts = self._matchers.starts.cuts(strings(data, starts[left], ends[left]), self._label_width)
+        cuts = self._matchers.starts.cuts(strings(data, starts[left], ends[left]), self._labels.width)
         if not cuts:
             return None
         cut_rows = np.repeat(left[[row for row, _ in cuts]], [len(offsets) for _, offsets in cuts])
@@ -227,7 +222,7 @@ class Scanner:
 
     def _drop_odd_labels(self, records: dict[int, Records], chunk: Chunk, places: Ints, starts: Ints) -> None:
         """Drop the labels of srun at the beginnings of lines that have another width than most."""
-        raw, width = np.frombuffer(chunk.data, np.uint8), self._label_width
+        raw, width = np.frombuffer(chunk.data, np.uint8), self._labels.width
         for of_kind in records.values():
             if width and of_kind.labels is not None:
                 begins = starts[np.searchsorted(places, of_kind.places)]
@@ -254,7 +249,7 @@ class Scanner:
         full = lines.end > lines.begin
         blanks = [lines.places[~full]]
         lines = lines.take(full)
-        if not self._all_labelled:  # where most lines have labels, text behind one is never read together with it
+        if not self._labels.of_launcher:  # where most lines have labels, text behind one is never read together with it
             lines = lines.take(self._match_known(lines, parts, may_have_label=True))
         for count in range(1, MAX_LABELS + 1):
             label, begin = find_rank_labels(lines.data, lines.begin, lines.end)
@@ -267,7 +262,7 @@ class Scanner:
             shortened = np.flatnonzero(has_label & left)
             left[shortened] = self._match_known(lines.take(shortened), parts, may_have_label=count < MAX_LABELS)
             lines = lines.take(left)
-        if self._all_labelled:
+        if self._labels.of_launcher:
             lines = lines.take(self._match_known(lines, parts))
         if self._matchers.surrounded:
             lines = lines.take(self._match_templates(lines, parts, templates=self._matchers.surrounded))
@@ -306,7 +301,7 @@ class Scanner:
             mask = candidates.mask(template, left & held)
             if may_have_label and kind in matchers.any_start:
                 mask = mask & candidates.without_label
-            if self._all_labelled and not template.letters:
+            if self._labels.of_any and not template.letters:
                 mask = mask & (lines.label_array() != NO_LABEL)
             rows = np.flatnonzero(mask)
             if len(rows) <= _FEW:
@@ -340,7 +335,9 @@ class _Matchers:
         objects: reads lines with many values by the shape of their object.
     """
 
-    def __init__(self, lines: Sequence[FormatLine], label: Template | bool, formats: Sequence[Format]) -> None:
+    def __init__(
+        self, lines: Sequence[FormatLine], label: Template | None, has_labels: bool, formats: Sequence[Format]
+    ) -> None:
         self.is_read = {kind: line.read for kind, (_, line) in enumerate(lines)}
         by_text = [(form, line) for form, line in lines if not line.by_object]
         templates = {
@@ -350,10 +347,10 @@ class _Matchers:
         # The fast path does not know of generic formats, which read what no other line reads.
         exact = {kind: t for kind, t in templates.items() if not lines[kind][0].generic}
         # Where lines have labels, a number alone without one may be the tail of any line.
-        alone = {kind: t for kind, t in exact.items() if not label or t.letters}
+        alone = {kind: t for kind, t in exact.items() if not has_labels or t.letters}
         self.fast = FixedWidthMatcher(_numeric(alone))
         self.fast_labelled: NumericMatcher | None = None
-        if isinstance(label, Template):
+        if label is not None:
             labelled = {kind: Template(label.text + t.text) for kind, t in exact.items()}
             self.fast_labelled = NumericMatcher(_numeric(labelled))
         # The body of a block may be any indented text: it is for what no other line reads.
@@ -373,9 +370,11 @@ class _Matchers:
 
 
 @lru_cache(_PREPARED)
-def _prepared(lines: tuple[FormatLine, ...], label: Template | bool, formats: tuple[Format, ...]) -> _Matchers:
+def _prepared(
+    lines: tuple[FormatLine, ...], label: Template | None, has_labels: bool, formats: tuple[Format, ...]
+) -> _Matchers:
     """Return the matchers of some lines. The logs of a campaign show the same ones."""
-    return _Matchers(lines, label, formats)
+    return _Matchers(lines, label, has_labels, formats)
 
 
 class _Lines(Struct, frozen=True):
