@@ -16,6 +16,7 @@ from msgspec.structs import fields
 
 from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, text_of
 from perflog.analysis.lint.wording import count, first_few
+from perflog.analysis.run_stops import last_stop
 from perflog.metrics import Options, Tables, stuck_ranks
 from perflog.metrics.divergence import Divergence, divergences
 from perflog.metrics.stuck_ranks import jobs_of_dumps
@@ -112,7 +113,12 @@ def diagnose(log: Log, *names: str) -> Diagnosis:
             return _of_numbers(names, lost[0])
         texts = count(sum(len(ending.rows) for ending in found), "failure text")
         caught = f"; the program went on after {texts}" if found else ""
-        return Diagnosis(names, f"no failure is told{caught}", reason="the log tells of no failure that ended it")
+        stop = last_stop(tables)
+        where = f"; {stop.sentence}" if stop is not None else ""
+        return Diagnosis(
+            names, f"no failure is told{where}{caught}", reason="the log tells of no failure that ended it",
+            evidence=stop.evidence if stop is not None else (), last_step=stop.step if stop is not None else None,
+        )  # fmt: skip
     others = [text for text, ending in zip(earlier, ended, strict=True) if ending is not chosen]
     return _diagnosis(names, chosen, logs, others)
 

@@ -132,6 +132,15 @@ def endings(tables: Tables) -> list[Ending]:
     return cached(tables, ("endings",), lambda: _endings(tables))
 
 
+def is_ended(tables: Tables, run: str) -> bool:
+    """Return whether a failure ended the log of a run, or an attempt in it."""
+    log = run.partition("-")[0]
+    return any(
+        each.run.partition("-")[0] == log and each.is_proven and (each.restarts or not each.goes_on)
+        for each in endings(tables)
+    )
+
+
 def _endings(tables: Tables) -> list[Ending]:
     if not tables.count("failures"):
         return []

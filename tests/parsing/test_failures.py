@@ -120,7 +120,8 @@ Root Cause (first observed failure):
 
 def test_the_summary_of_torchrun_names_the_first_process(tmp_path: Path) -> None:
     log = read(tmp_path, SUMMARY)
-    assert log.table("failures")[["line", "rank", "node", "kind", "exit_code"]].values.tolist() == [
+    rows = log.table("failures").query("kind != 'child_failed'")
+    assert rows[["line", "rank", "node", "kind", "exit_code"]].values.tolist() == [
         [5, 9, "node2", "later_failed", 1],
         [14, 11, "node2", "first_failed", -9],
     ]
@@ -150,7 +151,7 @@ def test_exceptions_of_rewards_end_no_job_whose_steps_go_on(tmp_path: Path) -> N
     )
     step = "(Runner pid=38606) step:{} - actor/loss:0.5 - timing_s/step:1065.5 - timing_s/gen:300.25\n"
     log = read(tmp_path, f"{step.format(1)}{caught}{caught}{step.format(2)}{caught}")
-    assert perflog.diagnose(log).verdict.startswith("no failure is told; the program went on after")
+    assert perflog.diagnose(log).verdict.endswith("; the program went on after 1 failure text")
     other = caught.replace("TypeError: cannot unpack non-iterable NoneType object", "ValueError: no answer")
     log = read(tmp_path, f"{step.format(1)}{caught}{step.format(2)}{other}", "other.log")
     assert perflog.diagnose(log).verdict == "Ended by ValueError: no answer, line 7"
@@ -303,3 +304,34 @@ def test_the_culprit_of_made_jobs_is_never_a_wrong_rank(tmp_path: Path) -> None:
         assert set(ranks) <= {culprit}, (seed, kind, ranks, culprit)
         found += ranks == [culprit] and answer.kind == kind
     assert found >= 36
+
+
+def test_lines_of_failures_are_read(tmp_path: Path) -> None:
+    """Each line of a traceback, of a summary, and of a stack of C++ belongs to a failure; a line between does not."""
+    stack = (
+        "[rank1]:[E626 16:48:25.440240649 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600014 ms\n"
+        "Exception raised from checkTimeout at ../ProcessGroupNCCL.cpp:632 (most recent call first):\n"
+        "frame #0: c10::Error::Error(c10::SourceLocation) + 0xb0 (0x7f)\n"
+    )
+    trace = "".join(
+        f"[rank3]: {x}\n" for x in ("Traceback (most recent call last):", '  File "a.py", line 1', "    f(7)")
+    )
+    between = "some 4 other words\n"
+    log = read(tmp_path, trace + between + "[rank3]: ValueError: 5\n" + between + SUMMARY + stack)
+    lines = log.table("lines").set_index("status")
+    assert lines.loc[["unread"], "sample"].tolist() == [between.strip(), SUMMARY.partition("\n")[0]]
+    assert lines.loc["read", "count"] == (trace + SUMMARY + stack).count("\n")
+    assert lines.loc["read", "figures_unread"] == 0
+
+
+def test_a_log_that_stops_without_a_failure_tells_where(tmp_path: Path) -> None:
+    row = (
+        "[rank{}]: iteration {:8d}/     100 | consumed samples:          128 | elapsed time per iteration (ms): 3000.0 "
+        "| global batch size:   128 | lm loss: 9.0E+00 |\n"
+    )
+    text = "".join(row.format(rank, step) for step in range(1, 9) for rank in range(4) if rank != 2 or step < 6)
+    found = perflog.diagnose(read(tmp_path, text))
+    assert found.verdict == "no failure is told; the log stops at step 8 of 100 (line 29)"
+    assert list(found.evidence) == ["the last step of rank 2 is 5, of the others 8"]
+    assert not found.culprits

@@ -13,17 +13,19 @@ import numpy as np
 from perflog.parsing.assemble.run_state import OTHER_SHAPES, SHAPES, RunIndex, ShapeCount
 from perflog.parsing.match.figure_counts import count_figures
 from perflog.parsing.match.numeric import Ints
-from perflog.parsing.match.records import BLANK, Batch, FormatLine, strings, unread_shapes
+from perflog.parsing.match.records import BLANK, FAILURE, Batch, FormatLine, strings, unread_shapes
 from perflog.tables.row_order import PART_BITS
+
+_OF_FAILURES = "text of a failure"
 
 
 def count_lines(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch) -> None:
     """Add the lines of a batch to the accounts of its runs."""
     new: list[tuple[ShapeCount | None, int]] = []  # shapes not seen before in their run, with the first place of each
     for kind, places in batch.owner.items():
-        form, line = (None, None) if kind == BLANK else lines[kind]
-        status = "read" if line is not None and line.read else "context"
-        shape = "" if line is None else line.template.text
+        form, line = (None, None) if kind in (BLANK, FAILURE) else lines[kind]
+        status = "read" if kind == FAILURE or (line is not None and line.read) else "context"
+        shape = _OF_FAILURES if kind == FAILURE else "" if line is None else line.template.text
         for run, low, high in runs.split(places):
             first = places.item(low)
             new.append((run.count_lines(status, shape, high - low, first), first))
@@ -34,7 +36,23 @@ def count_lines(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch) -> No
     for places, are_lines in ((batch.unread, True), (batch.unread_parts, False)):
         if len(places):
             new += _count_unread(runs, batch, places, are_lines)
+    if batch.failures is not None:
+        new += _count_in_failures(runs, batch, batch.failures)
     add_samples(new, batch)
+
+
+def _count_in_failures(runs: RunIndex, batch: Batch, places: Ints) -> list[tuple[ShapeCount | None, int]]:
+    """Count the figures in the texts of failures. Return as `new` in `count_lines`."""
+    new: list[tuple[ShapeCount | None, int]] = []
+    rows = batch.rows(places)
+    figures = count_figures(strings(batch.chunk.data, batch.starts[rows], batch.ends[rows]))
+    for run, low, high in runs.split(places):
+        if number := int(figures[low:high].sum()):
+            counted, is_new = run.shape("read", _OF_FAILURES, places.item(low))
+            counted.dropped += number
+            counted.dropped_because = "the text of a failure: table `failures` has its message"
+            new.append((counted if is_new else None, places.item(low)))
+    return new
 
 
 def _count_unread(runs: RunIndex, batch: Batch, places: Ints, are_lines: bool) -> list[tuple[ShapeCount | None, int]]:

@@ -40,10 +40,10 @@ class RunFailures:
         """The line in which the last failure ends, 0 without one."""
         return max((failure.last_line for failure in self._reader.failures), default=0)
 
-    def feed(self, lines: Sequence[FormatLine], new_runs: Sequence[RunState], batch: Batch) -> None:
-        """Read a batch, in which these runs begin."""
+    def feed(self, lines: Sequence[FormatLine], new_runs: Sequence[RunState], batch: Batch) -> Batch:
+        """Read a batch, in which these runs begin. Return it with the lines of failures as those of a kind."""
         self._starts += [(run.place, run.index, run.log) for run in new_runs]
-        self._reader.feed(lines, batch)
+        return batch.with_failures(self._reader.feed(lines, batch))
 
     def end(self, run: RunState) -> None:
         """Remember of a run that has ended what its failures need."""

@@ -1,8 +1,9 @@
 """Finds the failures among the lines of a log, batch after batch.
 
 In: the lines that no format reads, and those that only a format of any program's lines reads. Out: one `Failure` for
-each text, with its lines. A traceback is one failure, with those that were raised while it was handled; so is each
-process in torchrun's summary. Of a failure that a process repeats, the first is kept, with the number of them.
+each text, with its lines; these lines are read. A traceback is one failure, with those that were raised while it was
+handled; so is each process in torchrun's summary. Of a failure that a process repeats, the first is kept, with the
+number of them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ _EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?P<rest>:
 _NO_NAME = frozenset(("INFO", "WARNING", "ERROR", "DEBUG", "WARN", "CRITICAL", "frame", "error", "warning", "info"))
 _DIRECT, _HANDLING = "was the direct cause of the following exception", "another exception occurred"
 _GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
+_FRAME = lazy_pattern(r"^(?:Exception raised from |frame #\d+: |[=-]{20,}$)")
+_LONG = ("nccl_error", "checkpoint")
+"""Kinds of which the text may have several lines, without a traceback of Python."""
+
 _ENTRY = lazy_pattern(r"(?:^|[\s\]])(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.*)$")
 _NUMBERED = lazy_pattern(r"(?:^|[\s\]])\[\d+\]:\s*$")
 _LAUNCHER = lazy_pattern(
@@ -99,30 +104,35 @@ class FailureReader:
         self._streams: dict[str, _Stream] = {}
         self._stamps = StampReader()
         self._latest: dict[str, Failure] = {}  # by stream
+        self._goes_on = False  # whether the last line belongs to a failure: the next one may too
+        self._newest: Failure | None = None  # of any stream: the frames of a stack have no label
 
-    def feed(self, lines: Sequence[FormatLine], batch: Batch) -> None:
-        """Read a batch."""
-        places = _places(lines, batch)
+    def feed(self, lines: Sequence[FormatLine], batch: Batch) -> Ints:
+        """Read a batch. Return the places of the lines that belong to failures."""
+        places, belongs = _places(lines, batch), []
         if not len(places):
-            return
+            return places
         rows = batch.rows(places)
         starts = batch.starts[rows].astype(np.int64)
         ends = np.minimum(batch.ends[rows].astype(np.int64), starts + MAX_TEXT)
         hits = np.flatnonzero(mask_of(pc.match_substring_regex(strings(batch.chunk.data, starts, ends), needles())))
-        if not len(hits) and not self._streams:
-            return
+        if not len(hits) and not self._streams and not self._goes_on:
+            return places[:0]
         known = len(self.failures)
         view = memoryview(batch.chunk.data)
         for k in self._rows_to_read(hits.tolist(), len(places)):
             text = str(view[starts[k] : ends[k]], "utf-8", "backslashreplace").rstrip("\r\n \t")
-            self._read(places.item(k), text)
+            self._goes_on = self._read(places.item(k), text)
+            if self._goes_on:
+                belongs.append(k)
         self._add_times(self.failures[known:], batch)
+        return places[belongs]
 
     def _rows_to_read(self, hits: Sequence[int], count: int) -> Iterator[int]:
         """Yield the rows that may tell a failure, and all that follow while a text is not complete."""
         at = 0
         for hit in [*hits, count]:
-            while at < hit and self._streams:
+            while at < hit and (self._streams or self._goes_on):
                 yield at
                 at += 1
             at = max(at, hit)
@@ -130,43 +140,51 @@ class FailureReader:
                 yield at
                 at += 1
 
-    def _read(self, place: int, line: str) -> None:
+    def _read(self, place: int, line: str) -> bool:
+        """Read a line. Return whether it belongs to a failure."""
         while self._logs and place >= self._logs[0]:
             self._logs.pop(0)
             self._close()
         labels, text = split_labels(line)
         stream = self._streams.get(labels)
         if stream is not None and self._continues(stream, labels, place, text):
-            return
+            return True
         if stream is not None and not stream.begun and stream.summary is None:
             self._streams.pop(labels, None)
             stream = None
         if TRACEBACK in text:
-            before = text[: text.index(TRACEBACK)]
-            if before.count('"') % 2 or before.count("'") % 2:
-                return
-            stream = stream or self._streams.setdefault(labels, _Stream())
-            stream.begun.append((place, before))
-            stream.lines = 0
-            return
+            return self._begin_traceback(labels, place, text)
+        if self._newest is not None and _FRAME.match(text) and (place >> PART_BITS) - self._newest.last_line < 2:
+            self._newest.last_line = place >> PART_BITS
+            return True
         if _LAUNCHER.search(text):
             self.has_launcher = True
         found = told(text)
         if found is None:
-            return
+            return False
         if found.kind.name in ("first_failed", "later_failed"):
             stream = stream or self._streams.setdefault(labels, _Stream())
             stream.summary, stream.entry, stream.lines = found.kind, None, 0
-            return
+            return True
         message = text[message_start(text, found.start) :]
         origin = origin_of(labels, text, found.start)
         traced = not found.anchored  # a line like an exception may be one that a program caught
         failure = Failure(
             place, place >> PART_BITS, found.kind, message[:_MESSAGE], found.values, origin, labels, traced
         )
-        self._add(failure)
-        if traced is False or found.kind.name in ("nccl_error", "checkpoint"):
+        if traced is False or found.kind.name in _LONG:
             self._streams.setdefault(labels, _Stream()).last = failure
+        return self._add(failure)
+
+    def _begin_traceback(self, labels: str, place: int, text: str) -> bool:
+        """Open a traceback, unless the line only quotes one."""
+        before = text[: text.index(TRACEBACK)]
+        if before.count('"') % 2 or before.count("'") % 2:
+            return False
+        stream = self._streams.setdefault(labels, _Stream())
+        stream.begun.append((place, before))
+        stream.lines = 0
+        return True
 
     # --- texts of several lines -----------------------------------------------------------------------------------
 
@@ -189,7 +207,7 @@ class FailureReader:
         if TRACEBACK in text:
             return False
         text = _without(before, text)
-        if not text or text[0] in " \t" or text.startswith("[Previous line repeated"):
+        if not text or text.startswith(("  ", "\t", "[Previous line repeated")):
             return True
         match = _EXCEPTION.match(text)
         if match is None or match["name"].split(".")[0] in _NO_NAME or not _is_exception(match["name"]):
@@ -262,7 +280,8 @@ class FailureReader:
 
     # --- the list -------------------------------------------------------------------------------------------------
 
-    def _add(self, failure: Failure) -> None:
+    def _add(self, failure: Failure) -> bool:
+        """Add a failure to the list. Return whether it is kept, or counted."""
         latest = self._latest.get(failure.stream)
         alike = latest is not None and latest.kind is failure.kind and latest.origin == failure.origin
         if latest is not None and alike and (
@@ -270,16 +289,19 @@ class FailureReader:
         ) and latest.values.get("seq") == failure.values.get("seq"):  # fmt: skip
             latest.count += 1
             latest.last_line = max(latest.last_line, failure.last_line)
-            return
-        if len(self.failures) < _MOST:
-            self._latest[failure.stream] = failure
-            self.failures.append(failure)
+            self._newest = latest
+            return True
+        if len(self.failures) >= _MOST:
+            return False
+        self._latest[failure.stream] = self._newest = failure
+        self.failures.append(failure)
+        return True
 
     def _close(self) -> None:
         """End a log."""
         for labels, stream in list(self._streams.items()):
             self._give_up(stream, labels)
-        self._latest = {}
+        self._latest, self._newest = {}, None
 
     def finish(self) -> list[Failure]:
         """End the last log. Return all failures, in the order of the logs."""

@@ -27,7 +27,7 @@ FATAL, ERROR, NOTICE = "fatal", "error", "notice"
 
 UNKNOWN = "unknown"
 _ON_A_NODE = 8  # a world size beyond it is not of one node
-_NOTICES = frozenset(("xid_notice",))
+_NOTICES = frozenset(("xid_notice", "injected_fault"))
 _OF_LAUNCHERS = frozenset(("first_failed", "later_failed", "child_failed"))
 _SIGNALS = {
     "Killed": -9, "Terminated": -15, "Aborted": -6, "Segmentation fault": -11, "Bus error": -7,

@@ -28,6 +28,9 @@ BLANK = -1
 UNREAD = -2
 """Kind of an unread line, in the account of lines."""
 
+FAILURE = -3
+"""Kind of a line that belongs to the text of a failure."""
+
 MAX_TEXT = 2000
 """Bytes of a line that are kept as its text."""
 
@@ -144,6 +147,7 @@ class Batch(Struct):
         places: the place of each segment; may be left empty where no line has parts.
         open_places: places of the segments whose end may be lost, since another record begins there on the same line;
             None if no line is cut.
+        failures: places of the segments that belong to the texts of failures; None before they are looked for.
     """
 
     chunk: Chunk
@@ -155,6 +159,7 @@ class Batch(Struct):
     ends: Ints
     places: Ints
     open_places: Ints | None = None
+    failures: Ints | None = None
 
     @property
     def has_parts(self) -> bool:
@@ -170,6 +175,17 @@ class Batch(Struct):
         """Return the batch with another number for each of its kinds."""
         records = {kind_of[kind]: records for kind, records in self.records.items()}
         return replace(self, records=records, owner={kind_of[kind]: places for kind, places in self.owner.items()})
+
+    def with_failures(self, places: Ints) -> Batch:
+        """Return the batch with the unread segments at some places as those of failures."""
+        lines, parts = (np.isin(unread, places, assume_unique=True) for unread in (self.unread, self.unread_parts))
+        if not (lines.any() or parts.any()):
+            return self
+        owner = {**self.owner, FAILURE: self.unread[lines]}
+        failures = np.sort(np.append(self.unread[lines], self.unread_parts[parts]))
+        return replace(
+            self, owner=owner, failures=failures, unread=self.unread[~lines], unread_parts=self.unread_parts[~parts]
+        )
 
     def rows(self, places: Ints) -> Ints:
         """Return the indices of the segments at some places."""

@@ -1,0 +1,94 @@
+"""Where a log stops that tells of no failure: the last step, its line and time, and the ranks that stop before it."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from msgspec import Struct
+
+from perflog.analysis.lint.wording import first_few
+from perflog.metrics import Tables
+from perflog.metrics.attempts import extents
+from perflog.metrics.semantics import semantics_by_run
+from perflog.tables.columns import NULL, Rows
+from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
+
+_FORMS = {UTC: "%Y-%m-%d %H:%M:%S UTC", LOCAL: "%Y-%m-%d %H:%M:%S", NO_YEAR: "%m-%d %H:%M:%S", NO_DATE: "%H:%M:%S"}
+_FEW = 3  # ranks; of fewer none stands out
+
+
+class Stop(Struct, frozen=True):
+    """Where a run stops.
+
+    Attributes:
+        run: The run.
+        step, line: Its last step, and the line that prints it.
+        time: When that was printed, in words; None if unknown.
+        planned: The number of steps that the log announces; None if it announces none.
+        behind: Ranks of which the last step is an earlier one, with that step.
+    """
+
+    run: str
+    step: int
+    line: int
+    time: str | None
+    planned: int | None
+    behind: dict[int, int]
+
+    @property
+    def sentence(self) -> str:
+        """Where the log stops: `the log stops at step 40 of 1,000 (line 46, 12:20:31)`."""
+        of = f" of {self.planned:,}" if self.planned is not None else ""
+        verb = "stops at" if self.planned is not None and self.step < self.planned else "ends with"
+        where = f"line {self.line:,}" + (f", {self.time}" if self.time else "")
+        return f"the log {verb} step {self.step:,}{of} ({where})"
+
+    @property
+    def evidence(self) -> list[str]:
+        """The ranks that stop before the others."""
+        if not self.behind:
+            return []
+        ranks = first_few(sorted(self.behind), 6)
+        steps = first_few(sorted(set(self.behind.values())), 6)
+        return [f"the last step of rank{'s' * (len(self.behind) > 1)} {ranks} is {steps}, of the others {self.step:,}"]
+
+
+def last_stop(tables: Tables) -> Stop | None:
+    """Return where the last run of the last log stops; None if it has no steps."""
+    last = None
+    for run, extent in extents(tables).items():
+        if extent.last_step >= 0:
+            last = run
+    if last is None:
+        return None
+    steps = tables.rows_by_run("steps")[last]
+    steps = steps.where(steps.known("step"))
+    reached = int(steps["step"].max())
+    at_end = steps.where(steps["step"] == reached)
+    line = int(at_end["line"].max())
+    planned = semantics_by_run(tables.rows("runs"))[last].quantities.get("steps")
+    is_number = planned is not None and planned >= reached
+    return Stop(
+        last, reached, line, _time(at_end), int(planned) if is_number and planned is not None else None, _behind(steps)
+    )
+
+
+def _time(steps: Rows) -> str | None:
+    """Return the time of the last of some rows, as far as its clock tells."""
+    stamped = steps.where(steps.known("printed_ns"))
+    if not len(stamped):
+        return None
+    clock, time = max(stamped.records("clock", "printed_ns"), key=lambda row: row[1])
+    form = _FORMS.get(clock)
+    return f"{dt.datetime.fromtimestamp(time // 10**9, dt.UTC):{form}}" if form else None
+
+
+def _behind(steps: Rows) -> dict[int, int]:
+    """Return the few ranks that miss at least the last two steps of the others, with their last step."""
+    last: dict[int, int] = {}
+    for rank, step in steps.records("rank", "step"):
+        if rank is not None and rank != NULL:
+            last[rank] = max(step, last.get(rank, step))
+    most = max(last.values(), default=0)
+    behind = {rank: step for rank, step in last.items() if step < most - 1}
+    return behind if len(last) >= _FEW and 2 * len(behind) < len(last) else {}
