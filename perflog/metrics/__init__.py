@@ -6,6 +6,7 @@ the step of a log is in `phases`, exposed communication of a trace in `traces.de
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.breakdown import breakdown
+from perflog.metrics.causes import causes
 from perflog.metrics.collectives import collectives
 from perflog.metrics.communication import communication
 from perflog.metrics.curves import curves
@@ -53,8 +54,8 @@ from perflog.metrics.waterfall import waterfall
 from perflog.metrics.whatif import whatif, whatif_steps
 
 _ORDER = (
-    steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
-    imbalance, ranks, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
+    causes, steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases,
+    wait, imbalance, ranks, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
     collective_wait, collective_bandwidth, collective_volume, rank_pairs, rank_clocks,
     whatif, stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency, host_operators, launches,
     launch_queue, critical_path, copies, memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry,
@@ -89,6 +90,7 @@ __all__ = [
     "Options",
     "Tables",
     "breakdown",
+    "causes",
     "collective_bandwidth",
     "collective_volume",
     "collective_wait",

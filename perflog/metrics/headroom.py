@@ -7,7 +7,7 @@ rank, for example, is also a part of its communication.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perflog.metrics.breakdown import TRACED_STEP, UNTIMED, breakdown
 from perflog.metrics.matmul_efficiency import work_rates
@@ -22,8 +22,21 @@ from perflog.metrics.traces.path_walk import UNKNOWN_WAIT
 if TYPE_CHECKING:
     import pandas as pd
 
-Gain = tuple[str, str, str, float, float, str]
-"""Run, whole (step, trace or pipeline), what would be ideal, time of the whole, time that is gained, model."""
+
+class Gain(NamedTuple):
+    """What a run would save.
+
+    `of`: the whole, step, trace or pipeline; `ideal`: what would be ideal; `time_s`: time of the whole; `gain_s`: time
+    that is saved at most; `model`: what the bound assumes.
+    """
+
+    run: str
+    of: str
+    ideal: str
+    time_s: float
+    gain_s: float
+    model: str
+
 
 _Kind = Callable[[Tables, Options], Iterator[Gain]]
 
@@ -86,7 +99,7 @@ def gains_of_parts(tables: Tables, options: Options) -> pd.DataFrame:
 def _frame(tables: Tables, options: Options, kinds: Iterable[_Kind]) -> pd.DataFrame:
     import pandas as pd
 
-    gains = [gain for kind in kinds for gain in kind(tables, options) if gain[4] > 0]
+    gains = [gain for kind in kinds for gain in kind(tables, options) if gain.gain_s > 0]
     order = {run: i for i, run in enumerate(tables["runs"]["run"])}
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     rows = [
@@ -102,10 +115,10 @@ def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
     sums = parts[parts["kind"].isin(list(_HELD_UP)) & parts["of"].isin(["step", TRACED_STEP, "trace"])]
     for (run, of, kind), rows in sums.groupby(["run", "of", "kind"], sort=False):
         ideal, model = _HELD_UP[kind]
-        yield run, of, ideal, float(rows["whole_s"].iloc[0]), float(rows["time_s"].sum()), model
+        yield Gain(str(run), str(of), ideal, float(rows["whole_s"].iloc[0]), float(rows["time_s"].sum()), model)
 
 
-def _equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
+def equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
     """Each innermost phase would take the mean over the ranks instead of the time of its slowest rank."""
     parts = breakdown.table(tables, options)
     inner = parts[(parts["of"] == "step") & (parts["kind"] != UNTIMED) & ~parts["kind"].isin(list(_HELD_UP))]
@@ -114,17 +127,17 @@ def _equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
         of_inner = spread[run][spread[run]["phase"].isin(of_run["part"])]
         gain = float((of_inner["slowest_s"] - of_inner["mean_s"]).sum())
         model = "all ranks wait for the slowest one after each phase"
-        yield run, "step", "equal ranks", float(of_run["whole_s"].iloc[0]), gain, model
+        yield Gain(str(run), "step", "equal ranks", float(of_run["whole_s"].iloc[0]), gain, model)
 
 
-def _equal_stages(tables: Tables, options: Options) -> Iterator[Gain]:
+def equal_stages(tables: Tables, options: Options) -> Iterator[Gain]:
     """A pipeline whose stages all take the mean of the stages, and one without ramp."""
     model = "1F1B with the mean of the stages as timed; the ramp stays"
     for timed in timed_pipelines(tables, options):
-        yield timed.run, "pipeline", "equal stages", timed.makespan_s, timed.makespan_s - timed.equal_s, model
+        yield Gain(timed.run, "pipeline", "equal stages", timed.makespan_s, timed.makespan_s - timed.equal_s, model)
 
 
-def _at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:
+def at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:
     """The work of a step at the peak of the GPU, as the convention of the run counts it."""
     rows = throughput.table(tables, options)
     rows = rows[(rows["part"] == "steady") & rows["step_flops"].notna() & rows["peak_tflops"].notna()]
@@ -132,31 +145,19 @@ def _at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:
     for row in rows[rows["run"].isin(list(means))].to_dict("records"):
         time = means[row["run"]]
         least = float(row["step_flops"]) / float(row["peak_tflops"]) / 1e12
-        yield (
-            row["run"],
-            "step",
-            "at the peak",
-            time,
-            time - least,
-            (f"the step only does its FLOPs ({row['flops_convention']}) at {float(row['peak_tflops']):g} TFLOP/s"),
-        )
+        model = f"the step only does its FLOPs ({row['flops_convention']}) at {float(row['peak_tflops']):g} TFLOP/s"
+        yield Gain(row["run"], "step", "at the peak", time, time - least, model)
 
 
-def _at_plain_products(tables: Tables, options: Options) -> Iterator[Gain]:
+def at_plain_products(tables: Tables, options: Options) -> Iterator[Gain]:
     """The declared work at the measured rate of plain matrix products of the same shapes."""
     rows = work_rates(tables, options)
     rows = rows[rows["rank"].isna() & rows["ratio"].notna()]
     wholes = breakdown.table(tables, options).query("of == 'step'").groupby("run")["whole_s"].first()
     for row in rows[rows["run"].isin(wholes.index)].to_dict("records"):
         gain = float(row["time_s"]) * (1 - float(row["ratio"]))
-        yield (
-            row["run"],
-            "step",
-            f"{row['what']} like plain products",
-            float(wholes[row["run"]]),
-            gain,
-            ("this work at the rate of plain matrix products of the same shapes, as the log measures it"),
-        )
+        model = "this work at the rate of plain matrix products of the same shapes, as the log measures it"
+        yield Gain(row["run"], "step", f"{row['what']} like plain products", float(wholes[row["run"]]), gain, model)
 
 
 def _gains_on_critical_path(tables: Tables, options: Options) -> Iterator[Gain]:
@@ -170,7 +171,7 @@ def _gains_on_critical_path(tables: Tables, options: Options) -> Iterator[Gain]:
         for kind, gain in (of_run.groupby("kind", sort=False)["gain_s"].sum() / len(devices)).items():
             if kind != UNKNOWN_WAIT:
                 ideal = _WITHOUT.get(str(kind), f"{kind} takes no time")
-                yield str(run), "critical path", ideal, whole, float(gain), model
+                yield Gain(str(run), "critical path", ideal, whole, float(gain), model)
 
 
-_KINDS = (_held_up, _equal_ranks, _equal_stages, _at_the_peak, _at_plain_products)
+_KINDS = (_held_up, equal_ranks, equal_stages, at_the_peak, at_plain_products)

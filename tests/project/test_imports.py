@@ -70,7 +70,9 @@ metrics.traces: device_time device_kernels copies device_ranges device_operators
 metrics.traces: operator_efficiency recorded_operators host_operators collective_volume device_memory memory_holders
 metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if critical_path
 metrics.traces: jobs collective_matching collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
-metrics: breakdown rank_spread headroom waterfall telemetry __init__
+metrics: breakdown rank_spread headroom waterfall telemetry
+metrics.causes: cause of_steps of_runs of_profiles of_jobs of_traces binding __init__
+metrics: __init__
 analysis: run_names repeats job_endings
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
@@ -80,7 +82,7 @@ analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
 analysis.overview: what_if
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
-analysis.overview: bottlenecks subject next_commands targets __init__
+analysis.overview: headline device_facts log_facts bottlenecks subject next_commands targets __init__
 analysis: run_stops diagnosis live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path
 plots: memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline

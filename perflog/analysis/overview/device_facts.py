@@ -1,0 +1,269 @@
+"""Facts of the devices of a trace, in sentences: why they idle, the largest work, ranges, memory, the late rank.
+
+None of them says what binds the run: `headline` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from perflog.analysis.lint.wording import count
+from perflog.analysis.overview.host_ranges import host_time_of_steps
+from perflog.analysis.overview.parts import percent
+from perflog.metrics import (
+    Options,
+    Tables,
+    copies,
+    device_kernels,
+    device_ranges,
+    device_time,
+    lateness,
+    launches,
+    memory_holders,
+    memory_peak,
+    stragglers,
+)
+from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.traces.copies import way_of
+from perflog.metrics.traces.critical_path import kinds_on_paths
+from perflog.metrics.traces.device_time import wholes_of_traces
+from perflog.metrics.traces.device_work import STEP_NAME
+from perflog.metrics.traces.idle_causes import CAUSES
+from perflog.metrics.traces.memory import holders_of
+from perflog.metrics.traces.memory_holders import NOT_TRACED
+from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN
+from perflog.tables.nulls import none_if_null
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TELLING = 0.03  # of the whole: smaller parts are no reason
+_MOSTLY = 0.5  # of the communication: less is hidden badly
+_WHOLE = 0.9  # of the GPU time: a range around nearly all of it is divided
+_RANGES = 5  # that a sentence names
+_KINDS_OF_PATH = 2
+_HOLDERS = 4  # of memory, that a sentence names
+_NOUNS = {"compute": "kernel", "communication": "collective", "memory": "copy"}
+"""What takes the time of each state of a device."""
+_MEANWHILE = {
+    "compute": "it computes",
+    "communication": "it communicates",
+    "memory": "it copies",
+    "idle": "its GPU idles",
+}  # what a rank does that comes last
+_ON_PATH = {
+    "communication": "communication",
+    "memcpy": "copies",
+    "memset": "copies",
+    "launch": "launch",
+    "gap": "waiting",
+    "waiting": "waiting",
+    "unknown": "waiting",
+}  # in a sentence on the critical path; other kinds are kernels, or of the host
+
+
+def late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """The rank that others wait for longest in collectives, and what it does meanwhile."""
+    rows = _of_run(stragglers.table(tables, options), run)
+    rows = rows[rows["imposed_share"].astype(float) > _TELLING]
+    if not len(rows):
+        return
+    worst = rows.loc[rows["imposed_s"].astype(float).idxmax()]
+    is_rank, did = none_if_null(worst["rank"]) is not None, _of_run(lateness.table(tables, options), run)
+    for column in ("rank", "device"):
+        is_null = none_if_null(worst[column]) is None
+        did = did[did[column].isna() if is_null else (did[column] == worst[column]).fillna(False)]
+    shares: dict[tuple[str, str | None], float] = {}
+    for doing, path, share in did[["doing", "path", "share"]].itertuples(index=False):
+        shares[doing, _outermost(path)] = shares.get((doing, _outermost(path)), 0.0) + float(share)
+    (doing, name), share = max(shares.items(), key=lambda item: item[1])
+    where = f" in {name}" if name else ""
+    yield (
+        f"{'Rank' if is_rank else 'Device'} {worst['rank' if is_rank else 'device']} comes last in "
+        f"{percent(float(worst['last_share']))} of its {count(int(worst['collectives']), 'collective')}; others wait "
+        f"for it in {percent(float(worst['imposed_share']))} of the time, {percent(share)} of that while "
+        f"{_MEANWHILE[doing]}{where}."
+    )
+
+
+def _outermost(path: object) -> str | None:
+    """The outermost range of a path that is no step; None if it has none."""
+    names = [] if not isinstance(path, str) or path in (OUTSIDE, UNKNOWN) else path.split(PATH_MARK)
+    return next((name for name in names if not (name.endswith("N") and STEP_NAME.fullmatch(f"{name[:-1]}0"))), None)
+
+
+def idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """How much of the time the devices idle, and for which cause."""
+    rows = wholes_of_traces(_of_run(device_time.table(tables, options), run))
+    if not len(rows) or not (share := float(rows["idle_s"].sum() / rows["span_s"].sum())) > _TELLING:
+        return
+    of_cause = _idle_shares(tables, run, options)
+    causes = (
+        (of_cause["host"] + of_cause["sync"], "host-bound"),
+        (of_cause["sync"], "of that after a synchronisation"),
+        (of_cause["data"], "while data is loaded"),
+        (of_cause["launch"] + of_cause["waiting"], "queued"),
+    )
+    told = [f"{percent(each)} {words}" for each, words in causes if each > _TELLING]
+    yield f"The GPU idles {percent(share)} of the time{': ' * bool(told)}{', '.join(told)}."
+
+
+def _idle_shares(tables: Tables, run: str, options: Options) -> dict[str, float]:
+    """The share of each cause of idle time, and of what CUDA graphs would win, in the time of all devices of a run."""
+    rows = wholes_of_traces(_of_run(launches.table(tables, options), run))
+    whole = float(rows["span_s"].sum())
+    return {cause: float(rows[f"{cause}_s"].sum()) / whole if whole else 0.0 for cause in (*CAUSES, "graphs")}
+
+
+def critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """What the critical path of the steps, else of the trace, consists of, where it is known what launched the work."""
+    idle = _of_run(launches.table(tables, options), run)
+    if not idle["host_s"].notna().any():
+        return
+    rows = _of_run(kinds_on_paths(tables), run)
+    rows = rows[rows["part"].isin(wholes_of_traces(idle)["part"])]
+    whole = float(rows["time_s"].sum())
+    times: dict[str, dict[str, float]] = {}
+    for where, kind, time in rows[["where", "kind", "time_s"]].itertuples(index=False):
+        of_group = times.setdefault(_ON_PATH.get(kind, "kernels" if where == "device" else "host"), {})
+        of_group[kind] = of_group.get(kind, 0.0) + float(time) / whole
+    told = []
+    for group, kinds in sorted(times.items(), key=lambda item: -sum(item[1].values())):
+        if (share := sum(kinds.values())) > _TELLING:
+            largest = (
+                sorted(kinds, key=lambda kind: -kinds[kind])[:_KINDS_OF_PATH] if group in ("kernels", "host") else []
+            )
+            each = ", ".join(f"{kind} {percent(kinds[kind])}" for kind in largest if kinds[kind] > _TELLING)
+            told.append(f"{group} {percent(share)}{each and f' ({each})'}")
+    if len(times) > 1 or len(rows) > 1:  # else the states of the device say it
+        yield f"On the critical path: {', '.join(told)}."
+
+
+def launching(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """What CUDA graphs would win where kernels are too short for the host to keep up."""
+    rows = _of_run(launches.table(tables, options), run)
+    rows = rows[(rows["part"] == "trace") & rows["graphs_s"].notna()]
+    if len(rows) and (share := _idle_shares(tables, run, options)["graphs"]) > _TELLING:
+        call, work = (show(float(rows[column].median()), "s", 3) for column in ("call_s", "work_s"))
+        yield (
+            f"CUDA graphs would win at most {percent(share)} of the time: the median launch takes {call}, what it "
+            f"launches {work}."
+        )
+
+
+def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """The kernel, collective and copy that take most of each state of the devices, if the state takes a telling part.
+
+    Of collectives also the share of all communication that is hidden.
+    """
+    rows = wholes_of_traces(_of_run(device_time.table(tables, options), run))
+    if not len(rows):
+        return
+    shares = {state: float(rows[f"{state}_s"].sum() / rows["span_s"].sum()) for state in _NOUNS}
+    kernels = _of_run(device_kernels.table(tables, options), run)
+    for state in sorted(shares, key=lambda state: -shares[state]):
+        of_state = kernels[(kernels["by"] == "name") & (kernels["state"] == state)]
+        if not len(of_state) or (shares[state] <= _TELLING and state != _most(shares)):
+            continue
+        sums = of_state.groupby("name", sort=False)[["calls", "time_s"]].sum()
+        sums = sums.sort_values("time_s", ascending=False, kind="stable")
+        name, (calls, seconds) = str(sums.index[0]), sums.iloc[0]
+        text = f"Largest {_NOUNS[state]}: {short_kernel(name)}, {count(int(calls), 'call')} x"
+        text += f" {show(seconds / calls, 's', 3)}"
+        if state == "communication":
+            text += f"; {_hidden(rows)} communication is hidden"
+        if state == "memory" and (rate := _copied_at(tables, run, name, options)):
+            text += f" at {show(rate, 'GB/s', 3)}"
+        yield f"{text}."
+
+
+def _most(shares: dict[str, float]) -> str:
+    return max(shares, key=lambda state: shares[state])
+
+
+def _hidden(rows: pd.DataFrame) -> str:
+    """The share of all communication beside which something computes, in words."""
+    communicating = rows[rows["communicating_s"].gt(0)]
+    hidden = float((communicating["overlap"] * communicating["communicating_s"]).sum())
+    share = hidden / float(communicating["communicating_s"].sum())
+    if percent(share) == percent(0):
+        return "hardly any" if share else "no"
+    return f"{'only ' * (share < _MOSTLY)}{percent(share)} of all"
+
+
+def _copied_at(tables: Tables, run: str, name: str, options: Options) -> float | None:
+    """The bandwidth of a kind of copies in GB/s, if the trace has their sizes."""
+    rows = _of_run(copies.table(tables, options), run)
+    direction, memory = way_of(name)
+    alike = rows["memory"].isna() if memory is None else rows["memory"] == memory
+    rows = rows[(rows["direction"] == direction) & alike & rows["bandwidth"].notna()]
+    times = rows["bytes"].astype(float) / rows["bandwidth"].astype(float)
+    return float(rows["bytes"].sum() / times.sum()) if len(rows) else None
+
+
+def ranges(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """The ranges of the program that launched most of the GPU time: those inside of its steps, and beside them."""
+    rows = _of_run(device_ranges.table(tables, options), run)
+    total = float(rows["exclusive_s"].sum())
+    if not total > 0:
+        return
+    sums = rows.groupby("path", sort=False).agg(name=("range", "first"), kind=("kind", "first"), time=("gpu_s", "sum"))
+    sums = sums.assign(parent=[path.rpartition(PATH_MARK)[0] for path in sums.index])
+    # A step is one range around all others, and so may be a range around the whole program: what is inside tells more.
+    is_whole = (sums["kind"] == "step") | ((sums["time"] > _WHOLE * total) & sums.index.isin(sums["parent"]))
+    around = {"", *sums.index[is_whole]}
+    shown = sums[sums["parent"].isin(around) & ~is_whole & sums["parent"].map(lambda path: _all_in(path, around))]
+    largest = shown[shown["time"] > _TELLING * total].sort_values("time", ascending=False, kind="stable").head(_RANGES)
+    if len(largest) > 1 and not set(largest["name"]) <= {OUTSIDE, UNKNOWN}:
+        each = (f"{name} {percent(time / total)}" for name, time in zip(largest["name"], largest["time"], strict=True))
+        yield f"GPU time by range: {', '.join(each)}."
+
+
+def host_ranges(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Without a device: the ranges in which the host spends its steps."""
+    if (found := host_time_of_steps(tables, run, options)) is None:
+        return
+    whole, times = found
+    largest = [(name, time / whole) for name, time in times.items() if time > _TELLING * whole][:_RANGES]
+    if largest:
+        each = (f"{name} {percent(share)}" for name, share in largest)
+        yield f"Host time of the steps by range: {', '.join(each)}."
+
+
+def memory(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """The largest peak of the memory of a device, or else of the host, and who held it."""
+    rows = _of_run(memory_peak.table(tables, options), run)
+    on_device = rows[rows["memory"] == "device"]
+    rows = on_device if len(on_device) else rows
+    if not len(rows):
+        return
+    peak = rows.loc[rows["peak"].astype(float).idxmax()].to_dict()
+    place = "the host" if peak["memory"] == "host" else f"device {peak['device']}"
+    rank = f" (rank {peak['rank']})" if none_if_null(peak["rank"]) is not None else ""
+    text = f"Memory of {place}{rank}: {show(float(peak['peak']), 'B', 3)} at most"
+    text += f", {show(peak['at_s'], 's', 4)} into the trace"
+    text += f", in step {peak['step']}" if none_if_null(peak["step"]) is not None else ""
+    if none_if_null(peak["reserved_peak"]) is not None:
+        text += f"; {show(float(peak['reserved_peak']), 'B', 3)} reserved"
+    held = holders_of(peak, memory_holders.table(tables, options))
+    # Places of one name are one here: those of layers, say.
+    shares = held.groupby("holder", sort=False)["share"].sum().astype(float).sort_values(ascending=False, kind="stable")
+    largest = shares[shares > _TELLING].head(_HOLDERS)
+    names = ["memory from before the trace" if name == NOT_TRACED else name for name in largest.index]
+    each = ", ".join(f"{name} {percent(share)}" for name, share in zip(names, largest, strict=True))
+    yield f"{text}{f'. Held by {each}' if each else ''}."
+
+
+def _all_in(path: str, some: set[str]) -> bool:
+    """Whether a path, and each path that it lies in, is one of some."""
+    while path:
+        if path not in some:
+            return False
+        path = path.rpartition(PATH_MARK)[0]
+    return True
+
+
+def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:
+    return table[table["run"] == run]

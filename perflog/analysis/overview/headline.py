@@ -1,0 +1,125 @@
+"""The headline: what binds a run, in one or two sentences made from its causes.
+
+No other module says what the bottleneck is, so no two sentences can contradict each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
+
+from perflog.analysis.lint.wording import count
+from perflog.analysis.overview.parts import percent
+from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics import Options, Tables, kernels, pipeline
+from perflog.metrics.breakdown import TRACED_STEP
+from perflog.metrics.causes import bound_by, causes_by_run
+from perflog.metrics.causes.cause import PIPELINE, REPLAY, Cause
+from perflog.metrics.kernel_names import short_kernel
+from perflog.units import show
+
+_TELLING = 0.03  # of the whole
+_MOSTLY = 0.5  # of the whole: less is named with the second
+_TENSOR_CORES = lazy_pattern(
+    r"tensorop|hmma|884|1688|16816|xmma|gmma|tf32|bf16|mma\.|_h\d|fp8|hgemm|igemm", re.IGNORECASE
+)
+_FP32 = lazy_pattern(r"sgemm|gemmsn|ffma", re.IGNORECASE)
+_WITHOUT = {
+    "host": ("the host", "were it endlessly fast"),
+    "compute": ("compute", "were its kernels endlessly fast"),
+    "communication": ("communication", "were it free"),
+    "copies": ("copies", "were they free"),
+    "launch": ("launches", "were they free"),
+    "waiting": ("waiting", "were there none"),
+    "data": ("data loading", "were it endlessly fast"),
+    "rank": ("rank {place}", "did it arrive with the others"),
+}
+"""By subject of a cause in a trace: its words, and what the replay changes."""
+_WORDS = {
+    "idle": "idle GPU",
+    "host": "the host, while the GPU idles",
+    "data": "data loading, while the GPU idles",
+    "launch": "launches, while the GPU idles",
+    "waiting": "waiting with work queued",
+    "communication": "exposed communication",
+    "copies": "exposed copies",
+}
+
+
+def headline(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Yield what binds a run; nothing if its log does not tell, or if facts of the job say it."""
+    of_run = causes_by_run(tables, options).get(run, ())
+    cause = bound_by(tables, run, options)
+    tell = None if cause is None else _tellers(cause)
+    if cause is not None and tell is not None:
+        yield from tell(cause, of_run, tables, options)
+
+
+_Teller = Callable[[Cause, Sequence[Cause], Tables, Options], Iterator[str]]
+
+
+def _tellers(cause: Cause) -> _Teller | None:
+    if cause.of in ("step", "phases"):
+        return _phase
+    if cause.of in (TRACED_STEP, "trace"):
+        return _trace
+    if cause.of in ("gpu", "api"):
+        return _profile
+    return _stage if cause.of == PIPELINE else None
+
+
+def _phase(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
+    text = f"Bottleneck: {cause.name}, {percent(cause.share)} of the {cause.of}"
+    if cause.share > _MOSTLY:
+        yield f"{text}{' by the clock of the host' if cause.subject == 'data' else ''}."
+        return
+    second = next(each for each in of_run if each.of == cause.of and each.may_bind and each is not cause)
+    yield f"{text}; then {second.name}, {percent(second.share)}."
+
+
+def _trace(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
+    if cause.by != REPLAY and cause.subject != "rank":
+        yield f"Bottleneck: {_WORDS.get(cause.subject, cause.subject)}, {percent(cause.share)} of the time."
+        return
+    words, change = _WITHOUT[cause.subject]
+    place = f"{'rank' if cause.rank is not None else 'device'} {cause.device if cause.rank is None else cause.rank}"
+    whole = "trace" if cause.of == "trace" else "step"
+    text = f"Bottleneck: {place if cause.subject == 'rank' else words}: {change}, the {whole} would be"
+    text += f" {percent(cause.gain)} shorter"
+    others = [each for each in of_run if each.by == REPLAY and each.subject in _WITHOUT and each is not cause]
+    if others:
+        other, its_change = _WITHOUT[others[0].subject]
+        text += f"; {other}, {its_change}: {percent(others[0].gain)}"
+    yield f"{text}."
+
+
+def _profile(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:
+    work = {"gpu": "GPU work", "api": "time of API calls"}[cause.of]
+    noun = "kernel" if cause.of == "gpu" else "call"
+    kernel = next((each for each in of_run if each.subject == "kernel" and each.of == cause.of), None)
+    name = kernel and short_kernel(str(kernel.name))
+    calls = "" if kernel is None or not kernel.n else f"{count(kernel.n, 'call')} x {show(kernel.each_s, 's', 3)}, "
+    if cause is kernel:
+        yield f"Bottleneck: {noun} {name}, {calls}{percent(cause.share)} of the {work}."
+        return
+    rows = kernels.table(tables, options)
+    rows = rows[(rows["run"] == cause.run) & (rows["of"] == cause.of) & (rows["by"] == "name")]
+    names = list(rows["name"][rows["category"] == cause.name])
+    if cause.name == "gemm" and all(_FP32.search(n) and not _TENSOR_CORES.search(n) for n in names):
+        words = zip(*(short_kernel(n).split("_") for n in names), strict=False)
+        family = "_".join(alike[0] for alike in takewhile(lambda alike: len(set(alike)) == 1, words))
+        every = f"every gemm is {family}, " if family else ""
+        yield f"Bottleneck: FP32 matrix products, {percent(cause.share)}: {every}no tensor cores."
+    else:
+        yield f"Bottleneck: {cause.name}, {percent(cause.share)} of the {work}."
+
+
+def _stage(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
+    text = f"Bottleneck: stage {cause.stage} ({cause.name}) takes {cause.ratio:.1f} times the mean stage"
+    modelled = pipeline.table(tables, options)
+    modelled = modelled[(modelled["run"] == cause.run) & modelled["model"].str.contains("as timed", na=False)]
+    if len(modelled):
+        idle = percent(float(modelled["idle"].iloc[0]))
+        text += f"; with 1F1B and these stages {idle} of all stages' time is idle"
+    yield f"{text}."

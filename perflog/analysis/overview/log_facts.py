@@ -1,0 +1,180 @@
+"""Facts of the steps, runs and jobs of a log, in sentences: waits, slow steps, pauses, collectives, loads, places.
+
+None of them says what binds the run: `headline` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import nlargest
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perflog.analysis.compare.printed_measures import names_step_time
+from perflog.analysis.lint.wording import count
+from perflog.analysis.overview.parts import percent
+from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, throughput
+from perflog.metrics.breakdown import UNTIMED, misfits
+from perflog.metrics.causes import causes_by_run
+from perflog.metrics.causes.cause import Cause
+from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
+from perflog.metrics.step_series import step_series
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KERNELS = "kernels"
+_HELD_UP = ("wait", "communication")
+_MOST_NAMED = 4  # times that are named in a sentence
+_TELLING = 0.03  # of the whole: smaller parts are no reason
+_UNTIMED = 0.3  # of the step
+
+
+def held_up(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """What delays the step, what no timer covers, and timed phases that cannot be its parts."""
+    yield from _unfit(tables, run, options)
+    rows = _of_run(breakdown.table(tables, options), run)
+    rows = rows[rows["of"].isin(["step", "phases"])]
+    waits = float(rows["share"][rows["kind"].isin(_HELD_UP)].sum())
+    if waits > _TELLING:
+        yield f"Waiting and communication that delay the step: {percent(waits)}."
+    untimed = rows[rows["kind"] == UNTIMED]
+    if len(untimed) > 2 and untimed["share"].sum() > _UNTIMED:  # of several phases, and of the step
+        most, total = untimed.iloc[0], percent(untimed["share"].sum())
+        yield f"{total} of the step is in no timer, most of it in {most['part']} ({percent(most['share'])})."
+
+
+def _unfit(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """That the timed phases cannot be the parts of the step."""
+    for misfit in misfits(tables, options.warmup):
+        if misfit.run == run and misfit.whole == "step":
+            parts, ratio = count(len(misfit.parts), "timed phase"), percent(misfit.parts_s / misfit.whole_s)
+            yield f"{parts} add up to {ratio} of the step: some time the same work, so none has a share of the step."
+
+
+def slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Steps that take far longer than the median, such as those with an evaluation or a checkpoint inside."""
+    cause = _cause(tables, run, options, "slow steps")
+    series = next((each for each in step_series(tables, warmup=options.warmup) if each.run == run), None)
+    if cause is None or series is None or not cause.gain > _TELLING:
+        return
+    times, steps, number = series.steady, series.steps[series.warmup.cut :], cause.n or 0
+    longest = int(times.argmax())
+    take = f"{number} of {len(times)} steady steps {'take' if number > 1 else 'takes'} over twice the median"
+    last = f"the longest is step {steps[longest]:,} with {show(float(times[longest]), 's', 3)}."
+    if cause.may_bind:
+        yield f"{take} and {'cost' if number > 1 else 'costs'} {percent(cause.gain)} of the time; {last}"
+    else:  # steps that are not printed took most of the time
+        done = int(series.order[-1] - series.order[series.warmup.cut])
+        printed = f"{len(times):,} of {count(done + 1, 'step')} are printed"
+        extra = show(cause.gain_s, "s", 3)
+        yield f"{take}, by {extra} together, {percent(cause.gain)} of the printed time ({printed}); {last}"
+
+
+def between_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Validations and checkpoints, and other time of the run's clock outside of the steps."""
+    for cause in causes_by_run(tables, options).get(run, ()):
+        if cause.subject in ("validation", "checkpoint") and cause.share > _TELLING:
+            each = f"{cause.n} x {show(cause.each_s, 's', 3)}"
+            yield f"{str(cause.name).capitalize()} takes {percent(cause.share)} of the run's time: {each}."
+    outside = _cause(tables, run, options, "outside of steps")
+    if outside is not None and outside.share > _TELLING:
+        yield f"{show(outside.time_s, 's', 3)} of the total, {percent(outside.share)}, are outside of the steps."
+
+
+def _cause(tables: Tables, run: str, options: Options, subject: str) -> Cause | None:
+    return next((each for each in causes_by_run(tables, options).get(run, ()) if each.subject == subject), None)
+
+
+def profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """The kernel, or API call, that takes most of the largest category of a profile, if its category can bind."""
+    cause = next((c for c in causes_by_run(tables, options).get(run, ()) if c.metric == KERNELS and c.may_bind), None)
+    if cause is None or cause.subject == "kernel":
+        return
+    kernel = _cause(tables, run, options, "kernel")
+    if kernel is not None and kernel.metric == KERNELS:
+        calls = f"{count(kernel.n, 'call')} x {show(kernel.each_s, 's', 3)}, " if kernel.n else ""
+        noun = "kernel" if kernel.of == "gpu" else "call"
+        yield f"Largest {noun}: {short_kernel(str(kernel.name))}, {calls}{percent(kernel.share)}."
+
+
+def not_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """What the log lacks, and the one figure that tells how much there is to win."""
+    rates = _of_run(throughput.table(tables, options), run)
+    rates = rates[rates["part"] == "steady"]
+    mfu = rates["mfu"].astype(float).fillna(rates["printed_mfu"].astype(float)).dropna()
+    named = [f"{name} {show(time, 's', 3)}" for name, time in _named_times(tables, run)]
+    if len(mfu):
+        used = show(float(mfu.iloc[0]), "1", 3)
+        rest = "" if named else "; the log does not tell what takes the rest"
+        other = settings_by_run(tables)[run].get(MFU_PEAK_OF)
+        uses = f"The model uses {used} of the device's peak (MFU)"
+        yield f"{uses if other is None else f'The MFU, {used}, is of the peak of {other}, another device'}{rest}."
+    if named:
+        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        yield f"Times that each step prints by name, medians: {', '.join(named[:_MOST_NAMED])}{more}."
+    elif len(mfu) or run in tables.rows_by_run("phases"):
+        return
+    elif run in tables.rows_by_run("steps") or run in tables.rows_by_run("summaries"):
+        yield "Why it takes this long is not in the log: it times nothing inside a step."
+
+
+def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
+    """Return the medians of the times that most steps print by name, the longest first: their meaning is not known."""
+    steps, values = tables.rows_of("steps", run), tables.rows_of("values", run)
+    values = values.where(values.known("step", "value") & values.one_of("unit", ["s"]))
+    by_name = [(n, rows) for n, rows in values.by("key").items() if "_per_" not in n and not names_step_time(n, "s")]
+    times = [(name, float(np.median(rows["value"]))) for name, rows in by_name if 2 * len(rows) > len(steps) > 0]
+    return sorted(times, key=lambda time: -time[1])
+
+
+def collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """The peak of each measured collective, and the size from which it is reached."""
+    rows = _of_run(collectives.table(tables, options), run)
+    rows = rows[rows["peak_busbw"].notna()].sort_values("n", ascending=False, kind="stable")  # both buffers first
+    for row in rows.drop_duplicates("op").to_dict("records"):
+        name, largest = row["op"] or "Collective without a name", row["largest"]
+        text = f"{name}: peak {show(row['peak_busbw'], 'GB/s')}"
+        if largest is not None and largest == largest:
+            text += f" at {show(float(row['peak_at']), 'B')}"
+        if (from_size := row["saturated_at"]) is None or from_size != from_size:
+            pass  # messages of one size, or the bandwidth falls again
+        elif from_size == largest:
+            text += "; it still rises at the largest message"
+        elif from_size == row["smallest"]:
+            text += "; all sizes reach at least 90 % of it"
+        else:
+            text += f"; smaller messages than {show(float(from_size), 'B')} reach less than 90 % of it"
+        yield f"{text}."
+        if row["wrong"]:
+            yield f"{name}: {row['wrong']} wrong results."
+
+
+def loads(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """How far the most loaded rank or expert lies above the mean."""
+    rows = _of_run(imbalance.table(tables, options), run)
+    rows = rows[(rows["of"] == "load") & rows["mean"].gt(0)]
+    if len(rows):
+        worst = rows.loc[(rows["max"] / rows["mean"]).astype(float).idxmax()]
+        ratio, members = float(worst["max"] / worst["mean"]), f"{int(worst['members'])} {worst['over']}s"
+        yield f"Loads: the largest of {members} does {ratio:.2f} times the mean."
+
+
+def places(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (all kinds take the same)
+    """Of values that the log prints for each pipeline stage or replica, and for no step, the largest."""
+    rows = tables.rows_of("values", run)
+    rows = rows.where(rows.known("value") & ~rows.known("step"))
+    for column, place in (("stage", "stage"), ("dp_rank", "data-parallel rank")):
+        for key, of_key in rows.where(rows.known(column)).by("key").items():
+            last = {number: (value, unit) for number, value, unit in of_key.records(column, "value", "unit")}
+            if len(last) > 1:
+                (number, (first, unit)), (_, (second, _)) = nlargest(2, last.items(), key=lambda item: item[1][0])
+                largest = f"{key}: {place} {number} has the largest, {show(first, unit or '')}"
+                yield f"{largest}; the next {show(second, unit or '')}."
+
+
+def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:
+    return table[table["run"] == run]

@@ -1,0 +1,106 @@
+"""Causes: what takes the time of a run or holds it up, ranked by what the run would win without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+from typing import TYPE_CHECKING
+
+from perflog.metrics.causes import of_jobs, of_profiles, of_runs, of_steps, of_traces
+from perflog.metrics.causes.binding import binding
+from perflog.metrics.causes.cause import SUBJECTS, Cause, Source
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SOURCES: tuple[Source, ...] = (
+    of_jobs.stuck, of_jobs.stragglers_by_replay, of_steps.phases, of_steps.ideals, of_traces.states,
+    of_traces.late_ranks, of_traces.largest_kernels, of_profiles.categories, of_jobs.longest_stages,
+    of_runs.slow_steps, of_runs.between_steps, of_runs.outside_of_steps,
+)  # fmt: skip
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("binds", meaning="whether this binds the whole: at most one cause of a run does"),
+    MetricColumn("of", meaning="the whole: a whole of metric breakdown, pipeline (its layers alone), run, or job"),
+    MetricColumn("subject", meaning="; ".join(f"{subject}: {meaning}" for subject, meaning in SUBJECTS.items())),
+    MetricColumn("name", meaning="which one: phase, kernel, direction of a stage, call that a rank lacks"),
+    MetricColumn("rank", meaning="its rank"),
+    MetricColumn("device", meaning="its device"),
+    MetricColumn("dp_rank", meaning="its data-parallel rank"),
+    MetricColumn("stage", meaning="its pipeline stage"),
+    MetricColumn("time_s", "s", "lower", "its time in the whole"),
+    MetricColumn("share", "1", None, "time_s / whole_s"),
+    MetricColumn(
+        "gain_s", "s", None, "time that the whole would be shorter without it; gains overlap and do not add up"
+    ),
+    MetricColumn("gain", "1", None, "gain_s / whole_s"),
+    MetricColumn(
+        "by", meaning="what the gain rests on: replay of the dependencies, a bound under the model, or sum: its time"
+    ),
+    MetricColumn("ratio", "", None, "its time / the mean time of its peers"),
+    MetricColumn("n", meaning="how often it happens in the whole or in the log"),
+    MetricColumn("each_s", "s", "lower", "time of each: the mean", brief=False),
+    MetricColumn("whole_s", "s", "lower", "time of the whole", brief=False),
+    MetricColumn("model", meaning="what the gain assumes", brief=False),
+    MetricColumn("metric", meaning="the metric that has more on it", brief=False),
+)
+
+
+@metric(
+    title="causes: what binds the run",
+    needs=("runs",),
+    columns=_COLUMNS,
+    main="gain",
+    formula="gain of a replay: end of the whole as replayed - its end without this; of a bound: as its model says; of "
+    "a sum: time_s. What binds is the cause with the largest gain in the innermost whole that the log divides; a rank "
+    "that explains half of the communication or waiting comes before it, and data before the host",
+    source="metrics breakdown, device_time, launches, stragglers, whatif, stuck_ranks, stages, pauses, headroom",
+)
+def causes(tables: Tables, options: Options) -> pd.DataFrame:
+    """What takes the time of each run or holds it up: first the cause that binds it, then the others by their gain.
+
+    Every sentence of the overview, of `diagnose` and of reports about what holds a run up is made from these rows.
+
+    Example:
+        >>> table = perflog.metrics.causes(perflog.find_runs("reference:nvprof.txt"))
+        >>> table[["binds", "subject", "name", "share"]].head(2).round(2)
+           binds  subject  name  share
+        ...
+    """
+    import pandas as pd
+
+    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    rows = []
+    for run, of_run in causes_by_run(tables, options).items():
+        first = binding(of_run)
+        for cause in of_run:
+            values = {c.name: getattr(cause, c.name) for c in _COLUMNS if c.name not in ("label", "binds")}
+            rows.append(values | {"label": labels[run], "binds": cause is first})
+    integers = dict.fromkeys(("rank", "device", "dp_rank", "stage", "n"), "Int64")
+    figures = dict.fromkeys(("time_s", "share", "gain_s", "gain", "ratio", "each_s", "whole_s"), "float64")
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(integers | figures | {"binds": "bool"})
+
+
+def causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]]:
+    """Return the causes of each run that has any, in the order of the runs: first what binds it, then by gain."""
+    return cached(tables, ("causes", options), lambda: _causes_by_run(tables, options))
+
+
+def bound_by(tables: Tables, run: str, options: Options) -> Cause | None:
+    """Return what binds a run; None if its log does not tell, or nothing takes enough of its time."""
+    return binding(causes_by_run(tables, options).get(run, ()))
+
+
+def _causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]]:
+    found: dict[str, list[Cause]] = {run: [] for (run,) in tables.rows("runs").records("run")}
+    for source in _SOURCES:
+        for cause in source(tables, options):
+            found[cause.run].append(cause)
+    return {run: _ranked(of_run) for run, of_run in found.items() if of_run}
+
+
+def _ranked(of_run: Sequence[Cause]) -> list[Cause]:
+    first = binding(of_run)
+    return sorted(of_run, key=lambda cause: (cause is not first, isnan(cause.gain), -cause.gain))

@@ -1,0 +1,44 @@
+"""Binding: which of the causes of a run holds it up. At most one does, so that no two answers contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perflog.metrics.breakdown import TRACED_STEP
+from perflog.metrics.causes.cause import JOB, PIPELINE, RUN, Cause
+
+_WHOLES = (JOB, "step", "phases", TRACED_STEP, "trace", "gpu", "api", PIPELINE, RUN)
+"""Where to look for what binds, in this order: the first whole that the log divides decides."""
+
+_TELLING = 0.03  # of the whole: less holds nothing up
+_EXPLAINS = 0.5  # of the gain of what it is a part of
+
+_PART_OF = {"rank": ("communication", "waiting"), "data": ("host",)}
+"""Causes that are a part of others, and tell more."""
+
+
+def binding(causes: Sequence[Cause]) -> Cause | None:
+    """Return what binds a run; None if the log does not tell, or nothing takes enough of its time."""
+    for whole in _WHOLES:
+        of_whole = [cause for cause in causes if _in(cause, whole)]
+        able = [cause for cause in of_whole if cause.may_bind and not cause.gain < _TELLING]
+        if able:
+            first = max(able, key=lambda cause: _weight(cause, whole))
+            return next((cause for cause in able if _explains(cause, first)), first)
+        if any(cause.time_s is not None and whole != RUN for cause in of_whole):
+            return None  # it is divided, and no part of it stands out
+    return None
+
+
+def _in(cause: Cause, whole: str) -> bool:
+    """Whether a cause counts in a whole: late ranks are known in whole traces only."""
+    return cause.of == whole or (whole == TRACED_STEP and cause.subject == "rank" and cause.of == "trace")
+
+
+def _weight(cause: Cause, whole: str) -> float:
+    """The gain; a stuck rank has none, and the job ends with it."""
+    return float("inf") if whole == JOB and cause.gain != cause.gain else cause.gain
+
+
+def _explains(cause: Cause, first: Cause) -> bool:
+    return first.subject in _PART_OF.get(cause.subject, ()) and cause.gain >= _EXPLAINS * first.gain

@@ -1,0 +1,105 @@
+"""A cause: one thing that takes time of a run, or holds it up, and how much shorter the run would be without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from perflog.metrics.registry import Options, Tables
+
+SUBJECTS = {
+    "stuck rank": "a rank whose missing call others wait for",
+    "rank": "a rank that comes last in collectives",
+    "worker": "a worker (of a replica and a stage) that is slower than its peers",
+    "replica": "a data-parallel rank that is slower than its peers",
+    "stage": "a pipeline stage that takes longer than the mean stage, or than its peers",
+    "operations": "a kind of operation that some ranks do slower than others",
+    "host": "the device idles because the next work is not launched yet",
+    "data": "data is loaded or waited for",
+    "launch": "the time from a launch to its work",
+    "waiting": "work that is launched waits for an event, a stream or a rank; or a phase that waits",
+    "idle": "the device idles, and the log does not tell why",
+    "compute": "kernels that compute",
+    "communication": "collectives and transfers beside which nothing computes, or phases of them",
+    "copies": "copies and memsets beside which nothing computes",
+    "kernels": "a category of kernels, or of API calls",
+    "kernel": "the kernel, or the API call, that takes most of the time",
+    "phase": "a timed phase that computes, prepares or does several things",
+    "untimed": "time of the step that no timer covers",
+    "unequal ranks": "ranks that wait for the slowest one after each phase",
+    "unequal stages": "stages of a pipeline that do not take the mean of all",
+    "slow products": "matrix products at a lower rate than plain ones of the same shapes",
+    "below the peak": "all that a step takes beside its FLOPs at the peak of the device",
+    "slow steps": "steps that take over twice the median",
+    "validation": "validations between the steps",
+    "checkpoint": "checkpoints between the steps",
+    "outside of steps": "time of the run's clock in which it does no step",
+}
+"""What a cause can be, and what each word means."""
+
+RUN, JOB, PIPELINE = "run", "job", "pipeline"
+"""Wholes beside those of `breakdown`."""
+
+REPLAY, BOUND, SUM = "replay", "bound", "sum"
+"""What a gain rests on: a replay of the dependencies, a bound under a model, or the time alone."""
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """What takes time of a run, or holds it up.
+
+    Attributes:
+        run: The run.
+        of: The whole that `time_s` and `gain_s` are parts of: job, run, pipeline, or a whole of metric `breakdown`.
+        subject: One of `SUBJECTS`.
+        name: Which one: a phase, kernel, direction of a stage. None if the subject, or its place, tells.
+        rank: Its rank, if it has one.
+        device: Its device.
+        dp_rank: Its data-parallel rank.
+        stage: Its pipeline stage.
+        whole_s: Time of the whole in s. None where the log does not tell it.
+        time_s: Time of this in the whole, in s. None if it is not known, or is no part of the whole.
+        gain_s: How much shorter the whole were, in s, if this took no time or were as its peers are.
+        by: What the gain rests on: replay, bound or sum.
+        model: What it assumes.
+        ratio: Its time / the mean of its peers.
+        n: How often it happens in the whole, or in the log.
+        each_s: Time of each in s: the mean.
+        metric: The metric that has more.
+        may_bind: Whether this can be what binds the whole: a sum of others, or a bound of all losses, is not.
+    """
+
+    run: str
+    of: str
+    subject: str
+    name: str | None = None
+    rank: int | None = None
+    device: int | None = None
+    dp_rank: int | None = None
+    stage: int | None = None
+    whole_s: float | None = None
+    time_s: float | None = None
+    gain_s: float | None = None
+    by: str = SUM
+    model: str = "it takes no time, and nothing else becomes longer"
+    ratio: float | None = None
+    n: int | None = None
+    each_s: float | None = None
+    metric: str = "breakdown"
+    may_bind: bool = True
+
+    @property
+    def share(self) -> float:
+        """Its share of the whole; NaN if it is not known."""
+        known = self.time_s is not None and self.whole_s
+        return self.time_s / self.whole_s if known and self.time_s is not None and self.whole_s else float("nan")
+
+    @property
+    def gain(self) -> float:
+        """How much shorter the whole were, relative to it; NaN if it is not known."""
+        known = self.gain_s is not None and self.whole_s
+        return self.gain_s / self.whole_s if known and self.gain_s is not None and self.whole_s else float("nan")
+
+
+Source = Callable[[Tables, Options], Iterator[Cause]]
+"""What finds causes of one kind in all runs."""

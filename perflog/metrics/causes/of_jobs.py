@@ -1,0 +1,74 @@
+"""Causes between the ranks and stages of a job: who is stuck, who is slow, and which stage is the longest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from perflog.metrics.causes.cause import BOUND, JOB, PIPELINE, REPLAY, Cause
+from perflog.metrics.headroom import equal_stages
+from perflog.metrics.pipeline import stages
+from perflog.metrics.registry import Options, Tables
+from perflog.metrics.stuck_ranks import stuck_ranks
+from perflog.metrics.whatif import whatif
+from perflog.tables.nulls import none_if_null
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LONGER = 1.03  # times its peers: less is scatter
+_SUBJECTS = {
+    "worker": "worker", "slowest workers": "worker", "dp_rank": "replica", "stage": "stage", "kind": "operations",
+}  # fmt: skip
+
+
+def stuck(tables: Tables, options: Options) -> Iterator[Cause]:
+    """Yield each rank whose missing calls others wait for, while it waits for nobody."""
+    rows = stuck_ranks.table(tables, options)
+    for row in rows[rows["holds_up"].astype("boolean").fillna(False)].to_dict("records"):
+        yield Cause(
+            run=row["run"], of=JOB, subject="stuck rank", rank=int(row["rank"]), name=none_if_null(row["lacks"]),
+            n=int(row["behind"]), model="it makes the calls that others wait for", metric="stuck_ranks",
+        )  # fmt: skip
+
+
+def stragglers_by_replay(tables: Tables, options: Options) -> Iterator[Cause]:
+    """Yield what each worker, replica, stage and kind of operation costs a job whose operations can be replayed."""
+    rows = whatif.table(tables, options)
+    rows = rows[rows["slowdown"].notna()]
+    for run, of_run in rows.groupby("run", sort=False):
+        job = of_run[of_run["of"] == "job"]
+        lost = float((job["replayed_s"] - job["ideal_s"]).iloc[0])
+        several = {of for of in ("dp_rank", "stage") if (of_run["of"] == of).sum() > 1}
+        for row in of_run[of_run["mended"].notna() & of_run["of"].isin(list(_SUBJECTS))].to_dict("records"):
+            longer = none_if_null(row["longer"])
+            is_part = row["of"] in several or (row["of"] in ("worker", "slowest workers") and bool(several))
+            yield Cause(
+                run=str(run), of=JOB, subject=_SUBJECTS[row["of"]], name=none_if_null(row["kind"]),
+                **{name: none_if_null(row[name]) for name in ("rank", "dp_rank", "stage")},
+                whole_s=float(job["replayed_s"].iloc[0]), gain_s=lost * float(row["mended"]), by=REPLAY,
+                model="its operations take the typical time of their kind", ratio=longer, metric="whatif",
+                may_bind=is_part and longer is not None and longer >= _LONGER and row["of"] != "slowest workers",
+            )  # fmt: skip
+
+
+def longest_stages(tables: Tables, options: Options) -> Iterator[Cause]:
+    """Yield the longest stage of each pipeline, against the mean of its direction."""
+    gains = {gain.run: gain for gain in equal_stages(tables, options)}
+    rows = stages.table(tables, options)
+    rows = rows[rows["stage"].notna() & rows["time_s"].notna()]
+    for run, of_run in rows.groupby("run", sort=False):
+        longest = of_run.loc[of_run["time_s"].astype(float).idxmax()]
+        ratio = _ratio(of_run, longest)
+        if len(of_run) > 1 and ratio >= _LONGER:
+            gain = gains.get(str(run))
+            yield Cause(
+                run=str(run), of=PIPELINE, subject="stage", name=str(longest["direction"]), stage=int(longest["stage"]),
+                time_s=float(longest["time_s"]), whole_s=gain and gain.time_s, gain_s=gain and gain.gain_s, by=BOUND,
+                model=gain.model if gain else "all stages take the mean of the stages", ratio=ratio, metric="stages",
+            )  # fmt: skip
+
+
+def _ratio(stages_of_run: pd.DataFrame, of: pd.Series) -> float:
+    alike = stages_of_run["time_s"][stages_of_run["direction"] == of["direction"]]
+    return float(of["time_s"] / alike.mean())

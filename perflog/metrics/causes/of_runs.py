@@ -1,0 +1,83 @@
+"""Causes between the steps of a run: pauses, steps that take far longer, time in which it does no step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from perflog.metrics.causes.cause import RUN, Cause
+from perflog.metrics.pauses import pauses
+from perflog.metrics.registry import Options, Tables
+from perflog.metrics.step_series import StepSeries, step_series
+from perflog.statistics.samples import Floats
+from perflog.tables.columns import Mask
+
+_SLOW = 2.0  # times the median step
+_MOSTLY = 0.5  # of the steps done
+
+
+def slow_steps(tables: Tables, options: Options) -> Iterator[Cause]:
+    """Yield what steps over twice the median cost, such as those with an evaluation or a checkpoint inside.
+
+    The whole is the time of the printed steps. Where they are less than half of those done, what the others took is
+    not known, so this tells nothing about the run.
+    """
+    for series in step_series(tables, warmup=options.warmup):
+        if not len(series.steady):
+            continue
+        times, slow = series.steady, far_longer(series)
+        centre = float(np.median(times))
+        cost = float((times[slow] - centre).sum())
+        if cost > 0:
+            yield Cause(
+                run=series.run, of=RUN, subject="slow steps", whole_s=float(times.sum()),
+                time_s=float(times[slow].sum()), gain_s=cost, model="they take the median", n=int(slow.sum()),
+                each_s=float(times[slow].mean()), metric="steps", may_bind=covers_most(series),
+            )  # fmt: skip
+
+
+def far_longer(series: StepSeries) -> Mask:
+    """Flag the steady steps that take far longer than the median: rare ones, else all over twice the median."""
+    times: Floats = series.steady
+    slow: Mask = series.pauses if series.pauses.any() else times > _SLOW * np.median(times)
+    return slow
+
+
+def covers_most(series: StepSeries) -> bool:
+    """Whether the printed steady steps are at least half of those that were done meanwhile."""
+    done = int(series.order[-1] - series.order[series.warmup.cut])
+    return max(series.averaged, 1) * (len(series.steady) - 1) >= _MOSTLY * done
+
+
+def between_steps(tables: Tables, options: Options) -> Iterator[Cause]:
+    """Yield validations and checkpoints, as shares of the run's time."""
+    rows = pauses.table(tables, options)
+    for row in rows[rows["share"].notna()].to_dict("records"):
+        for kind in ("validation", "checkpoint"):
+            if kind in row["kind"]:
+                yield Cause(
+                    run=row["run"], of=RUN, subject=kind, name=row["kind"], whole_s=float(row["run_s"]),
+                    time_s=float(row["total_s"]), gain_s=float(row["total_s"]), n=int(row["n"]),
+                    each_s=float(row["mean_s"]), metric="pauses",
+                )  # fmt: skip
+                break
+
+
+def outside_of_steps(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa: ARG001 (all sources take the same)
+    """Yield the time of a run's clock in which it did no step, if the step lines cover all steps."""
+    for run, total in tables.rows("runs").records("run", "elapsed_s"):
+        if total is None or not total > 0:
+            continue
+        steps = tables.rows_of("steps", run)
+        steps = steps.where((steps["copy"] == 1) & steps.known("step_time_s") & ~steps.known("step_time_by"))
+        numbers = steps["step"][steps.known("step")]
+        if not len(numbers):
+            continue
+        covered = np.where(steps.known("steps_averaged"), steps["steps_averaged"], 0)
+        outside = total - float(covered @ steps["step_time_s"])
+        if covered.sum() >= int(numbers.max()) - int(numbers.min()) + 1 and outside > 0:
+            yield Cause(
+                run=run, of=RUN, subject="outside of steps", whole_s=float(total), time_s=outside, gain_s=outside,
+                metric="steps",
+            )  # fmt: skip
