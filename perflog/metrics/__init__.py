@@ -49,6 +49,7 @@ from perflog.metrics.traces.memory import memory_curve, memory_holders, memory_p
 from perflog.metrics.traces.operator_efficiency import operator_efficiency
 from perflog.metrics.traces.rank_clocks import rank_clocks
 from perflog.metrics.traces.rank_pairs import rank_pairs
+from perflog.metrics.traces.scenarios import replay
 from perflog.metrics.wait import wait, wait_steps
 from perflog.metrics.waterfall import waterfall
 from perflog.metrics.whatif import whatif, whatif_steps
@@ -58,8 +59,8 @@ _ORDER = (
     wait, imbalance, ranks, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
     collective_wait, collective_bandwidth, collective_volume, rank_pairs, rank_clocks,
     whatif, stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency, host_operators, launches,
-    launch_queue, critical_path, copies, memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry,
-    kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
+    launch_queue, critical_path, replay, copies, memory_peak, memory_holders, memory_curve, counters, counter_curve,
+    telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -133,6 +134,7 @@ __all__ = [
     "rank_clocks",
     "rank_pairs",
     "ranks",
+    "replay",
     "stages",
     "steps",
     "stragglers",

@@ -42,11 +42,15 @@ _COMMANDS = re.compile(r" (?:and \d+ more kinds? of findings: )?perflog lint .*|
 
 @dataclass
 class Screen:
-    """A screen as one text. `digits`: significant digits of times, and of shares; the screen drops zeros at the end."""
+    """A screen as one text. `digits`: significant digits of times, and of shares; the screen drops zeros at the end.
+
+    `is_full`: it has as many lines as a screen may have, so sentences may be cut.
+    """
 
     text: str
     digits: tuple[int, int] = (3, 0)
     explained: set[int] = field(default_factory=set)
+    is_full: bool = False
 
     def explain(self, words: str, *values: float) -> None:
         """Compare the numbers in the only passage with these words with the values, to the last printed digit."""
@@ -108,7 +112,7 @@ def overview_screen(path: Path, *others: Path) -> Screen:
     name = name.removesuffix(f" and {len(others)} more") if others else name
     start, _, end = name.partition("…")
     assert path.name.startswith(start) and path.name.endswith(end), name
-    return Screen(_without_commands(rest))
+    return Screen(_without_commands(rest), is_full=len(lines) == 25)
 
 
 def _without_commands(text: str) -> str:

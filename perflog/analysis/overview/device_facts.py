@@ -24,6 +24,8 @@ from perflog.metrics import (
     memory_peak,
     stragglers,
 )
+from perflog.metrics.causes import bound_by
+from perflog.metrics.causes.cause import REPLAY
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.traces.copies import way_of
 from perflog.metrics.traces.critical_path import kinds_on_paths
@@ -39,6 +41,17 @@ from perflog.units import show
 if TYPE_CHECKING:
     import pandas as pd
 
+_GROUPS_OF = {
+    "host": ("host",),
+    "data": ("host",),
+    "launch": ("launch", "host"),
+    "waiting": ("waiting",),
+    "device": ("kernels", "communication", "copies"),
+    "compute": ("kernels",),
+    "communication": ("communication",),
+    "copies": ("copies",),
+}
+"""By subject of what binds: the groups of pieces on the critical path that go with it."""
 _TELLING = 0.03  # of the whole: smaller parts are no reason
 _MOSTLY = 0.5  # of the communication: less is hidden badly
 _WHOLE = 0.9  # of the GPU time: a range around nearly all of it is divided
@@ -118,7 +131,11 @@ def _idle_shares(tables: Tables, run: str, options: Options) -> dict[str, float]
 
 
 def critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """What the critical path of the steps, else of the trace, consists of, where it is known what launched the work."""
+    """What the critical path of the steps, else of the trace, consists of, where it is known what launched the work.
+
+    A replay may tell that another thing binds than what most of the path is: another path is nearly as long, and this
+    one tells nothing.
+    """
     idle = _of_run(launches.table(tables, options), run)
     if not idle["host_s"].notna().any():
         return
@@ -129,6 +146,10 @@ def critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
     for where, kind, time in rows[["where", "kind", "time_s"]].itertuples(index=False):
         of_group = times.setdefault(_ON_PATH.get(kind, "kernels" if where == "device" else "host"), {})
         of_group[kind] = of_group.get(kind, 0.0) + float(time) / whole
+    bound = bound_by(tables, run, options)
+    most = max(times, key=lambda group: sum(times[group].values()), default="")
+    if bound is not None and bound.metric == REPLAY and most not in _GROUPS_OF.get(bound.subject, times):
+        return
     told = []
     for group, kinds in sorted(times.items(), key=lambda item: -sum(item[1].values())):
         if (share := sum(kinds.values())) > _TELLING:

@@ -15,7 +15,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, kernels, pipeline
 from perflog.metrics.breakdown import TRACED_STEP
 from perflog.metrics.causes import bound_by, causes_by_run
-from perflog.metrics.causes.cause import PIPELINE, REPLAY, Cause
+from perflog.metrics.causes.cause import BOUND, PIPELINE, REPLAY, Cause
 from perflog.metrics.kernel_names import short_kernel
 from perflog.units import show
 
@@ -27,6 +27,7 @@ _TENSOR_CORES = lazy_pattern(
 _FP32 = lazy_pattern(r"sgemm|gemmsn|ffma", re.IGNORECASE)
 _WITHOUT = {
     "host": ("the host", "were it endlessly fast"),
+    "device": ("the device", "were it endlessly fast"),
     "compute": ("compute", "were its kernels endlessly fast"),
     "communication": ("communication", "were it free"),
     "copies": ("copies", "were they free"),
@@ -79,18 +80,18 @@ def _phase(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Optio
 
 
 def _trace(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
-    if cause.by != REPLAY and cause.subject != "rank":
+    if cause.metric != REPLAY and cause.subject != "rank":
         yield f"Bottleneck: {_WORDS.get(cause.subject, cause.subject)}, {percent(cause.share)} of the time."
         return
     words, change = _WITHOUT[cause.subject]
     place = f"{'rank' if cause.rank is not None else 'device'} {cause.device if cause.rank is None else cause.rank}"
     whole = "trace" if cause.of == "trace" else "step"
     text = f"Bottleneck: {place if cause.subject == 'rank' else words}: {change}, the {whole} would be"
-    text += f" {percent(cause.gain)} shorter"
-    others = [each for each in of_run if each.by == REPLAY and each.subject in _WITHOUT and each is not cause]
-    if others:
-        other, its_change = _WITHOUT[others[0].subject]
-        text += f"; {other}, {its_change}: {percent(others[0].gain)}"
+    text += f"{' at most' * (cause.by == BOUND)} {percent(cause.gain)} shorter"
+    against = "device" if cause.subject in ("host", "launch", "data") else "host"
+    other = next((each for each in of_run if each.metric == REPLAY and each.subject == against), None)
+    if other is not None:
+        text += f"; with an endlessly fast {against} {percent(other.gain)}"
     yield f"{text}."
 
 

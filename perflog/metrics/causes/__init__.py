@@ -85,7 +85,7 @@ def causes(tables: Tables, options: Options) -> pd.DataFrame:
 
 def causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]]:
     """Return the causes of each run that has any, in the order of the runs: first what binds it, then by gain."""
-    return cached(tables, ("causes", options), lambda: _causes_by_run(tables, options))
+    return cached(tables, ("causes by run", options), lambda: _causes_by_run(tables, options))
 
 
 def bound_by(tables: Tables, run: str, options: Options) -> Cause | None:

@@ -13,7 +13,13 @@ _WHOLES = (JOB, "step", "phases", TRACED_STEP, "trace", "gpu", "api", PIPELINE, 
 _TELLING = 0.03  # of the whole: less holds nothing up
 _EXPLAINS = 0.5  # of the gain of what it is a part of
 
-_PART_OF = {"rank": ("communication", "waiting"), "data": ("host",)}
+_PART_OF = {
+    "rank": ("communication", "waiting", "device"),
+    "data": ("host",),
+    "compute": ("device",),
+    "communication": ("device",),
+    "copies": ("device",),
+}
 """Causes that are a part of others, and tell more."""
 
 
@@ -24,7 +30,8 @@ def binding(causes: Sequence[Cause]) -> Cause | None:
         able = [cause for cause in of_whole if cause.may_bind and not cause.gain < _TELLING]
         if able:
             first = max(able, key=lambda cause: _weight(cause, whole))
-            return next((cause for cause in able if _explains(cause, first)), first)
+            parts = [cause for cause in able if _explains(cause, first)]
+            return max(parts, key=lambda cause: cause.gain, default=first)
         if any(cause.time_s is not None and whole != RUN for cause in of_whole):
             return None  # it is divided, and no part of it stands out
     return None

@@ -20,6 +20,7 @@ SUBJECTS = {
     "launch": "the time from a launch to its work",
     "waiting": "work that is launched waits for an event, a stream or a rank; or a phase that waits",
     "idle": "the device idles, and the log does not tell why",
+    "device": "all work of the device",
     "compute": "kernels that compute",
     "communication": "collectives and transfers beside which nothing computes, or phases of them",
     "copies": "copies and memsets beside which nothing computes",

@@ -45,6 +45,11 @@ DEVICE_KINDS = {
 
 LAUNCHING, SYNCHRONISATION, _RUNTIME, _OPERATOR, _PYTHON, _IDLE, _GAP, _WAITING, _UNKNOWN = range(9)
 _OWN = (*HOST_KINDS, *DEVICE_KINDS)
+
+HOST_TIME = (SYNCHRONISATION, _RUNTIME, _OPERATOR, _PYTHON, _IDLE)
+LAUNCHES = (LAUNCHING, _RUNTIME)
+WAITS = (_WAITING,)
+"""Kinds, as indices into `kinds_of`, that are time of the host, of launches, and waits for other streams or ranks."""
 _OF_CALL = {"runtime": _RUNTIME, "cpu": _OPERATOR, "python": _PYTHON}
 
 

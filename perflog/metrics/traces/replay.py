@@ -24,8 +24,11 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int16]
 Flags = npt.NDArray[np.bool_]
 
-Thing = tuple[int, int]
-"""A kind of pieces of a path, as an index into `kinds_of`, and the code of a name in `CriticalPath.names`, or ALL."""
+Thing = tuple[int | tuple[int, ...], int]
+"""A kind of pieces of a path, as an index into `kinds_of`, and the code of a name in `CriticalPath.names`, or ALL.
+
+In place of one kind, several: all of these take no time together.
+"""
 
 ALL = -1
 """In place of a name: all of a kind."""
@@ -145,16 +148,20 @@ class Replay:
         self._work_ends: dict[int, Ints] = {}  # of works that something behind their block waits for
         self._top = np.full(self._columns, start)
 
-    def ends(self, thread: int) -> Ints:
-        """Return the end of the window in each column: of its works, and of a thread unless that is NO_CALL."""
+    def ends(self, thread: int, host_end: int | None = None) -> Ints:
+        """Return the end of the window in each column: of its works, and of a thread unless that is NO_CALL.
+
+        The thread ends where it is at `host_end`, by default the end of the window.
+        """
         count = len(self._works)
         for begin in range(0, max(count, 1), _BLOCK):
             stop = min(begin + _BLOCK, count)
-            until = stop if stop < count else count + 1  # changes may come behind the last work
-            changes = self._changes.part(slice(*np.searchsorted(self._changes.places, (begin, until)).tolist()))
+            last = stop if stop < count else count + 1  # changes may come behind the last work
+            changes = self._changes.part(slice(*np.searchsorted(self._changes.places, (begin, last)).tolist()))
             self._advance(begin, stop, changes)
         if thread in self._clocks:
-            end = self._clocks[thread].alone(np.array([self._end]))[0] + self._later[thread]
+            until = self._end if host_end is None else host_end
+            end = self._clocks[thread].alone(np.array([until]))[0] + self._later[thread]
             self._top = np.maximum(self._top, end)
         return self._top
 
@@ -162,7 +169,8 @@ class Replay:
         """Flag what takes no time, in each column. Names are codes of `CriticalPath.names`."""
         flags = np.zeros((len(kinds), self._columns), np.bool_)
         for column, (kind, name) in self._things:
-            flags[:, column] = (kinds == kind) if name == ALL else (kinds == kind) & (names == name)
+            of_kind = np.isin(kinds, kind) if isinstance(kind, tuple) else kinds == kind
+            flags[:, column] = of_kind if name == ALL else of_kind & (names == name)
         return flags
 
     def _changes_of_threads(self) -> _Changes:

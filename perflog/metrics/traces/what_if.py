@@ -35,13 +35,33 @@ class WhatIf:
 
         The window ends with its last work and, if it is a step, its thread: see `PathWalk.path`.
         """
-        on_thread = [is_host(self._kinds[kind]) and kind not in (LAUNCHING, SYNCHRONISATION) for kind, _ in things]
+        thread = step_thread if step_thread != NO_CALL else self._walk.last_thread(end)
+        unchanged, without = self.ends(start, end, things, thread)
+        return unchanged - without
+
+    def ends(
+        self, start: int, end: int, things: Sequence[Thing], thread: int, host_end: int | None = None
+    ) -> tuple[int, Ints]:
+        """Return when the window [start, end) ends if nothing changes, and when if each thing takes no time, in ns.
+
+        Args:
+            start: Begin of the window.
+            end: Its end.
+            things: What takes no time.
+            thread: The thread that ends with it, or NO_CALL.
+            host_end: Where this thread ends; by default at the end of the window.
+        """
+        on_thread = [self._is_on_thread(kind) for kind, _ in things]
         host = [i for i, on in enumerate(on_thread) if on]
         groups = [host[i : i + _HOST_AT_ONCE] for i in range(0, len(host), _HOST_AT_ONCE)]
         groups.append([i for i, on in enumerate(on_thread) if not on])
-        thread = step_thread if step_thread != NO_CALL else self._walk.last_thread(end)
-        gains = np.zeros(len(things), np.int64)
+        without, unchanged = np.zeros(len(things), np.int64), end
         for group in filter(None, groups):
-            ends = Replay(self._replayed, [things[i] for i in group], start, end).ends(thread)
-            gains[group] = ends[0] - ends[1:]
-        return gains
+            ends = Replay(self._replayed, [things[i] for i in group], start, end).ends(thread, host_end)
+            unchanged, without[group] = int(ends[0]), ends[1:]
+        return unchanged, without
+
+    def _is_on_thread(self, kind: int | tuple[int, ...]) -> bool:
+        """Whether threads take less time between their waits: this takes memory for each of their calls."""
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        return any(is_host(self._kinds[each]) and each not in (LAUNCHING, SYNCHRONISATION) for each in kinds)

@@ -22,7 +22,8 @@ from perflog.metrics.traces import replay
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.critical_path import critical_paths
 from perflog.metrics.traces.dependencies import Dependencies
-from perflog.metrics.traces.path_walk import CriticalPath, kinds_of
+from perflog.metrics.traces.path_walk import HOST_TIME, LAUNCHES, CriticalPath, kinds_of
+from perflog.metrics.traces.path_walk import WAITS as WAITING
 from perflog.metrics.traces.replay import ALL, Replay, Replayed
 from perflog.metrics.traces.what_if import WhatIf
 
@@ -439,6 +440,12 @@ def check(log: perflog.Log, events: list[dict[str, Any]], steps: dict[int, tuple
                 zero = lambda k, n, kind=kind, name=name: k == kind and name in (None, n)  # noqa: E731 (short)
                 assert gain == whole - oracle.length(start, end, zero, main)
                 assert 0 <= gain <= times[kind, name]
+            work = tuple(i for i, kind in enumerate(words) if kind in {each.kind for each in oracle.work})
+            sets = [HOST_TIME, LAUNCHES, WAITING, work]
+            gains = what_if.gains(start, end, [(some, ALL) for some in sets], thread).tolist()
+            for some, gain in zip(sets, gains, strict=True):
+                together = lambda k, n, kinds={words[i] for i in some}: k in kinds  # noqa: E731
+                assert gain == whole - oracle.length(start, end, together, main)
             if found[0][2] != "unknown":
                 assert whole == end - start
                 assert length(of, start, end, thread if thread != NO_CALL else paths.walk.last_thread(end)) == whole

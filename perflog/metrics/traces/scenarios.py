@@ -1,0 +1,189 @@
+"""Scenarios: how much shorter the steps of a trace would be without their host time, kernels, communication or waits.
+
+Each is a replay of the dependencies that the critical path knows, with one set of things that take no time. Steps that
+follow one another without a gap are replayed together: what overlaps two of them is no loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.dependencies import Dependencies, dependencies
+from perflog.metrics.traces.device_work import (
+    COMMUNICATION,
+    COMPUTE,
+    DEVICE_COLUMNS,
+    MEMORY,
+    TraceDevice,
+    are_in_steps,
+    seconds,
+    trace_devices,
+)
+from perflog.metrics.traces.path_walk import HOST_TIME, LAUNCHES, WAITS, PathWalk, kinds_of
+from perflog.metrics.traces.replay import ALL, Thing
+from perflog.metrics.traces.what_if import WhatIf
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCENARIOS = {
+    "host": "the host is endlessly fast: its calls, the time between them, and its return from waits take no time",
+    "launches": "calls of the runtime, and the time from a launch to its work, take no time",
+    "device": "all work of the device takes no time",
+    "compute": "kernels that compute take no time",
+    "communication": "kernels that communicate take no time",
+    "copies": "copies and memsets take no time",
+    "waits": "launched work waits for no event, other stream or rank",
+}
+"""What is changed in each replay; kernels of one category: the same for these alone."""
+
+KERNELS = "kernels"
+"""Scenario in which the kernels of one category take no time."""
+
+_STATES = {"compute": COMPUTE, "communication": COMMUNICATION, "copies": MEMORY}
+_CATEGORIES = 4  # of kernels that compute: those that take most time
+_TOUCH = 0.01  # of a step: a longer gap between two steps is time outside of them
+_FEW = 0.01  # of the work: with more whose launch is not known, the replay lacks dependencies
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    *DEVICE_COLUMNS,
+    MetricColumn(
+        "of", meaning="traced step: mean of the annotated steps; trace: all of it, where no step is annotated"
+    ),
+    MetricColumn(
+        "scenario",
+        meaning="; ".join(f"{name}: {meaning}" for name, meaning in SCENARIOS.items())
+        + f"; {KERNELS}: kernels of one category take no time",
+    ),
+    MetricColumn("category", meaning="the category of the kernels"),
+    MetricColumn("time_s", "s", "lower", "time of the whole as traced, mean over the steps"),
+    MetricColumn("without_s", "s", "lower", "time of the whole in this replay"),
+    MetricColumn("gain_s", "s", None, "unchanged replay - without_s; gains overlap and do not add up"),
+    MetricColumn("gain", "1", None, "gain_s / time_s"),
+    MetricColumn("error_s", "s", None, "unchanged replay - time_s: 0 where the replay is exact", brief=False),
+    MetricColumn("launch_known", "1", None, "share of the work whose launch is known", brief=False),
+    MetricColumn("bound", meaning="why the gain is a bound; null: all dependencies are known"),
+    MetricColumn("n", meaning="number of steps"),
+)
+
+
+@metric(
+    title="replay of traces with one thing changed",
+    needs=("events",),
+    columns=_COLUMNS,
+    main="gain",
+    formula="each piece of work begins when the work before it on its stream, its launch and what it waits for have "
+    "ended; threads run their calls in order and wait for the device where they did. gain_s = end of the steps as "
+    "replayed unchanged - end with the things of the scenario taking no time",
+    source="dependencies: as in critical_path; replay: own",
+)
+def replay(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """How much shorter the steps of each device, else its trace, would be in each scenario, the largest gain first.
+
+    A device has rows if it is known what launched its work: without launches, nothing tells what waits for the host.
+
+    Example:
+        >>> table = perflog.metrics.replay(perflog.read("trace.json"))
+        >>> table[["scenario", "time_s", "gain"]].head(1).round(6)
+          scenario    time_s  gain
+        ...
+    """
+    return cached(tables, "replay of traces", lambda: _frame(tables)).copy()
+
+
+def _frame(tables: Tables) -> pd.DataFrame:
+    import pandas as pd
+
+    by_run: dict[str, list[TraceDevice]] = {}
+    for device in trace_devices(tables):
+        if device.span:
+            by_run.setdefault(device.run, []).append(device)
+    in_steps = {run for run, devices in by_run.items() if are_in_steps(devices)}
+    rows = [row for of in dependencies(tables) for row in _rows(of, of.device.run in in_steps)]
+    rows.sort(key=lambda row: (row["run"], -row["gain_s"]))
+    integers = dict.fromkeys(("rank", "device", "n"), "Int64")
+    return pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]).astype(integers)
+
+
+class _Window(Struct, frozen=True):
+    """A time that is replayed as a whole: its begin and end in ns, its thread, and where that thread ends."""
+
+    start: int
+    end: int
+    thread: int
+    host_end: int
+
+
+def _rows(of: Dependencies, in_steps: bool) -> Iterator[dict[str, Any]]:
+    device = of.device
+    if not (of.launching != NO_CALL).any():
+        return
+    walk = PathWalk(of)
+    windows = list(_steps(device, walk)) if in_steps else [_trace(device, walk)]
+    things = dict(_things(of))
+    n = len(device.steps.numbers) if in_steps else 1
+    what_if = WhatIf(of, walk)
+    unchanged, without = 0, np.zeros(len(things), np.int64)
+    for window in windows:
+        ended, ends = what_if.ends(window.start, window.end, list(things.values()), window.thread, window.host_end)
+        unchanged += ended - window.start
+        without += ends - window.start
+    whole = sum(window.end - window.start for window in windows)
+    share = float((of.launching != NO_CALL).mean())
+    base = {
+        "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+        "device_name": device.device_name, "of": "traced step" if in_steps else "trace", "n": n,
+        "time_s": float(seconds(whole)) / n, "error_s": float(seconds(unchanged - whole)) / n, "launch_known": share,
+        "bound": f"the launch of {100 * (1 - share):.0f} % of the work is not known" if 1 - share > _FEW else None,
+    }  # fmt: skip
+    for (scenario, category), ended in zip(things, without.tolist(), strict=True):
+        gain = unchanged - ended
+        yield base | {
+            "scenario": scenario, "category": category, "without_s": float(seconds(ended)) / n,
+            "gain_s": float(seconds(gain)) / n, "gain": gain / whole,
+        }  # fmt: skip
+
+
+def _things(of: Dependencies) -> Iterator[tuple[tuple[str, str | None], Thing]]:
+    """What takes no time in each scenario, by its name and category; only what there is."""
+    yield ("host", None), (HOST_TIME, ALL)
+    yield ("launches", None), (LAUNCHES, ALL)
+    yield ("waits", None), (WAITS, ALL)
+    work, first = of.device.work, len(kinds_of(of)) - len(of.device.work.categories)
+    lengths = np.bincount(work.does, of.ends - of.starts, len(work.categories))
+    yield ("device", None), (tuple(range(first, first + len(work.categories))), ALL)
+    for scenario, state in _STATES.items():
+        kinds = tuple(first + i for i, each in enumerate(work.state_of) if each == state and lengths[i] > 0)
+        if kinds:
+            yield (scenario, None), (kinds, ALL)
+        if state == COMPUTE and len(kinds) > 1:
+            for kind in sorted(kinds, key=lambda kind: -lengths[kind - first])[:_CATEGORIES]:
+                yield (KERNELS, work.categories[kind - first]), (kind, ALL)
+
+
+def _trace(device: TraceDevice, walk: PathWalk) -> _Window:
+    busy = device.work.busy
+    end = int(busy.ends[-1])
+    return _Window(int(busy.starts[0]), end, walk.last_thread(end), end)
+
+
+def _steps(device: TraceDevice, walk: PathWalk) -> Iterator[_Window]:
+    """Yield the steps of a device, those that touch as one window."""
+    steps, annotated = device.steps, device.annotated
+    order = np.argsort(steps.starts, kind="stable")
+    starts, ends, threads = steps.starts[order], steps.ends[order], walk.step_threads[order]
+    host_ends = annotated.ends[order]
+    first = 0
+    for last in range(len(order)):
+        is_last = last + 1 == len(order)
+        if not is_last and starts[last + 1] - ends[last] <= _TOUCH * (ends[last] - starts[first]):
+            continue
+        yield _Window(int(starts[first]), int(ends[last]), int(threads[last]), int(host_ends[last]))
+        first = last + 1
