@@ -4,6 +4,7 @@
   `perflog.load()` opens a store. Each returns a `Log`: its runs and tables.
 - `perflog.metrics.steps(log)` and the other metrics compute, `perflog.plots.steps(log)` and the other plots draw.
 - `perflog.overview(log)` says on one screen what ran, how fast, and what not to trust.
+- `perflog.causes(log)` ranks what takes the time of each run or holds it up, and what the run would win without it.
 - `perflog.diagnose(log)` says what ended a job or holds it up.
 - `perflog.lint(log)` says which figures cannot be trusted, `perflog.compare(a, b)` compares runs.
 - `perflog.report(log)` writes all of it on one page, `perflog.export` writes traces and CSV files.
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from perflog.analysis.overview import Overview, overview
     from perflog.errors import PerflogError
     from perflog.log import Log, find_runs, ingest, load, read, reference
+    from perflog.metrics.causes import causes
     from perflog.output import export
     from perflog.output.report import report
 
@@ -31,6 +33,7 @@ _HOMES = {
     **dict.fromkeys(("Diagnosis", "diagnose"), "perflog.analysis.diagnosis"),
     "lint": "perflog.analysis.lint",
     **dict.fromkeys(("Overview", "overview"), "perflog.analysis.overview"),
+    "causes": "perflog.metrics.causes",
     "report": "perflog.output.report",
 }
 _MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "plots": "perflog.plots"}
@@ -42,6 +45,7 @@ __all__ = [
     "Overview",
     "PerflogError",
     "__version__",
+    "causes",
     "compare",
     "diagnose",
     "export",

@@ -36,6 +36,8 @@ from perflog.analysis.repeats import ROUND, Difference, Result, differing
 from perflog.log import Log
 from perflog.metrics import Options, Tables, sweep
 from perflog.metrics.attempts import attempts
+from perflog.metrics.causes import causes_by_run
+from perflog.metrics.causes.cause import Cause
 from perflog.metrics.traces.recorded_operators import companions
 from perflog.tables.nulls import nullable_frame
 from perflog.units import show
@@ -63,6 +65,7 @@ class Overview(Struct, frozen=True):
         figures: How fast they were; the first is the headline.
         base: Place of the group that each group is compared with, by its place; the base itself is not in it.
         parts: Where the time goes in the only run, or in the first of repeats.
+        causes: What takes the time of that run or holds it up, the one that binds first: see metric `causes`.
         reasons: What holds that run up, or why the slowest run is slower than its base, in sentences.
         doubts: What not to trust, the most severe first.
         next: Commands that answer the next question.
@@ -77,6 +80,7 @@ class Overview(Struct, frozen=True):
     figures: Sequence[RunFigure]
     base: Mapping[int, int]
     parts: Sequence[Part]
+    causes: Sequence[Cause]
     reasons: Sequence[str]
     doubts: Sequence[Doubt]
     next: Sequence[str]
@@ -257,6 +261,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         figures=figures,
         base=bases,
         parts=parts(tables.only([focus]), focus, options) if focus else (),
+        causes=causes_by_run(tables.only([focus]), options).get(focus, ()) if focus else (),
         reasons=[
             *targets_reached(tables, groups, options),
             *no_repeats(differences, groups),

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import isnan
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from perflog.metrics.causes import of_jobs, of_profiles, of_runs, of_steps, of_traces
 from perflog.metrics.causes.binding import binding
 from perflog.metrics.causes.cause import SUBJECTS, Cause, Source
@@ -20,7 +22,7 @@ _SOURCES: tuple[Source, ...] = (
     of_runs.slow_steps, of_runs.between_steps, of_runs.outside_of_steps,
 )  # fmt: skip
 
-_COLUMNS = (
+COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("binds", meaning="whether this binds the whole: at most one cause of a run does"),
     MetricColumn("of", meaning="the whole: a whole of metric breakdown, pipeline (its layers alone), run, or job"),
@@ -51,7 +53,7 @@ _COLUMNS = (
 @metric(
     title="causes: what binds the run",
     needs=("runs",),
-    columns=_COLUMNS,
+    columns=COLUMNS,
     main="gain",
     formula="gain of a replay: end of the whole as replayed - its end without this; of a bound: as its model says; of "
     "a sum: time_s. What binds is the cause with the largest gain in the innermost whole that the log divides; a rank "
@@ -72,15 +74,15 @@ def causes(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    rows = []
-    for run, of_run in causes_by_run(tables, options).items():
-        first = binding(of_run)
-        for cause in of_run:
-            values = {c.name: getattr(cause, c.name) for c in _COLUMNS if c.name not in ("label", "binds")}
-            rows.append(values | {"label": labels[run], "binds": cause is first})
+    rows = [
+        {column.name: getattr(cause, column.name) for column in COLUMNS if column.name != "label"}
+        | {"label": labels[run]}
+        for run, of_run in causes_by_run(tables, options).items()
+        for cause in of_run
+    ]
     integers = dict.fromkeys(("rank", "device", "dp_rank", "stage", "n"), "Int64")
     figures = dict.fromkeys(("time_s", "share", "gain_s", "gain", "ratio", "each_s", "whole_s"), "float64")
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(integers | figures | {"binds": "bool"})
+    return pd.DataFrame(rows, columns=[c.name for c in COLUMNS]).astype(integers | figures | {"binds": "bool"})
 
 
 def causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]]:
@@ -90,7 +92,7 @@ def causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]
 
 def bound_by(tables: Tables, run: str, options: Options) -> Cause | None:
     """Return what binds a run; None if its log does not tell, or nothing takes enough of its time."""
-    return binding(causes_by_run(tables, options).get(run, ()))
+    return next((cause for cause in causes_by_run(tables, options).get(run, ()) if cause.binds), None)
 
 
 def _causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]]:
@@ -103,4 +105,5 @@ def _causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause
 
 def _ranked(of_run: Sequence[Cause]) -> list[Cause]:
     first = binding(of_run)
-    return sorted(of_run, key=lambda cause: (cause is not first, isnan(cause.gain), -cause.gain))
+    causes = [replace(cause, binds=cause is first) for cause in of_run]
+    return sorted(causes, key=lambda cause: (not cause.binds, isnan(cause.gain), -cause.gain))

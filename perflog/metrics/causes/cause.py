@@ -68,6 +68,7 @@ class Cause(Struct, frozen=True, kw_only=True):
         each_s: Time of each in s: the mean.
         metric: The metric that has more.
         may_bind: Whether this can be what binds the whole: a sum of others, or a bound of all losses, is not.
+        binds: Whether it does. At most one cause of a run does.
     """
 
     run: str
@@ -88,6 +89,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     each_s: float | None = None
     metric: str = "breakdown"
     may_bind: bool = True
+    binds: bool = False
 
     @property
     def share(self) -> float:

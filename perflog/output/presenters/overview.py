@@ -9,6 +9,7 @@ from shlex import join
 
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview import Overview
+from perflog.metrics.causes import COLUMNS as CAUSE_COLUMNS
 from perflog.output.screens import HEIGHT, columns, command_lines, fit, folded, sentence_lines
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
 from perflog.output.terminal import columns_of, cut, padded, visible
@@ -203,7 +204,21 @@ def overview_sheets(overview: Overview) -> Iterator[Sheet]:
     yield Sheet("runs", tuple(columns), rows)
     parts = [SheetColumn("part"), SheetColumn("time_s", "s", True), SheetColumn("share", "1", True)]
     yield Sheet("parts", tuple(parts), [(part.name, part.seconds, part.share) for part in overview.parts])
+    shown = [column for column in CAUSE_COLUMNS if column.name not in ("run", "label")]
+    rows = [[_known(getattr(cause, column.name)) for column in shown] for cause in overview.causes]
+    columns = [SheetColumn(c.name, c.unit, c.name in _CAUSE_NUMBERS) for c in shown]
+    yield Sheet("causes", tuple(columns), rows)
     yield sheet("reasons", "reason", [(text,) for text in overview.reasons])
     doubts = [(d.severity, d.code, d.title, len(d.runs), d.message, ", ".join(d.figures)) for d in overview.doubts]
     yield sheet("doubts", "severity code title runs# message figures", doubts)
     yield sheet("next", "command", [(command,) for command in overview.next])
+
+
+_CAUSE_NUMBERS = frozenset(
+    ("rank", "device", "dp_rank", "stage", "time_s", "share", "gain_s", "gain", "ratio", "n", "each_s", "whole_s")
+)
+
+
+def _known(value: object) -> object:
+    """The value, None in place of NaN."""
+    return None if value != value else value
