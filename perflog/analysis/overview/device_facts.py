@@ -46,7 +46,7 @@ _GROUPS_OF = {
     "data": ("host",),
     "launch": ("launch", "host"),
     "waiting": ("waiting",),
-    "device": ("kernels", "communication", "copies"),
+    "device": ("kernels", "communication", "copies", "waiting"),
     "compute": ("kernels",),
     "communication": ("communication",),
     "copies": ("copies",),
@@ -58,18 +58,20 @@ _WHOLE = 0.9  # of the GPU time: a range around nearly all of it is divided
 _RANGES = 5  # that a sentence names
 _KINDS_OF_PATH = 2
 _HOLDERS = 4  # of memory, that a sentence names
-_NOUNS = {"compute": "kernel", "communication": "collective", "memory": "copy"}
+_NOUNS = {"compute": "kernel", "communication": "collective", "memory": "copy", "waiting": "wait"}
 """What takes the time of each state of a device."""
 _MEANWHILE = {
     "compute": "it computes",
     "communication": "it communicates",
     "memory": "it copies",
+    "waiting": "its GPU waits",
     "idle": "its GPU idles",
 }  # what a rank does that comes last
 _ON_PATH = {
     "communication": "communication",
     "memcpy": "copies",
     "memset": "copies",
+    "wait": "waiting",
     "launch": "launch",
     "gap": "waiting",
     "waiting": "waiting",

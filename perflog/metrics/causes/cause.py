@@ -18,7 +18,7 @@ SUBJECTS = {
     "host": "the device idles because the next work is not launched yet",
     "data": "data is loaded or waited for",
     "launch": "the time from a launch to its work",
-    "waiting": "work that is launched waits for an event, a stream or a rank; or a phase that waits",
+    "waiting": "launched work waits for an event, a stream or a rank, or is a kernel that only waits; or a phase waits",
     "idle": "the device idles, and the log does not tell why",
     "device": "all work of the device",
     "compute": "kernels that compute",

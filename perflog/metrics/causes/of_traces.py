@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ROUNDED = 1e-9  # of the whole
-_STATES = {"compute": "compute", "communication": "communication", "memory": "copies"}
+_STATES = {"compute": "compute", "communication": "communication", "memory": "copies", "waiting": "waiting"}
 _IDLE = {"host": ("host", "sync"), "data": ("data",), "launch": ("launch",), "waiting": ("waiting",)}
 """Subjects and the causes of idle time that they sum up."""
 _SCENARIOS = {
@@ -43,7 +43,10 @@ def states(tables: Tables, options: Options) -> Iterator[Cause]:
         span_s = float(whole["span_s"].mean())
         of = TRACED_STEP if (whole["part"] == "step").all() else "trace"
         found = {subject: float(whole[f"{state}_s"].mean()) for state, subject in _STATES.items()}
-        found |= _idle_times(wholes_of_traces(idle[idle["run"] == run]), float(whole["idle_s"].mean()), span_s)
+        for subject, time_s in _idle_times(
+            wholes_of_traces(idle[idle["run"] == run]), float(whole["idle_s"].mean()), span_s
+        ).items():
+            found[subject] = found.get(subject, 0.0) + time_s
         gains = _gains(replays[run]) if run in replays else {}
         lacks = run in replays and replays[run]["bound"].notna().any()
         for subject, name in dict.fromkeys([*((subject, None) for subject in found), *gains]):

@@ -20,6 +20,7 @@ from perflog.metrics.traces.device_work import (
     COMPUTE,
     DEVICE_COLUMNS,
     MEMORY,
+    WAITING,
     TraceDevice,
     are_in_steps,
     seconds,
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
 SCENARIOS = {
     "host": "the host is endlessly fast: its calls, the time between them, and its return from waits take no time",
     "launches": "calls of the runtime, and the time from a launch to its work, take no time",
-    "device": "all work of the device takes no time",
+    "device": "all work of the device but waiting takes no time",
     "compute": "kernels that compute take no time",
     "communication": "kernels that communicate take no time",
     "copies": "copies and memsets take no time",
-    "waits": "launched work waits for no event, other stream or rank",
+    "waits": "launched work waits for no event, other stream or rank, and kernels that only wait take no time",
 }
 """What is changed in each replay; kernels of one category: the same for these alone."""
 
@@ -155,10 +156,12 @@ def _things(of: Dependencies) -> Iterator[tuple[tuple[str, str | None], Thing]]:
     """What takes no time in each scenario, by its name and category; only what there is."""
     yield ("host", None), (HOST_TIME, ALL)
     yield ("launches", None), (LAUNCHES, ALL)
-    yield ("waits", None), (WAITS, ALL)
     work, first = of.device.work, len(kinds_of(of)) - len(of.device.work.categories)
+    waiting = tuple(first + i for i, state in enumerate(work.state_of) if state == WAITING)
+    yield ("waits", None), ((*WAITS, *waiting), ALL)
     lengths = np.bincount(work.does, of.ends - of.starts, len(work.categories))
-    yield ("device", None), (tuple(range(first, first + len(work.categories))), ALL)
+    working = tuple(first + i for i, state in enumerate(work.state_of) if state != WAITING)
+    yield ("device", None), (working, ALL)
     for scenario, state in _STATES.items():
         kinds = tuple(first + i for i, each in enumerate(work.state_of) if each == state and lengths[i] > 0)
         if kinds:
