@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.analysis.compare.printed_measures import names_step_time
+from perflog.analysis.job_endings import is_ended
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.parts import percent
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, throughput
@@ -118,6 +119,8 @@ def not_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
         yield f"Times that each step prints by name, medians: {', '.join(named[:_MOST_NAMED])}{more}."
     elif len(mfu) or run in tables.rows_by_run("phases"):
         return
+    elif is_ended(tables, run):
+        return  # what ended the job counts, and is told above
     elif run in tables.rows_by_run("steps") or run in tables.rows_by_run("summaries"):
         yield "Why it takes this long is not in the log: it times nothing inside a step."
 
