@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.errors import UsageError, did_you_mean
+from perflog.lazy_patterns import lazy_pattern
 
 PRECISIONS: dict[str, tuple[str, ...]] = {
     "fp32": ("fp32", "float32", "float", "single"),
@@ -118,6 +119,24 @@ def gpu_model(name: str) -> GpuModel:
     close = [names[key] for key in get_close_matches(plain, names, 3, 0.5)]
     help = f"did you mean {', '.join(f'`{n}`' for n in close)}?" if close else f"there are: {', '.join(names.values())}"
     raise UsageError(f"no peak of `{name}` is known", help=f"{help}\nor give the peak itself: `peak_tflops`")
+
+
+_VENDORS = frozenset(("nvidia", "tesla", "amd", "instinct", "radeon", "geforce", "intel", "r", "gpu", "gpus", "device"))
+_ANY_GPU = lazy_pattern(r"(cuda|gpu|hip|rocm|xpu)(:[0-9]+)?")
+"""Devices that programs name without their model."""
+
+
+def are_other_devices(one: str, other: str) -> bool:
+    """Return whether two names are of different devices; a name may tell less than the other.
+
+    Example:
+        >>> are_other_devices("A100 SXM", "Tesla V100-SXM2"), are_other_devices("H100", "NVIDIA H100 NVL")
+        (True, False)
+    """
+    names = [frozenset(() if _ANY_GPU.fullmatch(n.lower()) else _plain(n).split()) - _VENDORS for n in (one, other)]
+    if ("cpu" in names[0]) != ("cpu" in names[1]):
+        return True
+    return not (names[0] <= names[1] or names[1] <= names[0])
 
 
 def given_peak(tflops: float | None) -> float | None:

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from perflog.analysis.compare import attribution, averages, findings, operators, rows, warmup_costs
 from perflog.analysis.compare.copies import without_copies
@@ -31,6 +31,7 @@ from perflog.analysis.compare.headline import (
 )
 from perflog.analysis.compare.history import find_history
 from perflog.analysis.compare.measures import TRACE, SideValues, side_values, warmups
+from perflog.analysis.compare.other_setting import OtherSetting, other_settings
 from perflog.analysis.compare.ranking import BestSide, best_sides
 from perflog.analysis.compare.sides import (
     Case,
@@ -45,7 +46,7 @@ from perflog.analysis.compare.sides import (
     stores_of,
     varied_settings,
 )
-from perflog.analysis.compare.verdicts import DEFAULT_RULE, RANKING, VerdictRule, without_exploratory
+from perflog.analysis.compare.verdicts import DEFAULT_RULE, OTHER_SETTING, RANKING, VerdictRule, without_exploratory
 from perflog.analysis.lint import RULES
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.errors import NothingToCompareError, UsageError
@@ -84,6 +85,8 @@ class Comparison(Struct, frozen=True, dict=True):
         result: The figure that the formats of all logs declare as the result of a run; None if a run ended early.
         by_values: The runs print neither times nor rates, so a value that they print by name, such as a loss, leads.
         to_targets: The verdict is about the time until series reach values that the reader named.
+        other_settings: Where a side ran on other devices, another number of ranks or another model than the base; the
+            settings that the reader asked about are not among them.
     """
 
     sides: tuple[str, ...]
@@ -104,6 +107,7 @@ class Comparison(Struct, frozen=True, dict=True):
     result: str | None = None
     by_values: bool = False
     to_targets: bool = False
+    other_settings: tuple[OtherSetting, ...] = ()
 
     def __repr__(self) -> str:
         return _one_line(self)
@@ -168,7 +172,8 @@ class Comparison(Struct, frozen=True, dict=True):
         by_place: dict[tuple[str, str], list[ResultRow]] = {}
         for row in telling_rows(self.headlines):
             by_place.setdefault((row["case"], row["side"]), []).append(row)
-        words = [verdict_of_figures(rows) for rows in by_place.values()]
+        elsewhere = {(each.case, each.side) for each in self.other_settings}
+        words = [OTHER_SETTING if place in elsewhere else verdict_of_figures(of) for place, of in by_place.items()]
         return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default="nothing to compare")
 
     @property
@@ -181,7 +186,7 @@ class Comparison(Struct, frozen=True, dict=True):
             of = json.loads(finding["evidence"])
             reasons.append(f"backward / forward is {show(of['base'], '', 2)} and {show(of['side'], '', 2)}")
         reasons += [f"{message} in {side}" for side, message in self.diverged.items()]
-        reasons += [f"their {name}s differ" for name in ("format", "model") if name in different]
+        reasons += ["their formats differ"] * ("format" in different)
         return tuple(reasons)
 
     @property
@@ -215,11 +220,20 @@ class Comparison(Struct, frozen=True, dict=True):
         metric = " and ".join(dict.fromkeys(row["metric"] for row in self.headlines)) or "nothing"
         if self.same_bytes:
             return f"the same bytes on both sides; {metric}: {self.verdict}"
-        if not self.other_work:
-            return f"{metric}: {self.verdict}"
-        single = len(self.cases) == 1 and len(self.sides) == 2 and self.headlines
-        change = f" {percent(self.headlines[0]['change'])}," if single else ":"
-        return f"not the same work: {', '.join(self.other_work)}; {metric}{change} {self.verdict}"
+        reasons = [f"{OTHER_SETTING}: {', '.join(self.told_settings)}"] * bool(self.other_settings)
+        reasons += [f"not the same work: {', '.join(self.other_work)}"] * bool(self.other_work)
+        single = reasons and len(self.cases) == 1 and len(self.sides) == 2 and self.headlines
+        change = f" {percent(self.headlines[0]['change'])}" if single else ""
+        if self.verdict == OTHER_SETTING:  # the first reason
+            return "; ".join([*reasons, f"{metric}{change}"])
+        return "; ".join([*reasons, f"{metric}{change}{',' if change else ':'} {self.verdict}"])
+
+    @property
+    def told_settings(self) -> tuple[str, ...]:
+        """The settings in `other_settings`: of two sides with both values, each once."""
+        if len(self.sides) > 2:
+            return tuple(dict.fromkeys(each.setting for each in self.other_settings))
+        return tuple(dict.fromkeys(f"{e.setting} {e.base_value} and {e.side_value}" for e in self.other_settings))
 
     def geomeans(self) -> list[ResultRow]:
         """Return the geometric mean of each side's changes of the headline figures, where there are several cases."""
@@ -240,7 +254,8 @@ class Comparison(Struct, frozen=True, dict=True):
                  for case, cut in zip(self.cases, self.warmup, strict=True)]  # fmt: skip
         return {
             "schema_version": SCHEMA_VERSION, "sides": list(self.sides), "verdict": self.verdict,
-            "other_work": list(self.other_work), "cases": cases, "by": list(self.by), "result": self.result,
+            "other_work": list(self.other_work), "other_settings": [*map(asdict, self.other_settings)],
+            "cases": cases, "by": list(self.by), "result": self.result,
             "best": [{"case": best.case, "side": best.side, "not_told_apart": list(best.level)} for best in self.best],
             "rule": asdict(self.rule), "rows": _with_nulls(self.row_records), "geomeans": self.geomeans(),
             "settings": _with_nulls(self.setting_records), "varied": _with_nulls(self.varied_records),
@@ -312,11 +327,10 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         raise UsageError("a limit is out of range", "", "level is between 0 and 1; a threshold is above 0")
     references = stores_of(sides, store) if history is None else history
     resolved = resolve_sides(sides, store, by, base)
-    compared = compare_sides(resolved, rule, warmup, match, ignore, references, targets)
-    return replace(compared, by=setting_names(by))
+    return compare_sides(resolved, rule, warmup, match, ignore, references, targets, setting_names(by))
 
 
-def compare_sides(
+def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     sides: Sequence[Side],
     rule: VerdictRule,
     warmup: int | None = None,
@@ -324,8 +338,9 @@ def compare_sides(
     ignore: Sequence[str] = (),
     history: Sequence[SideReference] = (),
     targets: Mapping[str, float] | None = None,
+    by: tuple[str, ...] = (),
 ) -> Comparison:
-    """Compare sides that are already resolved; see `compare`."""
+    """Compare sides that are already resolved; see `compare`. `by`: the settings whose values they are."""
     sides, of_copies = zip(*map(without_copies, sides), strict=True)
     cases, warnings = match_runs(sides, match, ignore)
     warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
@@ -338,7 +353,9 @@ def compare_sides(
     of_operators = operators.matched_sides(cases, values)
     operators.add_measures(of_operators, values)
     known = find_history(history, sides, cases, cuts, ignore)
-    compared = rows.comparison_rows(sides, cases, values, rule, known)
+    elsewhere = other_settings(sides, cases, {*ignore, *by})
+    places = {(each.case, each.side) for each in elsewhere}
+    compared = rows.comparison_rows(sides, cases, values, rule, known, places)
     if not compared:
         help = "`perflog show RUN` lists the tables that each has"
         longest = max((steps for _, steps in warmup_of_run.values()), default=0)
@@ -355,6 +372,7 @@ def compare_sides(
     result = None if ended_early else declared_result(sides, cases)
     by_values = values_only(values)
     headlines = headline_rows(compared, result, by_values, bool(targets))
+    in_one_setting = [row for row in headlines if row["case"] not in {each.case for each in elsewhere}]
     warnings += _warn_without_headline(sides, cases, values, headlines)
     if targets and not headlines:
         warnings.append(
@@ -374,10 +392,12 @@ def compare_sides(
         summary_records=tuple(printed),
         warmup_records=tuple(warmup_costs.warmup_costs(sides, cases, values)),
         finding_records=tuple(doubts),
-        best=tuple(best_sides(sides, cases, values, headlines, rule, known)),
+        best=tuple(best_sides(sides, cases, values, in_one_setting, rule, known)),
+        by=by,
         result=result,
         by_values=by_values,
         to_targets=bool(targets),
+        other_settings=tuple(elsewhere),
     )
 
 

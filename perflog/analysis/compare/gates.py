@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from perflog.analysis.compare.comparison import Comparison, percent
 from perflog.analysis.compare.figures import VALUE
 from perflog.analysis.compare.sides import ResultRow
-from perflog.analysis.compare.verdicts import Evidence, decide, without_exploratory
+from perflog.analysis.compare.verdicts import OTHER_SETTING, Evidence, decide, without_exploratory
 from perflog.statistics.effects import Effect, shift_of
 
 
@@ -49,7 +49,13 @@ def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]
         for side, message in comparison.diverged.items()
         if side != comparison.sides[0]
     ]
-    return [*(diverged if gates else ()), *(failure for gate in gates for failure in _of_gate(comparison, gate))]
+    asked = " ".join(dict.fromkeys(f"--ignore {each.setting}" for each in comparison.other_settings))
+    told = f"{OTHER_SETTING}: {', '.join(comparison.told_settings)}; {asked} judges all the same"
+    elsewhere = [GateFailure("cannot judge", told)] if comparison.other_settings else []
+    return [
+        *([*elsewhere, *diverged] if gates else ()),
+        *(failure for gate in gates for failure in _of_gate(comparison, gate)),
+    ]
 
 
 def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
@@ -65,6 +71,8 @@ def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
             else f"no figure `{gate.metric}`"
         )
         yield GateFailure("cannot judge", f"{wanted} on both sides; there are: {known}")
+    elsewhere = {(each.case, each.side) for each in comparison.other_settings}
+    rows = [row for row in rows if (row["case"], row["side"]) not in elsewhere]
     places = dict.fromkeys((row["case"], row["side"], row["metric"]) for row in rows)
     for place in places:
         of_place = [row for row in rows if (row["case"], row["side"], row["metric"]) == place]

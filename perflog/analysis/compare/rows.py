@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -94,16 +94,22 @@ class Compared(Struct, frozen=True):
     few_values: bool = False
 
 
+Place = tuple[str, str]
+"""Names of a case and of a side."""
+
+
 def comparison_rows(
     sides: Sequence[Side],
     cases: Sequence[Case],
     values: Sequence[SideValues],
     rule: VerdictRule,
     history: History,
+    elsewhere: Container[Place] = (),
 ) -> list[ResultRow]:
     """Return one row per case, measure, statistic and side but the base, where both sides have values.
 
-    p values are adjusted over all cases and figures of a family, see `family`.
+    p values are adjusted over all cases and figures of a family, see `family`. `elsewhere`: places where the
+    side ran in another setting than the base, so that a change is neither for the better nor for the worse.
     """
     compared = [c for case in cases for c in _compared(sides, case, values, rule, history)]
     adjusted = [math.nan] * len(compared)
@@ -113,7 +119,10 @@ def comparison_rows(
         p = rank_tests.holm_adjusted([compared[i].estimate.p for i in members])
         for i, value in zip(members, p, strict=True):
             adjusted[i] = value
-    rows = (_row(c, p, rule) for c, p in zip(compared, adjusted, strict=True))
+    rows = (
+        _row(c, p, rule, (c.names["case"], c.names["side"]) not in elsewhere)
+        for c, p in zip(compared, adjusted, strict=True)
+    )
     return [{c.name: row.get(c.name) for c in COLUMNS} for row in rows]
 
 
@@ -167,13 +176,13 @@ def _total(names: ResultRow, series: Sequence[Sequence[StepSeries]], rule: Verdi
         yield Compared(names, STEP_TIME, base, side, estimate(base, side, earlier))
 
 
-def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
-    """The columns of one figure."""
+def _row(compared: Compared, p_holm: float, rule: VerdictRule, is_judged: bool) -> ResultRow:
+    """The columns of one figure. `is_judged`: whether a change is for the better or for the worse."""
     measure, base, side, estimated = compared.measure, compared.base, compared.side, compared.estimate
     runs = len(base.runs), len(side.runs)
     low, high = estimated.interval(rule.level)
     evidence = Evidence(runs, (low, high), estimated.scope, compared.few_values)
-    verdict = decide(estimated.effect, measure.better, p_holm, evidence, rule)
+    verdict = decide(estimated.effect, measure.better if is_judged else None, p_holm, evidence, rule)
     row = compared.names | {"kind": measure.kind, "metric": measure.name, "statistic": base.statistic}
     row |= {"unit": measure.unit, "better": measure.better, "derived": measure.derived}
     row |= {

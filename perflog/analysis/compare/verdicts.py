@@ -17,7 +17,10 @@ from perflog.units import show
 TESTED = 4
 """Runs a side needs for a rank test that can reach p < 0.05: 2 of C(8, 4) arrangements give p = 0.029."""
 
-RANKING = ("regression", "not comparable", "inconclusive", "different", "improvement", "equivalent")
+OTHER_SETTING = "not the same setting"
+"""The verdict on sides that ran on other devices, on another number of ranks, or another model."""
+
+RANKING = ("regression", OTHER_SETTING, "not comparable", "inconclusive", "different", "improvement", "equivalent")
 """Verdicts without `exploratory`, the most severe first: of several cases and sides, this one counts."""
 
 CHANGES = ("regression", "improvement", "different")

@@ -90,7 +90,8 @@ class GateCondition(click.ParamType["Gate"]):
     shell_complete=completion.settings,
     multiple=True,
     metavar="SETTING",
-    help="Runs that differ in this setting are repeats.",
+    help="Runs that differ in this setting are repeats. A change is judged although `device`, `world_size` or `model` "
+    "differs.",
 )
 @options.store
 @click.option(

@@ -12,7 +12,7 @@ from perflog.analysis.compare.attribution import UNEXPLAINED, part_name, telling
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, of_part
 from perflog.analysis.compare.sides import SEPARATOR, ResultRow
-from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
+from perflog.analysis.compare.verdicts import CHANGES, OTHER_SETTING, without_exploratory
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.lint.wording import count
 from perflog.analysis.run_names import letters
@@ -85,6 +85,9 @@ def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[st
     """
     if compared.same_bytes:
         yield "The same bytes are on both sides: a run is compared with itself."
+    if compared.other_settings:
+        ask = " ".join(dict.fromkeys(f"--ignore {each.setting}" for each in compared.other_settings))
+        yield f"Not the same setting: {', '.join(compared.told_settings)} ({ask}: judge all the same)."
     if compared.other_work:
         yield f"Not the same work: {', '.join(compared.other_work)}."
     if not compared.headlines:
@@ -94,7 +97,8 @@ def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[st
         name = figure_name(row).replace("_", " ")
         change = f"{percent(row['change'])} {name}" + f" ({interval(row)})" * (interval(row) != "-")
         text = f"{names[1]} against {names[0]}: {change}, {_words(row, compared)}"
-        yield f"{text}: {compared.verdict}; {counts(row)} a side"
+        verdict = f": {compared.verdict}" * (compared.verdict != OTHER_SETTING)
+        yield f"{text}{verdict}; {counts(row)} a side"
         if row["advice"] and (row["scope"] != "steps" or _is_unsure(row)):
             yield row["advice"]
     else:
@@ -111,7 +115,7 @@ def best_sentences(compared: Comparison) -> Iterator[str]:
 
     None is best if the sides did other work.
     """
-    if compared.other_work or compared.same_bytes:
+    if compared.other_work or compared.other_settings or compared.same_bytes:
         return
     for best in compared.best[:_BEST]:
         place = f" in {case_name(best.case, _LONG_CASE)}" if best.case else ""

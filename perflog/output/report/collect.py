@@ -106,8 +106,8 @@ def _logs_and_comparison(
     rule = VerdictRule(level=options.level)
     try:
         history = stores_of(runs, store)
-        comparison = compare_sides(compared, rule, options.warmup, history=history, targets=options.targets)
-        return logs, replace(comparison, by=setting_names(by)), None
+        names = setting_names(by)
+        return logs, compare_sides(compared, rule, options.warmup, (), (), history, options.targets, names), None
     except UsageError as error:  # runs that have nothing in common are still worth a report
         return logs, None, str(error)
 
