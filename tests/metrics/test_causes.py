@@ -1,0 +1,137 @@
+"""Causes: what binds a run, by hand and on real logs; at most one does, and all sentences agree with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import trace_tables
+from support.commands import DATA
+from support.field_logs import needs_corpus
+from support.metrics_logs import by_hand
+from support.paths import SHARED
+from support.trace_tables import kernel, reduce
+
+import perflog
+from perflog.analysis.overview import overview_of
+from perflog.metrics import Options, Tables
+from perflog.metrics.causes import bound_by, causes, causes_by_run
+from perflog.metrics.causes.binding import binding
+from perflog.metrics.causes.cause import JOB, REPLAY, Cause
+from perflog.metrics.traces.scenarios import replay
+
+TRACES = sorted((SHARED / "corpus" / "torchtrace").glob("*.json.gz"))
+
+
+def cause(subject: str, gain: float, of: str = "traced step", **more: Any) -> Cause:
+    return Cause(run="r", of=of, subject=subject, whole_s=1.0, gain_s=gain, **more)
+
+
+@pytest.mark.parametrize(
+    ("found", "binds"),
+    [
+        ([cause("host", 0.2), cause("device", 0.5)], "device"),
+        ([cause("host", 0.2), cause("device", 0.5), cause("compute", 0.3)], "compute"),  # it explains half of it
+        ([cause("host", 0.2), cause("device", 0.5), cause("compute", 0.2)], "device"),
+        ([cause("communication", 0.4), cause("rank", 0.25, "trace", rank=3)], "rank"),
+        ([cause("communication", 0.4), cause("rank", 0.1, "trace", rank=3)], "communication"),
+        ([cause("host", 0.4), cause("data", 0.3)], "data"),
+        ([cause("host", 0.02), cause("device", 0.01, time_s=0.01)], None),  # nothing stands out
+        ([cause("phase", 0.9, "step"), cause("stuck rank", float("nan"), JOB)], "stuck rank"),
+        ([cause("phase", 0.6, "step"), cause("kernels", 0.9, "gpu")], "phase"),  # the step is what counts
+        ([cause("phase", 0.6, "step", time_s=0.6, may_bind=False), cause("kernels", 0.9, "gpu")], None),
+        ([cause("validation", 0.6, "run")], "validation"),
+        ([], None),
+    ],
+)  # fmt: skip
+def test_what_binds(found: list[Cause], binds: str | None) -> None:
+    first = binding(found)
+    assert (first and first.subject) == binds
+
+
+def test_half_of_a_step_binds_it_and_untimed_time_does_not() -> None:
+    """Forward takes 0.6 of steps of 1 s, then 0.2, where 0.7 s are in no timer."""
+    for forward, binds in ((0.6, "forward"), (0.2, None)):
+        lines = [{"table": "steps", "step": step, "step_time_s": 1.0} for step in range(8)]
+        phases = [
+            {"table": "phases", "step": s, "phase": name, "occurrence": 1, "rank": 0, "time_s": time_s}
+            for s in range(8)
+            for name, time_s in (("forward", forward), ("backward", 0.1))
+        ]
+        tables = Tables(by_hand("steps", [*lines, *phases], world=1))
+        found = bound_by(tables, "r", Options())
+        assert (found and found.name) == binds
+        table = causes.table(tables, Options())
+        assert table["gain"].max() == pytest.approx(forward if binds else 0.7)
+
+
+def test_without_launches_the_largest_state_binds() -> None:
+    tables = trace_tables.by_hand([kernel(0, 100), reduce(100, 900)])
+    found = bound_by(tables, "r", Options())
+    assert found is not None and (found.subject, round(found.gain, 2), found.by) == ("communication", 0.89, "bound")
+
+
+def call(name: str, at: float, length: float, number: int) -> dict[str, Any]:
+    event = {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": 9, "tid": 1, "ts": at, "dur": length}
+    return event | {"args": {"correlation": number}}
+
+
+def work(at: float, length: float, number: int) -> dict[str, Any]:
+    event = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": at, "dur": length}
+    return event | {"args": {"device": 0, "stream": 7, "correlation": number}}
+
+
+def test_a_late_host_binds_and_the_gain_is_its_time(tmp_path: Path) -> None:
+    """Two kernels of 10 us, launched 60 us apart: a host that takes no time would begin the second one right away."""
+    path = tmp_path / "a.json"
+    events = [call("cudaLaunchKernel", at, 2, n) for n, at in enumerate((0, 60))]
+    events += [work(at + 5, 10, n) for n, at in enumerate((0, 60))]
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    log = perflog.read(path)
+    rows = {row["scenario"]: row for row in replay(log).to_dict("records") if row["category"] is None}
+    assert rows["host"]["time_s"] == pytest.approx(70e-6) and rows["host"]["error_s"] == 0
+    # The trace begins with the first kernel, at 5; without the host's 55 us until the second launch it takes 5 + 10
+    # behind that launch, or 10 + 10 one after the other.
+    assert rows["host"]["gain_s"] == pytest.approx(70e-6 - 20e-6)
+    assert rows["device"]["gain_s"] == pytest.approx(10e-6)
+    (first, *_) = causes(log).to_dict("records")
+    assert (first["binds"], first["subject"], first["by"]) == (True, "host", REPLAY)
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("name", "subject", "least"),
+    [("timesformer_h100", "host", 0.5), ("xdit_sd3.5", "host", 0.39), ("profile-data__train", "device", 0.1),
+     ("trace_diff_control", "host", 0.2)],
+)  # fmt: skip
+def test_real_traces_are_bound_by_what_their_replay_tells(name: str, subject: str, least: float) -> None:
+    (path,) = (path for path in TRACES if name in path.name)
+    log = perflog.read(path)
+    assert (replay(log)["error_s"] == 0).all()
+    (first, *others) = causes(log).to_dict("records")
+    assert first["binds"] and not any(row["binds"] for row in others)
+    assert first["subject"] == subject and first["gain"] > least
+
+
+def logs() -> list[Path]:
+    found = [path for path in DATA.rglob("*.txt") if path.stat().st_size < 400_000]
+    return sorted([*found, *TRACES])
+
+
+@pytest.mark.parametrize("path", logs(), ids=lambda path: path.stem)
+def test_one_sentence_names_what_binds_and_it_is_the_first_cause(path: Path) -> None:
+    log = perflog.read(path)
+    tables = Tables(log)
+    for of_run in causes_by_run(tables, Options()).values():
+        assert sum(each.binds for each in of_run) == any(each.binds for each in of_run[:1])
+        assert not any(each.share > 1 + 1e-9 or each.gain > 1 + 1e-9 for each in of_run)
+    seen = overview_of(log, tables, Options())
+    told = [text for text in seen.reasons if "Bottleneck" in text]
+    if len(seen.groups) == 1:
+        bound = [each for each in seen.causes if each.binds]
+        assert len(told) <= 1 and len(bound) <= 1
+        assert not told or (bound and (bound[0].subject in told[0] or str(bound[0].name) in told[0] or bound[0].of
+                                       in ("gpu", "api", "traced step", "trace")))  # fmt: skip
+    assert sum(part.share for part in seen.parts) < 1.001
