@@ -11,6 +11,7 @@ from perflog.metrics.collectives import collectives
 from perflog.metrics.communication import communication
 from perflog.metrics.curves import curves
 from perflog.metrics.factors import configurations, factors
+from perflog.metrics.goodput import goodput
 from perflog.metrics.headroom import headroom
 from perflog.metrics.history import history
 from perflog.metrics.hot_experts import hot_experts
@@ -31,6 +32,7 @@ from perflog.metrics.telemetry import telemetry
 from perflog.metrics.throughput import throughput
 from perflog.metrics.time_to_target import time_to_target
 from perflog.metrics.time_to_train import time_to_train
+from perflog.metrics.timeline import timeline
 from perflog.metrics.traces.collective_bandwidth import collective_bandwidth
 from perflog.metrics.traces.collective_volume import collective_volume
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
@@ -55,9 +57,9 @@ from perflog.metrics.waterfall import waterfall
 from perflog.metrics.whatif import whatif, whatif_steps
 
 _ORDER = (
-    causes, steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases,
-    wait, imbalance, ranks, hot_experts, communication, collectives, node_pairs, device_time, stragglers, lateness,
-    collective_wait, collective_bandwidth, collective_volume, rank_pairs, rank_clocks,
+    causes, steps, throughput, time_to_train, time_to_target, goodput, timeline, pauses, curves, breakdown, waterfall,
+    headroom, phases, wait, imbalance, ranks, hot_experts, communication, collectives, node_pairs, device_time,
+    stragglers, lateness, collective_wait, collective_bandwidth, collective_volume, rank_pairs, rank_clocks,
     whatif, stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency, host_operators, launches,
     launch_queue, critical_path, replay, copies, memory_peak, memory_holders, memory_curve, counters, counter_curve,
     telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
@@ -109,6 +111,7 @@ __all__ = [
     "device_time",
     "factors",
     "get",
+    "goodput",
     "headroom",
     "history",
     "host_operators",
@@ -144,6 +147,7 @@ __all__ = [
     "throughput",
     "time_to_target",
     "time_to_train",
+    "timeline",
     "wait",
     "wait_steps",
     "waterfall",

@@ -120,6 +120,20 @@ def _pauses(values: Rows | None, phases: Rows | None, steps: Rows | None) -> tup
     return "clock", list(_gaps(values, steps)) if values is not None and steps is not None else []
 
 
+def pause_lines(
+    values: Rows | None, phases: Rows | None, steps: Rows | None
+) -> Iterator[tuple[str, int, float | None]]:
+    """Yield the kind of each line that tells of a pause, the line, and the seconds of the pause if it prints them."""
+    found = [*_printed(values, "key", "value", steps), *_printed(phases, "phase", "time_s", steps)]
+    found = found or (list(_moments(values)) if values is not None else [])
+    yield from ((pause.kind, pause.line, pause.seconds) for pause in found)
+    if values is None:
+        return
+    for key in values.counts("key"):
+        if kind := _kind(key):
+            yield from ((kind, line, None) for line in values["line"][values.one_of("key", {key})].tolist())
+
+
 def _words(name: str) -> list[str]:
     return re.findall(r"[a-z]+", name.lower())
 

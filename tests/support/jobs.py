@@ -50,3 +50,14 @@ class Job(msgspec.Struct):
         self.lines.append(f"saving checkpoint at iteration {step:7d} to /ckpt")
         self.spend("checkpoint", seconds)
         self.lines.append(f"  successfully saved checkpoint from iteration {step:7d} to /ckpt")
+
+    def hang(self, seconds: float) -> None:
+        """No step ends any more, until the watchdogs of all ranks but one end the job."""
+        self.spend("stall", seconds)
+        seq = len(self.lines)
+        for rank in range(3):
+            self.lines.append(
+                f"[rank{rank}]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, "
+                f"NumelIn=1, NumelOut=1, Timeout(ms)=1000) ran for {1e3 * seconds - rank:.0f} milliseconds before "
+                "timing out."
+            )

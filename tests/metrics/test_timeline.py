@@ -1,0 +1,192 @@
+"""Metrics `timeline` and `goodput`: what each second of a job was, against jobs whose seconds are known."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.jobs import Job
+
+import perflog
+from perflog.metrics import goodput, timeline
+
+STAMP_S = 1.0  # the lines of a start print whole seconds
+
+
+def read(text: str, folder: Path, name: str = "log.txt") -> perflog.Log:
+    (folder / name).write_text(text)
+    return perflog.read(folder / name)
+
+
+def seconds_of(table: pd.DataFrame) -> dict[str, float]:
+    return {kind: float(rows["seconds"].sum()) for kind, rows in table.groupby("kind")}
+
+
+def check_tiles(table: pd.DataFrame) -> None:
+    for begin, end in pairwise(table.itertuples()):
+        assert begin.end_ns == end.begin_ns
+    assert (table["end_ns"] > table["begin_ns"]).all()
+    assert (table["last_line"] >= table["first_line"]).all()
+
+
+def restarted() -> Job:
+    """A job that hangs after step 60, is down, and goes on from its checkpoint of step 40."""
+    job = Job()
+    job.start(100)
+    job.steps(1, 40, 2.0)
+    job.save(40, 30.0)
+    job.steps(41, 60, 2.0, "repeated")
+    job.hang(300)
+    job.spend("down", 200)
+    job.start(120, 40)
+    job.steps(41, 80, 2.0)
+    return job
+
+
+def test_a_job_with_a_hang_and_a_restart(tmp_path: Path) -> None:
+    table = timeline(read(restarted().text, tmp_path))
+    check_tiles(table)
+    kinds = ["startup", "training", "checkpoint", "repeated", "stall", "down", "startup", "training"]
+    assert table["kind"].tolist() == kinds
+    assert table["seconds"].tolist() == pytest.approx([100, 80, 30, 40, 300, 200, 120, 80], abs=STAMP_S)
+    assert table["attempt"].tolist() == [1] * 5 + [2] * 3
+    steps = table[["first_step", "last_step"]].dropna().to_numpy().tolist()
+    assert steps == [[1, 40], [41, 60], [41, 80]]
+    assert table["known_by"].tolist() == [*["stamps"] * 2, "steps", "stamps", "printed", *["stamps"] * 3]
+
+
+def test_goodput_counts_repeated_steps_once(tmp_path: Path) -> None:
+    job = restarted()
+    (row,) = goodput(read(job.text, tmp_path)).to_dict("records")
+    wall = sum(job.seconds.values())
+    assert row["wall_s"] == pytest.approx(wall, abs=STAMP_S)
+    assert row["goodput"] == pytest.approx(job.seconds["training"] / wall, rel=0.01)
+    assert row["scheduling"] * row["runtime"] == pytest.approx(row["goodput"])
+    assert (row["attempts"], row["steps"], row["steps_lost"]) == (2, 80, 20)
+    assert row["first_step_s"] == pytest.approx(102, abs=STAMP_S)
+    assert row["recover_s"] == pytest.approx(200 + 120 + 40, abs=2 * STAMP_S)
+    assert row["lost_by"].startswith("collective timeout: 20 steps, 36")
+    assert pd.isna(row["program"])
+    assert pd.isna(row["ml_productivity"])
+
+
+def test_attempts_in_files_of_their_own_are_one_job(tmp_path: Path) -> None:
+    text = restarted().text
+    lines = text.splitlines(keepends=True)
+    cut = next(i for i, line in enumerate(lines) if i and "using world size" in line)
+    (tmp_path / "b.log").write_text("".join(lines[:cut]))
+    (tmp_path / "a.log").write_text("".join(lines[cut:]))
+    together = timeline(perflog.read(tmp_path / "a.log", tmp_path / "b.log"))
+    (tmp_path / "one").mkdir()
+    whole = timeline(read(text, tmp_path / "one"))
+    same = ["kind", "attempt", "begin_ns", "end_ns", "first_step", "last_step"]
+    pd.testing.assert_frame_equal(together[same], whole[same])
+
+
+def test_a_log_without_times_has_no_timeline(tmp_path: Path) -> None:
+    job = Job(stamps=False)
+    job.steps(1, 40, 2.0)
+    log = read(job.text, tmp_path)
+    assert (len(timeline(log)), len(goodput(log))) == (0, 0)
+
+
+def test_what_the_first_step_takes_longer_is_compilation(tmp_path: Path) -> None:
+    job = Job()
+    job.start(10)
+    job.steps(1, 1, 32.0)
+    job.steps(2, 30, 2.0)
+    table = timeline(read(job.text, tmp_path))
+    assert table["kind"].tolist() == ["startup", "compile", "training"]
+    assert table["seconds"].tolist() == pytest.approx([10, 30, 60], abs=STAMP_S)
+    assert table["first_step"].tolist()[-1] == 1
+
+
+def test_steps_that_vary_are_no_stall(tmp_path: Path) -> None:
+    job = Job()
+    job.start(10)
+    job.steps(1, 100, iter([2.0, 2.5, 1.5, 9.0] * 25))
+    assert timeline(read(job.text, tmp_path))["kind"].tolist() == ["startup", "training"]
+
+
+def test_a_stall_between_two_steps(tmp_path: Path) -> None:
+    job = Job()
+    job.start(10)
+    job.steps(1, 30, 2.0)
+    job.spend("stall", 45)
+    job.steps(31, 60, 2.0)
+    table = timeline(read(job.text, tmp_path))
+    assert table["kind"].tolist() == ["startup", "training", "stall", "training"]
+    assert table["seconds"].tolist() == pytest.approx([10, 60, 45, 60], abs=STAMP_S)
+
+
+def test_a_log_that_prints_every_tenth_step(tmp_path: Path) -> None:
+    """A later attempt goes on in the middle of a window: its steps are divided."""
+    job = restarted()
+    kept = [line for line in job.text.splitlines(keepends=True) if "elapsed" not in line or "0/ " in line]
+    table = timeline(read("".join(kept), tmp_path))
+    check_tiles(table)
+    got = seconds_of(table)
+    assert got == pytest.approx(job.seconds, abs=2 * STAMP_S)
+
+
+@st.composite
+def planned_jobs(draw: st.DrawFn) -> Job:
+    job = Job()
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    usual = draw(st.floats(0.5, 20))
+    every = draw(st.integers(8, 25))
+    saved: int | None = None
+    attempts = draw(st.integers(1, 3))
+    for attempt in range(1, attempts + 1):
+        job.start(draw(st.integers(5, 900)), saved)
+        first = (saved or 0) + 1
+        reached = first - 1
+        for _ in range(draw(st.integers(1, 3))):
+            times = iter((usual * rng.normal(1, 0.01, every)).tolist())
+            job.steps(reached + 1, reached + every, times)
+            reached += every
+            job.save(reached, draw(st.floats(2.0, 60.0)) * usual)
+            saved = reached
+        if draw(st.booleans()) and reached > every:
+            job.steps(reached + 1, reached + every, iter((usual * rng.normal(1, 0.01, every)).tolist()))
+            reached += every
+            job.spend("stall", usual * draw(st.floats(15.0, 60.0)) + 2)
+            again = attempt < attempts
+            times = iter((usual * rng.normal(1, 0.01, every)).tolist())
+            if again:  # all since the checkpoint is done again
+                job.seconds["repeated"] = job.seconds.get("repeated", 0) + (took := _last_steps(job, every))
+                job.seconds["training"] -= took
+            job.steps(reached + 1, reached + every, times, "repeated" if again else "training")
+        else:
+            times = iter((usual * rng.normal(1, 0.01, every)).tolist())
+            job.steps(reached + 1, reached + every, times, "repeated" if attempt < attempts else "training")
+        if attempt < attempts:
+            job.hang(draw(st.integers(60, 1800)))
+            job.spend("down", draw(st.integers(5, 5000)))
+    return job
+
+
+def _last_steps(job: Job, number: int) -> float:
+    """The time of the last steps, as printed."""
+    lines = [line for line in job.lines if " iteration " in line and "elapsed" in line][-number:]
+    return sum(float(line.split("(ms): ")[1].split()[0]) for line in lines) / 1e3
+
+
+@settings(max_examples=40)
+@given(planned_jobs())
+def test_intervals_tile_the_wall_time_as_planned(tmp_path_factory: pytest.TempPathFactory, job: Job) -> None:
+    table = timeline(read(job.text, tmp_path_factory.mktemp("job")))
+    check_tiles(table)
+    assert float(table["seconds"].sum()) == pytest.approx(sum(job.seconds.values()), abs=STAMP_S)
+    got = seconds_of(table)
+    counts = table["kind"].value_counts()
+    assert set(got) == set(job.seconds)
+    scatter = 0.05 * float(table.loc[table["kind"] == "training", "seconds"].sum()) / job.text.count(" elapsed ")
+    for kind, seconds in job.seconds.items():
+        allowed = (2 * STAMP_S + scatter) * int(counts[kind])
+        assert got[kind] == pytest.approx(seconds, abs=allowed), kind
