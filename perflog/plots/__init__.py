@@ -13,12 +13,13 @@ from perflog.plots.devices import device_time
 from perflog.plots.experts import hot_experts
 from perflog.plots.files import render, save, suffix
 from perflog.plots.history import history
+from perflog.plots.job_timeline import timeline
 from perflog.plots.kernels import kernels
 from perflog.plots.launches import launch_queue, launches
 from perflog.plots.memory import memory_curve
 from perflog.plots.node_pairs import node_pairs
 from perflog.plots.phases import phases
-from perflog.plots.pipeline import layers, timeline
+from perflog.plots.pipeline import layers, schedule
 from perflog.plots.ranges import device_ranges, ranges
 from perflog.plots.rank_pairs import rank_pairs
 from perflog.plots.ranks import imbalance, loads, wait
@@ -58,6 +59,7 @@ __all__ = [
     "render",
     "roofline",
     "save",
+    "schedule",
     "steps",
     "suffix",
     "sweep",

@@ -122,18 +122,18 @@ def _name_cells(axis: Any, names: list[str]) -> None:
 
 
 @plot(
-    title="Modelled 1F1B timeline (a model, not a measurement)",
+    title="Modelled 1F1B schedule (a model, not a measurement)",
     caption="modelled 1F1B schedule: when each stage works on each micro-batch, from the measured times of the stages",
     metric="pipeline",
     select=lambda rows: rows[rows["makespan_s"].notna()],
 )
-def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+def schedule(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the modelled 1F1B schedule of a pipeline, a panel for each run.
 
     It is a model, not a measurement: each stage takes the measured time of its layers, and sending costs nothing.
 
     Example:
-        >>> figure = perflog.plots.timeline(perflog.find_runs("reference:pipeline_layers.txt"))
+        >>> figure = perflog.plots.schedule(perflog.find_runs("reference:pipeline_layers.txt"))
         >>> figure.axes[0].get_xlabel()
         'modelled time (ms)'
     """

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.patches import Rectangle
 from support.jobs import Job
 
 import perflog
@@ -190,3 +191,13 @@ def test_intervals_tile_the_wall_time_as_planned(tmp_path_factory: pytest.TempPa
     for kind, seconds in job.seconds.items():
         allowed = (2 * STAMP_S + scatter) * int(counts[kind])
         assert got[kind] == pytest.approx(seconds, abs=allowed), kind
+
+
+def test_the_plot_has_a_strip_for_each_attempt(tmp_path: Path) -> None:
+    log = read(restarted().text, tmp_path)
+    figure = perflog.plots.timeline(log)
+    (axes,) = figure.axes
+    bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert sum(bar.get_width() for bar in bars) == pytest.approx(float(timeline(log)["seconds"].sum()))
+    assert {round(bar.get_y() + bar.get_height() / 2) for bar in bars} == {1, 2}
+    assert "goodput" in axes.get_title(loc="left")

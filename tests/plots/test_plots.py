@@ -45,7 +45,7 @@ KINDS = {
     "moe_layer_early": {"waterfall", "breakdown", "steps", "distribution"},
     "training_sweep": {"waterfall", "breakdown", "steps", "distribution", "sweep"},
     "nvprof": {"breakdown", "kernels", "ranges"},
-    "pipeline_layers": {"waterfall", "curves", "steps", "distribution", "imbalance", "layers", "timeline"},
+    "pipeline_layers": {"waterfall", "curves", "steps", "distribution", "imbalance", "layers", "schedule"},
 }
 MS = 1e3
 
@@ -466,8 +466,8 @@ def test_layers_are_the_medians_of_each_stage() -> None:
     assert said == pytest.approx(sums, abs=0.5)
 
 
-def test_timeline_is_named_a_model() -> None:
-    found = figure("pipeline_layers", "timeline")
+def test_schedule_is_named_a_model() -> None:
+    found = figure("pipeline_layers", "schedule")
     (axes,) = panels(found)
     assert "a model, not a measurement" in found.get_suptitle()
     drawn = bars(axes)

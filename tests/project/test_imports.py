@@ -88,7 +88,7 @@ analysis.overview: headline device_facts log_facts bottlenecks subject next_comm
 analysis: run_stops diagnosis live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path
 plots: memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline
-plots: waterfall history whatif
+plots: waterfall history job_timeline whatif
 plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks metric_tracks step_timeline __init__

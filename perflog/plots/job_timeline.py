@@ -1,0 +1,72 @@
+"""Plot of the timeline of jobs: a strip for each attempt, coloured by what its time was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.metrics import get
+from perflog.metrics.attempt_time import KINDS
+from perflog.plots.canvas import FILLS, MAX_PANELS, Canvas, axis_label, legend, shown_note, unit_of
+from perflog.plots.registry import plot
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@plot(
+    title="Timeline",
+    caption="wall time of each job as a strip for each attempt: start-up, training, checkpoints, stalls, time down",
+    metric="timeline",
+)
+def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the intervals of each job over the time since it began, a panel for each job and a strip for each attempt.
+
+    The legend has the seconds of each kind over all attempts; the title of a panel the goodput of the job.
+
+    Example:
+        >>> perflog.plots.timeline.metric
+        'timeline'
+    """
+    jobs = list(dict.fromkeys(rows["job"]))
+    shown = jobs[:MAX_PANELS]
+    quotients = get("goodput").table(canvas.tables, canvas.options).set_index("run")["goodput"]
+    strips = [int(rows.loc[rows["job"] == job, "attempt"].nunique()) for job in shown]
+    notes = [shown_note(len(shown), len(jobs), "jobs")]
+    figure = canvas.figure(10.5, 1.2 + sum(0.7 + 0.35 * min(n, 24) for n in strips), notes)
+    panels = figure.subplots(len(shown), squeeze=False, height_ratios=[n + 1 for n in strips]).ravel()
+    handles: dict[str, Any] = {}
+    for job, axes in zip(shown, panels, strict=True):
+        of_job = rows[rows["job"] == job]
+        _draw(axes, of_job, handles)
+        quotient = quotients.get(job)
+        whole = f": goodput {show(float(quotient), '1')}" if quotient is not None and quotient == quotient else ""
+        axes.set_title(f"{canvas.run_name(job)}{whole}")
+    for kind, handle in handles.items():
+        handle.set_label(f"{kind}: {show(float(rows.loc[rows['kind'] == kind, 'seconds'].sum()), 's')}")
+    legend(figure, handles.values())
+    return figure
+
+
+def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
+    begin = (rows["begin_ns"].astype("int64") - int(rows["begin_ns"].min())).to_numpy() / 1e9
+    seconds = rows["seconds"].to_numpy(np.float64)
+    unit, factor = unit_of([(begin + seconds).max()], "s")
+    attempts = rows["attempt"].to_numpy(np.int64)
+    for kind in dict.fromkeys(rows["kind"]):
+        of_kind = (rows["kind"] == kind).to_numpy()
+        color, hatch = FILLS[KINDS.index(kind)]
+        bars = axes.barh(
+            attempts[of_kind], seconds[of_kind] / factor, 0.7, left=begin[of_kind] / factor, color=color, hatch=hatch,
+            edgecolor="black", linewidth=0.3, gid=kind, label=kind,
+        )  # fmt: skip
+        handles.setdefault(kind, bars)
+    numbers = sorted(set(attempts.tolist()))
+    axes.set_yticks(numbers, [str(number) for number in numbers])
+    axes.set_ylim(max(numbers) + 0.6, min(numbers) - 0.6)
+    axes.set_xlim(0, float((begin + seconds).max()) / factor)
+    axes.set(xlabel=axis_label("time since the job began", unit), ylabel="attempt")
