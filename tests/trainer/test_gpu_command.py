@@ -1,0 +1,52 @@
+"""bench/gpu.py without a GPU: parts run, one that fails keeps the others, and time that is over is said."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+
+import perflog
+
+if find_spec("torch") is None:
+    pytest.skip("needs PyTorch", allow_module_level=True)
+
+
+def gpu(out: Path, *options: str) -> int:
+    command = [sys.executable, str(ROOT / "bench" / "gpu.py"), "run", str(out), "--tiny", *options]
+    return subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def test_parts_run_on_a_cpu_and_come_back(tmp_path: Path) -> None:
+    assert gpu(tmp_path, "--device", "cpu", "--only", "machine", "trace-sync") == 0
+    figures = json.loads((tmp_path / "figures.json").read_text())["parts"]
+    assert figures["machine"]["figures"]["torch"].startswith("2.")
+    assert len(figures["trace-sync"]["figures"]["losses"]) == figures["trace-sync"]["figures"]["steps"] == 4
+    assert (tmp_path / "failed.txt").read_text() == "nothing\n"
+    with tarfile.open(tmp_path / "logs.tar.gz") as archive:
+        assert {"machine.log", "trace-sync.log"} <= set(archive.getnames())
+    steps = perflog.read(tmp_path / "trace-sync.json.gz").table("steps")
+    assert sorted(steps["step"].unique()) == [0, 1, 2, 3]
+
+
+def test_a_part_that_fails_is_told_and_the_next_one_runs(tmp_path: Path) -> None:
+    """There is no CUDA here, so each part fails for its own reason."""
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("a GPU is here")
+    assert gpu(tmp_path, "--device", "cuda", "--only", "machine", "trace-graph") == 1
+    told = (tmp_path / "failed.txt").read_text()
+    assert "machine: exit code 1" in told and "trace-graph: exit code 1" in told
+    assert not (tmp_path / "work").exists()
+
+
+def test_time_that_is_over_is_said(tmp_path: Path) -> None:
+    assert gpu(tmp_path, "--device", "cpu", "--budget", "0", "--only", "machine") == 1
+    assert (tmp_path / "failed.txt").read_text() == "machine: not begun: the 0 s are over\n"
