@@ -18,8 +18,8 @@ from msgspec.structs import asdict, fields
 from perflog.metrics import Tables
 from perflog.metrics.registry import cached
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
-from perflog.parsing.failures.kinds import TRACEBACK, kinds
-from perflog.parsing.failures.rows import FATAL, NOTICE, FailureRow
+from perflog.parsing.failures.kinds import NOTICE, TRACEBACK, kinds
+from perflog.parsing.failures.rows import FATAL, FailureRow
 from perflog.tables.columns import NULL
 from perflog.tables.nulls import none_if_null
 
@@ -50,11 +50,13 @@ class Culprit(Struct, frozen=True):
     kind: str
     certainty: str
     evidence: tuple[str, ...]
+    local_rank: int | None = None
 
     @property
     def name(self) -> str:
         """The rank, or what else tells it apart: `rank 5 (node3, GPU 5)`."""
         parts = [f"rank {self.rank}"] if self.rank is not None else []
+        parts += [f"local rank {self.local_rank}"] if self.rank is None and self.local_rank is not None else []
         parts += [f"task {self.task}"] * (self.task is not None and self.task != self.rank)
         parts += [self.node] if self.node is not None else []
         parts += [f"GPU {self.gpu}"] if self.gpu is not None else []
@@ -185,8 +187,13 @@ class _Steps:
         return self._reached[row - 1] if row else None
 
     def goes_on(self, row: FailureRow) -> bool:
-        """Return whether a step is printed behind a failure."""
-        return bisect_right(self.lines, row.line) < len(self.lines)
+        """Return whether a later step is printed behind a failure. A bar may print the last one again as it closes."""
+        begin = bisect_right(self.lines, row.line)
+        numbers = {step for step in self.steps[begin : begin + _LOOKED_AT] if step is not None}
+        reached = self._reached[begin - 1] if begin else None
+        if not numbers:
+            return begin < len(self.lines)
+        return len(numbers) > 1 or (begin > 0 and (reached is None or max(numbers) > reached))
 
     def new_attempt(self, first: int, last: int | None) -> bool | None:
         """Return whether the steps between two lines are those of a new attempt; None if there are none that count.
@@ -197,8 +204,8 @@ class _Steps:
         end = min(begin + _LOOKED_AT, len(self.lines) if last is None else bisect_left(self.lines, last))
         if begin >= end:
             return None
-        if not begin:
-            return False
+        if not begin:  # one step alone may be the last state of a bar
+            return False if len(set(self.steps[begin:end])) > 1 else None
         reached, run = self._reached[begin - 1], self.runs[begin - 1]
         if any(other != run for other in self.runs[begin:end]):
             return True
@@ -268,13 +275,15 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
         of_task = [row for row in others if row.task is not None]
         node = _first(of_task, "node") or _first([*about, *others], "node")
         gpu, device = _first(about, "gpu"), _first(about, "device")
-        if all(each is None for each in (rank, task, node, gpu, device)) or kind in ("time_limit", "preemption"):
+        local = _first(about, "local_rank")
+        if all(each is None for each in (rank, task, node, gpu, device, local)) or kind in ("time_limit", "preemption"):
             continue
         evidence = about or list(judged.first)
         found.append(
             Culprit(
                 rank, task, node, gpu, device, kind, judged.certainty,
                 tuple(dict.fromkeys(f"line {row.line}: {text_of(row)}" for row in evidence[:EVIDENCE])),
+                local,
             )
         )  # fmt: skip
     return found

@@ -335,3 +335,95 @@ def test_a_log_that_stops_without_a_failure_tells_where(tmp_path: Path) -> None:
     assert found.verdict == "no failure is told; the log stops at step 8 of 100 (line 29)"
     assert list(found.evidence) == ["the last step of rank 2 is 5, of the others 8"]
     assert not found.culprits
+
+
+def test_warnings_that_repeat_are_one_notice_of_each_rank(tmp_path: Path) -> None:
+    """Retries of the allocator at each step: one row for each rank, told on the screen with steps and memory."""
+    row = (
+        "[rank{0}]:[titan] 2026-01-01 10:00:{1:02d},554 - root - WARNING - {1} CUDA memory allocation retries.\n"
+        "[rank{0}]:[titan] 2026-01-01 10:00:{1:02d},555 - root - INFO - step: {1:2d}  loss: 11.00000  grad_norm: "
+        "10.0000  memory: 30.00GiB(95.84%)  tps: 45,000  tflops: 34.00  mfu: 10.90%\n"
+    )
+    text = "".join(row.format(rank, step) for step in range(1, 9) for rank in range(2))
+    log = read(tmp_path, text)
+    table = log.table("failures")
+    names = ["kind", "severity", "rank", "count", "line", "last_line"]
+    assert table[names].values.tolist() == [
+        ["allocator_retry", "notice", 0, 8, 1, 29],
+        ["allocator_retry", "notice", 1, 8, 3, 31],
+    ]
+    found = perflog.lint(log).set_index("code").loc["costly-warnings"]
+    assert found["severity"] == "warning"
+    assert found["message"].endswith("16 warnings, lines 1 to 31, steps 1 to 8, ranks 0, 1; memory 95.8 % in use")
+    assert perflog.diagnose(log).kind is None
+    assert perflog.overview(log).outcome == [found["message"]]
+
+
+def summary(*reports: tuple[int, int]) -> str:
+    """The summary of torchrun of processes, by rank and exit code; the first is the one that failed first."""
+    entry = "[{}]:\n  time      : 2024-05-01_12:00:02\n  host      : n1\n  rank      : {} (local_rank: {})\n"
+    entry += "  exitcode  : {} (pid: 4202)\n"
+    (first, *others) = [entry.format(i, rank, rank, code) for i, (rank, code) in enumerate(reports)]
+    later = "".join(others) or "  <NO_OTHER_FAILURES>\n"
+    dashes = "-" * 60 + "\n"
+    return (
+        f"train.py FAILED\n{dashes}Failures:\n{later}{dashes}Root Cause (first observed failure):\n{first}{'=' * 60}\n"
+    )
+
+
+WATCHDOG = (
+    "[E ProcessGroupNCCL.cpp:737] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=78, "
+    "OpType=BROADCAST, Timeout(ms)=600000) ran for 600096 milliseconds before timing out.\n"
+)
+TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'
+BAR = "Training:  36%|###      | 10800/30000 [12:12<21:42, 14.74it/s, Loss=0.0235506]\n"
+CLOSED = (
+    "[rank{}]: RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.7]:57000\n"
+)
+ABORT = (
+    "Abort(1) on node 0 (rank 0 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n"
+    "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+    "srun: error: n126: tasks 0-35: Killed\n"
+)
+JUDGED = {
+    "an exception without a rank is that of the only process that torchrun saw fail": (
+        TRACE + "ValueError: bad record\n" + summary((4, 1)), "exception", [4], "likely"
+    ),
+    "of several that it saw, one of them": (
+        TRACE + "ValueError: bad record\n" + summary((2, 1), (3, 1)), "exception", [2, 3], "one of"
+    ),
+    "a process that aborts may be an echo": (
+        TRACE + "ValueError: bad record\n" + summary((4, -6)), "exception", [], "sure"
+    ),
+    "only its signal is left": (summary((0, -6)), "abort", [0], "likely"),
+    "ranks that only saw a connection close were not in the collective": (
+        "".join(map(WATCHDOG.format, (1, 2, 3, 5, 6, 7))) + CLOSED.format(0) + CLOSED.format(4),
+        "collective_timeout", [0, 4], "likely",
+    ),
+    "a line that is cut names no operation": (
+        "".join(map(WATCHDOG.format, (1, 3, 2, 6, 7))) + WATCHDOG.format(5).partition("CAST")[0] + "\n",
+        "collective_timeout", [], "unknown",
+    ),
+    "a bar prints its last state when an exception closes it": (
+        TRACE + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 372.00 MiB. GPU 0 has 7.69 GiB.\n" + BAR,
+        "gpu_out_of_memory", [], "sure",
+    ),
+    "tasks that Slurm ends together are no culprit": (ABORT, "mpi_abort", [0], "sure"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_what_came_first(tmp_path: Path, name: str) -> None:
+    text, kind, ranks, certainty = JUDGED[name]
+    found = perflog.diagnose(read(tmp_path, text))
+    assert (found.kind, found.certainty) == (kind, certainty)
+    assert [each.rank for each in found.culprits if each.rank is not None] == ranks
+
+
+def test_a_line_of_a_launcher_glued_to_its_traceback_names_the_local_rank(tmp_path: Path) -> None:
+    parts = [f"WARNING:torch.elastic.api:Sending process {pid} closing signal SIGTERM" for pid in (7, 8)]
+    parts.append("ERROR:torch.elastic.api:failed (exitcode: -9) local_rank: 4 (pid: 9) of binary: /bin/python")
+    text = (" " * 30).join([*parts, TRACE.partition("\n")[0], '  File "torchrun", line 33, in <module>']) + "\n"
+    found = perflog.diagnose(read(tmp_path, text)).as_json()
+    assert found["kind"] == "killed"
+    assert [each["local_rank"] for each in found["culprits"]] == [4]

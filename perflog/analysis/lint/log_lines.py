@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from perflog.analysis.lint.registry import Finding, LintInput, rule
-from perflog.analysis.lint.wording import count
+from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
+from perflog.analysis.lint.wording import count, first_few, percent
+from perflog.formats.surroundings import prefix_ends
+from perflog.parsing.failures.kinds import NOTICE, kinds
 from perflog.tables.arrow import Where, numbers_of, one_of
 from perflog.tables.columns import Ints, Mask, Rows
 from perflog.tables.schema import TABLES
@@ -15,6 +17,7 @@ from perflog.tables.schema import TABLES
 _OF_ROWS = [name for name in TABLES if name not in ("runs", "lines", "events", "failures")]
 """Tables whose rows ranks may print at the same time, or a guess may fill. Events come from one profiler's file."""
 
+_REPEATED = 3  # warnings; fewer may be those of a start
 _SHOWN = 60  # characters of an unread line
 
 
@@ -79,6 +82,49 @@ def _first_of_most(lines: Rows, name: str) -> tuple[int, str | None]:
 
 
 @rule(
+    code="costly-warnings",
+    severity="warning",
+    title="the program warns of what makes it slower",
+    why="Such a warning tells that steps take longer than they need: memory that is freed and allocated anew, "
+    "functions that run without the compiler, GPUs that slow down.",
+    action="remove the cause first: every other figure is measured under it",
+    needs=("failures",),
+)
+def costly_warnings(data: LintInput) -> Iterator[Finding]:
+    """Notices in table `failures` whose kind costs time, each kind once, with the steps at which they are printed."""
+    costly = [kind.name for kind in kinds().values() if kind.costs]
+    rows = data.tables.rows("failures")
+    for run in data.runs_where("failures", rows.one_of("severity", [NOTICE]) & rows.one_of("kind", costly)):
+        own = run["failures"].where(run["failures"].one_of("severity", [NOTICE]))
+        for name, told in own.by("kind").items():
+            if not kinds()[name].costs:
+                continue
+            times, first, last = int(told["count"].sum()), int(told["line"].min()), int(told["last_line"].max())
+            where = f"lines {first:,} to {last:,}" if times > 1 else f"line {first:,}"
+            message = f"{kinds()[name].title}: {count(times, 'warning')}, {where}{_steps_at(run, first, last)}"
+            ranks = sorted(set(told["rank"][told.known("rank")].tolist()))
+            message += f", rank{'s' * (len(ranks) > 1)} {first_few(ranks)}" if ranks else ""
+            share = _memory_share(run) if name == "allocator_retry" else None
+            message += f"; memory {percent(share)} in use" if share is not None else ""
+            severity: Severity = "warning" if times >= _REPEATED else "note"
+            yield Finding(run.id, message, {run.id: told["line"]}, {"warnings": times}, severity)
+
+
+def _steps_at(run: LintedRun, first: int, last: int) -> str:
+    """Return the steps between two lines, and the one before them: `, steps 10 to 2,000`."""
+    steps = run["steps"].where(run["steps"].known("step"))
+    numbers = steps["step"][(steps["line"] >= first - 1) & (steps["line"] <= last + 1)]
+    return f", steps {numbers.min():,} to {numbers.max():,}" if len(numbers) else ""
+
+
+def _memory_share(run: LintedRun) -> float | None:
+    """Return the largest share of the device's memory that the run prints."""
+    values = run["values"]
+    shares = values["value"][values.one_of("key", ["memory_share"])]
+    return float(shares.max()) if len(shares) else None
+
+
+@rule(
     code="guessed-rows",
     severity="warning",
     title="perflog guessed what the rows mean",
@@ -99,7 +145,11 @@ def guessed_rows(data: LintInput) -> Iterator[Finding]:
 
 
 def _shortened(sample: object) -> str:
+    """Return the begin of a line, without labels, time and level in front of its message."""
     text = str(sample)
+    if len(text) > _SHOWN:
+        raw = text.encode("utf-8", "surrogateescape")
+        text = raw[max(prefix_ends(raw), default=0) :].decode("utf-8", "surrogateescape")
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

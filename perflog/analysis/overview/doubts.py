@@ -57,7 +57,7 @@ class Doubt(Struct, frozen=True):
     @property
     def is_outcome(self) -> bool:
         """Whether it has to be known before any figure."""
-        return self.code in (DIVERGED, "program-error") and self.severity != "note"
+        return self.code in (DIVERGED, "program-error", "costly-warnings") and self.severity != "note"
 
     @property
     def figures(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from perflog.metrics import (
 from perflog.metrics.attempts import jobs
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.traces.device_work import trace_devices
+from perflog.parsing.failures.kinds import NOTICE
 
 
 def next_commands(
@@ -39,7 +40,7 @@ def next_commands(
 ) -> list[str]:
     """Return the commands that answer the next question about these runs; without figures, how to read more of them."""
     shown, commands = join(names), []
-    if tables.count("failures"):
+    if any(tables.rows("failures").known("kind") & ~tables.rows("failures").one_of("severity", [NOTICE])):
         commands.append(f"perflog diagnose {shown}")
     if not has_figures:
         return [*commands, f"perflog formats suggest {join(names[:1])}", f"perflog show {join(names[:1])}"]

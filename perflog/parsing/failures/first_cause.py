@@ -14,8 +14,8 @@ from math import gcd
 
 from msgspec import Struct, field
 
-from perflog.parsing.failures.kinds import CAUSE, ECHO, REPORT, TRACEBACK, kinds
-from perflog.parsing.failures.rows import NOTICE, FailureRow
+from perflog.parsing.failures.kinds import CAUSE, ECHO, EITHER, NOTICE, REPORT, TRACEBACK, kinds
+from perflog.parsing.failures.rows import FailureRow
 
 SURE, LIKELY, ONE_OF, NOT_KNOWN = "sure", "likely", "one of", "unknown"
 """How sure it is which process was the first."""
@@ -31,6 +31,7 @@ _EITHER = (
     "killed", "abort", "terminated",
 )  # fmt: skip
 _SIGNALS = {-9: "killed", -11: "segmentation_fault", -7: "crash", -4: "crash", -8: "crash"}
+_SIGABRT = -6
 _DEFAULT_GROUP = re.compile(r"^0?(?:\(?default_pg\)?)?$|default_pg")
 _ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that tell the same
 _NUMBER = re.compile(r"\d+")
@@ -63,6 +64,7 @@ def judge(rows: Sequence[FailureRow], ranks_seen: Collection[int] = (), world_si
         world_size: Number of ranks of the job.
     """
     rows = [row for row in rows if row.severity != NOTICE]
+    ranks_seen = {*ranks_seen, *(row.rank for row in rows if row.rank is not None)}
     steps: tuple[Callable[[], Judgement | None], ...] = (
         lambda: _from_outside(rows),
         lambda: _of_devices(rows),
@@ -121,7 +123,8 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
         row for row in causes if not any(other.kind == "collective_timeout" for other in rows)
     ]
     if len(rows) > 1:  # of a launcher's traceback that is torn, its processes tell more
-        causes = [row for row in causes if row.rank is not None or not row.message.startswith(TRACEBACK)]
+        others = {row.line for row in rows if not row.message.startswith(TRACEBACK)}
+        causes = [row for row in causes if not row.message.startswith(TRACEBACK) or _is_own(row, others)]
     if not causes:
         return None
     by_process: dict[object, list[FailureRow]] = {}
@@ -131,13 +134,32 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
     firsts = {process: _most_telling(of_process) for process, of_process in by_process.items()}
     if len(firsts) == 1:
         ((_, row),) = firsts.items()
-        return _of_one(row, causes, SURE, _says(row))
+        return _by_summary(row, rows) or _of_one(row, causes, SURE, _says(row))
     seen_first = [row for row in rows if row.kind == "first_failed" and row.rank is not None]
     for report in seen_first:
         named = [row for row in firsts.values() if row.rank == report.rank]
         if named and len({each.rank for each in seen_first}) == 1:
             return _of_one(named[0], causes, LIKELY, f"torchrun saw rank {report.rank} fail first")
     return _of_several(list(firsts.values()), causes)
+
+
+def _by_summary(row: FailureRow, rows: Sequence[FailureRow]) -> Judgement | None:
+    """Torchrun names the process that failed first, and all that the log tells of it is an exception without a rank."""
+    ended = [each for each in rows if each.kind in ("first_failed", "later_failed") and each.rank is not None]
+    first = [each for each in ended if each.kind == "first_failed"]
+    echoes = [each for each in rows if kinds()[each.kind].role in (ECHO, EITHER) and not _by_launcher(each)]
+    if _is_named(row) or len(first) != 1 or echoes or (first[0].exit_code or 0) <= 0:
+        return None
+    if len(ended) == 1:
+        why = f"torchrun saw rank {first[0].rank} fail, and no other"
+        return Judgement(row.kind, [row, *first], [first[0].rank or 0], LIKELY, why)
+    ranks = sorted({each.rank for each in ended if each.rank is not None})
+    return Judgement(row.kind, [row, *ended], ranks, ONE_OF, f"torchrun saw {len(ranks)} processes fail")
+
+
+def _is_own(row: FailureRow, others: Collection[int]) -> bool:
+    """Return whether a torn traceback is that of a known process, not of a launcher that tells more in its line."""
+    return row.rank is not None and row.line not in others
 
 
 def _of_several(ordered: Sequence[FailureRow], causes: Sequence[FailureRow]) -> Judgement:
@@ -166,6 +188,7 @@ def _of_several(ordered: Sequence[FailureRow], causes: Sequence[FailureRow]) -> 
 def _of_signals(rows: Sequence[FailureRow]) -> Judgement | None:
     """A launcher saw one process end by a signal that no watchdog sends."""
     ended = [row for row in rows if kinds()[row.kind].role == REPORT and row.exit_code in _SIGNALS]
+    ended = [row for row in ended if row.kind != "task_exit" or row.task is not None]  # not all tasks of a node
     first = [row for row in ended if row.kind == "first_failed"] or ended
     if not first or len({_process(row) for row in first}) > 1:
         return None
@@ -292,8 +315,10 @@ def _of_reports(rows: Sequence[FailureRow]) -> Judgement | None:
     first = first or [row for row in reports if row.exit_code is not None] or reports
     processes = {_process(row) for row in first}
     ranks = sorted({row.rank for row in first if row.rank is not None})
-    if len(processes) == 1 and ranks:
-        return Judgement(first[0].kind, first, ranks, LIKELY, "its launcher saw it fail; it tells no reason")
+    if len(processes) == 1 and (ranks or first[0].local_rank is not None):
+        aborted = first[0].exit_code == _SIGABRT
+        why = "signal 6 ended it; its text is lost" if aborted else "its launcher saw it fail; it tells no reason"
+        return Judgement("abort" if aborted else first[0].kind, first, ranks, LIKELY, why)
     return Judgement(first[0].kind, first, [], NOT_KNOWN, "the log tells no reason")
 
 
@@ -319,6 +344,11 @@ def _join_unnamed(by_process: dict[object, list[FailureRow]]) -> None:
         if len(others) == 1:
             by_process[others[0]] = [*by_process.pop(process), *by_process[others[0]]]
             by_process[others[0]].sort(key=lambda row: not _is_named(row))
+
+
+def _by_launcher(row: FailureRow) -> bool:
+    """Whether a launcher tells that it ends the other processes."""
+    return "closing signal" in row.message or "death signal" in row.message
 
 
 def _is_named(row: FailureRow) -> bool:

@@ -15,8 +15,9 @@ from msgspec import Struct
 from perflog.formats.surroundings import prefix_ends
 from perflog.lazy_patterns import lazy_pattern
 
-CAUSE, EITHER, ECHO, REPORT = "cause", "either", "echo", "report"
-"""What a text of a kind tells: a cause; a cause or its echo; an echo; what a launcher says of its processes."""
+CAUSE, EITHER, ECHO, REPORT, NOTICE = "cause", "either", "echo", "report", "notice"
+"""What a text of a kind tells: a cause; a cause or its echo; an echo; what a launcher says of its processes; nothing
+that ends anything."""
 
 _FILE = Path(__file__).with_name("kinds.toml")
 _MOST_TOKENS = 10  # of the prefix of a line
@@ -52,6 +53,7 @@ class Kind(Struct, frozen=True):
     role: str
     text: list[Text]
     source: str = ""
+    costs: bool = False
 
 
 class Told(Struct, frozen=True):

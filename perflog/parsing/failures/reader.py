@@ -3,7 +3,7 @@
 In: the lines that no format reads, and those that only a format of any program's lines reads. Out: one `Failure` for
 each text, with its lines; these lines are read. A traceback is one failure, with those that were raised while it was
 handled; so is each process in torchrun's summary. Of a failure that a process repeats, the first is kept, with the
-number of them.
+number of them; so it is of each notice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.failures.kinds import TRACEBACK, Kind, kinds, message_start, needles, told
+from perflog.parsing.failures.kinds import NOTICE, TRACEBACK, Kind, Told, kinds, message_start, needles, told
 from perflog.parsing.failures.origins import Origin, origin_of, split_labels
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.numeric import Ints
@@ -104,6 +104,7 @@ class FailureReader:
         self._streams: dict[str, _Stream] = {}
         self._stamps = StampReader()
         self._latest: dict[str, Failure] = {}  # by stream
+        self._notices: dict[tuple[str, str, str], Failure] = {}  # by stream, kind and text
         self._goes_on = False  # whether the last line belongs to a failure: the next one may too
         self._newest: Failure | None = None  # of any stream: the frames of a stack have no label
 
@@ -166,13 +167,8 @@ class FailureReader:
             stream = stream or self._streams.setdefault(labels, _Stream())
             stream.summary, stream.entry, stream.lines = found.kind, None, 0
             return True
-        message = text[message_start(text, found.start) :]
-        origin = origin_of(labels, text, found.start)
-        traced = not found.anchored  # a line like an exception may be one that a program caught
-        failure = Failure(
-            place, place >> PART_BITS, found.kind, message[:_MESSAGE], found.values, origin, labels, traced
-        )
-        if traced is False or found.kind.name in _LONG:
+        failure = self._failure(place, labels, text, found)
+        if not failure.traced or found.kind.name in _LONG:
             self._streams.setdefault(labels, _Stream()).last = failure
         return self._add(failure)
 
@@ -181,10 +177,19 @@ class FailureReader:
         before = text[: text.index(TRACEBACK)]
         if before.count('"') % 2 or before.count("'") % 2:
             return False
+        if (found := told(before)) is not None:  # a launcher's line, glued to the traceback behind it
+            self._add(self._failure(place, labels, before, found))
         stream = self._streams.setdefault(labels, _Stream())
         stream.begun.append((place, before))
         stream.lines = 0
         return True
+
+    def _failure(self, place: int, labels: str, text: str, found: Told) -> Failure:
+        """Return what a line tells, which is no traceback."""
+        message = text[message_start(text, found.start) :]
+        origin = origin_of(labels, text, found.start)
+        traced = not found.anchored  # a line like an exception may be one that a program caught
+        return Failure(place, place >> PART_BITS, found.kind, message[:_MESSAGE], found.values, origin, labels, traced)
 
     # --- texts of several lines -----------------------------------------------------------------------------------
 
@@ -282,6 +287,8 @@ class FailureReader:
 
     def _add(self, failure: Failure) -> bool:
         """Add a failure to the list. Return whether it is kept, or counted."""
+        if failure.kind.role == NOTICE:
+            return self._add_notice(failure)
         latest = self._latest.get(failure.stream)
         alike = latest is not None and latest.kind is failure.kind and latest.origin == failure.origin
         if latest is not None and alike and (
@@ -297,11 +304,24 @@ class FailureReader:
         self.failures.append(failure)
         return True
 
+    def _add_notice(self, notice: Failure) -> bool:
+        """Add a notice, once for each process and text."""
+        key = notice.stream, notice.kind.name, _masked(notice.message)
+        known = self._notices.get(key)
+        if known is not None:
+            known.count += 1
+            known.last_line = notice.last_line
+        elif len(self._notices) < _MOST:
+            self._notices[key] = notice
+            self.failures.append(notice)
+        return known is not None or notice is self._notices.get(key)
+
     def _close(self) -> None:
         """End a log."""
         for labels, stream in list(self._streams.items()):
             self._give_up(stream, labels)
         self._latest, self._newest = {}, None
+        self._notices = {}
 
     def finish(self) -> list[Failure]:
         """End the last log. Return all failures, in the order of the logs."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from perflog.parsing.failures.kinds import REPORT, kinds
+from perflog.parsing.failures.kinds import NOTICE, REPORT, kinds
 from perflog.parsing.failures.origins import tasks_of
 from perflog.parsing.failures.reader import Failure
 from perflog.tables.row_order import PART_BITS, PART_MASK
@@ -22,12 +22,11 @@ from perflog.tables.sink import table_from_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FATAL, ERROR, NOTICE = "fatal", "error", "notice"
-"""Severities: a text that ends a process; an exception that may have been caught; what ends nothing."""
+FATAL, ERROR = "fatal", "error"
+"""Severities: a text that ends a process; an exception that may have been caught. A notice ends nothing."""
 
 UNKNOWN = "unknown"
 _ON_A_NODE = 8  # a world size beyond it is not of one node
-_NOTICES = frozenset(("xid_notice", "injected_fault"))
 _OF_LAUNCHERS = frozenset(("first_failed", "later_failed", "child_failed"))
 _SIGNALS = {
     "Killed": -9, "Terminated": -15, "Aborted": -6, "Segmentation fault": -11, "Bus error": -7,
@@ -84,7 +83,7 @@ def failures_table(rows: Sequence[FailureRow]) -> pa.Table:
 
 def _row(failure: Failure, run: str) -> FailureRow:
     values, origin = failure.values, failure.origin
-    severity = NOTICE if failure.kind.name in _NOTICES else FATAL if failure.traced else ERROR
+    severity = NOTICE if failure.kind.role == NOTICE else FATAL if failure.traced else ERROR
     tasks = tasks_of(values.get("tasks", ""))
     task = tasks[0] if len(tasks) == 1 else None if tasks else origin.task
     exit_code = _SIGNALS.get(values.get("signal_name", ""), _number(values, "exit_code"))
