@@ -1,8 +1,8 @@
 """What ended a job, or holds it up: `perflog diagnose`.
 
-In: tables `failures` and `steps`, what ranks dumped of their collectives, losses that are no numbers. Out: a
-`Diagnosis`: one verdict, who is accused and how sure that is, the lines that prove it, what only followed, and what
-would settle it.
+In: tables `failures` and `steps`, what ranks dumped of their collectives, losses that are no numbers, members that are
+slower than the others. Out: a `Diagnosis`: one verdict, who is accused and how sure that is, the lines that prove it,
+what only followed, and what would settle it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from msgspec.structs import fields
 
 from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, text_of
 from perflog.analysis.lint.wording import count, first_few
+from perflog.analysis.logs_of_jobs import runs_of_jobs
 from perflog.analysis.run_stops import last_stop
+from perflog.analysis.slow_members import slow_members
 from perflog.metrics import Options, Tables, stuck_ranks
 from perflog.metrics.divergence import Divergence, divergences
 from perflog.metrics.stuck_ranks import jobs_of_dumps
@@ -96,9 +98,25 @@ def diagnose(log: Log, *names: str) -> Diagnosis:
         >>> perflog.diagnose(perflog.find_runs("reference:nvprof.txt")).verdict
         'no failure is told'
     """
-    tables = Tables(log)
     logs = {key.id: key.log for key in log.run_keys}
-    names = names or tuple(dict.fromkeys(map(basename, logs.values())))
+    return _diagnose(Tables(log), logs, names or tuple(dict.fromkeys(map(basename, logs.values()))))
+
+
+def diagnose_jobs(log: Log, *names: str) -> list[Diagnosis]:
+    """Return what ended each job of a folder, or holds it up; `names`: how the reader names a folder of one job."""
+    tables = Tables(log)
+    groups = runs_of_jobs(tables, log.run_keys)
+    if len(groups) == 1:
+        return [diagnose(log, *names)]
+    answers = []
+    for keys in groups:
+        logs = {key.id: key.log for key in keys}
+        answers.append(_diagnose(tables.only(list(logs)), logs, tuple(dict.fromkeys(map(basename, logs.values())))))
+    return answers
+
+
+def _diagnose(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Diagnosis:
+    """Return what ended the job of some runs; `logs`: by run."""
     found = endings(tables)
     final = [ending for ending in found if not ending.goes_on]
     ended = [ending for ending in found if ending.goes_on and ending.restarts]
@@ -113,6 +131,9 @@ def diagnose(log: Log, *names: str) -> Diagnosis:
             return _of_numbers(names, lost[0])
         texts = count(sum(len(ending.rows) for ending in found), "failure text")
         caught = f"; the program went on after {texts}" if found else ""
+        slow = slow_members(tables, Options())
+        if slow:
+            return _held_up(names, slow)
         stop = last_stop(tables)
         where = f"; {stop.sentence}" if stop is not None else ""
         return Diagnosis(
@@ -199,6 +220,27 @@ def _stuck(tables: Tables, names: Sequence[str]) -> Diagnosis | None:
         if not holding.groupby("rank")["stuck"].agg(lambda stuck: "device" in set(stuck)).all():
             why += ", or wait for those that it has not enqueued"
     return Diagnosis(names, verdict, STUCK, culprits, None, SURE, why, evidence)
+
+
+_SLOW = {
+    "slow_rank": ("slows the job", "slow the job", "it does its work more slowly than the others"),
+    "throttling": ("slows the job: its GPU is throttled", "slow the job: their GPUs are throttled", "heat or clocks"),
+    "slow_node": ("is slow to all others", "are slow to all others", "most of its pairs are slow"),
+    "slow_link": ("is slow", "are slow", "both its nodes are fast with others"),
+    "hot_expert": ("has far more work than the mean", "have far more work than the mean", "by the loads of most steps"),
+    "slow_stage": ("takes longer than the others", "take longer than the others", "by the times of its layers"),
+}
+"""Of members that slow a job: what one of them does, what several do, and what tells it."""
+
+
+def _held_up(names: Sequence[str], culprits: Sequence[Culprit]) -> Diagnosis:
+    """Return that some members slow the job."""
+    kind = culprits[0].kind
+    alike = [culprit for culprit in culprits if culprit.kind == kind]
+    one, several, why = _SLOW[kind]
+    verdict = f"No failure is told; {first_few((each.name for each in alike), 4)} {one if len(alike) == 1 else several}"
+    evidence = [f"{each.name}: {text}" for each in culprits for text in each.evidence][:EVIDENCE]
+    return Diagnosis(names, verdict, kind, culprits, None, culprits[0].certainty, why, evidence)
 
 
 def _of_numbers(names: Sequence[str], lost: Divergence) -> Diagnosis:

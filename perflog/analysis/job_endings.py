@@ -51,6 +51,10 @@ class Culprit(Struct, frozen=True):
     certainty: str
     evidence: tuple[str, ...]
     local_rank: int | None = None
+    link: str | None = None
+    expert: int | None = None
+    stage: int | None = None
+    cost: str | None = None
 
     @property
     def name(self) -> str:
@@ -61,6 +65,9 @@ class Culprit(Struct, frozen=True):
         parts += [self.node] if self.node is not None else []
         parts += [f"GPU {self.gpu}"] if self.gpu is not None else []
         parts += [f"device {self.device}"] if self.device is not None else []
+        parts += [f"link {self.link}"] if self.link is not None else []
+        parts += [f"expert {self.expert}"] if self.expert is not None else []
+        parts += [f"stage {self.stage}"] if self.stage is not None else []
         return parts[0] + (f" ({', '.join(parts[1:])})" if len(parts) > 1 else "") if parts else ""
 
     def as_json(self) -> dict[str, Any]:

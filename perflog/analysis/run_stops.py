@@ -55,13 +55,14 @@ class Stop(Struct, frozen=True):
 
 def last_stop(tables: Tables) -> Stop | None:
     """Return where the last run of the last log stops; None if it has no steps."""
+    by_run = tables.rows_by_run("steps")
     last = None
     for run, extent in extents(tables).items():
-        if extent.last_step >= 0:
+        if run in by_run and extent.last_step >= 0:
             last = run
     if last is None:
         return None
-    steps = tables.rows_by_run("steps")[last]
+    steps = by_run[last]
     steps = steps.where(steps.known("step"))
     reached = int(steps["step"].max())
     at_end = steps.where(steps["step"] == reached)

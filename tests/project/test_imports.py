@@ -85,7 +85,7 @@ analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apa
 analysis.overview: what_if
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
 analysis.overview: headline device_facts log_facts bottlenecks subject next_commands targets __init__
-analysis: run_stops diagnosis live_steps run_filter run_list
+analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path
 plots: memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline
 plots: waterfall history job_timeline whatif

@@ -16,22 +16,25 @@ from perflog.cli import completion, options
 def diagnose(runs: tuple[str, ...], store: str | None, format: str) -> None:
     """Show what ended a job or holds it up: rank, node and GPU, how sure that is, and the lines that prove it.
 
-    Several LOGs, or the logs of a folder, are those of one job: one for each rank, the kernel's, the scheduler's.
+    Several LOGs are those of one job: one for each rank, the kernel's, the scheduler's. So are the logs of a folder,
+    unless several of them print steps: then each job has an answer. Names that differ in the number of a rank, or in
+    their ending, and attempts that continue each other are of one job.
     """
-    from perflog.analysis.diagnosis import diagnose as analysis
+    from perflog.analysis.diagnosis import diagnose as of_job
+    from perflog.analysis.diagnosis import diagnose_jobs
     from perflog.log import combined, find_runs
     from perflog.output import sheets, terminal
     from perflog.output.presenters import diagnosis as presenter
 
     logs = [find_runs(run, store) for run in runs]
     log: Any = logs[0] if len(logs) == 1 else combined(logs)
-    answer = analysis(log, *runs)
+    answers = diagnose_jobs(log, *runs) if len(runs) == 1 else [of_job(log, *runs)]
     for text in dict.fromkeys(log.warnings):
         sheets.warn(text)
     if format == "json":
-        terminal.put(presenter.as_json(answer))
+        terminal.put(presenter.as_json(answers))
     elif format == "text":
-        for line in presenter.screen(answer):
+        for line in presenter.screen(answers):
             terminal.put(line)
     else:
-        sheets.write([presenter.diagnosis_sheet(answer)], format)
+        sheets.write([presenter.diagnosis_sheet(answer) for answer in answers], format)

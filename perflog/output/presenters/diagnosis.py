@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from perflog.analysis.diagnosis import Diagnosis
 from perflog.output.screens import folded
@@ -11,24 +11,46 @@ from perflog.output.sheets import Sheet, cell, pairs
 from perflog.tables.schema import SCHEMA_VERSION
 
 _TEXT = 200  # characters of a line of evidence
+_NAMED = 8  # jobs that did not fail
 
 
-def screen(answer: Diagnosis) -> Iterator[str]:
-    """Yield the lines of a diagnosis for a terminal."""
+def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
+    """Yield the lines of the diagnoses of some jobs for a terminal. Jobs that did not fail are one line."""
+    if len(answers) == 1:
+        yield from _job(answers[0])
+        return
+    quiet = [answer for answer in answers if not answer.kind]
+    for answer in answers:
+        if answer.kind:
+            yield f"{_name(answer)}:"
+            yield from (f"  {line}" for line in _job(answer))
+    if quiet:
+        names = ", ".join(map(_name, quiet[:_NAMED])) + (f" and {len(quiet) - _NAMED} more" * (len(quiet) > _NAMED))
+        yield from folded(cell(f"{len(quiet)} of {len(answers)} jobs tell of no failure: {names}"), 2)
+
+
+def _job(answer: Diagnosis) -> Iterator[str]:
     yield from folded(cell(answer.verdict), 2)
     for name, text in _parts(answer):
         if name != "verdict":
             yield from folded(f"{name}: {cell(text)}" if name else f"  {cell(text)}", 2 if name else 4)
 
 
+def _name(answer: Diagnosis) -> str:
+    """The logs of a job: the first of many."""
+    return cell(" ".join(answer.names[:2])) + (f" and {len(answer.names) - 2} more" * (len(answer.names) > 2))
+
+
 def diagnosis_sheet(answer: Diagnosis) -> Sheet:
     """Return a diagnosis as names and values."""
-    return pairs("diagnosis", [(name or "evidence", text) for name, text in _parts(answer)], "diagnosis")
+    return pairs("diagnosis", [(name or "evidence", text) for name, text in _parts(answer)], _name(answer))
 
 
-def as_json(answer: Diagnosis) -> str:
-    """Return a diagnosis as JSON."""
-    return json.dumps({"schema_version": SCHEMA_VERSION, **answer.as_json()}, indent=1, ensure_ascii=False)
+def as_json(answers: Sequence[Diagnosis]) -> str:
+    """Return the diagnosis of a job as JSON; those of several jobs as a list `jobs`."""
+    found = [answer.as_json() for answer in answers]
+    of_jobs = found[0] if len(found) == 1 else {"jobs": found}
+    return json.dumps({"schema_version": SCHEMA_VERSION, **of_jobs}, indent=1, ensure_ascii=False)
 
 
 def _parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:

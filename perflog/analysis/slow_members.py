@@ -1,0 +1,206 @@
+"""Ranks, links, nodes, experts and stages that hold up the others of a job that goes on.
+
+In: metrics `ranks`, `node_pairs` and `imbalance`, which test each figure over all ranks, links and figures together.
+Out: those who are accused. A rank is accused of what it does longer than the others, not of what it waits for, and not
+of a difference that is printed once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from perflog.analysis.job_endings import Culprit
+from perflog.metrics import Options, Tables, imbalance, node_pairs
+from perflog.metrics.hot_experts import expert_jobs
+from perflog.metrics.ranks import RankRow, rank_rows
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.parsing.failures.first_cause import LIKELY, SURE
+from perflog.tables.nulls import none_if_null
+from perflog.units import show
+
+SLOW_RANK, SLOW_LINK, SLOW_NODE = "slow_rank", "slow_link", "slow_node"
+SLOW_STAGE, HOT_EXPERT, THROTTLING = "slow_stage", "hot_expert", "throttling"
+
+_FIGURES = {"steps": ("step_time_s", "forward_s", "backward_s", "tflops", "mfu", "tokens_per_s", "samples_per_s")}
+_TIMES, _RATES = ("s",), ("1/s", "TFLOP/s")
+_WAITS = re.compile(
+    r"(?i)wait|sync|comm|all_?(?:reduce|gather|to_?all)|reduce|gather|scatter|broadcast|barrier|send|recv|p2p|bubble|idle"
+)
+_WORK = ("compute", "prepare", "data")
+_CLOCKS = re.compile(r"(?i)clock|(?:sm|gr|s)clk|pclk|freq")
+_HEAT = re.compile(r"(?i)temp|tmptr|throttl")
+_ROWS, _OFTEN, _SURE_P, _SURE_ROWS = 5, 0.8, 1e-6, 20
+_MOST = 0.25  # of the ranks: where more are accused, there are two groups of ranks, and nobody stands out
+_HOT, _OF_STEPS, _SLOW_STAGE = 1.0, 0.8, 0.1  # load over the mean - 1; share of the steps; time over the mean - 1
+_SHOWN = 3
+
+
+def slow_members(tables: Tables, options: Options) -> list[Culprit]:
+    """Return who holds up the others: links and nodes, ranks, experts, stages."""
+    found = [*_links(tables, options), *_ranks(tables)]
+    return found or [*_experts(tables), *_stages(tables, options)]
+
+
+def _ranks(tables: Tables) -> Iterator[Culprit]:
+    meaning = semantics_by_run(tables.rows("runs"))
+    by_rank: dict[tuple[str, str], list[RankRow]] = {}
+    sizes: dict[str, int] = {}
+    for row in rank_rows(tables):
+        sizes[row.run] = max(row.ranks, sizes.get(row.run, 0))
+        if row.out is not None and row.rank is not None and row.rank.isdigit():
+            by_rank.setdefault((row.run, row.rank), []).append(row)
+    accused = {key: [row for row in rows if _accuses(row, meaning[key[0]])] for key, rows in by_rank.items()}
+    once = {key: [row for row in rows if _accuses_once(row)] for key, rows in by_rank.items()}
+    accused = {key: rows or (once[key] if len(once[key]) > 1 else []) for key, rows in accused.items()}
+    accused = {key: rows for key, rows in accused.items() if rows}
+    for (run, rank), rows in accused.items():
+        others = sum(other == run for other, _ in accused)
+        if sizes[run] < 3 or others > max(1, int(_MOST * sizes[run])):
+            continue
+        rows.sort(key=lambda row: -row.certainty)
+        heat = [row for row in by_rank[run, rank] if _shows_heat(row)]
+        several = len({row.figure for row in rows}) > 1
+        first = rows[0].out
+        assert first is not None
+        sure = rows[0].rows >= _SURE_ROWS and (first.far.p < _SURE_P or several)
+        evidence = tuple(_evidence(row) for row in [*rows[:_SHOWN], *heat[:_SHOWN]])
+        kind = THROTTLING if heat else SLOW_RANK
+        cost = next((row for row in rows if row.unit in _TIMES and row.rows >= _ROWS), None)
+        yield Culprit(int(rank), None, None, None, None, kind, SURE if sure else LIKELY, evidence, cost=_cost(cost))
+
+
+def _accuses(row: RankRow, meaning: RunSemantics) -> bool:
+    """Whether a figure shows that a rank does its work more slowly than the others, over time."""
+    assert row.out is not None
+    far, slower = row.out.far, row.out.far.ratio > 1
+    if not row.is_worse or row.rows < _ROWS or far.persistence < _OFTEN:
+        return False
+    if row.of == "steps":
+        return row.figure in _FIGURES["steps"] and (slower if row.unit in _TIMES else not slower)
+    if row.of == "phases":
+        phase = meaning.phase(row.figure)
+        return slower and not _WAITS.search(row.figure) and (phase is None or phase.kind in _WORK)
+    if row.of == "values":
+        return not _WAITS.search(row.figure) and (
+            (row.unit in _TIMES and slower) or (row.unit in _RATES and not slower)
+        )
+    return False
+
+
+def _accuses_once(row: RankRow) -> bool:
+    """Whether a figure that is printed once for each rank, as benchmarks do, shows a rank slower than the others."""
+    assert row.out is not None
+    slower = row.out.far.ratio > 1
+    is_time, is_rate = row.unit in _TIMES, row.unit in (*_RATES, "GB/s")
+    return row.is_worse and row.rows < _ROWS and row.of != "phases" and (slower if is_time else is_rate and not slower)
+
+
+def _shows_heat(row: RankRow) -> bool:
+    """Whether a figure shows a GPU that is hotter than the others, or has lower clocks."""
+    assert row.out is not None
+    higher = row.out.far.ratio > 1
+    return row.rows >= _ROWS and (
+        (not higher and bool(_CLOCKS.search(row.figure))) or (higher and bool(_HEAT.search(row.figure)))
+    )
+
+
+def _evidence(row: RankRow) -> str:
+    assert row.out is not None
+    own, others = (show(value, row.unit, 3) for value in (row.out.value, row.out.others))
+    name = row.figure.removesuffix("_s") if row.unit == "s" else row.figure
+    far = row.out.far
+    return (
+        f"{name} {own}, the others {others} ({far.ratio:.2g} times, in {100 * far.persistence:.0f} % of "
+        f"{row.rows:,} rows, p {max(far.p, 1e-9):.1g})"
+    )
+
+
+def _cost(row: RankRow | None) -> str | None:
+    if row is None or row.out is None:
+        return None
+    return f"{show(row.out.value - row.out.others, 's', 3)} of each {row.figure.removesuffix('_s')}"
+
+
+def _links(tables: Tables, options: Options) -> Iterator[Culprit]:
+    """Nodes and pairs of nodes that metric `node_pairs` tells to be slow. A slow node makes its pairs slow."""
+    if not tables.count("collectives"):
+        return
+    table = node_pairs.table(tables, options)
+    slow = table[table["slow"].astype("boolean").fillna(False)]
+    nodes = slow[slow["of"] == "node"]
+    accused: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in nodes.to_dict("records"):
+        accused.setdefault((str(row["node"]),), []).append(row)
+    of_nodes = {name for (name,) in accused}
+    for row in slow[slow["of"] == "pair"].to_dict("records"):
+        if not of_nodes & {str(row["node"]), str(row["other"])}:
+            accused.setdefault((str(row["node"]), str(row["other"])), []).append(row)
+    tested = len(table.groupby(["op", "ranks"], dropna=False)) if len(table) else 0
+    for names, rows in accused.items():
+        evidence = tuple(
+            f"{row['op']}: {row['busbw']:.4g} GB/s, {100 * float(row['ratio']):.0f} % of the median"
+            for row in rows[:_SHOWN]
+        )
+        certainty = SURE if len(rows) > 1 or tested == 1 else LIKELY
+        node = names[0] if len(names) == 1 else None
+        link = " - ".join(names) if len(names) > 1 else None
+        kind = SLOW_LINK if link else SLOW_NODE
+        yield Culprit(None, None, node, None, None, kind, certainty, evidence, link=link)
+
+
+def _experts(tables: Tables) -> Iterator[Culprit]:
+    """The experts that have far more work than the mean of their layer, in most steps; the hottest first."""
+    if not tables.count("loads"):
+        return
+    found = []
+    for job in expert_jobs(tables):
+        for layer in job.layers:
+            expert, times = Counter(layer.hottest).most_common(1)[0]
+            if expert is None or len(layer.steps) < _ROWS or times < _OF_STEPS * len(layer.steps):
+                continue
+            ratio = float(np.median(layer.ratios[:, layer.experts == expert]))
+            of_layer = f"layer {layer.name}: " if layer.name is not None else ""
+            text = f"{of_layer}{ratio:.2f} times the mean load, the largest in {times} of {len(layer.steps)} steps"
+            if ratio >= 1 + _HOT:
+                found.append((ratio, expert, text))
+    by_expert: dict[int, list[str]] = {}
+    for _, expert, text in sorted(found, reverse=True):
+        by_expert.setdefault(expert, []).append(text)
+    for expert, texts in list(by_expert.items())[:_SHOWN]:
+        yield Culprit(None, None, None, None, None, HOT_EXPERT, LIKELY, tuple(texts[:_SHOWN]), expert=expert)
+
+
+def _stages(tables: Tables, options: Options) -> Iterator[Culprit]:
+    """The pipeline stage whose layers take longer than those of the mean stage, in most steps."""
+    if not tables.count("layers"):
+        return
+    found: dict[int, list[str]] = {}
+    for row in _uneven_stages(tables, options):
+        name = str(row["largest"])
+        if name.isdigit():
+            found.setdefault(int(name), []).append(
+                f"{row['name']}: {show(float(row['max']), 's', 3)}, the mean stage {show(float(row['mean']), 's', 3)}, "
+                f"in {100 * float(row['largest_share']):.0f} % of {row['n']:,} steps"
+            )
+    if len(found) == 1:
+        ((stage, texts),) = found.items()
+        yield Culprit(None, None, None, None, None, SLOW_STAGE, LIKELY, tuple(texts), stage=stage)
+
+
+def _uneven_stages(tables: Tables, options: Options) -> Sequence[dict[str, Any]]:
+    """Return the rows of metric `imbalance` in which one stage is far above the mean in most steps."""
+    table = imbalance.table(tables, options)
+    table = table[(table["of"] == "layer") & (table["over"] == "stage") & table["largest"].notna()]
+    values = table[["imbalance", "largest_share", "n"]].astype(float).to_numpy()
+    if not len(values):
+        return []
+    far = (values[:, 0] >= _SLOW_STAGE) & (values[:, 1] >= _OF_STEPS) & (values[:, 2] >= _ROWS)
+    rows: list[dict[str, Any]] = [
+        {name: none_if_null(value) for name, value in row.items()} for row in table[far].to_dict("records")
+    ]
+    return rows

@@ -1,0 +1,80 @@
+"""Diagnosis: members that slow a job, jobs with a planted culprit, and folders of several jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commands import run, told
+from support.jobs import Job
+from support.paths import SHARED
+from support.planted_jobs import KINDS, planted
+
+import perflog
+
+STEADY_STEP = "[rank{rank}]: step {step} | loss: 2.1000 | forward: {forward:.2f}ms | allreduce: {wait:.2f}ms\n"
+
+
+@pytest.mark.parametrize("seed", range(len(KINDS)))
+def test_a_planted_culprit_is_named_and_no_other(tmp_path: Path, seed: int) -> None:
+    job = planted(tmp_path / "job", seed, most=16)
+    found = perflog.diagnose(perflog.read(str(job.folder))).as_json()["culprits"]
+    expected = [
+        {name: value} for name in ("rank", "link", "node", "expert") if (value := getattr(job, name)) is not None
+    ]
+    assert [{name: each[name] for name in expected[0]} if expected else each for each in found] == expected
+
+
+def test_what_is_printed_once_accuses_no_rank(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text("".join(STEADY_STEP.format(rank=r, step=1, forward=100 + 80 * (r == 5), wait=9) for r in range(8)))
+    assert not perflog.diagnose(perflog.read(path)).culprits
+
+
+def test_a_rank_is_not_accused_of_waiting(tmp_path: Path) -> None:
+    """Of a rank that waits longer than the others, the others are slow."""
+    lines = [
+        STEADY_STEP.format(rank=r, step=s, forward=100 + (7 * r + 3 * s) % 5, wait=20 + 30 * (r == 5) + (r + s) % 3)
+        for s in range(1, 13)
+        for r in range(8)
+    ]
+    path = tmp_path / "run.log"
+    path.write_text("".join(lines))
+    assert not perflog.diagnose(perflog.read(path)).culprits
+
+
+def folder_of_jobs(folder: Path) -> None:
+    """Three jobs: one runs out of memory on rank 3, as a file of that rank tells; one is steady; one is cancelled."""
+    texts = {
+        "a_rank0.log": ("", 0), "a_rank3.log": ("RuntimeError: CUDA error: out of memory\n", 0), "steady.log": ("", 1),
+        "limit.log": ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-01T12:20:31 DUE TO TIME LIMIT ***\n", 2),
+    }  # fmt: skip
+    for name, (tail, number) in texts.items():
+        job = Job(settings=f"data-parallel size: {8 + number}")
+        job.start(30)
+        job.steps(1, 12 + len(name), 5.0 + number)
+        (folder / name).write_text(job.text + tail)
+
+
+def test_each_job_of_a_folder_has_an_answer(tmp_path: Path) -> None:
+    folder_of_jobs(tmp_path)
+    answer: dict[str, Any] = told("diagnose", tmp_path, "--format", "json")
+    kinds = {tuple(job["names"]): job["kind"] for job in answer["jobs"]}
+    assert kinds == {
+        ("a_rank0.log", "a_rank3.log"): "gpu_out_of_memory", ("limit.log",): "time_limit", ("steady.log",): None
+    }  # fmt: skip
+    (of_memory,) = [job for job in answer["jobs"] if job["kind"] == "gpu_out_of_memory"]
+    assert [culprit["rank"] for culprit in of_memory["culprits"]] == [3]
+    text = run("diagnose", tmp_path).output
+    assert "1 of 3 jobs tell of no failure: steady.log" in text
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the campaigns are not here")
+def test_the_rank_that_dispatches_at_a_third_of_the_bandwidth() -> None:
+    found = perflog.diagnose(perflog.read(SHARED / "campaigns" / "shapes_2026" / "deepep_ll.log"))
+    assert [(each.rank, each.certainty) for each in found.culprits] == [(5, "likely")]
+    assert Counter(text.partition(" ")[0] for text in found.culprits[0].evidence) == {
+        "dispatch_time": 1, "dispatch_bandwidth": 1
+    }  # fmt: skip
