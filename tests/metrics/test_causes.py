@@ -73,6 +73,26 @@ def test_without_launches_the_largest_state_binds() -> None:
     assert found is not None and (found.subject, round(found.gain, 2), found.by) == ("communication", 0.89, "bound")
 
 
+def test_a_rank_that_stands_out_is_a_cause() -> None:
+    """Rank 3 of 8 takes twice as long as the others in each of 20 steps."""
+    lines = [
+        {
+            "table": "values",
+            "step": s,
+            "key": "busy",
+            "rank": r,
+            "value": 2.0 if r == 3 else 1.0 + 0.01 * r,
+            "unit": "s",
+        }
+        for s in range(20)
+        for r in range(8)
+    ]
+    tables = Tables(by_hand("values", lines, world=8))
+    (found,) = (each for each in causes_by_run(tables, Options())["r"] if each.subject == "slow rank")
+    assert (found.rank, found.name, found.binds) == (3, "busy", False)
+    assert found.ratio == pytest.approx(2.0, rel=0.05)
+
+
 def call(name: str, at: float, length: float, number: int) -> dict[str, Any]:
     event = {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": 9, "tid": 1, "ts": at, "dur": length}
     return event | {"args": {"correlation": number}}

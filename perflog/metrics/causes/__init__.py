@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SOURCES: tuple[Source, ...] = (
-    of_jobs.stuck, of_jobs.stragglers_by_replay, of_steps.phases, of_steps.ideals, of_traces.states,
+    of_jobs.stuck, of_jobs.slow_ranks, of_jobs.stragglers_by_replay, of_steps.phases, of_steps.ideals, of_traces.states,
     of_traces.late_ranks, of_traces.largest_kernels, of_profiles.categories, of_jobs.longest_stages,
     of_runs.slow_steps, of_runs.between_steps, of_runs.outside_of_steps,
 )  # fmt: skip
@@ -56,9 +56,11 @@ COLUMNS = (
     columns=COLUMNS,
     main="gain",
     formula="gain of a replay: end of the whole as replayed - its end without this; of a bound: as its model says; of "
-    "a sum: time_s. What binds is the cause with the largest gain in the innermost whole that the log divides; a rank "
-    "that explains half of the communication or waiting comes before it, and data before the host",
-    source="metrics breakdown, device_time, launches, stragglers, whatif, stuck_ranks, stages, pauses, headroom",
+    "a sum: time_s. What binds is the cause with the largest gain in the first whole that the log divides: job, "
+    "step, phases, traced step, trace, profile, pipeline, run. A part of it that explains half comes before it: data "
+    "before the host, kernels, communication and copies before the device, a late rank before communication",
+    source="metrics breakdown, device_time, launches, replay, stragglers, whatif, stuck_ranks, ranks, stages, pauses, "
+    "headroom",
 )
 def causes(tables: Tables, options: Options) -> pd.DataFrame:
     """What takes the time of each run or holds it up: first the cause that binds it, then the others by their gain.

@@ -11,6 +11,7 @@ from perflog.metrics.registry import Options, Tables
 SUBJECTS = {
     "stuck rank": "a rank whose missing call others wait for",
     "rank": "a rank that comes last in collectives",
+    "slow rank": "a rank that is worse than all others in a figure",
     "worker": "a worker (of a replica and a stage) that is slower than its peers",
     "replica": "a data-parallel rank that is slower than its peers",
     "stage": "a pipeline stage that takes longer than the mean stage, or than its peers",

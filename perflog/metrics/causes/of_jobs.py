@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from perflog.metrics.causes.cause import BOUND, JOB, PIPELINE, REPLAY, Cause
 from perflog.metrics.headroom import equal_stages
 from perflog.metrics.pipeline import stages
+from perflog.metrics.ranks import rank_rows
 from perflog.metrics.registry import Options, Tables
 from perflog.metrics.stuck_ranks import stuck_ranks
 from perflog.metrics.whatif import whatif
@@ -49,6 +50,19 @@ def stragglers_by_replay(tables: Tables, options: Options) -> Iterator[Cause]:
                 whole_s=float(job["replayed_s"].iloc[0]), gain_s=lost * float(row["mended"]), by=REPLAY,
                 model="its operations take the typical time of their kind", ratio=longer, metric="whatif",
                 may_bind=is_part and longer is not None and longer >= _LONGER and row["of"] != "slowest workers",
+            )  # fmt: skip
+
+
+def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa: ARG001 (all sources take the same)
+    """Yield each figure in which a rank is worse than all others. What the job would win without is not known."""
+    for row in rank_rows(tables):
+        if row.is_worse and row.rank is not None and row.out is not None:
+            is_rank = row.rank.isdigit()
+            yield Cause(
+                run=row.run, of=JOB, subject="slow rank", rank=int(row.rank) if is_rank else None,
+                name=row.figure if is_rank else f"{row.figure} of {row.rank}", ratio=row.out.far.ratio, n=row.rows,
+                each_s=row.out.value if row.unit == "s" else None, model="it is as good as the others",
+                metric="ranks", may_bind=False,
             )  # fmt: skip
 
 
