@@ -27,6 +27,8 @@ from perflog.parsing.failures.kinds import kinds
 from perflog.parsing.failures.rows import FailureRow
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from perflog.log import Log
 
 _SETTLES = {
@@ -121,7 +123,8 @@ def _diagnose(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> 
     final = [ending for ending in found if not ending.goes_on]
     ended = [ending for ending in found if ending.goes_on and ending.restarts]
     earlier = [f"{ending.sentence} of {basename(logs[ending.run])}; a new attempt follows" for ending in ended]
-    stuck = _stuck(tables, names)
+    timeouts = [row for ending in final for row in ending.rows if row.kind == "collective_timeout"]
+    stuck = _stuck(tables, names, timeouts)
     if stuck is not None and all(ending.judged.kind in (None, "collective_timeout", "remote_exit") for ending in final):
         return stuck
     chosen = joined(final) if final else (ended[-1] if ended else None)
@@ -193,33 +196,70 @@ def _evidence(row: FailureRow, logs: Mapping[str, str], several: bool) -> str:
     return f"{where}: {text_of(row)}{times}"
 
 
-def _stuck(tables: Tables, names: Sequence[str]) -> Diagnosis | None:
-    """Return who holds a job up by what its ranks dumped of their collectives."""
-    if not jobs_of_dumps(tables):
+def _stuck(tables: Tables, names: Sequence[str], timeouts: Sequence[FailureRow]) -> Diagnosis | None:
+    """Return who holds a job up by what its ranks dumped of their collectives, with the time-outs that they print."""
+    dumps = jobs_of_dumps(tables)
+    if not dumps:
         return None
     rows = stuck_ranks.table(tables, Options())
     holding = rows[rows["holds_up"].astype("boolean").fillna(False)]
+    told = [f"line {row.line}: {text_of(row)}" for row in timeouts[:1]]
     if not len(holding):
-        return None
+        waiting = [job for job in dumps.values() if job.waiting]
+        ranks_of_jobs = {rank for job in waiting for ranks in job.members.values() for rank in ranks}
+        return _without_dump(rows, len(ranks_of_jobs), names, timeouts, told)
     culprits = []
     for rank, of_rank in holding.groupby("rank", sort=True):
-        texts = [
-            f"has not completed {row['behind']} calls of {row['purpose'] or row['group']} that others have"
-            if row["stuck"] == "device"
-            else f"lacks {row['behind']} calls of {row['purpose'] or row['group']}; waiting: {row['waiting']}"
-            for row in of_rank.head(EVIDENCE).to_dict("records")
-        ]
+        texts = [_stuck_text(row) for row in of_rank.head(EVIDENCE).to_dict("records")]
         culprits.append(Culprit(int(rank), None, None, None, None, STUCK, SURE, tuple(texts)))
     ranks = [culprit.rank for culprit in culprits]
     verb = "hold" if len(ranks) > 1 else "holds"
     verdict = f"Held up: rank{'s' * (len(ranks) > 1)} {first_few(ranks, 6)} {verb} up the others"
-    evidence = [f"rank {culprit.rank} {text}" for culprit in culprits for text in culprit.evidence][:EVIDENCE]
-    why = "others wait for collectives that it has not enqueued, and it waits for none"
-    if (holding["stuck"] == "device").any():
-        why = "others have completed collectives that it has enqueued and not completed"
-        if not holding.groupby("rank")["stuck"].agg(lambda stuck: "device" in set(stuck)).all():
-            why += ", or wait for those that it has not enqueued"
-    return Diagnosis(names, verdict, STUCK, culprits, None, SURE, why, evidence)
+    evidence = [f"rank {culprit.rank} {text}" for culprit in culprits for text in culprit.evidence][:EVIDENCE] + told
+    by_rank = [set(stuck) for _, stuck in holding.groupby("rank")["stuck"]]
+    whys = []
+    if any("device" in stuck for stuck in by_rank):
+        whys.append("others have completed collectives that it has enqueued and not completed")
+    if any("mismatch" in stuck for stuck in by_rank):
+        whys.append("it calls something else than the others under the same number")
+    if any(stuck == {"host"} for stuck in by_rank):
+        whys.append("others wait for collectives that it has not enqueued, and it waits for none")
+    return Diagnosis(names, verdict, STUCK, culprits, None, SURE, "; or ".join(whys), evidence)
+
+
+def _stuck_text(row: Mapping[str, Any]) -> str:
+    """Return what a rank lacks, or calls in place of what the others call."""
+    where = row["purpose"] or row["group"]
+    if row["stuck"] == "device":
+        return f"has not completed {row['behind']} calls of {where} that others have"
+    if row["stuck"] == "mismatch":
+        return f"calls {row['lacks']}, in {where}"
+    return f"lacks {row['behind']} calls of {where}; waiting: {row['waiting']}"
+
+
+def _without_dump(
+    rows: pd.DataFrame, world: int, names: Sequence[str], timeouts: Sequence[FailureRow], told: Sequence[str]
+) -> Diagnosis | None:
+    """Return that ranks left no dump, while the others wait; or that calls do not match, and nobody is to be blamed.
+
+    `world`: number of ranks of the jobs in which ranks wait.
+    """
+    mismatches = rows[rows["stuck"] == "mismatch"]
+    if len(mismatches):
+        texts = [f"rank {row['rank']} {_stuck_text(row)}" for row in mismatches.head(EVIDENCE).to_dict("records")]
+        reason = "as many ranks call one as the other"
+        verdict = f"Held up: collectives do not match: {texts[0]}"
+        return Diagnosis(names, verdict, STUCK, [], reason, NOT_KNOWN, reason, [*texts, *told])
+    missing = sorted(int(rank) for rank in rows["rank"][rows["holds_up"].isna()])
+    printed = {row.rank for row in timeouts if row.rank is not None}
+    missing = [rank for rank in missing if rank not in printed]
+    if not missing or 3 * len(missing) > world:
+        return None
+    why = "it left no dump, and the others wait" + ("; it printed no time-out either" if printed else "")
+    culprits = [Culprit(rank, None, None, None, None, STUCK, LIKELY, ("left no dump",)) for rank in missing]
+    verdict = f"Held up: rank{'s' * (len(missing) > 1)} {first_few(missing, 6)} left no dump, and the others wait"
+    evidence = [*(f"rank {rank} left no dump" for rank in missing[:EVIDENCE]), *told]
+    return Diagnosis(names, verdict, STUCK, culprits, None, LIKELY, why, evidence)
 
 
 _SLOW = {

@@ -6,6 +6,9 @@ reverse. A rank that others wait for and that itself waits for none holds the jo
 
 A rank whose device is stuck goes on to enqueue. Then it has completed fewer collectives than the other members, which
 could not complete them without it: so it does not wait, and holds the job up too.
+
+A rank may also call something else than the others: another operation, size or type under the same number, or the same
+calls in another order. None of them completes. The rank that differs from most members holds the job up.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ ENQUEUED, COMPLETED = "last_enqueued_collective", "last_completed_collective"
 CALL_COUNTS = (ENQUEUED, "last_started_collective", COMPLETED)
 """Counters of the status of a process group."""
 
+_EQUAL = ("all_reduce", "allreduce", "_all_gather_base", "all_gather_into_tensor", "_reduce_scatter_base")
+"""Collectives of which all ranks pass the same size and type."""
+
 _GROUP = "process_group."  # key of the value that tells purpose and ranks of a group
 
 _COLUMNS = (
@@ -34,7 +40,9 @@ _COLUMNS = (
     MetricColumn("rank", meaning="rank that lacks a call, or that has no dump"),
     MetricColumn("holds_up", meaning="others wait for this rank, and it waits for none; null: it has no dump"),
     MetricColumn(
-        "stuck", meaning="host: it has enqueued fewer calls than others; device: it has completed fewer; null: no dump"
+        "stuck",
+        meaning="host: it has enqueued fewer calls than others; device: it has completed fewer; mismatch: it calls "
+        "something else under the same number; null: no dump",
     ),
     MetricColumn(
         "behind",
@@ -46,9 +54,29 @@ _COLUMNS = (
     MetricColumn("purpose", meaning="purpose of the process group, as named in the dump"),
     MetricColumn("enqueued", meaning="number of calls that the rank enqueued in the group; null: point-to-point calls"),
     MetricColumn("completed", meaning="number of calls that it completed in the group; null: point-to-point calls"),
-    MetricColumn("lacks", meaning="first call that it lacks, by the dumps of the others"),
+    MetricColumn("lacks", meaning="first call that it lacks, by the dumps of the others; of a mismatch, both calls"),
     MetricColumn("waiting", meaning="ranks that wait for it in the group"),
 )
+
+
+class _Call(Struct, frozen=True):
+    """A collective that a rank enqueued."""
+
+    name: str
+    bytes: int | None
+    dtype: str | None
+    pending: bool
+
+    @property
+    def what(self) -> tuple[str, int | None, str | None]:
+        """What has to be equal on all ranks."""
+        return (self.name, self.bytes, self.dtype) if self.name.startswith(_EQUAL) else (self.name, None, None)
+
+    @property
+    def text(self) -> str:
+        """The call in words: `all_reduce of 4,096 bytes, Float`."""
+        of = f" of {self.bytes:,} bytes" if self.bytes is not None and self.what[1] is not None else ""
+        return f"{self.name}{of}" + (f", {self.dtype}" if of and self.dtype is not None else "")
 
 
 class Job(Struct):
@@ -62,6 +90,7 @@ class Job(Struct):
     purpose: dict[str, str | None] = field(default_factory=dict)
     numbers: dict[tuple[str, int], dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     calls: dict[tuple[str, int], str] = field(default_factory=dict)  # by group and number, of any rank
+    own_calls: dict[tuple[str, int], dict[int, _Call]] = field(default_factory=lambda: defaultdict(dict))
     point_to_point: set[str] = field(default_factory=set)
     pending: Counter[tuple[str, str, int, int]] = field(default_factory=Counter)
     dumped: set[int] = field(default_factory=set)
@@ -133,9 +162,9 @@ def _add_status(jobs: Mapping[str, Job], rows: pd.DataFrame) -> None:
 def _add_calls(jobs: Mapping[str, Job], rows: pd.DataFrame) -> None:
     """Add the names of the calls, and the point-to-point calls that are pending."""
     rows = rows[rows["run"].isin(jobs) & rows["rank"].notna() & rows["group"].notna()]
-    names = ("run", "rank", "group", "seq", "collective", "category", "src_rank", "dst_rank")
+    names = ("run", "rank", "group", "seq", "collective", "category", "src_rank", "dst_rank", "bytes", "dtype")
     for values in zip(*(rows[name].astype(object) for name in names), strict=True):
-        run, rank, group, number, call, state, source, target = map(none_if_null, values)
+        run, rank, group, number, call, state, source, target, size, dtype = map(none_if_null, values)
         job = jobs[run]
         pending = state != "completed"
         job.dumped.add(int(rank))
@@ -147,6 +176,8 @@ def _add_calls(jobs: Mapping[str, Job], rows: pd.DataFrame) -> None:
                 job.pending[group, call, int(source), int(target)] += 1
         elif number is not None and call is not None:
             job.calls.setdefault((group, int(number)), call)
+            own = job.own_calls[group, int(number)]
+            own.setdefault(int(rank), _Call(call, None if size is None else int(size), dtype, pending))
 
 
 def _rows(job: Job) -> Iterator[dict[str, Any]]:
@@ -155,6 +186,7 @@ def _rows(job: Job) -> Iterator[dict[str, Any]]:
     wait_for_others = {rank for row in lacking for rank in row["ranks"]}
     rows = [row | {"stuck": "host", "holds_up": row["rank"] not in wait_for_others} for row in lacking]
     rows += [row | {"stuck": "device", "holds_up": True} for row in _behind_in_completed(job)]
+    rows += [row | {"stuck": "mismatch"} for row in _mismatches(job)]
     devices = {row["rank"] for row in rows if row["stuck"] == "device"}
     rows = [row | {"holds_up": row["holds_up"] or row["rank"] in devices} for row in rows]
     everyone = {rank for ranks in job.members.values() for rank in ranks}
@@ -213,6 +245,34 @@ def _behind_in_completed(job: Job) -> Iterator[dict[str, Any]]:
     for of_rank in rows.values():
         if len(of_rank) > 1 or of_rank[0]["behind"] > 1:
             yield from of_rank
+
+
+def _mismatches(job: Job) -> Iterator[dict[str, Any]]:
+    """Give the ranks that called something else than the others under the first such number of a group, all pending."""
+    seen: set[str] = set()
+    for (group, number), calls in sorted(job.own_calls.items()):
+        members = [rank for rank in job.members.get(group, ()) if rank in calls]
+        if group in seen or len(members) < 2 or not all(calls[rank].pending for rank in members):
+            continue
+        counts = Counter(calls[rank].what for rank in members)
+        if len(counts) == 1:
+            continue
+        seen.add(group)
+        most, often = counts.most_common(1)[0]
+        usual = next(calls[rank] for rank in members if calls[rank].what == most)
+        alone = 3 * (len(members) - often) <= len(members)
+        for rank in members:
+            if calls[rank].what == most and (alone or rank == members[0]):
+                continue
+            own = job.numbers.get((group, rank), {})
+            later = job.own_calls.get((group, number + 1), {}).get(rank)
+            order = " (in another order)" if later is not None and later.what == most else ""
+            yield {
+                "rank": rank, "group": group, "purpose": job.purpose.get(group), "enqueued": own.get(ENQUEUED),
+                "completed": own.get(COMPLETED), "holds_up": alone, "behind": 0,
+                "lacks": f"{calls[rank].text} as number {number}, the others {usual.text}{order}",
+                "ranks": [other for other in members if calls[other].what == most] if alone else [],
+            }  # fmt: skip
 
 
 def _numbers(job: Job, group: str, members: Sequence[int], counter: str) -> dict[int, dict[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -98,6 +99,51 @@ def test_a_folder_of_several_jobs_names_each(tmp_path: Path) -> None:
     assert [text.rpartition(": Stuck: ")[2] for text in reasons] == [
         "rank 0 holds up 1 rank and waits for none.", "rank 1 holds up 1 rank and waits for none.",
     ]  # fmt: skip
+
+
+def mismatch(folder: Path, *own: dict[str, Any]) -> perflog.Log:
+    """Four ranks, of which rank 2 makes other calls than `all_reduce` 6 and `broadcast` 7; none completes."""
+    usual = [call(6), call(7, "broadcast")]
+    counts = dict.fromkeys(range(4), (7, 5))
+    return perflog.read(job(folder, counts, {rank: list(own) if rank == 2 else usual for rank in range(4)}))
+
+
+@pytest.mark.parametrize(
+    ("own", "text"),
+    [
+        ((call(6, "all_gather"),), "all_gather as number 6, the others all_reduce of 28 bytes, BFloat16"),
+        (
+            (call(6, input_sizes=[[9, 9], [4]], output_sizes=[[9, 9], [4]]),),
+            "all_reduce of 178 bytes, BFloat16 as number 6, the others all_reduce of 28 bytes, BFloat16",
+        ),
+        (
+            (call(6, "broadcast"), call(7)),
+            "broadcast as number 6, the others all_reduce of 28 bytes, BFloat16 (in another order)",
+        ),
+    ],
+)
+def test_a_rank_that_calls_something_else_is_named(tmp_path: Path, own: tuple[dict[str, Any], ...], text: str) -> None:
+    log = mismatch(tmp_path / "job", *own)
+    (odd,) = rows(stuck_ranks(log), stuck="mismatch")
+    assert (odd["rank"], odd["holds_up"], odd["lacks"]) == (2, True, text)
+    found = perflog.diagnose(log)
+    assert [(each.rank, each.certainty) for each in found.culprits] == [(2, "sure")]
+    assert found.why == "it calls something else than the others under the same number"
+
+
+def test_of_two_ranks_that_differ_neither_is_accused(tmp_path: Path) -> None:
+    log = perflog.read(job(tmp_path / "job", {0: (6, 5), 1: (6, 5)}, {0: [call(6)], 1: [call(6, "broadcast")]}))
+    found = perflog.diagnose(log)
+    assert not found.culprits
+    assert found.verdict.startswith("Held up: collectives do not match: rank 1 calls broadcast as number 6")
+
+
+def test_ranks_without_a_dump_are_accused_while_the_others_wait(tmp_path: Path) -> None:
+    calls = {0: [call(6)], 1: [], 2: [call(6)], 3: [call(6)]}
+    folder = job(tmp_path / "job", {0: (6, 5), 2: (6, 5), 3: (6, 5)}, calls)
+    found = perflog.diagnose(perflog.read(folder))
+    assert [(each.rank, each.certainty) for each in found.culprits] == [(1, "likely")]
+    assert found.why == "it left no dump, and the others wait"
 
 
 @pytest.mark.skipif(not DUMPS.is_dir(), reason="the shared campaigns are not here")

@@ -38,6 +38,9 @@ def stuck(tables: Tables, run: str, options: Options) -> Iterator[str]:
         lacks = f", first {row['lacks']}" if isinstance(row["lacks"], str) else ""
         of = row["purpose"] or f"group {row['group']}"
         calls = count(int(row["behind"]), "call")
+        if row["stuck"] == "mismatch":
+            yield f"Rank {row['rank']} calls {row['lacks']}, in {of}: they do not match."
+            continue
         if row["stuck"] == "device":
             yield f"Rank {row['rank']} has not completed {calls} of {of} that others have{lacks}: its device is stuck."
             continue
