@@ -25,6 +25,7 @@ from perflog.metrics.pipeline import layers, pipeline, stages
 from perflog.metrics.ranges import ranges
 from perflog.metrics.ranks import ranks
 from perflog.metrics.registry import Metric, MetricColumn, MetricList, Options, Tables
+from perflog.metrics.step_levels import levels
 from perflog.metrics.steps import steps
 from perflog.metrics.stuck_ranks import stuck_ranks
 from perflog.metrics.sweep import sweep
@@ -57,12 +58,13 @@ from perflog.metrics.waterfall import waterfall
 from perflog.metrics.whatif import whatif, whatif_steps
 
 _ORDER = (
-    causes, steps, throughput, time_to_train, time_to_target, goodput, timeline, pauses, curves, breakdown, waterfall,
-    headroom, phases, wait, imbalance, ranks, hot_experts, communication, collectives, node_pairs, device_time,
-    stragglers, lateness, collective_wait, collective_bandwidth, collective_volume, rank_pairs, rank_clocks,
-    whatif, stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency, host_operators, launches,
-    launch_queue, critical_path, replay, copies, memory_peak, memory_holders, memory_curve, counters, counter_curve,
-    telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors, history,
+    causes, steps, throughput, time_to_train, time_to_target, goodput, timeline, levels, pauses, curves, breakdown,
+    waterfall, headroom, phases, wait, imbalance, ranks, hot_experts, communication, collectives, node_pairs,
+    device_time, stragglers, lateness, collective_wait, collective_bandwidth, collective_volume, rank_pairs,
+    rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency,
+    host_operators, launches, launch_queue, critical_path, replay, copies, memory_peak, memory_holders,
+    memory_curve, counters, counter_curve, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges,
+    sweep, configurations, factors, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -123,6 +125,7 @@ __all__ = [
     "launch_queue",
     "launches",
     "layers",
+    "levels",
     "matmul_efficiency",
     "memory_curve",
     "memory_holders",

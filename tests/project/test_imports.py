@@ -19,7 +19,7 @@ LAYOUT = """
 errors bundled lazy_patterns entry_points units remote file_names whole_files file_lock temporary signals
 tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: folder commits object_store batch_files rewriting writer __init__
-statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests standing_out repeats levels
+statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests standing_out repeats levels shifts
 formats: expressions flops durations figures bars surroundings template tokens openings torn_shapes
 formats: object_shapes model
 formats.families: name_units base missing_values header_columns header_tables json_lines key_value meters
@@ -62,7 +62,7 @@ metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
 metrics: pipeline step_series run_rows phase_table communication collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
-metrics: attempt_time timeline goodput
+metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
@@ -84,7 +84,7 @@ analysis.compare: comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
 analysis.overview: what_if
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
-analysis.overview: headline device_facts log_facts bottlenecks subject next_commands targets __init__
+analysis.overview: headline device_facts log_facts bottlenecks job_course subject next_commands targets __init__
 analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path
 plots: memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline

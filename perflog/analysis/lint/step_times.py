@@ -10,6 +10,7 @@ from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintI
 from perflog.analysis.lint.wording import count, first_few, percent, seconds
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.possible import impossible
+from perflog.metrics.step_levels import RunLevels, run_levels
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics.effects import rounding
 from perflog.statistics.samples import Floats, mad, median, median_interval
@@ -207,8 +208,12 @@ def derived_times(data: LintInput) -> Iterator[Finding]:
     needs=("steps",),
 )
 def drift(data: LintInput) -> Iterator[Finding]:
-    """Medians of the two halves of the steady steps more than 1 % apart, and 95 % intervals that do not overlap."""
+    """Levels of metric `levels`; else medians of the two halves more than 1 % apart, and 95 % intervals apart."""
+    shifted = run_levels(data.tables, data.options.warmup)
     for s in data.series("step_time_s").values():
+        if s.run in shifted:
+            yield _shifted(shifted[s.run])
+            continue
         half = len(s.steady) // 2
         first_half, second_half = s.steady[:half], s.steady[half:]
         (low_1, high_1), (low_2, high_2) = median_interval(first_half), median_interval(second_half)
@@ -226,6 +231,18 @@ def drift(data: LintInput) -> Iterator[Finding]:
         )
         lines = [s.lines[cut], s.lines[cut + half], s.lines[-1]]
         yield Finding(s.run, message, {s.run: lines}, {"first_half": first, "second_half": second, "drift": change})
+
+
+def _shifted(run: RunLevels) -> Finding:
+    s, cut, values = run.series, run.series.warmup.cut, run.medians
+    parts = [
+        f"{seconds(value)} over steps {s.steps[cut + level.start]} to {s.steps[cut + level.stop - 1]}"
+        for level, value in zip(run.levels, values, strict=True)
+    ]
+    change = values[-1] / values[0] - 1
+    message = f"{percent(change, sign=True)} from the first level to the last: the median is {', then '.join(parts)}"
+    lines = [s.lines[cut + level.start] for level in run.levels]
+    return Finding(s.run, message, {s.run: lines}, {"levels": values, "drift": change})
 
 
 @rule(

@@ -20,6 +20,7 @@ from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.bottlenecks import bottleneck, first_bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores
+from perflog.analysis.overview.job_course import course_of_job
 from perflog.analysis.overview.next_commands import next_commands
 from perflog.analysis.overview.no_repeats import no_repeats
 from perflog.analysis.overview.outliers import extremes, outliers
@@ -173,6 +174,9 @@ class Overview(Struct, frozen=True):
             value, spread = self.value(figure, group), self.spread(figure, group)
             several = several or (len(group.runs) > 1 and spread is not None)
             text = figure.text(value, digits)
+            if len(group.runs) == 1 and group.runs[0] in figure.levels:
+                texts.append(" -> ".join(figure.text(each, digits) for each in figure.levels[group.runs[0]]))
+                continue
             texts.append(text if spread is None else f"{text} ± {100 * spread:.1f} %")
         doubted = any(figure.name in doubt.figures for doubt in self.doubts if doubt.severity != "note")
         return [figure.name + " ± sd" * several + " !" * doubted, *texts]
@@ -264,6 +268,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         causes=causes_by_run(tables.only([focus]), options).get(focus, ()) if focus else (),
         reasons=[
             *targets_reached(tables, groups, options),
+            *course_of_job(tables, groups, options),
             *no_repeats(differences, groups),
             *_reasons(log, tables, groups, figures, bases, options),
         ],

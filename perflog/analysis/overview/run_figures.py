@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -31,6 +31,7 @@ from perflog.metrics import (
 from perflog.metrics.breakdown import UNTIMED
 from perflog.metrics.possible import are_moments
 from perflog.metrics.semantics import semantics_by_run
+from perflog.metrics.step_levels import run_levels
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS
 from perflog.metrics.traces.device_time import wholes_of_traces
@@ -71,7 +72,8 @@ class RunFigure(Struct, frozen=True):
     """A figure of runs: its name, unit, which way is better, and its value by run id.
 
     `spread`: half of the 95 % interval of a value, relative to it, by run id; empty where nothing tells it. `digits`:
-    significant digits that its values need at least.
+    significant digits that its values need at least. `levels`: by run id the medians of the levels of a run that has
+    several, which no single value stands for.
     """
 
     name: str
@@ -80,6 +82,7 @@ class RunFigure(Struct, frozen=True):
     values: Mapping[str, float]
     spread: Mapping[str, float] = field(default_factory=dict)
     digits: int = 3
+    levels: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def counts(self) -> bool:
@@ -143,7 +146,8 @@ def _steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = steps.table(tables, options)
     rows = rows[(rows["of"] == "step_time") & (rows["part"] == "steady") & rows["median_s"].notna()]
     spread = (rows["median_high_s"] - rows["median_low_s"]) / 2 / rows["median_s"]
-    yield _column(rows, "median_s", "step", "s", "lower", spread.astype(float))
+    shifted = {run: of_run.medians for run, of_run in run_levels(tables, options.warmup).items()}
+    yield replace(_column(rows, "median_s", "step", "s", "lower", spread.astype(float)), levels=shifted)
 
 
 def _phases(tables: Tables, options: Options) -> Iterator[RunFigure]:

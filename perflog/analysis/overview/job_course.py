@@ -1,0 +1,79 @@
+"""The course of a job, in sentences: which share of its time counts, and since which step it is slower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from perflog.analysis.lint.wording import count
+from perflog.analysis.overview.run_groups import RunGroup
+from perflog.metrics import Options, Tables
+from perflog.metrics import levels as levels_of_runs
+from perflog.metrics.attempt_time import STALL, TRAINING
+from perflog.metrics.timeline import JobTimeline, job_timelines
+from perflog.tables.nulls import none_if_null
+from perflog.units import show
+
+_FEW = 3  # jobs, and runs, that are told one by one
+_LEAST_S = 60.0  # of a job of one attempt
+_HIGH = 0.9  # a goodput that is not told if there is one attempt and no stall
+_LEAST_SHARE = 0.005  # of the wall time: a kind below is not told
+_QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "tflops": "TFLOP/s"}
+
+
+def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
+    """Yield the goodput of each of a few jobs, then since when runs are at another level."""
+    marks = {run: f"{group.mark}: " for group in groups for run in group.runs} if len(groups) > 1 else {}
+    jobs = [job for job in job_timelines(tables) if job.whole]
+    several = len(jobs) > 1
+    if len(jobs) <= _FEW:
+        for job in jobs:
+            if text := _goodput(job):
+                yield (marks.get(job.job, "") if several else "") + text
+    yield from _levels(tables, marks, options)
+
+
+def _goodput(job: JobTimeline) -> str:
+    seconds, wall = job.seconds, job.wall_s
+    quotient = seconds.get(TRAINING, 0.0) / wall if wall else 0.0
+    is_plain = len(job.runs) == 1 and (STALL not in seconds or quotient > _HIGH)
+    if not quotient or (is_plain and (wall < _LEAST_S or quotient > _HIGH)):
+        return ""
+    lost = {kind: s for kind, s in seconds.items() if kind != TRAINING and s >= _LEAST_SHARE * wall}
+    parts = [f"{kind} {_s(s)}" for kind, s in sorted(lost.items(), key=lambda item: -item[1])]
+    return f"Goodput {show(quotient, '1', 3)}: training {_s(seconds[TRAINING])} of {_s(wall)}; {', '.join(parts)}."
+
+
+def _s(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if seconds >= 100 else show(seconds, "s", 3)
+
+
+def _levels(tables: Tables, marks: dict[str, str], options: Options) -> Iterator[str]:
+    rows = levels_of_runs.table(tables, options)
+    runs = list(dict.fromkeys(rows["run"]))
+    if not runs:
+        return
+    total = len(tables.rows("runs"))
+    if len(runs) > _FEW:
+        cuts = {run: tuple(map(int, of_run["first_step"][1:])) for run, of_run in rows.groupby("run", sort=False)}
+        most = max(set(cuts.values()), key=lambda each: sum(cut == each for cut in cuts.values()))
+        alike = [run for run in runs if cuts[run] == most]
+        if len(alike) > total / 2:
+            of_first = rows[rows["run"] == alike[0]]
+            values = " -> ".join(
+                show(value, unit) for value, unit in zip(of_first["value"], of_first["unit"], strict=True)
+            )
+            figure = _QUANTITIES[of_first["figure"].iloc[0]]
+            steps = f"step{'s' * (len(most) > 1)} {', '.join(map(str, most))}"
+            yield f"{len(alike)} of {count(total, 'run')} change at {steps}: {figure} {values}."
+        return
+    for run in runs:
+        of_run = rows[rows["run"] == run].to_dict("records")
+        for before, row in pairwise(of_run):
+            at = f" ({str(row['at']).rpartition(' ')[2][:8]})" if none_if_null(row["at"]) else ""
+            with_it = f"; with it {text}" if (text := none_if_null(row["with_it"])) else ""
+            yield (
+                f"{marks.get(run, '')}Since step {int(row['first_step'])}{at}: {_QUANTITIES[row['figure']]} "
+                f"{show(before['value'], row['unit'])} -> {show(row['value'], row['unit'])}, "
+                f"{100 * row['change']:+.1f} %{with_it}."
+            )

@@ -1,0 +1,113 @@
+"""Shifts: where a long series, such as the step times of a run, changes its level for good.
+
+Blocks of neighbouring values, by their medians, are what `levels` divides: a median hides single outliers and short
+periods. A cut stays only if it is a step, and no slope or slow wander, which serial dependence makes: the values right
+before and after it differ by most of the change, and neither side changes as much by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from perflog.statistics.levels import Level, levels
+from perflog.statistics.samples import NORMAL, Floats, mad, median
+
+FEWEST = 24
+"""Fewer values are one level."""
+
+_BLOCKS = 60  # about so many blocks
+_SMALLEST_BLOCK = 3
+_SINGLE = 5.0  # times the scatter: a block this far from both neighbours is an outlier
+_SHORTEST = 8  # values of a level
+_LEAST = 0.02  # change of a level, relative
+_CLEAR = 4.0  # times the scatter of the blocks
+_ABRUPT = 0.6  # of the change lies between the values next to the cut
+_SLOPE = 0.5  # of the change, within one of the levels: it is a slope
+_MOST = 6  # levels; a series with more wanders
+
+
+def shifts(values: Floats) -> list[Level]:
+    """Return the levels of positive values in the order of time; one if nothing shifts."""
+    n = len(values)
+    whole = [Level(0, n, math.nan)]
+    if n < FEWEST or not (np.isfinite(values) & (values > 0)).all():
+        return whole
+    logs = np.log(values)
+    size = max(_SMALLEST_BLOCK, math.ceil(n / _BLOCKS))
+    blocks = np.median(logs[: n // size * size].reshape(-1, size), axis=1)
+    noise = max(mad(np.diff(blocks)) * NORMAL / math.sqrt(2), 1e-12)
+    cuts = _cuts(_without_single(blocks, noise))
+    if not cuts:
+        return whole
+    p = [math.nan, *(cuts[cut] for cut in sorted(cuts))]  # of the cut before each level
+    edges = _moved(logs, [0, *(cut * size for cut in sorted(cuts)), n], size)
+    while len(p) > 1:
+        grades = [_grade(logs, edges[i - 1], edges[i], edges[i + 1], size, noise) for i in range(1, len(p))]
+        worst = 1 + int(np.argmin(grades))
+        if grades[worst - 1] >= 1:
+            break
+        del edges[worst], p[worst]
+        edges = _moved(logs, edges, size)
+    if len(p) > _MOST:
+        return whole
+    return [Level(*ends, of_cut) for ends, of_cut in zip(pairwise(edges), p, strict=True)]
+
+
+def _cuts(blocks: Floats) -> dict[int, float]:
+    """The cuts of the blocks, with their p; if there are none, those of halves: a level between two that are equal."""
+    n = len(blocks)
+    for windows in ([(0, n)], [(0, n // 2), (n // 4, 3 * n // 4), (n // 2, n)]):
+        found = {a + level.start: level.p for a, b in windows for level in levels(blocks[a:b])[1:]}
+        if found:
+            return found
+    return {}
+
+
+def _without_single(blocks: Floats, noise: float) -> Floats:
+    """Replace a block that is far from those on both sides, such as one with two pauses, by their mean."""
+    before, here, after = blocks[:-2], blocks[1:-1], blocks[2:]
+    far = np.minimum(np.abs(here - before), np.abs(here - after)) > _SINGLE * noise
+    far &= (here > before) == (here > after)
+    return np.concatenate([blocks[:1], np.where(far, (before + after) / 2, here), blocks[-1:]])
+
+
+def _moved(logs: Floats, edges: list[int], size: int) -> list[int]:
+    """Move each cut to where it divides the values around it best."""
+    moved = [edges[0]]
+    for before, cut, after in zip(edges[:-2], edges[1:-1], edges[2:], strict=True):
+        low, high = max(cut - 2 * size, before + 1, moved[-1] + 1), min(cut + 2 * size, after - 1)
+        part = logs[low:high]
+        to_left = np.abs(part - median(logs[before:low] if low > before else logs[before:cut]))
+        to_right = np.abs(part - median(logs[high:after]))
+        costs = np.append(0, np.cumsum(to_left)) + np.append(np.cumsum(to_right[::-1])[::-1], 0)
+        moved.append(low + int(np.argmin(costs)))
+    return [*moved, edges[-1]]
+
+
+def _grade(logs: Floats, start: int, cut: int, stop: int, size: int, noise: float) -> float:
+    """How clear a cut is: below 1 it is none."""
+    left, right = logs[start:cut], logs[cut:stop]
+    if min(len(left), len(right)) < _SHORTEST:
+        return 0.0
+    change = abs(median(right) - median(left))
+    near = min(len(left), len(right), max(_SHORTEST, 2 * size))
+    jump = abs(median(right[:near]) - median(left[-near:]))
+    scatter = max(noise, _block_scatter(left, size), _block_scatter(right, size))
+    slope = max(_slope(left), _slope(right))
+    return min(
+        change / math.log1p(_LEAST), change / (_CLEAR * scatter), jump / (_ABRUPT * change or 1),
+        _SLOPE * change / slope if slope else math.inf,
+    )  # fmt: skip
+
+
+def _block_scatter(values: Floats, size: int) -> float:
+    whole = len(values) // size
+    return mad(np.median(values[: whole * size].reshape(-1, size), axis=1)) * NORMAL if whole > 2 else 0.0
+
+
+def _slope(values: Floats) -> float:
+    half = len(values) // 2
+    return abs(median(values[half:]) - median(values[:half]))

@@ -1,0 +1,62 @@
+"""Metric `levels`: since which step a run is at another level, and what else changed there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.jobs import Job
+
+import perflog
+from perflog.metrics import levels
+
+
+def slower_from(step: int, last: int = 120, change: float = 1.5) -> Job:
+    job = Job()
+    job.start(60)
+    times = 2 * np.exp(0.004 * np.random.default_rng(step).normal(size=last))
+    times[step - 1 :] *= change
+    job.steps(1, step - 1, iter(times[: step - 1].tolist()))
+    job.save(step - 1, 20)
+    job.steps(step, last, iter(times[step - 1 :].tolist()))
+    return job
+
+
+def read(text: str, folder: Path) -> perflog.Log:
+    (folder / "log.txt").write_text(text)
+    return perflog.read(folder / "log.txt")
+
+
+def test_since_which_step(tmp_path: Path) -> None:
+    table = levels(read(slower_from(71).text, tmp_path))
+    assert table["first_step"].tolist() == [1, 71]
+    assert table["last_step"].tolist() == [70, 120]
+    assert table["value"].tolist() == pytest.approx([2, 3], rel=0.01)
+    assert pd.isna(table["change"][0])
+    assert table["change"][1] == pytest.approx(0.5, abs=0.01)
+    assert table["with_it"][1] == "checkpoint"
+    assert table["at"][1].startswith("2026-03-01 12:03:19")
+
+
+def test_what_changed_with_it_is_named(tmp_path: Path) -> None:
+    lines = slower_from(71).text.splitlines(keepends=True)
+    step = next(i for i, line in enumerate(lines) if "iteration       71/" in line)
+    log = read("".join(lines[:step]) + "".join(lines[step:]).replace("size:   128", "size:   192"), tmp_path)
+    named = [text for text in levels(log)["with_it"] if isinstance(text, str)]
+    assert not named or all("checkpoint" in text for text in named)
+
+
+def test_a_steady_run_has_no_rows(tmp_path: Path) -> None:
+    assert len(levels(read(slower_from(71, change=1.0).text, tmp_path))) == 0
+
+
+def test_the_screen_and_the_linter_tell_both_levels(tmp_path: Path) -> None:
+    log = read(slower_from(71).text, tmp_path)
+    answer = perflog.overview(log)
+    (since,) = [text for text in answer.reasons if text.startswith("Since step 71 (12:03:19)")]
+    assert "s, +50." in since or "s, +49." in since
+    assert " -> " in answer.figure_column(answer.figures[0])[1]
+    (message,) = perflog.lint(log).query("code == 'drift'")["message"]
+    assert "over steps 1 to 70, then" in message
