@@ -114,7 +114,7 @@ def _extents(tables: Tables) -> Iterator[Extent]:
 
 def _time(steps: Rows | None, milestones: Rows | None) -> tuple[str | None, int, int]:
     """The clock of a run, and its first and last time on it: the clock of its steps, else that of most lines."""
-    parts = [rows.where(rows.known("printed_ns")) for rows in (steps, milestones) if rows is not None]
+    parts = [rows.where(rows.known("printed_ns", "clock")) for rows in (steps, milestones) if rows is not None]
     parts = [rows for rows in parts if len(rows)]
     if not parts:
         return None, 0, 0
