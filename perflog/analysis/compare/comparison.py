@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from perflog.analysis.compare import attribution, averages, findings, operators, rows, warmup_costs
+from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
 from perflog.analysis.compare.copies import without_copies
 from perflog.analysis.compare.equal_steps import equal_steps
 from perflog.analysis.compare.headline import (
@@ -87,6 +88,7 @@ class Comparison(Struct, frozen=True, dict=True):
         to_targets: The verdict is about the time until series reach values that the reader named.
         other_settings: Where a side ran on other devices, another number of ranks or another model than the base; the
             settings that the reader asked about are not among them.
+        causes: What takes the time of both sides, in the words of metric `causes`: first what differs most.
     """
 
     sides: tuple[str, ...]
@@ -108,6 +110,7 @@ class Comparison(Struct, frozen=True, dict=True):
     by_values: bool = False
     to_targets: bool = False
     other_settings: tuple[OtherSetting, ...] = ()
+    causes: tuple[CauseChange, ...] = ()
 
     def __repr__(self) -> str:
         return _one_line(self)
@@ -255,6 +258,7 @@ class Comparison(Struct, frozen=True, dict=True):
         return {
             "schema_version": SCHEMA_VERSION, "sides": list(self.sides), "verdict": self.verdict,
             "other_work": list(self.other_work), "other_settings": [*map(asdict, self.other_settings)],
+            "causes": [_flat(each) for each in self.causes],
             "cases": cases, "by": list(self.by), "result": self.result,
             "best": [{"case": best.case, "side": best.side, "not_told_apart": list(best.level)} for best in self.best],
             "rule": asdict(self.rule), "rows": _with_nulls(self.row_records), "geomeans": self.geomeans(),
@@ -398,6 +402,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         by_values=by_values,
         to_targets=bool(targets),
         other_settings=tuple(elsewhere),
+        causes=tuple(cause_changes(sides, cases, warmup)),
     )
 
 
@@ -445,6 +450,13 @@ def _frame(records: Sequence[ResultRow], columns: Sequence[MetricColumn | str]) 
 
     names = [c if isinstance(c, str) else c.name for c in columns]
     return nullable_frame(pd.DataFrame(list(records), columns=names))
+
+
+def _flat(change: CauseChange) -> ResultRow:
+    """A cause on both sides as one row."""
+    row = asdict(change)
+    return {"case": row.pop("case"), "side": row.pop("side"), **asdict(row.pop("cause")), **row,
+            "difference_s": change.difference_s}  # fmt: skip
 
 
 def _with_nulls(records: Sequence[ResultRow]) -> list[ResultRow]:

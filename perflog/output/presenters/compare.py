@@ -114,6 +114,8 @@ def _with_letters(compared: Comparison, letter_of: Mapping[str, str]) -> Compari
         summary_records=renamed(compared.summary_records),
         warmup_records=renamed(compared.warmup_records),
         finding_records=renamed(compared.finding_records),
+        causes=tuple(replace(each, side=letter_of.get(each.side, each.side)) for each in compared.causes),
+        other_settings=tuple(replace(e, side=letter_of.get(e.side, e.side)) for e in compared.other_settings),
     )
 
 
@@ -127,8 +129,24 @@ def _sheets(compared: Comparison, format: str, everything: bool) -> Iterator[She
         yield _averages(compared)
     yield from _attribution(compared, everything)
     yield from _operators(compared, everything)
+    if everything and compared.causes:
+        yield _causes(compared)
     if compared.finding_records:
         yield _findings(compared, format, everything)
+
+
+def _causes(compared: Comparison) -> Sheet:
+    """What takes the time of both sides: first what differs most."""
+    cells = [
+        (each.case or "-", each.side, each.cause.of, each.cause.words, _seconds(each.base_s), _seconds(each.side_s),
+         "-" if each.difference_s is None else signed_time(each.difference_s))
+        for each in compared.causes
+    ]  # fmt: skip
+    return sheet("causes", "case side of cause base# value# difference#", cells, "causes on both sides")
+
+
+def _seconds(time: float | None) -> str:
+    return "-" if time is None else show(time, "s")
 
 
 def _rows(compared: Comparison, everything: bool) -> Sheet:

@@ -9,6 +9,7 @@ from shlex import join
 
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import UNEXPLAINED, part_name, telling_parts
+from perflog.analysis.compare.cause_changes import grown
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, of_part
 from perflog.analysis.compare.sides import SEPARATOR, ResultRow
@@ -45,6 +46,9 @@ _BASE = "A"  # the letter of the base
 _LEGEND = 3  # lines of the names of sides
 _NEXT = 3  # lines of the next command
 _OPERATORS = 3  # that the screen names
+_BOTH = ("base", "side")
+_CAUSES = 3  # that the screen names
+_TREE_LINES = 4  # that stay for where the difference went
 
 
 def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
@@ -63,8 +67,10 @@ def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
     room = max(HEIGHT - len([*head, *tail]) - 1, 0)
     figures = list(_figures(compared))[:room]
     room -= len(figures)
+    causes = list(_causes(compared)) if room > _TREE_LINES else []
+    room -= len(causes)
     operators = list(_operators(compared, room // 2))
-    lines = [*head, *figures, *_tree(compared, room - len(operators)), *operators, *tail]
+    lines = [*head, *figures, *_tree(compared, room - len(operators)), *operators, *causes, *tail]
     return [*lines, *_next(sides, min(_NEXT, HEIGHT - len(lines)))]
 
 
@@ -327,6 +333,20 @@ def _tree_of(parts: Sequence[ResultRow], where: str, room: int) -> Iterator[str]
         share = "" if part["share"] is None else f"  {100 * part['share']:4.0f} %"
         values = f"  {show(part['base_s'], 's', 3):>8} -> {show(part['side_s'], 's', 3):>8}" * (columns() == WIDTH)
         yield fit(f"{padded(name, _PART)}{values}  {signed_time(part['difference_s']):>9}{share}")
+
+
+def _causes(compared: Comparison) -> Iterator[str]:
+    """What binds both sides where it is not the same, and the causes that grew or shrank most, on two lines."""
+    if not _is_pair(compared):
+        return
+    told = []
+    before, now = (next((c.cause for c in compared.causes if getattr(c, f"{side}_binds")), None) for side in _BOTH)
+    if before and now and before != now:
+        told.append(f"what binds is {now.words}, and was {before.words}")
+    changed = islice(grown(compared.causes, compared.rule.threshold), _CAUSES)
+    told += [f"{signed_time(difference)} {change.cause.words}" for change, difference in changed]
+    if told:
+        yield from folded(f"Causes: {cell('; '.join(told))}", 2)
 
 
 def _operators(compared: Comparison, room: int) -> Iterator[str]:
