@@ -80,7 +80,7 @@ def step_graph(operations: Sequence[Operation]) -> Graph:
         step.add_transfers(stage)
         step.add_collectives(stage)
         step.add_end(stage)
-    return _in_order([tuple(sorted(step.after[place])) for place in range(len(operations))], [*step.units()])
+    return in_order([tuple(sorted(step.after[place])) for place in range(len(operations))], [*step.units()])
 
 
 class _Step:
@@ -234,7 +234,7 @@ def _tie(op: Operation) -> tuple[int, str]:
     return op.seq, op.kind
 
 
-def _in_order(after: Sequence[tuple[int, ...]], units: Sequence[Unit]) -> Graph:
+def in_order(after: Sequence[tuple[int, ...]], units: Sequence[Unit]) -> Graph:
     """Return the units so that each stands behind those that it waits for."""
     unit_of = {place: number for number, unit in enumerate(units) for place in unit.members}
     waits = [{unit_of[before] for place in unit.members for before in after[place]} for unit in units]

@@ -6,7 +6,7 @@ has no communication and often no backward. So each figure carries the name of i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -174,6 +174,37 @@ def timed_pipelines(tables: Tables, options: Options) -> Iterator[TimedPipeline]
         stages, batches, makespan = int(row["stages"]), int(row["micro_batches"]), float(row["makespan_s"])
         busy = float(row["busy"]) * makespan
         yield TimedPipeline(row["run"], row["of"], busy, busy * (batches + stages - 1) / batches, makespan)
+
+
+class StageTimes(Struct, frozen=True):
+    """The times of all stages of a run in its steady steps, in s for each micro-batch.
+
+    `seconds`: by direction, by stage and step. `ranks`: of each stage its rank, None if several ranks share it.
+    """
+
+    run: str
+    micro_batches: int
+    steps: Sequence[int]
+    seconds: Mapping[str, Floats]
+    ranks: Mapping[int, int | None]
+
+
+def stage_times(tables: Tables, options: Options) -> Iterator[StageTimes]:
+    """Yield the times of stages of each run whose log has those of all stages and the number of micro-batches.
+
+    Of several ranks of a stage the slowest counts.
+    """
+    for run in _steady_runs(tables, options):
+        batches, count = run.count("micro_batches"), run.count("stages")
+        directions = list(_stage_times(run, count))
+        if not batches or not directions:
+            continue
+        by_step = _per_step(run.rows, ["stage", "direction"], "time_s").unstack("step")
+        seconds = {d: by_step.xs(d, level="direction").sort_index().to_numpy("float64") / batches for d in directions}
+        ranks = run.rows.groupby("stage")["rank"].unique()
+        only = {int(stage): int(of[0]) if len(of) == 1 and of[0] != _UNKNOWN else None for stage, of in ranks.items()}
+        if not any(np.isnan(times).any() for times in seconds.values()):
+            yield StageTimes(run.run, batches, [int(step) for step in by_step.columns], seconds, only)
 
 
 def modelled_timelines(tables: Tables, options: Options) -> Iterator[tuple[str, pd.DataFrame]]:

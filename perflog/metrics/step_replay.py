@@ -14,6 +14,9 @@ from msgspec import Struct
 from perflog.metrics.operation_graph import COMMUNICATION, Graph
 from perflog.statistics.samples import Floats
 
+OPERATIONS = "operations"
+"""What is replayed where the log has the operations of all ranks."""
+
 Flags = npt.NDArray[np.bool_]
 
 _CELLS = 1 << 24  # ends of operations that are in memory at once
@@ -34,6 +37,7 @@ class Job(Struct, frozen=True, eq=False):
         traced: Seconds of each step as traced; None if only its operations are known.
         left_out: Number of steps whose operations are not complete.
         assumes: What the model assumes that is not in the log.
+        rests_on: What is replayed: OPERATIONS, or the table that the job is modelled from.
     """
 
     graph: Graph
@@ -46,6 +50,7 @@ class Job(Struct, frozen=True, eq=False):
     traced: Floats | None
     left_out: int
     assumes: str
+    rests_on: str
 
     def typical(self) -> Floats:
         """Return the typical time of each operation: that of its kind over all steps, stages and replicas.

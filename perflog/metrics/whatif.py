@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from perflog.metrics.modelled_jobs import jobs_of_layers, jobs_of_phases
 from perflog.metrics.operation_graph import COMPUTE, KINDS, TRANSFERS, ModelError, Operation, step_graph
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.metrics.step_replay import Flags, Job, without_waiting
+from perflog.metrics.step_replay import OPERATIONS, Flags, Job, without_waiting
 from perflog.readers.event_columns import OPERATION
 from perflog.tables.arrow import one_of
 
@@ -47,8 +48,12 @@ _COLUMNS = (
     MetricColumn("traced_s", "s", None, "mean step as traced, with what the model does not know", brief=False),
     MetricColumn("n", meaning="number of steps"),
     MetricColumn("left_out", meaning="number of steps whose operations are not complete", brief=False),
+    MetricColumn("rests_on", meaning="operations as traced, or a model: layers (of stages), phases (of ranks)"),
     MetricColumn("assumes", meaning="what the model assumes; without figures, why it cannot be", brief=False),
 )  # fmt: skip
+
+
+_AS_DETECTED = Options()
 
 
 class NoJob(Struct, frozen=True):
@@ -73,7 +78,7 @@ class _Part(Struct, frozen=True, eq=False):
     "mean, of communication the median without waiting; mended = (replayed - without) / (replayed - ideal)",
     source="Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI 2025, equations 1 to 5",
 )
-def whatif(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def whatif(tables: Tables, options: Options) -> pd.DataFrame:
     """How much slower a job is than without stragglers, and what each part of it costs, the most expensive first.
 
     Slowdowns do not multiply, and shares that are mended do not add up: parts wait for each other.
@@ -87,22 +92,22 @@ def whatif(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
 
     rows = []
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    for run, job in replayed_jobs(tables).items():
+    for run, job in replayed_jobs(tables, options).items():
         place = {"run": run, "label": labels[run]}
         if isinstance(job, NoJob):
-            rows.append(place | {"of": "job", "assumes": job.reason})
+            rows.append(place | {"of": "job", "rests_on": OPERATIONS, "assumes": job.reason})
         else:
             rows += [place | row for row in _rows(job)]
     integers = ("dp_rank", "stage", "rank", "n", "left_out")
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(dict.fromkeys(integers, "Int64"))
 
 
-def whatif_steps(tables: Tables) -> pd.DataFrame:
+def whatif_steps(tables: Tables, options: Options = _AS_DETECTED) -> pd.DataFrame:
     """The same for each step: columns run, step, of, dp_rank, stage, kind, slowdown, time_s, ideal_s, traced_s."""
     import pandas as pd
 
     rows = []
-    for run, job in replayed_jobs(tables).items():
+    for run, job in replayed_jobs(tables, options).items():
         if isinstance(job, NoJob):
             continue
         parts = [_Part({"of": "job"}, np.ones(_flags(job), np.bool_)), *_parts(job)]
@@ -143,6 +148,7 @@ def _rows(job: Job) -> Iterator[dict[str, Any]]:
     without = job.step_times(np.array([~part.operations for part in parts])).mean(axis=1)
     mended = (replayed - without) / (replayed - ideal) if replayed > ideal else np.full(len(parts), np.nan)
     same = {"ideal_s": ideal, "replayed_s": replayed, "n": len(job.steps), "left_out": job.left_out}
+    same |= {"rests_on": job.rests_on}
     same |= {"traced_s": None if job.traced is None else job.traced.mean(), "assumes": job.assumes}
     last = next(i for i, part in enumerate(parts) if part.names.get("stage") == job.stages.max())
     yield same | {"of": "job", "slowdown": slowdown, "m_w": mended[-1], "m_s": mended[last], "time_s": replayed}
@@ -198,12 +204,23 @@ def _flags(job: Job) -> tuple[int, int]:
 # --- operations of a trace -----------------------------------------------------------------------------------------
 
 
-def replayed_jobs(tables: Tables) -> dict[str, Job | NoJob]:
-    """Return the job of each run whose log has the operations of all its ranks, or why it cannot be replayed."""
-    return cached(tables, "replayed jobs", lambda: _jobs(tables))
+def replayed_jobs(tables: Tables, options: Options) -> dict[str, Job | NoJob]:
+    """Return the job of each run whose log has the operations of all its ranks, or why it cannot be replayed.
+
+    Without operations, it is modelled from the layers of pipeline stages, else from the phases of ranks.
+    """
+    return cached(tables, ("replayed jobs", options), lambda: _jobs(tables, options))
 
 
-def _jobs(tables: Tables) -> dict[str, Job | NoJob]:
+def _jobs(tables: Tables, options: Options) -> dict[str, Job | NoJob]:
+    jobs: dict[str, Job | NoJob] = dict(_jobs_of_operations(tables))
+    for of_run in (jobs_of_layers, jobs_of_phases):
+        for run, job in of_run(tables, options):
+            jobs.setdefault(run, job)
+    return jobs
+
+
+def _jobs_of_operations(tables: Tables) -> dict[str, Job | NoJob]:
     if not tables.count("events"):
         return {}
     columns = ("step", "rank", "stage", "dp_rank", "chunk", "name", "seq", "start_ns", "duration_ns")
@@ -255,7 +272,7 @@ def _job(rows: pd.DataFrame) -> Job:
     return Job(
         graph, first["stage"].to_numpy(np.int64), first["name"].to_numpy(object), without_waiting(graph, *by_operation),
         steps, replicas, {(int(d), int(s)): int(rank) for (d, s), rank in ranks.items()}, traced, left_out,
-        _assumed(unknown, several),
+        _assumed(unknown, several), OPERATIONS,
     )  # fmt: skip
 
 

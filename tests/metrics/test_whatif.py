@@ -216,3 +216,59 @@ def test_an_arrow_file_is_the_same_table(tmp_path: Path) -> None:
     parquet = perflog.read(write_table(tmp_path / "trace.parquet", made))
     columns = ["of", "dp_rank", "stage", "slowdown", "mended"]
     assert whatif(parquet)[columns].equals(whatif(perflog.read(tmp_path / "trace.arrow"))[columns])
+
+
+# --- jobs that are modelled from other tables ------------------------------------------------------------------------
+
+
+def test_layers_of_stages_are_a_pipeline() -> None:
+    """Of the forward alone a step ends at sum f + (m - 1) max f, of equal stages at (m + p - 1) mean f."""
+    log = perflog.find_runs("reference:pipeline_layers.txt")
+    rows = whatif(log)
+    job = rows.iloc[0]
+    assert (job["of"], job["rests_on"]) == ("job", "layers") and "1F1B" in job["assumes"]
+    layers = Tables(log)["layers"]
+    steady = layers[layers["step"] >= layers["step"].max() - job["n"] + 1]
+    by_stage = steady.groupby(["step", "stage"])["time_s"].sum().unstack() / 32
+    ends = by_stage.sum(axis=1) + 31 * by_stage.max(axis=1)
+    ideal = (32 + 8 - 1) * by_stage.to_numpy().mean()
+    assert (job["replayed_s"], job["ideal_s"]) == pytest.approx((ends.mean(), ideal))
+    assert job["slowdown"] == pytest.approx(ends.mean() / ideal)
+    stages = rows[rows["of"] == "stage"]
+    assert stages.iloc[0]["stage"] == 7 and stages.iloc[0]["longer"] == pytest.approx(
+        by_stage[7].mean() / by_stage.to_numpy().mean()
+    )
+
+
+def test_phases_of_ranks_meet_where_they_communicate() -> None:
+    """Each step by events: a rank goes on alone, begins communication with all others, and ends waiting with them."""
+    log = perflog.find_runs("reference:moe_layer.txt#1")
+    job = whatif(log).iloc[0]
+    assert job["rests_on"] == "phases" and "begin communication" in job["assumes"]
+    kinds = {"gate": "compute", "exchange": "communication", "select": "compute", "dispatch": "compute", "wait": "wait"}
+    phases = Tables(log)["phases"]
+    phases = phases[phases["phase"].isin(kinds) & (phases["step"] > phases["step"].max() - job["n"])]
+    shortest = phases.groupby(["step", "phase"])["time_s"].min()
+    counted = phases.assign(
+        time_s=[0 if p == "wait" else shortest[s, p] if p == "exchange" else t
+                for s, p, t in phases[["step", "phase", "time_s"]].itertuples(index=False)]
+    )  # fmt: skip
+    typical = counted.groupby("phase")["time_s"].mean()
+    ends: dict[str, list[float]] = {"replayed": [], "ideal": []}
+    for _, in_step in counted.groupby("step"):
+        by_rank = {rank: list(of[["phase", "time_s"]].itertuples(index=False)) for rank, of in in_step.groupby("rank")}
+        for name, of_name in ends.items():
+            clock = dict.fromkeys(by_rank, 0.0)
+            for place in range(len(kinds)):
+                if kinds[by_rank[0][place][0]] != "compute":
+                    clock = dict.fromkeys(clock, max(clock.values()))
+                for rank, of_rank in by_rank.items():
+                    phase, time = of_rank[place]
+                    clock[rank] += time if name == "replayed" else typical[phase]
+            of_name.append(max(clock.values()))
+    assert job["replayed_s"] == pytest.approx(mean(ends["replayed"]))
+    assert job["ideal_s"] == pytest.approx(mean(ends["ideal"]))
+
+
+def test_a_log_of_one_rank_has_no_peers() -> None:
+    assert not len(whatif(perflog.find_runs("reference:torch_profiler.txt")))

@@ -57,10 +57,11 @@ ingestion: batches growth bulk cluster following watching standard_input in_memo
 log
 settings: members run_settings __init__
 metrics: registry settings_by_run run_moments attempts hardware kernel_categories kernel_names
-metrics: pipeline_schedule operation_graph step_replay whatif
+metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
-metrics: pipeline step_series run_rows phase_table communication collectives curves imbalance steps sweep
+metrics: pipeline step_series run_rows phase_table modelled_jobs whatif
+metrics: communication collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput time_to_train

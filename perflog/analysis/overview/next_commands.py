@@ -25,6 +25,7 @@ from perflog.metrics import (
     whatif,
 )
 from perflog.metrics.attempts import jobs
+from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.parsing.failures.kinds import NOTICE
@@ -80,7 +81,8 @@ def _metric_of(tables: Tables) -> str | None:
     """Return the metric that says most about one log. It has an answer."""
     if jobs_of_dumps(tables):
         return stuck_ranks.name
-    if len(whatif.table(tables, Options())):
+    rows = whatif.table(tables, Options())
+    if (rows["rests_on"] == OPERATIONS).any():
         return whatif.name
     if tables.count("collectives") and len(collectives.table(tables, Options())):
         return collectives.name

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from perflog.metrics import Options, Tables, whatif
+from perflog.metrics.step_replay import OPERATIONS
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -20,7 +21,9 @@ _WHOLE = 0.95
 def slowdown_of_job(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Yield the slowdown, then the worker, replica or stage that causes it, and the kind of work."""
     rows = whatif.table(tables, options)
-    rows = rows[rows["run"] == run]
+    rows = rows[
+        (rows["run"] == run) & (rows["rests_on"] == OPERATIONS)
+    ]  # of others, sentences on stages and ranks tell
     if not len(rows):
         return
     job = rows.iloc[0]

@@ -10,6 +10,7 @@ from perflog.metrics.headroom import equal_stages
 from perflog.metrics.pipeline import stages
 from perflog.metrics.ranks import rank_rows
 from perflog.metrics.registry import Options, Tables
+from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import stuck_ranks
 from perflog.metrics.whatif import whatif
 from perflog.tables.nulls import none_if_null
@@ -34,9 +35,12 @@ def stuck(tables: Tables, options: Options) -> Iterator[Cause]:
 
 
 def stragglers_by_replay(tables: Tables, options: Options) -> Iterator[Cause]:
-    """Yield what each worker, replica, stage and kind of operation costs a job whose operations can be replayed."""
+    """Yield what each worker, replica, stage and kind of operation costs a job whose operations can be replayed.
+
+    What is modelled from layers and phases alone has causes of its own: stages, unequal ranks.
+    """
     rows = whatif.table(tables, options)
-    rows = rows[rows["slowdown"].notna()]
+    rows = rows[rows["slowdown"].notna() & (rows["rests_on"] == OPERATIONS)]
     for run, of_run in rows.groupby("run", sort=False):
         job = of_run[of_run["of"] == "job"]
         lost = float((job["replayed_s"] - job["ideal_s"]).iloc[0])

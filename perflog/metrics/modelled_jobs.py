@@ -1,0 +1,153 @@
+"""Jobs for the what-if replay from logs without operations: from phases of ranks, and from layers of pipeline stages.
+
+Such logs tell how long work takes and not what it waits for. So each job says what its model assumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perflog.metrics.operation_graph import COMPUTE, Graph, Unit, in_order
+from perflog.metrics.phase_table import phases_of_runs, steady_rows
+from perflog.metrics.pipeline import StageTimes, stage_times
+from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
+from perflog.metrics.registry import Options, Tables
+from perflog.metrics.run_rows import RunRows
+from perflog.metrics.step_replay import Job
+from perflog.statistics.samples import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PHASES, LAYERS = "phases", "layers"
+"""What the operations of a job are, where the log has none: tables."""
+
+_MEETING = ("communication", "wait")  # kinds of phases in which ranks meet
+_WORKING = ("compute", "prepare")
+_MOST_OPERATIONS = 20_000  # of a step on all stages
+
+# --- phases of ranks ----------------------------------------------------------------------------------------------
+
+
+def jobs_of_phases(tables: Tables, options: Options) -> Iterator[tuple[str, Job]]:
+    """Yield the job of each run that times phases on two ranks or more: each rank is a replica.
+
+    A rank does its innermost phases in the order in which it prints them. Ranks begin communication together; it takes
+    the time of the rank that comes last, the shortest. They end waiting together. Phases of other kinds, and those that
+    some ranks do not print, are left out.
+    """
+    runs, table = phases_of_runs(tables, options.warmup)
+    if table is None:
+        return
+    rows = steady_rows(table, runs)
+    for place, run in enumerate(runs):
+        if job := _job_of_phases(run, rows[rows["place"] == place]):
+            yield run.run, job
+
+
+def _job_of_phases(run: RunRows, rows: pd.DataFrame) -> Job | None:
+    named = rows.groupby("phase", sort=False)["rank"].agg(["size", "count"])
+    complete = named.index[named["size"] == named["count"]]
+    around = {of for name in run.rows["phase"].unique() for of in run.semantics.possible_parents(name)}
+    inner = [name for name in complete if name not in around]
+    kinds = {name: declared.kind for name in inner if (declared := run.semantics.phase(name))}
+    told = [name for name in inner if kinds.get(name) in (*_MEETING, *_WORKING)]
+    rows = rows[rows["phase"].isin(told)]
+    ranks = sorted(map(int, rows["rank"].unique()))
+    count = run.semantics.quantities.get("stages")
+    if len(ranks) < 2 or (count or 1) > 1 or (run.world is not None and run.world != len(ranks)):
+        return None  # one rank has no peers; those of other stages do other work
+    rows = rows.sort_values(["step", "rank", "line", "part"], kind="stable")
+    found = _same_on_all_ranks(rows, len(ranks))
+    if found is None:
+        return None
+    order, steps, times = found
+    names = [name for name, _ in order]
+    meets = np.array([kinds[name] in _MEETING for name in names])
+    if meets.all():
+        return None  # only waiting: nothing that a rank could do faster
+    waits = np.array([kinds[name] == "wait" for name in names])
+    times[meets] = times[meets].min(axis=2, keepdims=True)
+    times[waits] = 0.0
+    after = [(place - 1,) if place else () for place in range(len(names))]
+    units = [Unit((place,), bool(meets[place])) for place in range(len(names))]
+    left_out = [name for name in run.rows["phase"].unique() if name not in {*told, *around}]
+    return Job(
+        Graph(tuple(after), tuple(units)), np.zeros(len(names), np.int64), np.array(names, object), times, steps, ranks,
+        {(rank, 0): rank for rank in ranks}, None, int(rows["step"].nunique()) - len(steps),
+        _assumed_of_phases(left_out), PHASES,
+    )  # fmt: skip
+
+
+def _same_on_all_ranks(rows: pd.DataFrame, ranks: int) -> tuple[list[tuple[str, int]], list[int], Floats] | None:
+    """Return the phases of a step in order, the steps in which all ranks print them so, and their times.
+
+    Phases are told apart by their occurrence. Times are by phase, step and rank.
+    """
+    numbered = rows.assign(nth=rows.groupby(["step", "rank", "phase"]).cumcount())
+    shapes: dict[tuple[tuple[str, int], ...], list[tuple[int, Floats]]] = {}
+    for step, in_step in numbered.groupby("step", sort=True):
+        of_ranks = [of_rank for _, of_rank in in_step.groupby("rank", sort=True)]
+        orders = {tuple(zip(of_rank["phase"], of_rank["nth"], strict=True)) for of_rank in of_ranks}
+        if len(of_ranks) == ranks and len(orders) == 1:
+            times = np.array([of_rank["time_s"].to_numpy(np.float64) for of_rank in of_ranks]).T
+            shapes.setdefault(orders.pop(), []).append((int(step), times))
+    if not shapes:
+        return None
+    order, found = max(shapes.items(), key=lambda item: len(item[1]))
+    return list(order), [step for step, _ in found], np.stack([times for _, times in found], axis=1)
+
+
+def _assumed_of_phases(left_out: Sequence[str]) -> str:
+    texts = [
+        "each rank does its phases one behind the other as printed",
+        "ranks begin communication and end waiting together",
+        "communication takes the time of the rank with the shortest", "what no phase times is left out",
+    ]  # fmt: skip
+    if left_out:
+        texts.append(f"phases that are not of all ranks, or may hold waiting, are left out: {', '.join(left_out)}")
+    return "; ".join(texts)
+
+
+# --- layers of stages ---------------------------------------------------------------------------------------------
+
+
+def jobs_of_layers(tables: Tables, options: Options) -> Iterator[tuple[str, Job]]:
+    """Yield the job of each run that times the layers of all its pipeline stages, as one replica under 1F1B."""
+    for timed in stage_times(tables, options):
+        directions = [d for d in (FORWARD, BACKWARD) if d in timed.seconds]
+        if len(timed.seconds[FORWARD]) > 1 and timed.micro_batches * len(timed.ranks) <= _MOST_OPERATIONS:
+            yield timed.run, _job_of_layers(timed, directions)
+
+
+def _job_of_layers(timed: StageTimes, directions: Sequence[str]) -> Job:
+    means = {direction: timed.seconds[direction].mean(axis=1).tolist() for direction in directions}
+    slots = one_f_one_b(means[FORWARD], timed.micro_batches, means.get(BACKWARD))
+    times = np.array([timed.seconds[slot.direction][slot.stage] for slot in slots])[:, :, None]
+    kinds = np.array([COMPUTE[slot.direction == BACKWARD] for slot in slots], object)
+    texts = ["stages work as 1F1B orders them, and sending takes no time", "micro-batches of a step take equally long",
+             f"time outside of the layers' {' and '.join(directions)} is left out"]  # fmt: skip
+    return Job(
+        _graph_of(slots), np.array([slot.stage for slot in slots]), kinds, times, timed.steps, [0],
+        {(0, stage): rank for stage, rank in timed.ranks.items() if rank is not None}, None, 0, "; ".join(texts),
+        LAYERS,
+    )  # fmt: skip
+
+
+def _graph_of(slots: Sequence[Slot]) -> Graph:
+    """What each slot waits for: the slot before it on its stage, and the same micro-batch on the stage before."""
+    place = {(slot.stage, slot.micro_batch, slot.direction): number for number, slot in enumerate(slots)}
+    last = max(slot.stage for slot in slots)
+    after: list[tuple[int, ...]] = []
+    for number, slot in enumerate(slots):
+        waits = {number - 1} if number and slots[number - 1].stage == slot.stage else set()
+        up = slot.stage - 1 if slot.direction == FORWARD else slot.stage + 1
+        if 0 <= up <= last:
+            waits.add(place[up, slot.micro_batch, slot.direction])
+        elif slot.direction == BACKWARD:
+            waits.add(place[slot.stage, slot.micro_batch, FORWARD])
+        after.append(tuple(sorted(waits)))
+    return in_order(after, [Unit((number,)) for number in range(len(slots))])
