@@ -27,6 +27,7 @@ PHASES, LAYERS = "phases", "layers"
 
 _MEETING = ("communication", "wait")  # kinds of phases in which ranks meet
 _WORKING = ("compute", "prepare")
+_COMPUTE = frozenset(kind.replace("-", "_") for kind in COMPUTE)
 _MOST_OPERATIONS = 20_000  # of a step on all stages
 
 # --- phases of ranks ----------------------------------------------------------------------------------------------
@@ -52,9 +53,9 @@ def _job_of_phases(run: RunRows, rows: pd.DataFrame) -> Job | None:
     named = rows.groupby("phase", sort=False)["rank"].agg(["size", "count"])
     complete = named.index[named["size"] == named["count"]]
     around = {of for name in run.rows["phase"].unique() for of in run.semantics.possible_parents(name)}
-    inner = [name for name in complete if name not in around]
-    kinds = {name: declared.kind for name in inner if (declared := run.semantics.phase(name))}
-    told = [name for name in inner if kinds.get(name) in (*_MEETING, *_WORKING)]
+    kinds = {name: _kind(run, name) for name in complete if name in _COMPUTE or name not in around}
+    inside = {name for name in kinds if not _COMPUTE.isdisjoint(run.semantics.possible_parents(name))}
+    told = [name for name, kind in kinds.items() if kind in (*_MEETING, *_WORKING) and name not in inside]
     rows = rows[rows["phase"].isin(told)]
     ranks = sorted(map(int, rows["rank"].unique()))
     count = run.semantics.quantities.get("stages")
@@ -74,12 +75,18 @@ def _job_of_phases(run: RunRows, rows: pd.DataFrame) -> Job | None:
     times[waits] = 0.0
     after = [(place - 1,) if place else () for place in range(len(names))]
     units = [Unit((place,), bool(meets[place])) for place in range(len(names))]
-    left_out = [name for name in run.rows["phase"].unique() if name not in {*told, *around}]
+    left_out = [name for name in run.rows["phase"].unique() if name not in {*told, *around, *inside}]
     return Job(
         Graph(tuple(after), tuple(units)), np.zeros(len(names), np.int64), np.array(names, object), times, steps, ranks,
         {(rank, 0): rank for rank in ranks}, None, int(rows["step"].nunique()) - len(steps),
         _assumed_of_phases(left_out), PHASES,
     )  # fmt: skip
+
+
+def _kind(run: RunRows, name: str) -> str | None:
+    """The kind of a phase. What computes all micro-batches is compute, though its timer may not wait."""
+    declared = run.semantics.phase(name)
+    return "compute" if name in _COMPUTE else declared.kind if declared else None
 
 
 def _same_on_all_ranks(rows: pd.DataFrame, ranks: int) -> tuple[list[tuple[str, int]], list[int], Floats] | None:

@@ -270,5 +270,38 @@ def test_phases_of_ranks_meet_where_they_communicate() -> None:
     assert job["ideal_s"] == pytest.approx(mean(ends["ideal"]))
 
 
+_MEGATRON = """ iteration {step:8d}/     100 | consumed samples:           64 \
+| elapsed time per iteration (ms): 1000.0 \
+| learning rate: 1.0E-04 | global batch size:    64 | lm loss: 1.0E+01 | loss scale: 1.0 | grad norm: 1.0 \
+| number of skipped iterations:   0 | number of nan iterations:   0 |
+times across ranks (ms):
+"""
+
+
+def test_timers_of_megatron_ranks(tmp_path: Path) -> None:
+    """Rank 2 takes 100 ms more for each backward, for which the others wait in the reduction of gradients."""
+    timers = {
+        "forward-compute": [200.0] * 4, "backward-compute": [400.0, 400.0, 500.0, 400.0],
+        "all-grads-sync": [150.0, 151.0, 50.0, 152.0], "optimizer": [20.0] * 4,
+    }  # fmt: skip
+    text = "".join(
+        _MEGATRON.format(step=step)
+        + "".join(
+            f"  {name}:\n" + "".join(f"     rank {rank:2d}: {time:.2f}\n" for rank, time in enumerate(times))
+            for name, times in timers.items()
+        )
+        for step in range(1, 13)
+    )
+    (tmp_path / "megatron.log").write_text(text, encoding="utf-8")
+    table = whatif(perflog.read(tmp_path / "megatron.log"))
+    job = row(table, of="job")
+    assert (job["rests_on"], job["replayed_s"], job["ideal_s"]) == ("phases", pytest.approx(0.75), pytest.approx(0.675))
+    worst = rows(table, of="dp_rank")[0]
+    assert (worst["dp_rank"], worst["mended"]) == (2, pytest.approx(1)) and worst["slowdown"] == pytest.approx(
+        0.75 / 0.675
+    )
+    assert "left out: optimizer" in job["assumes"]
+
+
 def test_a_log_of_one_rank_has_no_peers() -> None:
-    assert not len(whatif(perflog.find_runs("reference:torch_profiler.txt")))
+    assert not len(whatif(perflog.find_runs("reference:nvprof.txt")))
