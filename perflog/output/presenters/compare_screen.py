@@ -48,7 +48,6 @@ _NEXT = 3  # lines of the next command
 _OPERATORS = 3  # that the screen names
 _BOTH = ("base", "side")
 _CAUSES = 3  # that the screen names
-_TREE_LINES = 4  # that stay for where the difference went
 
 
 def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
@@ -67,10 +66,12 @@ def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
     room = max(HEIGHT - len([*head, *tail]) - 1, 0)
     figures = list(_figures(compared))[:room]
     room -= len(figures)
-    causes = list(_causes(compared)) if room > _TREE_LINES else []
-    room -= len(causes)
     operators = list(_operators(compared, room // 2))
-    lines = [*head, *figures, *_tree(compared, room - len(operators)), *operators, *causes, *tail]
+    tree = list(_tree(compared, room - len(operators)))
+    causes = list(_causes(compared))
+    if len(causes) > room - len(operators) - len(tree):
+        causes = []
+    lines = [*head, *figures, *tree, *operators, *causes, *tail]
     return [*lines, *_next(sides, min(_NEXT, HEIGHT - len(lines)))]
 
 
