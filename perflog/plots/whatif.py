@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.metrics.step_replay import OPERATIONS
 from perflog.plots.canvas import CMAP, Canvas, Floats, axis_label
 from perflog.plots.registry import plot
 
@@ -23,7 +24,7 @@ _MOST_WRITTEN = 64  # cells with their figure
     title="Slowdown by worker",
     caption="data-parallel rank by pipeline stage: how much slower the job is for the times of this worker alone",
     metric="whatif",
-    select=lambda rows: rows[rows["of"] == "worker"],
+    select=lambda rows: rows[(rows["of"] == "worker") & (rows["rests_on"] == OPERATIONS)],
 )
 def whatif(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the slowdown of each worker, a panel for each run.
