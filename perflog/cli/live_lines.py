@@ -13,11 +13,13 @@ from perflog.analysis.live_steps import LiveSteps
 from perflog.output import terminal
 from perflog.output.presenters import live as presenter
 from perflog.parsing.assemble.run_state import RunSettings
+from perflog.parsing.failures.kinds import NOTICE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _EVERY_S = 10.0  # seconds between two lines where they stay
+_FAILURES = 5  # that are printed at once
 _REFRESH_S = 0.5  # seconds between two looks of a line that is written anew, while what is there already is read
 
 
@@ -37,12 +39,29 @@ class LiveLines:
         self._drawn = 0  # lines that are written anew; the cursor stands in the last of them
         self._last, self._due = "", 0.0
         self._stalled_at: int | None = None
+        self._failed_at = 0  # the last line of which a failure is shown
 
     def observe(self, tables: Mapping[str, pa.Table], settings: RunSettings) -> None:
         """Take rows as they are read. A terminal shows how far the reading of a long log is."""
         self.steps.observe(tables, settings)
+        if "failures" in tables:
+            self._tell_failures(tables["failures"])
         if self._is_terminal and time.monotonic() >= self._due and (now := self.steps.now()) is not None:
             self._draw(presenter.line(replace(now, stalls=False)))
+
+    def _tell_failures(self, rows: pa.Table) -> None:
+        """Print each failure once, as soon as it is read; of many the first few. The log may be read again."""
+        new = [row for row in rows.to_pylist() if row["line"] > self._failed_at and row["severity"] != NOTICE]
+        for row in new[:_FAILURES]:
+            self.tell(presenter.failure(row))
+        if len(new) > _FAILURES:
+            self.tell(f"and {len(new) - _FAILURES} more failures: perflog diagnose")
+        self._failed_at = max((row["line"] for row in new), default=self._failed_at)
+
+    def forget(self) -> None:
+        """Forget all that was shown: another log follows."""
+        self.steps.forget()
+        self._failed_at = 0
 
     def look(self) -> None:
         """Show the last steps. The rows that come next are printed from now on."""

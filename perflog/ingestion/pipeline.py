@@ -181,7 +181,8 @@ class _Reading:
 
     def _observe(self, tables: Mapping[str, pa.Table]) -> None:
         if self.observer is not None:
-            self.observer(tables, self.assembler.settings)
+            recent = self.assembler.recent_failures() if "failures" not in tables else None
+            self.observer(tables if recent is None else {**tables, "failures": recent}, self.assembler.settings)
 
     def _without_rows(self) -> list[str]:
         """Return a warning if the log has settings, but no row of a table.

@@ -36,6 +36,16 @@ def test_watch_shows_the_last_step() -> None:
     assert not Path(".perflog").exists()
 
 
+def test_watch_prints_a_failure_once(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    step = "step {}: train loss {}.0, val loss 4.0\n"
+    steps = "".join(step.format(k, 9 - k) for k in range(1, 4))
+    log.write_text(f"{steps}[rank1]: RuntimeError: CUDA error: out of memory\n")
+    lines = run("watch", log, *ENDS).output.splitlines()
+    told = [line for line in lines if line.startswith("line 4: ")]
+    assert told == ["line 4: CUDA out of memory on rank 1: RuntimeError: CUDA error: out of memory"]
+
+
 def test_watch_shows_how_far_a_log_without_steps_was_read() -> None:
     rows = perflog.read(NVPROF).arrow("kernels")
     out = run("watch", NVPROF, *ENDS).stdout.splitlines()

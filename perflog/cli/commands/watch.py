@@ -16,7 +16,7 @@ from perflog.cli import completion, options
 @options.until_idle
 def watch(log: str, formats: tuple[str, ...], interval: float, until_idle: float | None) -> None:
     """Show a LOG while a job writes it: step, rate, loss, how the step time of the last minute differs from that of the
-    ten minutes before, and a stall as it happens.
+    ten minutes before, and a stall or a failure as it happens.
 
     On a terminal one line is written anew, else lines follow one another. Nothing is stored; `perflog ingest --follow`
     keeps a store up to date. If the file is renamed, its rest is read, then the new file at its path. If it is
@@ -39,7 +39,7 @@ def watch(log: str, formats: tuple[str, ...], interval: float, until_idle: float
             lines.tell(f"{log}: {ending.value}")
             if ending in (Ending.IDLE, Ending.GONE):
                 return
-            lines.steps.forget()
+            lines.forget()
             file.open()
     finally:
         lines.end()

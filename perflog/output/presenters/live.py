@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from perflog.analysis.live_steps import Now
+from perflog.parsing.failures.kinds import kinds
 from perflog.units import show
 
 GAP = "   "
 """What stands between two facts of a line."""
 
+_BREAK, _MESSAGE = "\n", 160  # characters of the text of a failure
 _SAME = 1.5  # times the time of a step: a shorter time between two step lines is that of one step
 
 
@@ -37,6 +42,17 @@ def stall(now: Now) -> str:
     is_of_step = step_time is not None and usual is not None and usual < _SAME * step_time
     rhythm = f"steps took {show(step_time, 's')}" if is_of_step else f"one came every {show(usual, 's')}"
     return f"no step for {now.quiet_s:.0f} s; {rhythm}"
+
+
+def failure(row: Mapping[str, Any]) -> str:
+    """Return what a row of table `failures` tells, in one line.
+
+    Example:
+        >>> failure({"line": 47, "kind": "gpu_out_of_memory", "rank": 5, "message": "CUDA out of memory."})
+        'line 47: CUDA out of memory on rank 5: CUDA out of memory.'
+    """
+    who = f" on rank {row['rank']}" if row["rank"] is not None else ""
+    return f"line {row['line']:,}: {kinds()[row['kind']].title}{who}: {row['message'].partition(_BREAK)[0][:_MESSAGE]}"
 
 
 def _facts(now: Now) -> list[str]:

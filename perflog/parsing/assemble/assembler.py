@@ -165,6 +165,10 @@ class Assembler:
             raise RereadRequired(ranks, streams, windows, processes)
         return _with_ends(tables, ended), ended
 
+    def recent_failures(self) -> pa.Table | None:
+        """Return the failures that were found since the last call, as rows that are not final; None if none."""
+        return self._failures.recent()
+
     def _read_stamps(self, lines: Sequence[FormatLine], runs: RunIndex, batch: Batch) -> None:
         """Read the time stamps in front of the lines that print steps or milestones, and at the ends of runs."""
         stamped = []

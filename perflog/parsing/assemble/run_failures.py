@@ -34,6 +34,7 @@ class RunFailures:
         self._files = files
         self._starts = [(first.place, first.index, first.log)]
         self._world_sizes: dict[int, int] = {}
+        self._shown = 0  # failures that `recent` has returned
 
     @property
     def last_line(self) -> int:
@@ -49,6 +50,17 @@ class RunFailures:
         """Remember of a run that has ended what its failures need."""
         if run.world_size is not None:
             self._world_sizes[run.index] = run.world_size
+
+    def recent(self) -> pa.Table | None:
+        """Return the failures that were found since the last call, with the ranks that their lines tell; None if none.
+
+        Those that a later batch completes, such as a traceback without its exception, are still to come.
+        """
+        new = self._reader.failures[self._shown :]
+        self._shown += len(new)
+        if not new:
+            return None
+        return failures_table(rows_of(new, str(self._starts[-1][1]), None, self._files[0], self._reader.has_launcher))
 
     def table(self) -> pa.Table | None:
         """End the log. Return the failures of all runs, None without one."""
