@@ -329,8 +329,21 @@ class PlainPath:
 
     # --- the longest path ---
 
-    def length(self, start: int, end: int, zero: Callable[[str, str | None], bool], main: Any = None) -> int:
-        """The length of the longest path of a window in which some pieces take no time."""
+    def length(
+        self,
+        start: int,
+        end: int,
+        zero: Callable[[str, str | None], bool],
+        main: Any = None,
+        host_end: int | None = None,
+        of_work: Callable[[Work], float] = lambda work: 1.0,
+        of_call: Callable[[Call | None], bool] = lambda call: True,
+    ) -> int:
+        """The length of the longest path of a window in which some pieces take no time.
+
+        `host_end`: where the thread ends, by default at the end. Of the pieces of kinds and names that take no time,
+        `of_work`: the share that does so, of work and what delays it; `of_call`: whether those of a call do.
+        """
 
         def inside(a: int, b: int) -> int:
             return max(min(b, end) - max(a, start), 0)
@@ -340,7 +353,7 @@ class PlainPath:
             edges, sums, nothing = [start], [0], []
             for a, b, call in stretches:
                 if (until := min(b, end)) > (begin := max(a, start)):
-                    nothing.append(zero(*self.kind_of(call)))
+                    nothing.append(zero(*self.kind_of(call)) and of_call(call))
                     sums.append(sums[-1] + (until - begin if nothing[-1] else 0))
                     edges.append(until)
             skipped[thread] = edges, sums, nothing
@@ -373,12 +386,14 @@ class PlainPath:
                            + alone(thread, change.ended, change.time))  # fmt: skip
             assert change.call is not None and change.work is not None
             ended, name = self.work[change.work].end, change.call.name
-            lag = change.time - ended - (inside(ended, change.time) if zero("synchronisation", name) else 0)
+            skips = zero("synchronisation", name) and of_call(change.call)
+            lag = change.time - ended - (inside(ended, change.time) if skips else 0)
             return max(thread_at(thread, change.call.start, 2 * change.call.start + 1), ends(change.work) + lag)
 
         def lasts(i: int, until: int) -> int:
             each = self.work[i]
-            return until - each.start - (inside(each.start, until) if zero(each.kind, each.name) else 0)
+            skips = of_work(each) if zero(each.kind, each.name) else 0
+            return until - each.start - round(inside(each.start, until) * skips)
 
         @cache
         def ends(i: int) -> int:
@@ -387,7 +402,8 @@ class PlainPath:
         @cache
         def begins(i: int) -> int:
             (by, since, other), each, before, at = self.bound[i], self.work[i], self.before[i], self.launched[i]
-            delay = each.start - since - sum(inside(a, b) for a, b, kind, _ in self.delay(i) if zero(kind, None))
+            skips = [round(inside(a, b) * of_work(each)) for a, b, kind, _ in self.delay(i) if zero(kind, None)]
+            delay = each.start - since - sum(skips)
             possible = [each.start] if by == "free" else []
             if before is not None:
                 until = min(self.work[before].end, each.start)
@@ -409,7 +425,8 @@ class PlainPath:
         ]
         thread = main if main in self.threads else self.thread_of(end, None) if self.last(end) is None else None
         if thread is not None:
-            tops.append(thread_at(thread, end, 2 * end + 1))
+            until = end if host_end is None else host_end
+            tops.append(thread_at(thread, until, 2 * until + 1))
         return max([start, *tops]) - start
 
     @cached_property

@@ -30,15 +30,31 @@ Thing = tuple[int | tuple[int, ...], int]
 In place of one kind, several: all of these take no time together.
 """
 
+Shares = Flags | npt.NDArray[np.float64]
+
 ALL = -1
 """In place of a name: all of a kind."""
+
+
+class Change(Struct, frozen=True, eq=False):
+    """What takes less time in a replay: pieces of some kinds, as in `Thing`, as far as the rest says.
+
+    `works`: of each piece of work the share of its own time that is left out; of a delay, 1 for work whose delay is.
+    `calls`: of each call whether its time is left out; one entry more, for NO_CALL. None: of all.
+    """
+
+    kinds: int | tuple[int, ...]
+    name: int = ALL
+    works: Shares | None = None
+    calls: Flags | None = None
+
 
 _BLOCK = 1 << 13  # pieces of work that are taken at once
 _UNNAMED = -2
 _NO_NAME = np.array([_UNNAMED])
 _SYNC, _LAUNCHING = np.array([SYNCHRONISATION]), np.array([LAUNCHING])
 _NEVER = np.iinfo(np.int64).min // 2
-_WAIT, _PAUSE, _LEAVE, _TAKE_OVER = range(4)  # of those at one time, a wait comes first
+_WAIT, _PAUSE, _LEAVE, _TAKE_OVER, _END = range(5)  # of those at one time, a wait comes first
 
 
 class Replayed:
@@ -90,7 +106,7 @@ class _Block(Struct, frozen=True, eq=False):
     before the block is gone through; `launched`: as its launch allows, if its thread is no later than alone. `delays`:
     how long after what bound it a work begins. `sums`: when each would begin if each followed the one before on its
     stream at once, up to a constant that the works of a stream share. `until_next`: how long after its begin the next
-    one may follow; `lengths`: how long it runs; `nothing`: whether it takes no time.
+    one may follow; `lengths`: how long it runs; `nothing`: the share of this that is left out.
     """
 
     begin: int
@@ -104,7 +120,7 @@ class _Block(Struct, frozen=True, eq=False):
     sums: Ints
     until_next: Ints
     lengths: Ints
-    nothing: Flags
+    nothing: Shares
 
 
 class _Segments(Struct, frozen=True, eq=False):
@@ -130,16 +146,19 @@ class _Segments(Struct, frozen=True, eq=False):
 class Replay:
     """A window of a device in which things take no time. Columns stand for the things; in the first, all take it."""
 
-    def __init__(self, of: Replayed, things: Sequence[Thing], start: int, end: int) -> None:
+    def __init__(self, of: Replayed, things: Sequence[Thing | Change], start: int, end: int) -> None:
         self._all, self._of, self._start, self._end = of, of.dependencies, start, end
-        self._things = list(enumerate(things, 1))
+        changes = [each if isinstance(each, Change) else Change(*each) for each in things]
+        self._things = list(enumerate(changes, 1))
+        parts = any(each.works is not None and each.works.dtype != np.bool_ for each in changes)
+        self._shares: type[np.float64 | np.bool_] = np.float64 if parts else np.bool_
         self._columns = len(things) + 1
         first, last = np.searchsorted(of.reach, start, "right"), np.searchsorted(self._of.starts, end)
         works = np.arange(first, last)
         self._works = works[np.argsort(self._of.turns[works], kind="stable")]
         self._first, self._positions = int(first), np.empty(len(works), np.int64)
         self._positions[self._works - first] = np.arange(len(works))
-        self._changes = self._changes_of_threads()
+        self._thread, self._host_end, self._returned = NO_CALL, end, np.zeros(0, np.int64)
         self._clocks = {thread: _Clock(self, of, thread, start, end) for thread in self._of.timelines}
         self._later = {thread: np.zeros(self._columns, np.int64) for thread in self._clocks}  # than alone
         self._paused: dict[int, Ints] = {}  # when the last call before a hand-over ended, of the thread itself
@@ -153,6 +172,8 @@ class Replay:
 
         The thread ends where it is at `host_end`, by default the end of the window.
         """
+        self._thread, self._host_end = thread, self._end if host_end is None else host_end
+        self._changes = self._changes_of_threads()
         count = len(self._works)
         for begin in range(0, max(count, 1), _BLOCK):
             stop = min(begin + _BLOCK, count)
@@ -160,18 +181,35 @@ class Replay:
             changes = self._changes.part(slice(*np.searchsorted(self._changes.places, (begin, last)).tolist()))
             self._advance(begin, stop, changes)
         if thread in self._clocks:
-            until = self._end if host_end is None else host_end
-            end = self._clocks[thread].alone(np.array([until]))[0] + self._later[thread]
-            self._top = np.maximum(self._top, end)
+            self._top = np.maximum(self._top, self._returned)
         return self._top
 
-    def flags(self, kinds: Ints | Codes, names: Ints | npt.NDArray[np.int32]) -> Flags:
-        """Flag what takes no time, in each column. Names are codes of `CriticalPath.names`."""
-        flags = np.zeros((len(kinds), self._columns), np.bool_)
-        for column, (kind, name) in self._things:
-            of_kind = np.isin(kinds, kind) if isinstance(kind, tuple) else kinds == kind
-            flags[:, column] = of_kind if name == ALL else of_kind & (names == name)
-        return flags
+    def left_out(
+        self,
+        kinds: Ints | Codes,
+        names: Ints | npt.NDArray[np.int32],
+        works: Ints | None = None,
+        calls: Ints | npt.NDArray[np.int32] | None = None,
+    ) -> Shares:
+        """Return the share of the time of each that is left out, in each column.
+
+        Args:
+            kinds: Kind of each.
+            names: Name of each, as codes of `CriticalPath.names`.
+            works: The work that it is, or that it delays.
+            calls: The call that it is.
+        """
+        shares: Shares = np.zeros((len(kinds), self._columns), self._shares)  # type: ignore[assignment]
+        for column, change in self._things:
+            of_kind = np.isin(kinds, change.kinds) if isinstance(change.kinds, tuple) else kinds == change.kinds
+            chosen = of_kind if change.name == ALL else of_kind & (names == change.name)
+            if calls is not None and change.calls is not None:
+                chosen = chosen & change.calls[calls]
+            if works is None or change.works is None:
+                shares[:, column] = chosen
+            else:
+                shares[:, column] = chosen * change.works[works]
+        return shares
 
     def _changes_of_threads(self) -> _Changes:
         """What happens to threads in the window, in order."""
@@ -179,10 +217,12 @@ class Replay:
         i = np.arange(*np.searchsorted(waits.returns, (self._start, self._end), "right"))
         j = np.arange(*np.searchsorted(overs.times, (self._start, self._end), "right"))
         paused = j[overs.idle_since[j] != NULL]
+        last = np.array([self._thread] if self._thread in self._clocks else [], np.int64)
         times = [2 * waits.returns[i], 2 * overs.idle_since[paused], 2 * overs.ends[j], 2 * overs.times[j] + 1]
-        turns, of = np.concatenate(times), np.concatenate([i, paused, j, j])
-        what = np.repeat([_WAIT, _PAUSE, _LEAVE, _TAKE_OVER], [len(i), len(paused), len(j), len(j)])
-        threads = np.concatenate([waits.threads[i], overs.threads[paused], overs.sources[j], overs.threads[j]])
+        turns = np.concatenate([*times, np.full(len(last), 2 * self._host_end + 1)])
+        of = np.concatenate([i, paused, j, j, np.zeros(len(last), np.int64)])
+        what = np.repeat([_WAIT, _PAUSE, _LEAVE, _TAKE_OVER, _END], [len(i), len(paused), len(j), len(j), len(last)])
+        threads = np.concatenate([waits.threads[i], overs.threads[paused], overs.sources[j], overs.threads[j], last])
         order = np.lexsort((what, turns))
         places = np.searchsorted(self._of.turns[self._works], turns[order], "right")
         return _Changes(places, what[order], threads[order], of[order])
@@ -216,15 +256,15 @@ class Replay:
         rows = np.empty(len(works), np.int64)
         rows[positions] = np.arange(len(works))
         begins, bound = of.starts[works], of.bound_by[works]
-        nothing = self.flags(self._all.work_kinds[works], self._all.work_names[works])
+        nothing = self.left_out(self._all.work_kinds[works], self._all.work_names[works], works)
         first, more, kind, longer = waits_of(of, works)
         since = of.since[works]
-        skipped = self.flags(kind, _NO_NAME) * self._inside(since, since + first)[:, None]
-        skipped += self.flags(longer, _NO_NAME) * self._inside(begins - more, begins)[:, None]
+        skipped = _times(self.left_out(kind, _NO_NAME, works), self._inside(since, since + first))
+        skipped += _times(self.left_out(longer, _NO_NAME, works), self._inside(begins - more, begins))
         delays = (first + more)[:, None] - skipped
         follows = np.where((bound == STREAM)[:, None], delays, 0)
         until_next, lengths = (
-            (ends[works] - begins)[:, None] - nothing * self._inside(begins, ends[works])[:, None]
+            (ends[works] - begins)[:, None] - _times(nothing, self._inside(begins, ends[works]))
             for ends in (self._all.until_next, of.ends)
         )
         possible = np.full(nothing.shape, _NEVER)
@@ -266,7 +306,7 @@ class Replay:
     def _launched(self, works: Ints, delays: Ints) -> Ints:
         """When launches allow works to begin, if their threads are no later than alone."""
         of, launched = self._of, np.full(delays.shape, _NEVER)
-        no_delay = self.flags(_LAUNCHING, _NO_NAME)[0]
+        no_delay = self.left_out(_LAUNCHING, _NO_NAME)[0].astype(np.bool_)
         for thread, clock in self._clocks.items():
             index = np.flatnonzero((of.threads[works] == thread) & (of.launched[works] != NULL))
             if len(index):
@@ -340,7 +380,8 @@ class Replay:
         for thread in np.unique(changes.threads).tolist():
             clock = self._clocks[thread]
             of_thread = np.flatnonzero(changes.threads == thread)
-            wait, pause, leave, take = (of_thread[changes.what[of_thread] == what] for what in range(4))
+            wait, pause, leave, take, end = (of_thread[changes.what[of_thread] == what] for what in range(5))
+            stay[end] = clock.alone(np.full(len(end), self._host_end))
             stay[pause] = clock.alone(overs.idle_since[changes.of[pause]])
             stay[leave] = clock.alone(overs.ends[changes.of[leave]])
             stay[take] = -clock.alone(overs.times[changes.of[take]])
@@ -349,8 +390,9 @@ class Replay:
             ended, returned = self._of.ends[waits.works[at]], waits.returns[at]
             returns, names = clock.alone(returned), self._all.call_names[waits.calls[at]]
             stay[wait] = clock.alone(waits.begins[at]) - returns
-            nothing = self.flags(np.broadcast_to(_SYNC, names.shape), names)
-            skipped = nothing * np.maximum(returned - np.maximum(ended, self._start), 0)[:, None]
+            calls = waits.calls[at]
+            nothing = self.left_out(np.broadcast_to(_SYNC, names.shape), names, calls=calls)
+            skipped = _times(nothing, np.maximum(returned - np.maximum(ended, self._start), 0))
             reach[wait] = (returned - ended)[:, None] - skipped - returns
         return stay, reach
 
@@ -360,7 +402,9 @@ class Replay:
         """Make a thread as late as a change of it does."""
         what, thread, of = int(changes.what[i]), int(changes.threads[i]), int(changes.of[i])
         (stay, reach), later = (shift[i] for shift in shifts), self._later[thread]
-        if what in (_PAUSE, _LEAVE):
+        if what == _END:
+            self._returned = later + stay
+        elif what in (_PAUSE, _LEAVE):
             (self._paused if what == _PAUSE else self._left)[of] = later + stay
         elif what == _TAKE_OVER:
             self._later[thread] = np.maximum(self._paused.pop(of, _NEVER) + stay, self._left.pop(of) + reach)
@@ -387,8 +431,14 @@ class Replay:
         over = np.flatnonzero(of.ends[block.works] > self._end)  # they count as far as the window goes
         begins = of.starts[block.works[over]]
         inside = self._inside(begins, np.array([self._end]))
-        ended[over] = begun[over] + (self._end - begins)[:, None] - block.nothing[over] * inside[:, None]
+        ended[over] = begun[over] + (self._end - begins)[:, None] - _times(block.nothing[over], inside)
         self._top = np.maximum(self._top, ended.max(axis=0))
+
+
+def _times(shares: Shares, times: Ints) -> Ints:
+    """These shares of times, in ns. Columns stand for the things."""
+    left_out = shares * times[:, None]
+    return np.rint(left_out).astype(np.int64) if left_out.dtype == np.float64 else left_out.astype(np.int64, copy=False)
 
 
 class _Clock:
@@ -401,7 +451,7 @@ class _Clock:
         before = line.calls[first - 1 : first] if first else np.array([NO_CALL], np.int32)
         calls = np.concatenate([before, line.calls[first:last]])
         self._begins = np.append(start, line.begins[first:last])
-        nothing = window.flags(of.call_kinds[calls], of.call_names[calls])
+        nothing = window.left_out(of.call_kinds[calls], of.call_names[calls], calls=calls).astype(np.bool_)
         del calls  # there may be millions
         self._columns = nothing.shape[1]
         self._of_host = np.flatnonzero(nothing.any(axis=0))  # the columns in which the thread skips anything

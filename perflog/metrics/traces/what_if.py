@@ -16,7 +16,7 @@ import numpy.typing as npt
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import Dependencies
 from perflog.metrics.traces.path_walk import LAUNCHING, SYNCHRONISATION, PathWalk, is_host, kinds_of
-from perflog.metrics.traces.replay import Replay, Replayed, Thing
+from perflog.metrics.traces.replay import Change, Replay, Replayed, Thing
 
 Ints = npt.NDArray[np.int64]
 
@@ -40,7 +40,7 @@ class WhatIf:
         return unchanged - without
 
     def ends(
-        self, start: int, end: int, things: Sequence[Thing], thread: int, host_end: int | None = None
+        self, start: int, end: int, things: Sequence[Thing | Change], thread: int, host_end: int | None = None
     ) -> tuple[int, Ints]:
         """Return when the window [start, end) ends if nothing changes, and when if each thing takes no time, in ns.
 
@@ -51,7 +51,8 @@ class WhatIf:
             thread: The thread that ends with it, or NO_CALL.
             host_end: Where this thread ends; by default at the end of the window.
         """
-        on_thread = [self._is_on_thread(kind) for kind, _ in things]
+        kinds = [each.kinds if isinstance(each, Change) else each[0] for each in things]
+        on_thread = list(map(self._is_on_thread, kinds))
         host = [i for i, on in enumerate(on_thread) if on]
         groups = [host[i : i + _HOST_AT_ONCE] for i in range(0, len(host), _HOST_AT_ONCE)]
         groups.append([i for i, on in enumerate(on_thread) if not on])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -20,11 +21,11 @@ import perflog
 from perflog.metrics import Tables, critical_path
 from perflog.metrics.traces import replay
 from perflog.metrics.traces.call_tree import NO_CALL
-from perflog.metrics.traces.critical_path import critical_paths
+from perflog.metrics.traces.critical_path import DevicePaths, critical_paths
 from perflog.metrics.traces.dependencies import Dependencies
-from perflog.metrics.traces.path_walk import HOST_TIME, LAUNCHES, CriticalPath, kinds_of
+from perflog.metrics.traces.path_walk import DEVICE_KINDS, HOST_KINDS, HOST_TIME, LAUNCHES, CriticalPath, kinds_of
 from perflog.metrics.traces.path_walk import WAITS as WAITING
-from perflog.metrics.traces.replay import ALL, Replay, Replayed
+from perflog.metrics.traces.replay import ALL, Change, Replay, Replayed, Thing
 from perflog.metrics.traces.what_if import WhatIf
 
 US = 1000
@@ -504,6 +505,66 @@ def test_made_traces_with_recorded_waits(
     log = traced(tmp_path_factory.mktemp("made") / "a.json", *events)
     with mock.patch.object(replay, "_BLOCK", block):
         check(log, events, {})
+
+
+def changed(paths: DevicePaths, kinds: tuple[str, ...], parts: bool) -> Change:
+    """Some kinds take less time: of work a share, or only some of the work and of the calls."""
+    of = paths.trace.dependencies
+    codes = tuple(code for code, word in enumerate(kinds_of(of)) if word in kinds)
+    shares = np.array([share_of(start, parts) for start in of.starts.tolist()])
+    calls = [] if of.calls is None else [counts(start) for start in of.calls.starts.tolist()]
+    return Change(
+        codes, works=shares if parts else shares.astype(np.bool_), calls=np.array([*calls, counts(None)], np.bool_)
+    )
+
+
+def share_of(start: int, parts: bool) -> float:
+    return (start // US % 3) / 2 if parts else float(start // US % 2)
+
+
+def counts(start: int | None) -> bool:
+    return start is None or start // US % 4 > 0
+
+
+@given(
+    st.lists(st.lists(awaiting, max_size=10), min_size=1, max_size=3),
+    st.lists(st.sampled_from([*HOST_KINDS, *DEVICE_KINDS, "gemm", "elementwise", "memcpy"]), max_size=5, unique=True),
+    st.booleans(),
+    st.integers(0, 60),
+    st.sampled_from([1, 2, 5, 8192]),
+)
+def test_replays_of_sets_event_by_event(
+    tmp_path_factory: pytest.TempPathFactory,
+    threads: list[list[tuple[int, int, str, int, int]]],
+    kinds: list[str],
+    parts: bool,
+    host_end: int,
+    block: int,
+) -> None:
+    """Several kinds together, whole or in part; the thread ends in the middle of the window."""
+    events = made(threads)
+    if not any(category(each) in ("kernel", "memcpy") and each["dur"] for each in events):
+        return
+    log, oracle = traced(tmp_path_factory.mktemp("made") / "a.json", *events), plain_path(events)
+    with mock.patch.object(replay, "_BLOCK", block):
+        for paths in critical_paths(Tables(log)):
+            of, walk = paths.trace.dependencies, paths.walk
+            start, end = int(of.starts.min()), int(of.ends.max())
+            until = max(min(host_end * US, end), start)
+            codes = tuple(code for code, word in enumerate(kinds_of(of)) if word in kinds)
+            things: list[Thing | Change] = [(codes, ALL), changed(paths, tuple(kinds), parts)]
+            unchanged, ends = WhatIf(of, walk).ends(start, end, things, walk.last_thread(end), until)
+            zero = lambda kind, name: kind in kinds  # noqa: E731 (short)
+            length = oracle.length(start, end, lambda kind, name: False, host_end=until)
+            assert unchanged - start == length
+            if length == end - start:
+                assert unchanged == end
+            found = [
+                oracle.length(start, end, zero, host_end=until),
+                oracle.length(start, end, zero, host_end=until, of_work=lambda work: share_of(work.start, parts),
+                              of_call=lambda call: counts(None if call is None else call.start)),
+            ]  # fmt: skip
+            assert (ends - start).tolist() == found
 
 
 @needs_corpus
