@@ -52,6 +52,18 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Part of the pieces that take no time: a share of work and what delays it; those of some calls.
+
+    `free`: whether work waits for no other stream.
+    """
+
+    of_work: Callable[[Work], float] = lambda work: 1.0
+    of_call: Callable[[Call | None], bool] = lambda call: True
+    free: Callable[[Work], bool] = lambda work: False
+
+
+@dataclass(frozen=True)
 class Stretch:
     """The work that was launched on a stream before a time."""
 
@@ -336,14 +348,14 @@ class PlainPath:
         zero: Callable[[str, str | None], bool],
         main: Any = None,
         host_end: int | None = None,
-        of_work: Callable[[Work], float] = lambda work: 1.0,
-        of_call: Callable[[Call | None], bool] = lambda call: True,
+        part: Part | None = None,
     ) -> int:
         """The length of the longest path of a window in which some pieces take no time.
 
-        `host_end`: where the thread ends, by default at the end. Of the pieces of kinds and names that take no time,
-        `of_work`: the share that does so, of work and what delays it; `of_call`: whether those of a call do.
+        `host_end`: where the thread ends, by default at the end. `part`: of these pieces, what takes no time; by
+        default all do, and work waits for all that it waited for.
         """
+        part = part or Part()
 
         def inside(a: int, b: int) -> int:
             return max(min(b, end) - max(a, start), 0)
@@ -353,7 +365,7 @@ class PlainPath:
             edges, sums, nothing = [start], [0], []
             for a, b, call in stretches:
                 if (until := min(b, end)) > (begin := max(a, start)):
-                    nothing.append(zero(*self.kind_of(call)) and of_call(call))
+                    nothing.append(zero(*self.kind_of(call)) and part.of_call(call))
                     sums.append(sums[-1] + (until - begin if nothing[-1] else 0))
                     edges.append(until)
             skipped[thread] = edges, sums, nothing
@@ -386,13 +398,13 @@ class PlainPath:
                            + alone(thread, change.ended, change.time))  # fmt: skip
             assert change.call is not None and change.work is not None
             ended, name = self.work[change.work].end, change.call.name
-            skips = zero("synchronisation", name) and of_call(change.call)
+            skips = zero("synchronisation", name) and part.of_call(change.call)
             lag = change.time - ended - (inside(ended, change.time) if skips else 0)
             return max(thread_at(thread, change.call.start, 2 * change.call.start + 1), ends(change.work) + lag)
 
         def lasts(i: int, until: int) -> int:
             each = self.work[i]
-            skips = of_work(each) if zero(each.kind, each.name) else 0
+            skips = part.of_work(each) if zero(each.kind, each.name) else 0
             return until - each.start - round(inside(each.start, until) * skips)
 
         @cache
@@ -402,13 +414,13 @@ class PlainPath:
         @cache
         def begins(i: int) -> int:
             (by, since, other), each, before, at = self.bound[i], self.work[i], self.before[i], self.launched[i]
-            skips = [round(inside(a, b) * of_work(each)) for a, b, kind, _ in self.delay(i) if zero(kind, None)]
+            skips = [round(inside(a, b) * part.of_work(each)) for a, b, kind, _ in self.delay(i) if zero(kind, None)]
             delay = each.start - since - sum(skips)
             possible = [each.start] if by == "free" else []
             if before is not None:
                 until = min(self.work[before].end, each.start)
                 possible.append(begins(before) + lasts(before, until) + (delay if by == "stream" else 0))
-            if other is not None:
+            if other is not None and not (part.free(each) and (before is not None or at is not None)):
                 possible.append(ends(other) + delay)
             if at is not None:
                 assert each.call is not None

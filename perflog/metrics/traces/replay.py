@@ -40,13 +40,15 @@ class Change(Struct, frozen=True, eq=False):
     """What takes less time in a replay: pieces of some kinds, as in `Thing`, as far as the rest says.
 
     `works`: of each piece of work the share of its own time that is left out; of a delay, 1 for work whose delay is.
-    `calls`: of each call whether its time is left out; one entry more, for NO_CALL. None: of all.
+    `calls`: of each call whether its time is left out; one entry more, for NO_CALL. None: of all. `free`: flags of work
+    that does not wait for other streams; the work before on its stream or its launch is known.
     """
 
     kinds: int | tuple[int, ...]
     name: int = ALL
     works: Shares | None = None
     calls: Flags | None = None
+    free: Flags | None = None
 
 
 _BLOCK = 1 << 13  # pieces of work that are taken at once
@@ -262,6 +264,9 @@ class Replay:
         skipped = _times(self.left_out(kind, _NO_NAME, works), self._inside(since, since + first))
         skipped += _times(self.left_out(longer, _NO_NAME, works), self._inside(begins - more, begins))
         delays = (first + more)[:, None] - skipped
+        for column, change in self._things:
+            if change.free is not None:
+                delays[change.free[works] & (bound == OTHER_STREAM), column] = _NEVER
         follows = np.where((bound == STREAM)[:, None], delays, 0)
         until_next, lengths = (
             (ends[works] - begins)[:, None] - _times(nothing, self._inside(begins, ends[works]))

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.field_logs import CORPUS, needs_corpus
-from support.plain_path import plain_path
+from support.plain_path import Part, plain_path
 from support.raw_traces import NS, category, chrome_json, span_of
 
 import perflog
@@ -22,11 +22,12 @@ from perflog.metrics import Tables, critical_path
 from perflog.metrics.traces import replay
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.critical_path import DevicePaths, critical_paths
-from perflog.metrics.traces.dependencies import Dependencies
+from perflog.metrics.traces.dependencies import NO_WORK, Dependencies
 from perflog.metrics.traces.path_walk import DEVICE_KINDS, HOST_KINDS, HOST_TIME, LAUNCHES, CriticalPath, kinds_of
 from perflog.metrics.traces.path_walk import WAITS as WAITING
 from perflog.metrics.traces.replay import ALL, Change, Replay, Replayed, Thing
 from perflog.metrics.traces.what_if import WhatIf
+from perflog.tables.columns import NULL
 
 US = 1000
 
@@ -513,9 +514,11 @@ def changed(paths: DevicePaths, kinds: tuple[str, ...], parts: bool) -> Change:
     codes = tuple(code for code, word in enumerate(kinds_of(of)) if word in kinds)
     shares = np.array([share_of(start, parts) for start in of.starts.tolist()])
     calls = [] if of.calls is None else [counts(start) for start in of.calls.starts.tolist()]
+    free = (of.starts // US % 5 < 2) & ((of.before != NO_WORK) | (of.launched != NULL))
     return Change(
-        codes, works=shares if parts else shares.astype(np.bool_), calls=np.array([*calls, counts(None)], np.bool_)
-    )
+        codes, works=shares if parts else shares.astype(np.bool_), calls=np.array([*calls, counts(None)], np.bool_),
+        free=free,
+    )  # fmt: skip
 
 
 def share_of(start: int, parts: bool) -> float:
@@ -555,14 +558,18 @@ def test_replays_of_sets_event_by_event(
             things: list[Thing | Change] = [(codes, ALL), changed(paths, tuple(kinds), parts)]
             unchanged, ends = WhatIf(of, walk).ends(start, end, things, walk.last_thread(end), until)
             zero = lambda kind, name: kind in kinds  # noqa: E731 (short)
+            part = Part(
+                lambda work: share_of(work.start, parts),
+                lambda call: counts(None if call is None else call.start),
+                lambda work: work.start // US % 5 < 2,
+            )
             length = oracle.length(start, end, lambda kind, name: False, host_end=until)
             assert unchanged - start == length
             if length == end - start:
                 assert unchanged == end
             found = [
                 oracle.length(start, end, zero, host_end=until),
-                oracle.length(start, end, zero, host_end=until, of_work=lambda work: share_of(work.start, parts),
-                              of_call=lambda call: counts(None if call is None else call.start)),
+                oracle.length(start, end, zero, host_end=until, part=part),
             ]  # fmt: skip
             assert (ends - start).tolist() == found
 
