@@ -14,7 +14,7 @@ from perflog.metrics.traces.collective_wait import stragglers
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.metrics.traces.launch_delays import launches
-from perflog.metrics.traces.scenarios import KERNELS, replay
+from perflog.metrics.traces.scenarios import replay
 from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _IDLE = {"host": ("host", "sync"), "data": ("data",), "launch": ("launch",), "wa
 """Subjects and the causes of idle time that they sum up."""
 _SCENARIOS = {
     "host": "host", "launches": "launch", "waits": "waiting", "device": "device", "compute": "compute",
-    "communication": "communication", "copies": "copies", KERNELS: "kernels",
+    "communication": "communication", "copies": "copies", "kernels": "kernels",
 }  # fmt: skip
 """By scenario of metric `replay`: the subject whose gain it tells."""
 
@@ -48,7 +48,7 @@ def states(tables: Tables, options: Options) -> Iterator[Cause]:
         ).items():
             found[subject] = found.get(subject, 0.0) + time_s
         gains = _gains(replays[run]) if run in replays else {}
-        lacks = run in replays and replays[run]["bound"].notna().any()
+        lacks = run in replays and replays[run]["bound"][replays[run]["scenario"] == "host"].notna().any()
         for subject, name in dict.fromkeys([*((subject, None) for subject in found), *gains]):
             time_s, gain = found.get(subject, 0.0) if name is None else 0.0, gains.get((subject, name))
             if time_s > 0 or gain or (gain is not None and subject in _SIDES):
@@ -84,9 +84,11 @@ def _gains(rows: pd.DataFrame) -> dict[tuple[str, str | None], float]:
     whole = rows[["rank", "device", "device_name", "time_s", "n"]].drop_duplicates()
     whole_s = float((whole["time_s"] * whole["n"].astype(float)).sum())
     sums: dict[tuple[str, str | None], float] = {}
-    columns = zip(*(rows[name] for name in ("scenario", "category", "gain_s", "n")), strict=True)
-    for scenario, category, gain_s, n in columns:
-        key = _SCENARIOS[scenario], none_if_null(category)
+    columns = zip(*(rows[name] for name in ("scenario", "subject", "gain_s", "n")), strict=True)
+    for scenario, name, gain_s, n in columns:
+        if scenario not in _SCENARIOS:
+            continue
+        key = _SCENARIOS[scenario], none_if_null(name)
         sums[key] = sums.get(key, 0.0) + float(gain_s) * n / whole_s
     return sums
 

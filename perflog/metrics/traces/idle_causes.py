@@ -37,7 +37,7 @@ CAUSES = {
 USUAL = 3
 """A launch that takes longer than this many medians waits for something else."""
 
-_DATA = lazy_pattern(r"data_?load|load_?data|(get|next|fetch)_?batch", re.IGNORECASE)
+DATA_RANGE = lazy_pattern(r"data_?load|load_?data|(get|next|fetch)_?batch", re.IGNORECASE)
 """Names of host ranges in which a program loads data."""
 _NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -121,7 +121,7 @@ def _waited(launches: Launches, first: Ints, begins: Ints, launched: Ints, waits
 
 def _loading(tables: Tables) -> dict[tuple[str, int], Intervals]:
     """Time in which the host is in a range that loads data, by run and file."""
-    where: Where = {"kind": one_of("range", "cpu"), "name": lambda name: name and _DATA.search(name)}
+    where: Where = {"kind": one_of("range", "cpu"), "name": lambda name: name and DATA_RANGE.search(name)}
     found = {}
     for place, events in tables.arrow_by_file("events", where, "start_ns", "duration_ns"):
         rows = of_arrow(events)

@@ -61,7 +61,10 @@ class OperatorCalls(Struct, frozen=True):
 
 
 class FileOperators(Struct, frozen=True):
-    """The operators of a file of a run. `time_ns`: sum of the times of all work of its devices."""
+    """The operators of a file of a run. `time_ns`: sum of the times of all work of its devices.
+
+    `of_works`: for each device with work the index of the operator that each piece of it belongs to, or NO_CALL.
+    """
 
     run: str
     part: int
@@ -69,6 +72,7 @@ class FileOperators(Struct, frozen=True):
     device_names: Sequence[str | None]
     time_ns: int
     operators: Sequence[OperatorCalls]
+    of_works: Sequence[tuple[TraceDevice, npt.NDArray[np.int32]]]
 
     def __len__(self) -> int:
         return len(self.operators)
@@ -129,8 +133,10 @@ def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launche
     kind = np.array([CLASSES.index(kind) if kind else -1 for kind in (*kinds, None)], np.int64)[name]
     times, tf32 = np.zeros(len(tree), np.int64), np.zeros(len(tree), np.bool_)
     launched, uncounted = np.zeros(len(tree), np.bool_), np.zeros(len(tree), np.bool_)
+    owners = []
     for device, launches in devices:
         owner = _owners(tree, kind, tree.around(launches))
+        owners.append(owner)
         owned = np.flatnonzero(owner != NO_CALL)
         work = device.work
         np.add.at(times, owner[owned], (work.ends - work.starts)[owned])
@@ -143,13 +149,17 @@ def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launche
     calls = np.flatnonzero(launched)
     uncounted |= _wrappers(tree, kind, calls)
     ranks = np.unique(tree.rows["rank"])
+    operators, of_calls = _joined(tree, calls, times, tf32, uncounted, name, names)
+    places = np.full(len(tree) + 1, NO_CALL, np.int32)  # the last one is that of NO_CALL
+    places[calls] = of_calls
     return FileOperators(
         run=tree.run,
         part=tree.part,
         rank=int(ranks[0]) if len(ranks) == 1 and ranks[0] >= 0 else None,
         device_names=list(dict.fromkeys(device.device_name for device, _ in devices)),
         time_ns=sum(int((device.work.ends - device.work.starts).sum()) for device, _ in devices),
-        operators=list(_joined(tree, calls, times, tf32, uncounted, name, names)),
+        operators=operators,
+        of_works=[(device, places[owner]) for (device, _), owner in zip(devices, owners, strict=True)],
     )
 
 
@@ -189,10 +199,11 @@ def _joined(
     uncounted: Flags,
     name: Ints,
     names: Sequence[tuple[str, str | None]],
-) -> Iterator[OperatorCalls]:
-    """Yield the sums over the calls of one operator with the same inputs, in the order of their first calls.
+) -> tuple[list[OperatorCalls], Ints]:
+    """Return the sums over the calls of one operator with the same inputs, in the order of their first calls.
 
-    `name`: of each call of the tree, as an index into `names`: operators and the shapes that a range has in its name.
+    Also returned: the place of each call among them. `name`: of each call of the tree, as an index into `names`:
+    operators and the shapes that a range has in its name.
     """
     needs_values = np.array([*(takes_values(operator) for operator, _ in names), False], np.bool_)
     texts: Mapping[str, tuple[Ints, Sequence[str]]] = {column: tree.rows.codes(column) for column in _INPUTS}
@@ -204,11 +215,17 @@ def _joined(
     sums, lines = np.zeros(len(groups.first), np.int64), np.full(len(groups.first), np.iinfo(np.int64).max)
     np.add.at(sums, groups.of_row, times[calls])
     np.minimum.at(lines, groups.of_row, tree.rows["line"][calls])
-    for place in np.argsort(lines).tolist():
+    order, operators = np.argsort(lines), []
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    for place in order.tolist():
         code = [int(key[groups.first[place]]) for key in keys]
         operator, shapes = names[code[0]]
         own_shapes, types, strides, printed = (
             texts[column][1][each] if each >= 0 else None for column, each in zip(_INPUTS, code[1:5], strict=True)
         )
         inputs = OperatorInputs(operator, shapes or own_shapes, types, strides, printed, bool(code[5]))
-        yield OperatorCalls(inputs, int(groups.sizes[place]), int(sums[place]), bool(code[6]), int(lines[place]))
+        operators.append(
+            OperatorCalls(inputs, int(groups.sizes[place]), int(sums[place]), bool(code[6]), int(lines[place]))
+        )
+    return operators, places[groups.of_row]

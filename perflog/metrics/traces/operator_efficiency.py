@@ -6,14 +6,16 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.errors import UsageError
 from perflog.metrics.hardware import bandwidth_tbs, given_peak, gpu_model, precision
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.metrics.traces.device_work import seconds
+from perflog.metrics.traces.device_work import TraceDevice, seconds
 from perflog.metrics.traces.input_shapes import shapes_text
-from perflog.metrics.traces.operator_calls import FileOperators, operators_by_file
+from perflog.metrics.traces.operator_calls import FileOperators, OperatorCalls, operators_by_file
 from perflog.metrics.traces.operator_work import COMMUNICATION, PRODUCTS, class_of, work_of
 
 if TYPE_CHECKING:
@@ -134,18 +136,44 @@ def known_operators(tables: Tables) -> list[tuple[FileOperators, list[Operator]]
     return cached(tables, "work of operators", lambda: [(f, _operators(f)) for f in operators_by_file(tables)])
 
 
+def shares_above_roof(tables: Tables, options: Options) -> dict[TraceDevice, dict[str, npt.NDArray[np.float64]]]:
+    """Return by device and class of operators the share of the time of each piece of work above the least that the
+    roof of the GPU allows; 0 for work of other classes, or of which it is not known. Empty without a GPU or peak.
+    """
+    found: dict[TraceDevice, dict[str, npt.NDArray[np.float64]]] = {}
+    devices = dict(tables.rows("runs").records("run", "device"))
+    if options.gpu is None and options.peak_tflops is None:
+        return found
+    for file, _ in known_operators(tables):
+        roof = _Roof.of(options, [devices[file.run], *file.device_names])
+        operators = [_operator(calls) for calls in file.operators]
+        bounds = [roof.bounds(each) if roof is not None and each.time_ns else {} for each in operators]
+        least = [max(of.values()) / float(seconds(each.time_ns)) if of else 1.0
+                 for each, of in zip(operators, bounds, strict=True)]  # fmt: skip
+        above = np.append(np.clip(1 - np.array(least), 0, 1), 0)
+        kinds = [each.kind for each in operators]
+        for device, of_works in file.of_works:
+            for kind in sorted({kind for kind, of in zip(kinds, bounds, strict=True) if kind is not None and of}):
+                own = np.array([*(each == kind for each in kinds), False], np.bool_)
+                found.setdefault(device, {})[kind] = np.where(own, above, 0)[of_works]
+    return found
+
+
+def _operator(calls: OperatorCalls) -> Operator:
+    name, *texts, tf32 = calls.inputs
+    work = work_of(name, *texts)
+    flop, size = (None, None) if calls.uncounted else (work.flop, work.bytes)
+    return Operator(
+        name, None if calls.uncounted else class_of(name), calls.inputs.shapes, work.type, tf32, calls.calls,
+        calls.time_ns, _product(flop, calls.calls), _product(size, calls.calls), calls.first_line,
+    )  # fmt: skip
+
+
 def _operators(file: FileOperators) -> list[Operator]:
     """Join the calls of one operator, shapes and type: their strides and values may differ."""
     joined: dict[tuple[Any, ...], Operator] = {}
     for calls in file.operators:
-        name, *texts, tf32 = calls.inputs
-        work = work_of(name, *texts)
-        flop, size = (None, None) if calls.uncounted else (work.flop, work.bytes)
-        kind = None if calls.uncounted else class_of(name)
-        new = Operator(
-            name, kind, calls.inputs.shapes, work.type, tf32, calls.calls, calls.time_ns,
-            _product(flop, calls.calls), _product(size, calls.calls), calls.first_line,
-        )  # fmt: skip
+        new = _operator(calls)
         key = (new.name, new.kind, new.shapes, new.dtype, new.tf32)
         joined[key] = _sum(joined[key], new) if key in joined else new
     return sorted(joined.values(), key=lambda each: -each.time_ns)

@@ -48,6 +48,7 @@ _OWN = (*HOST_KINDS, *DEVICE_KINDS)
 
 HOST_TIME = (SYNCHRONISATION, _RUNTIME, _OPERATOR, _PYTHON, _IDLE)
 LAUNCHES = (LAUNCHING, _RUNTIME)
+HOST_CALLS = (LAUNCHING, _RUNTIME, _OPERATOR, _PYTHON, _IDLE)
 WAITS = (_WAITING,)
 """Kinds, as indices into `kinds_of`, that are time of the host, of launches, and waits for other streams or ranks."""
 _OF_CALL = {"runtime": _RUNTIME, "cpu": _OPERATOR, "python": _PYTHON}

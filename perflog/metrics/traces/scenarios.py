@@ -6,7 +6,7 @@ follow one another without a gap are replayed together: what overlaps two of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,40 +15,16 @@ from msgspec import Struct
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import Dependencies, dependencies
-from perflog.metrics.traces.device_work import (
-    COMMUNICATION,
-    COMPUTE,
-    DEVICE_COLUMNS,
-    MEMORY,
-    WAITING,
-    TraceDevice,
-    are_in_steps,
-    seconds,
-    trace_devices,
-)
-from perflog.metrics.traces.path_walk import HOST_TIME, LAUNCHES, WAITS, PathWalk, kinds_of
-from perflog.metrics.traces.replay import ALL, Thing
+from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, are_in_steps, seconds, trace_devices
+from perflog.metrics.traces.operator_efficiency import shares_above_roof
+from perflog.metrics.traces.path_walk import PathWalk
+from perflog.metrics.traces.replay import Flags
+from perflog.metrics.traces.scenario_changes import SCENARIOS, Scenario, scenarios
 from perflog.metrics.traces.what_if import WhatIf
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SCENARIOS = {
-    "host": "the host is endlessly fast: its calls, the time between them, and its return from waits take no time",
-    "launches": "calls of the runtime, and the time from a launch to its work, take no time",
-    "device": "all work of the device but waiting takes no time",
-    "compute": "kernels that compute take no time",
-    "communication": "kernels that communicate take no time",
-    "copies": "copies and memsets take no time",
-    "waits": "launched work waits for no event, other stream or rank, and kernels that only wait take no time",
-}
-"""What is changed in each replay; kernels of one category: the same for these alone."""
-
-KERNELS = "kernels"
-"""Scenario in which the kernels of one category take no time."""
-
-_STATES = {"compute": COMPUTE, "communication": COMMUNICATION, "copies": MEMORY}
-_CATEGORIES = 4  # of kernels that compute: those that take most time
 _TOUCH = 0.01  # of a step: a longer gap between two steps is time outside of them
 _FEW = 0.01  # of the work: with more whose launch is not known, the replay lacks dependencies
 
@@ -58,12 +34,10 @@ _COLUMNS = (
     MetricColumn(
         "of", meaning="traced step: mean of the annotated steps; trace: all of it, where no step is annotated"
     ),
+    MetricColumn("scenario", meaning="; ".join(f"{name}: {meaning}" for name, meaning in SCENARIOS.items())),
     MetricColumn(
-        "scenario",
-        meaning="; ".join(f"{name}: {meaning}" for name, meaning in SCENARIOS.items())
-        + f"; {KERNELS}: kernels of one category take no time",
+        "subject", meaning="the category of the kernels, the class of the operators, the number of the stream"
     ),
-    MetricColumn("category", meaning="the category of the kernels"),
     MetricColumn("time_s", "s", "lower", "time of the whole as traced, mean over the steps"),
     MetricColumn("without_s", "s", "lower", "time of the whole in this replay"),
     MetricColumn("gain_s", "s", None, "unchanged replay - without_s; gains overlap and do not add up"),
@@ -85,7 +59,7 @@ _COLUMNS = (
     "replayed unchanged - end with the things of the scenario taking no time",
     source="dependencies: as in critical_path; replay: own",
 )
-def replay(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def replay(tables: Tables, options: Options) -> pd.DataFrame:
     """How much shorter the steps of each device, else its trace, would be in each scenario, the largest gain first.
 
     A device has rows if it is known what launched its work: without launches, nothing tells what waits for the host.
@@ -96,10 +70,11 @@ def replay(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
           scenario    time_s  gain
         ...
     """
-    return cached(tables, "replay of traces", lambda: _frame(tables)).copy()
+    roof = options.gpu, options.peak_tflops
+    return cached(tables, f"replay of traces, {roof}", lambda: _frame(tables, options)).copy()
 
 
-def _frame(tables: Tables) -> pd.DataFrame:
+def _frame(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     by_run: dict[str, list[TraceDevice]] = {}
@@ -107,7 +82,12 @@ def _frame(tables: Tables) -> pd.DataFrame:
         if device.span:
             by_run.setdefault(device.run, []).append(device)
     in_steps = {run for run, devices in by_run.items() if are_in_steps(devices)}
-    rows = [row for of in dependencies(tables) for row in _rows(of, of.device.run in in_steps)]
+    roofs = shares_above_roof(tables, options)
+    rows = [
+        row
+        for of in dependencies(tables)
+        for row in _rows(of, of.device.run in in_steps, list(scenarios(of, roofs.get(of.device))))
+    ]
     rows.sort(key=lambda row: (row["run"], -row["gain_s"]))
     integers = dict.fromkeys(("rank", "device", "n"), "Int64")
     return pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]).astype(integers)
@@ -122,53 +102,43 @@ class _Window(Struct, frozen=True):
     host_end: int
 
 
-def _rows(of: Dependencies, in_steps: bool) -> Iterator[dict[str, Any]]:
+def _rows(of: Dependencies, in_steps: bool, changes: Sequence[Scenario]) -> Iterator[dict[str, Any]]:
     device = of.device
     if not (of.launching != NO_CALL).any():
         return
     walk = PathWalk(of)
     windows = list(_steps(device, walk)) if in_steps else [_trace(device, walk)]
-    things = dict(_things(of))
     n = len(device.steps.numbers) if in_steps else 1
     what_if = WhatIf(of, walk)
-    unchanged, without = 0, np.zeros(len(things), np.int64)
+    unchanged, without = 0, np.zeros(len(changes), np.int64)
     for window in windows:
-        ended, ends = what_if.ends(window.start, window.end, list(things.values()), window.thread, window.host_end)
+        things = [each.change for each in changes]
+        ended, ends = what_if.ends(window.start, window.end, things, window.thread, window.host_end)
         unchanged += ended - window.start
-        without += ends - window.start
+        without += np.maximum(ends - window.start, [_communicates(of, each.communicates, window) for each in changes])
     whole = sum(window.end - window.start for window in windows)
     share = float((of.launching != NO_CALL).mean())
+    lacking = f"the launch of {100 * (1 - share):.0f} % of the work is not known" if 1 - share > _FEW else None
     base = {
         "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
         "device_name": device.device_name, "of": "traced step" if in_steps else "trace", "n": n,
         "time_s": float(seconds(whole)) / n, "error_s": float(seconds(unchanged - whole)) / n, "launch_known": share,
-        "bound": f"the launch of {100 * (1 - share):.0f} % of the work is not known" if 1 - share > _FEW else None,
     }  # fmt: skip
-    for (scenario, category), ended in zip(things, without.tolist(), strict=True):
+    for change, ended in zip(changes, without.tolist(), strict=True):
         gain = unchanged - ended
         yield base | {
-            "scenario": scenario, "category": category, "without_s": float(seconds(ended)) / n,
-            "gain_s": float(seconds(gain)) / n, "gain": gain / whole,
+            "scenario": change.name, "subject": change.subject, "without_s": float(seconds(ended)) / n,
+            "gain_s": float(seconds(gain)) / n, "gain": gain / whole, "bound": lacking or change.bound,
         }  # fmt: skip
 
 
-def _things(of: Dependencies) -> Iterator[tuple[tuple[str, str | None], Thing]]:
-    """What takes no time in each scenario, by its name and category; only what there is."""
-    yield ("host", None), (HOST_TIME, ALL)
-    yield ("launches", None), (LAUNCHES, ALL)
-    work, first = of.device.work, len(kinds_of(of)) - len(of.device.work.categories)
-    waiting = tuple(first + i for i, state in enumerate(work.state_of) if state == WAITING)
-    yield ("waits", None), ((*WAITS, *waiting), ALL)
-    lengths = np.bincount(work.does, of.ends - of.starts, len(work.categories))
-    working = tuple(first + i for i, state in enumerate(work.state_of) if state != WAITING)
-    yield ("device", None), (working, ALL)
-    for scenario, state in _STATES.items():
-        kinds = tuple(first + i for i, each in enumerate(work.state_of) if each == state and lengths[i] > 0)
-        if kinds:
-            yield (scenario, None), (kinds, ALL)
-        if state == COMPUTE and len(kinds) > 1:
-            for kind in sorted(kinds, key=lambda kind: -lengths[kind - first])[:_CATEGORIES]:
-                yield (KERNELS, work.categories[kind - first]), (kind, ALL)
+def _communicates(of: Dependencies, work: Flags | None, window: _Window) -> int:
+    """The longest time of a stream in a window with this work, in ns; 0 without any."""
+    if work is None:
+        return 0
+    lengths = np.minimum(of.ends, window.end) - np.maximum(of.starts, window.start)
+    _, streams = np.unique(of.device.work.rows["stream"], return_inverse=True)
+    return int(np.bincount(streams, np.maximum(lengths, 0) * work).max())
 
 
 def _trace(device: TraceDevice, walk: PathWalk) -> _Window:

@@ -1,0 +1,92 @@
+"""What traces gain where one thing costs nothing: made traces whose answers are known, and real ones unchanged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.field_logs import CORPUS, needs_corpus
+from support.metrics_logs import rows
+
+import perflog
+from perflog.metrics import replay
+
+REAL = sorted((CORPUS / "torchtrace").glob("*.json.gz"))
+SMALL = [path for path in REAL if path.stat().st_size < 500_000]
+
+
+def event(cat: str, name: str, start: float, length: float, tid: int = 1, **args: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 9, "tid": tid, "ts": start, "dur": length, "args": args}
+
+
+def launched(call: float, start: float, length: float, number: int, **more: Any) -> list[dict[str, Any]]:
+    """A kernel, and the call of 2 us that launches it."""
+    stream, name = more.get("stream", 7), more.get("name", "gemm")
+    args = {"device": 0, "stream": stream, "correlation": number}
+    work = event("kernel", name, start, length, tid=stream, **args) | {"pid": 0}
+    return [event("cuda_runtime", "cudaLaunchKernel", call, 2, correlation=number), work]
+
+
+def gains(path: Path, events: list[dict[str, Any]], **options: Any) -> dict[tuple[str, str | None], float]:
+    """Gain of each scenario in us, by its name and subject; the unchanged replay equals the trace."""
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    found = rows(replay(perflog.read(path), **options))
+    assert {row["error_s"] for row in found} == {0}
+    return {(row["scenario"], row["subject"]): round(row["gain_s"] * 1e6, 1) for row in found}
+
+
+NCCL = {"stream": 8, "name": "ncclDevKernel_AllReduce"}
+
+
+def test_communication_that_is_free_or_hidden_and_a_stream_that_does_not_wait(tmp_path: Path) -> None:
+    """A gemm, 2 us later a collective of 50 us, 3 us later a gemm that waited for it; a launch takes 5 us."""
+    before = [*launched(-30, -25, 5, 4), *launched(-15, -10, 5, 5)]
+    events = [*before, *launched(0, 5, 20, 1), *launched(3, 27, 50, 2, **NCCL), *launched(6, 80, 10, 3)]
+    found = gains(tmp_path / "a.json", events)
+    assert found["communication", None] == 50
+    assert found["hidden", None] == 50  # without it the rest takes longer than it
+    assert found["stream", "7"] == 90 - 77  # the last gemm ends at 35, the collective at 77
+    assert found["device", None] == 90 - 11  # the last gemm is launched at 6
+
+
+def test_communication_that_takes_longer_than_all_else(tmp_path: Path) -> None:
+    before = [*launched(-30, -25, 5, 4), *launched(-15, -10, 5, 5)]
+    events = [*before, *launched(0, 5, 20, 1), *launched(3, 27, 90, 2, **NCCL), *launched(6, 120, 10, 3)]
+    found = gains(tmp_path / "a.json", events)
+    assert found["communication", None] == 90
+    assert found["hidden", None] == 155 - 90
+
+
+@pytest.mark.parametrize("loading", [0, 30])
+def test_graphs_hold_no_call_that_waits_or_loads(tmp_path: Path, loading: int) -> None:
+    """A kernel that the host waits for, then 44 us of the host, in which it may load data, and another kernel."""
+    events = [
+        event("cpu_op", "aten::add", 0, 40), *launched(30, 35, 10, 1),
+        event("cuda_runtime", "cudaStreamSynchronize", 41, 5), event("cpu_op", "aten::mul", 46, 50),
+        *launched(90, 95, 10, 2), *([event("user_annotation", "get_batch", 50, loading)] if loading else []),
+    ]  # fmt: skip
+    found = gains(tmp_path / "a.json", events)
+    assert found["host", None] == 44 + 1
+    assert found["graphs", None] == 44 + 5 - loading
+    assert found["launches", None] == 2 * 0 + 5
+
+
+def test_operators_at_their_roofline(tmp_path: Path) -> None:
+    """2 x 1024^3 FLOP in fp32 take 32.1 us at 66.9 TFLOP/s; without a GPU nothing is known."""
+    shapes: dict[str, Any] = {"Input Dims": [[1024, 1024], [1024, 1024]], "Input type": ["float", "float"]}
+    events = [event("cpu_op", "aten::mm", 0, 10, **shapes), *launched(2, 10, 100, 1), *launched(15, 110, 20, 2)]
+    found = gains(tmp_path / "a.json", events, gpu="H100 SXM")
+    assert found["roofline", "matmul"] == pytest.approx(100 - 2 * 1024**3 / 66.9e6, abs=0.1)
+    assert not any(name == "roofline" for name, _ in gains(tmp_path / "a.json", events))
+
+
+@needs_corpus
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name[:60])
+def test_real_traces_unchanged_are_as_traced(path: Path) -> None:
+    found = rows(replay(perflog.read(path)))
+    assert found
+    for row in found:
+        assert row["error_s"] == 0
+        assert 0 <= row["gain_s"] <= row["time_s"]
