@@ -110,7 +110,7 @@ def test_a_late_host_binds_and_the_gain_is_its_time(tmp_path: Path) -> None:
     events += [work(at + 5, 10, n) for n, at in enumerate((0, 60))]
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     log = perflog.read(path)
-    rows = {row["scenario"]: row for row in replay(log).to_dict("records") if row["category"] is None}
+    rows = {row["scenario"]: row for row in replay(log).to_dict("records") if row["subject"] is None}
     assert rows["host"]["time_s"] == pytest.approx(70e-6) and rows["host"]["error_s"] == 0
     # The trace begins with the first kernel, at 5; without the host's 55 us until the second launch it takes 5 + 10
     # behind that launch, or 10 + 10 one after the other.

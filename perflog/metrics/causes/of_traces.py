@@ -37,7 +37,8 @@ def states(tables: Tables, options: Options) -> Iterator[Cause]:
     Gains are those of the replay where the launches are known, else the time itself.
     """
     times, idle = device_time.table(tables, options), launches.table(tables, options)
-    replays = dict(iter(replay.table(tables, options).groupby("run", sort=False)))
+    replayed = replay.table(tables, options)
+    replays = dict(iter(replayed[replayed["scenario"].isin(list(_SCENARIOS))].groupby("run", sort=False)))
     for run, rows in times.groupby("run", sort=False):
         whole = wholes_of_traces(rows)
         span_s = float(whole["span_s"].mean())
@@ -48,7 +49,7 @@ def states(tables: Tables, options: Options) -> Iterator[Cause]:
         ).items():
             found[subject] = found.get(subject, 0.0) + time_s
         gains = _gains(replays[run]) if run in replays else {}
-        lacks = run in replays and replays[run]["bound"][replays[run]["scenario"] == "host"].notna().any()
+        lacks = run in replays and replays[run]["bound"].notna().any()
         for subject, name in dict.fromkeys([*((subject, None) for subject in found), *gains]):
             time_s, gain = found.get(subject, 0.0) if name is None else 0.0, gains.get((subject, name))
             if time_s > 0 or gain or (gain is not None and subject in _SIDES):
@@ -86,8 +87,6 @@ def _gains(rows: pd.DataFrame) -> dict[tuple[str, str | None], float]:
     sums: dict[tuple[str, str | None], float] = {}
     columns = zip(*(rows[name] for name in ("scenario", "subject", "gain_s", "n")), strict=True)
     for scenario, name, gain_s, n in columns:
-        if scenario not in _SCENARIOS:
-            continue
         key = _SCENARIOS[scenario], none_if_null(name)
         sums[key] = sums.get(key, 0.0) + float(gain_s) * n / whole_s
     return sums

@@ -32,6 +32,7 @@ SCENARIOS = {
     "copies": "copies and memsets take no time",
     "waits": "launched work waits for no event, other stream or rank, and kernels that only wait take no time",
     "stream": "what is launched on one stream waits for no event, other stream or rank",
+    "rank": "between collectives the rank is as fast as the median of the ranks; time of the whole job",
 }
 """What is changed in each replay."""
 

@@ -6,7 +6,7 @@ follow one another without a gap are replayed together: what overlaps two of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +14,12 @@ from msgspec import Struct
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.collective_matching import matched_collectives
 from perflog.metrics.traces.dependencies import Dependencies, dependencies
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, are_in_steps, seconds, trace_devices
 from perflog.metrics.traces.operator_efficiency import shares_above_roof
 from perflog.metrics.traces.path_walk import PathWalk
+from perflog.metrics.traces.rank_replay import replay_of_ranks
 from perflog.metrics.traces.replay import Flags
 from perflog.metrics.traces.scenario_changes import SCENARIOS, Scenario, scenarios
 from perflog.metrics.traces.what_if import WhatIf
@@ -63,6 +65,7 @@ def replay(tables: Tables, options: Options) -> pd.DataFrame:
     """How much shorter the steps of each device, else its trace, would be in each scenario, the largest gain first.
 
     A device has rows if it is known what launched its work: without launches, nothing tells what waits for the host.
+    Ranks of a job have one each whose clocks agree: `rank`, of the time of the whole job.
 
     Example:
         >>> table = perflog.metrics.replay(perflog.read("trace.json"))
@@ -88,6 +91,7 @@ def _frame(tables: Tables, options: Options) -> pd.DataFrame:
         for of in dependencies(tables)
         for row in _rows(of, of.device.run in in_steps, list(scenarios(of, roofs.get(of.device))))
     ]
+    rows += _rows_of_ranks(tables, in_steps)
     rows.sort(key=lambda row: (row["run"], -row["gain_s"]))
     integers = dict.fromkeys(("rank", "device", "n"), "Int64")
     return pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]).astype(integers)
@@ -130,6 +134,32 @@ def _rows(of: Dependencies, in_steps: bool, changes: Sequence[Scenario]) -> Iter
             "scenario": change.name, "subject": change.subject, "without_s": float(seconds(ended)) / n,
             "gain_s": float(seconds(gain)) / n, "gain": gain / whole, "bound": lacking or change.bound,
         }  # fmt: skip
+
+
+def _rows_of_ranks(tables: Tables, in_steps: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Rows of the ranks of each job whose clocks agree."""
+    for matched in matched_collectives(tables):
+        members, steps = matched.job.members, all(device.run in in_steps for device in matched.job.members)
+        found = replay_of_ranks(matched, [_whole(device, steps) for device in members])
+        if found is None:
+            continue
+        n = max(len(device.steps.numbers) for device in members) if steps else 1
+        for device, without in zip(members, found.without, strict=True):
+            gain = found.unchanged - without
+            yield {
+                "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+                "device_name": device.device_name, "of": "traced step" if steps else "trace", "scenario": "rank",
+                "time_s": float(seconds(found.traced)) / n, "without_s": float(seconds(without)) / n,
+                "gain_s": float(seconds(gain)) / n, "gain": gain / found.traced,
+                "error_s": float(seconds(found.unchanged - found.traced)) / n, "n": n,
+                "bound": "what the device does between two collectives is taken as one piece",
+            }  # fmt: skip
+
+
+def _whole(device: TraceDevice, steps: bool) -> tuple[int, int]:
+    busy = device.work.busy
+    starts, ends = (device.steps.starts, device.steps.ends) if steps else (busy.starts[:1], busy.ends[-1:])
+    return int(starts.min()), int(ends.max())
 
 
 def _communicates(of: Dependencies, work: Flags | None, window: _Window) -> int:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
 from support.field_logs import CORPUS, needs_corpus
 from support.metrics_logs import rows
+from support.trace_tables import by_hand, reduce
 
 import perflog
 from perflog.metrics import replay
@@ -80,6 +85,42 @@ def test_operators_at_their_roofline(tmp_path: Path) -> None:
     found = gains(tmp_path / "a.json", events, gpu="H100 SXM")
     assert found["roofline", "matmul"] == pytest.approx(100 - 2 * 1024**3 / 66.9e6, abs=0.1)
     assert not any(name == "roofline" for name, _ in gains(tmp_path / "a.json", events))
+
+
+# --- one rank as fast as the median -------------------------------------------------------------------------------
+
+
+def in_steps_of(own: list[list[int]], length: int) -> tuple[list[list[int]], int]:
+    """When each rank comes to each all-reduce, and when the last one ends: the ranks go on together."""
+    now, arrivals = 0, []
+    for times in own:
+        arrivals.append([now + time for time in times])
+        now = max(arrivals[-1]) + length
+    return arrivals, now
+
+
+@examples(30)
+@given(st.lists(st.lists(st.integers(0, 400), min_size=3, max_size=3), min_size=3, max_size=8))
+def test_ranks_as_fast_as_the_median_step_by_step(own: list[list[int]]) -> None:
+    own[0][own[0].index(min(own[0]))] = 0  # the first work is where the time begins
+    length = 500
+    arrivals, end = in_steps_of(own, length)
+    begin = min(arrivals[0])
+    ends = [max(each) + length for each in arrivals]
+    epoch = 1_712_195_495_505_582_988
+    events = [
+        reduce(epoch + start, epoch + until, rank=rank, part=rank, device=rank)
+        for starts, until in zip(arrivals, ends, strict=True)
+        for rank, start in enumerate(starts)
+    ]
+    found = {row["rank"]: row for row in rows(replay(by_hand(events)), scenario="rank")}
+    assert set(found) == {0, 1, 2}
+    for rank, row in found.items():
+        faster = [[min(time, int(median(times))) if r == rank else time for r, time in enumerate(times)]
+                  for times in own]  # fmt: skip
+        assert row["error_s"] == 0
+        assert row["time_s"] * 1e9 == pytest.approx(end - begin)
+        assert row["gain_s"] * 1e9 == pytest.approx(end - in_steps_of(faster, length)[1], abs=1e-3)
 
 
 @needs_corpus
