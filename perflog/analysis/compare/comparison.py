@@ -357,7 +357,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     of_operators = operators.matched_sides(cases, values)
     operators.add_measures(of_operators, values)
     known = find_history(history, sides, cases, cuts, ignore)
-    elsewhere = other_settings(sides, cases, {*ignore, *by})
+    elsewhere = [] if by else other_settings(sides, cases, ignore)  # what follows from what is asked about is asked
     places = {(each.case, each.side) for each in elsewhere}
     compared = rows.comparison_rows(sides, cases, values, rule, known, places)
     if not compared:

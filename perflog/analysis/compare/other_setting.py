@@ -40,7 +40,7 @@ _DIFFERENT: Mapping[str, Callable[[str, str], bool]] = {
 def other_settings(sides: Sequence[Side], cases: Sequence[Case], asked: Container[str] = ()) -> list[OtherSetting]:
     """Return where a side differs from the base in its devices, number of ranks or model.
 
-    `asked`: settings whose difference the reader asks about.
+    `asked`: settings whose difference the reader ignores.
     """
     return [
         OtherSetting(case.name, side.name, name, *both)
