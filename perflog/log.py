@@ -505,15 +505,16 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     (`asked_for`) is an error.
     """
     from perflog.ingestion.in_memory import ReadTask, read_logs
-    from perflog.readers.rank_files import group_rank_files
+    from perflog.ingestion.job_logs import apart, group_job_logs
 
-    sink, warnings = MemorySink(), list[str]()
+    of_jobs = group_job_logs(names)
+    sink, warnings = MemorySink(), list(of_jobs.notes)
     named = {LogName.parse(name).log for name in asked_for}
     left_out: dict[str, list[str]] = {}  # by reason
     first_error: InputError | None = None
     digests: dict[LogName, str] = {}
     wanted: dict[LogName, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
-    for name in group_rank_files(names):
+    for name in of_jobs.names:
         wanted.setdefault(name.whole, []).append(name.run)
     for log, outcome in read_logs(list(wanted), task or ReadTask(), sink):
         if isinstance(outcome, InputError):
@@ -531,8 +532,10 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
             raise first_error
         warnings += [_left_out(reason, those) for reason, those in left_out.items()]
     keys_of: dict[str, list[RunKey]] = {digest: [] for digest in digests.values()}
-    for key in _run_keys(sink.fetch("runs")):
+    runs = sink.fetch("runs")
+    for key in _run_keys(runs):
         keys_of[key.sha256].append(key)
+    warnings += apart(runs)
     chosen: list[RunKey] = []
     for log, digest in digests.items():
         of_log = Log(sink.fetch, keys_of[digest])

@@ -18,10 +18,10 @@ from perflog.errors import InputError, PerflogError, UsageError
 from perflog.ingestion import workers
 from perflog.ingestion.batches import in_batches, pay, size
 from perflog.ingestion.growth import History, Origins, history
+from perflog.ingestion.job_logs import group_job_logs
 from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.log_names import STDIN, LogName, expand
 from perflog.parsing.input.source import Source, open_source
-from perflog.readers.rank_files import group_rank_files
 from perflog.remote import has_threads, is_remote
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
 from perflog.tables.store import Store, is_store
@@ -72,7 +72,7 @@ def log_names(texts: Iterable[str], formats: Sequence[str] = ()) -> list[LogName
 
         named_formats(formats)
     names = list(dict.fromkeys(expand(texts)))
-    return names if formats else group_rank_files(names)
+    return names if formats else group_job_logs(names).names
 
 
 def ingest_log(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.rank_files import rank_in_text
+from perflog.parsing.input.rank_names import rank_in_text
 
 _LABELLED = lazy_pattern(r"(.*?[^\s_:/.-])[\s_:/.-]+(?:-?\d+|Spans|Traces)", re.DOTALL)
 

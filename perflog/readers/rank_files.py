@@ -16,26 +16,19 @@ from contextlib import suppress
 from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.log_names import LogName
+from perflog.parsing.input.rank_names import COORDINATES, rank_in_path, rank_in_text
 from perflog.parsing.input.source import Source, open_beginning, open_source
 from perflog.readers.companions import without_companions
 from perflog.readers.interface import RankInfo
 from perflog.readers.registry import find_reader
 from perflog.remote import beginnings, is_in_storage
 
-_RANK = lazy_pattern(r"(?:(?<![a-z])([a-z]+)[-_. ])?(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
 _NUMBERS = lazy_pattern(r"\d+")
 _LINES = lazy_pattern(r"\.(?:txt|log|out|err|csv|tsv|jsonl|md)(?:\.(?:gz|zst|xz|bz2))?$", re.IGNORECASE)
 _BEGINNING = 1 << 22  # bytes of a file in a storage in which its rank is looked for: all of a dump
 _WORD_BEFORE = lazy_pattern(r"([a-z]+?)[-_. ]?(?:rank)?[-_. =]?$", re.IGNORECASE)
 
-# Words before `rank` or a number that make it a place on a node or in a group of ranks, and no rank of the job.
-_COORDINATES = frozenset(
-    "local node host machine dp tp pp ep cp sp mp vpp etp edp dcp pcp data tensor pipe pipeline model expert context "
-    "sequence parallel group shard replica role".split()
-)
 _COUNTERS = frozenset("step steps iter iteration it epoch round cycle".split())
-
-MAX_RANK = (1 << 31) - 1
 
 
 def ranks_of_files(files: Sequence[tuple[str, RankInfo]]) -> list[tuple[int | None, str | None]]:
@@ -47,7 +40,7 @@ def ranks_of_files(files: Sequence[tuple[str, RankInfo]]) -> list[tuple[int | No
     numbers = _varying_numbers([os.path.basename(name) for name, _ in files])
     ranks: list[tuple[int | None, str | None]] = []
     for index, (name, info) in enumerate(files):
-        rank_in_name = _rank_in_path(name)
+        rank_in_name = rank_in_path(name)
         if info.rank is not None:
             ranks.append((info.rank, "printed"))
         elif rank_in_name is not None:
@@ -62,19 +55,6 @@ def rank_of_file(name: str) -> tuple[int | None, str | None]:
     return ranks_of_files([(name, RankInfo())])[0]
 
 
-def _rank_in_path(path: str) -> int | None:
-    """Return the rank in the name of a file, else that in the name of its folder."""
-    folder, base = os.path.split(path)
-    in_base = rank_in_text(base)
-    return rank_in_text(os.path.basename(folder)) if in_base is None and not _RANK.search(base) else in_base
-
-
-def rank_in_text(text: str) -> int | None:
-    """Return the only rank of the job that a name states; None if it states none, several, or only coordinates."""
-    ranks = {int(digits) for word, digits in _RANK.findall(text) if word.lower() not in _COORDINATES}
-    return ranks.pop() if len(ranks) == 1 and max(ranks) <= MAX_RANK else None
-
-
 def _varying_numbers(names: Sequence[str]) -> list[int]:
     """Return the only number in which the names differ, if it runs from 0 without a gap and can be a rank."""
     if len(names) < 2 or len({_NUMBERS.sub("#", name) for name in names}) > 1:
@@ -85,7 +65,7 @@ def _varying_numbers(names: Sequence[str]) -> list[int]:
         return []
     before = _NUMBERS.split(names[0])[varying[0]]
     word = _WORD_BEFORE.search(before)
-    other = word is not None and word[1].lower() in _COORDINATES | _COUNTERS
+    other = word is not None and word[1].lower() in COORDINATES | _COUNTERS
     return [] if other else list(columns[varying[0]])
 
 

@@ -177,3 +177,11 @@ def test_a_number_without_the_label_of_all_lines_is_torn(label: str) -> None:
     lines = [f"{LABELS[label](rank, 1)}{text}\n" for rank in range(4)]
     head, tail = lines[1][:-9], lines[1][-9:]
     assert read("".join([lines[0], head, *lines[2:], tail, lines[3]]).encode()).rows("values") == []
+
+
+def test_the_tail_of_a_torn_label_is_no_figure() -> None:
+    text = dict(samples())["dllogger/text_took"]
+    lines = [f"{LABELS['ray'](rank, 1)}{text}\n" for rank in range(4)]
+    whole, cut = read("".join(lines).encode()), lines[1].index("d=")
+    got = read("".join([lines[0], lines[1][:cut], lines[2], lines[1][cut:], lines[3]]).encode())
+    assert {row["key"] for row in got.rows("values")} == {row["key"] for row in whole.rows("values")}

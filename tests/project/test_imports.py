@@ -25,7 +25,7 @@ formats: object_shapes model
 formats.families: name_units base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
-parsing.input: bar_cuts chunks containers json_documents limits log_names source growing_source followed_file
+parsing.input: bar_cuts chunks containers json_documents limits log_names rank_names source growing_source followed_file
 parsing.input: spilled_input
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments
@@ -49,7 +49,7 @@ readers.perfetto: packets clocks tracks arguments events reader
 readers: sqlite_pages sqlite_records sqlite_tables sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers.nsys: session tables copies event_waits memory counters payloads collectives reader
-ingestion: joined_logs detect diagnose late_formats memory workers prefetch ended_runs pipeline together
+ingestion: joined_logs detect job_logs diagnose late_formats memory workers prefetch ended_runs pipeline together
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft key_value
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
 ingestion.suggest: __init__

@@ -18,6 +18,7 @@ from perflog.formats.sample_checks import sample_lines
 from perflog.formats.template import caret
 from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.diagnose import nearest, nothing_recognised
+from perflog.ingestion.job_logs import group_job_logs
 from perflog.output.sheets import Quantity, Sheet, SheetColumn, pairs, sheet
 from perflog.parsing.assemble.figure_account import figures_of_text
 from perflog.parsing.input.chunks import SLACK, Chunk
@@ -26,7 +27,6 @@ from perflog.parsing.input.source import open_source
 from perflog.parsing.match.discovery import TemplateDiscovery, families_of
 from perflog.parsing.match.records import BLANK, Batch, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
-from perflog.readers.rank_files import group_rank_files
 from perflog.readers.registry import find_reader
 from perflog.tables.schema import column_for
 from perflog.units import PRINTED, UNITS
@@ -49,7 +49,7 @@ class ReaderDetection(Struct, frozen=True):
 def detect_logs(names: Sequence[str]) -> Iterator[tuple[str, Detection | ReaderDetection | PerflogError]]:
     """Return for each log the formats that its first lines show, or the error that it causes."""
     formats = list(known().values())
-    for name in group_rank_files(expand(names)):
+    for name in group_job_logs(expand(names)).names:
         try:
             with open_source(name) as source:
                 if (reader := find_reader(source)) is not None:

@@ -21,6 +21,7 @@ from perflog.parsing.input.containers import holds_records, unwrapped
 from perflog.parsing.input.json_documents import HEAD, as_records, is_document
 from perflog.parsing.input.limits import MOST_UNPACKED, check_stream, check_unpacked
 from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_of_kernel
+from perflog.parsing.input.rank_names import label_of_file
 from perflog.remote import download, is_remote, shown
 
 _MAGIC = (
@@ -31,6 +32,12 @@ _MAGIC = (
 )
 _MODULES = {"gzip": "gzip", "zstd": "compression.zstd", "xz": "lzma", "bzip2": "bz2"}
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+
+_LABELLED = re.compile(
+    rb"^ *(?:\[(?:rank|default|[Rr]ank[ :=])[0-9]+\]|\[[0-9]+,[0-9]+\]<std|[0-9]{1,6}: )", re.MULTILINE
+)
+_HEAD_OF_LABELS = 1 << 14  # bytes of a file in which it is looked for
 
 
 class Source:
@@ -123,17 +130,20 @@ class Source:
         `lines` does not count that line, and the next chunk has its number as `first_line`.
         """
         line = 1
-        with closing(self.stream()) as stream:
-            stream.fill(memoryview(bytearray(len(self._bom))))
-            utf8 = ByteStream(_recode(stream, self._encoding), self.name) if self._encoding else stream
-            if self._holds_records:
-                utf8 = ByteStream(unwrapped(blocks_of(utf8)), self.name)
-            elif self._holds_json:
-                utf8 = ByteStream(as_records(blocks_of(utf8)), self.name)
+        with closing(self.text()) as utf8:
             for data, end, is_last in clean_blocks(utf8, size):
                 chunk = to_chunk(data, end, line, is_last)
                 line += chunk.lines
                 yield chunk
+
+    def text(self) -> ByteStream:
+        """Return the lines as UTF-8, not cleaned: without the records of a container runtime or of JSON around them."""
+        stream = self.stream()
+        stream.fill(memoryview(bytearray(len(self._bom))))
+        utf8 = ByteStream(_recode(stream, self._encoding), self.name) if self._encoding else stream
+        if self._holds_records:
+            return ByteStream(unwrapped(blocks_of(utf8)), self.name)
+        return ByteStream(as_records(blocks_of(utf8)), self.name) if self._holds_json else utf8
 
     @cached_property
     def _holds_records(self) -> bool:
@@ -215,7 +225,11 @@ class Source:
 
 
 class JoinedSource(Source):
-    """Several files as one log, such as the traces of the ranks of a run. Methods that read lines read the first."""
+    """Several files as one log: the traces of the ranks of a run, or the logs that the programs of a job print.
+
+    Lines are those of all files, one file after the other, and are numbered through. In front of those of a file whose
+    name states a rank stands its label. Methods that read bytes read the first file.
+    """
 
     def __init__(self, name: str, parts: Sequence[Source]) -> None:
         super().__init__(name, parts[0].path)
@@ -233,11 +247,32 @@ class JoinedSource(Source):
     def size(self) -> int:
         return sum(part.size() for part in self._parts)
 
+    def text(self) -> ByteStream:
+        return ByteStream(self._texts(), self.name)
+
+    def _texts(self) -> Generator[bytes]:
+        for part in self._parts:
+            label = b"" if _LABELLED.search(part.first_bytes(_HEAD_OF_LABELS)) else label_of_file(part.name)
+            with closing(part.text()) as text:
+                yield from _with_label(blocks_of(text), label)
+
     def digest(self) -> str:
         """Return the SHA-256 of the digests of the files, in their order."""
         import hashlib
 
         return hashlib.sha256("".join(part.digest() for part in self._parts).encode()).hexdigest()
+
+
+def _with_label(blocks: Iterable[bytes], label: bytes) -> Generator[bytes]:
+    """Yield lines with a label in front of each; the last one ends with LF."""
+    is_start = True
+    for block in blocks:
+        ends = block.endswith(b"\n")
+        body = block[:-1] if ends else block
+        yield label * is_start + body.replace(b"\n", b"\n" + label) + b"\n" * ends
+        is_start = ends
+    if not is_start:
+        yield b"\n"
 
 
 class ByteStream:

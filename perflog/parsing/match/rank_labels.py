@@ -27,9 +27,11 @@ BARE_LABEL = r" *[0-9]{1,9}: "
 """Pattern of the labels of srun: `3: `. Inside a line they are known only by what follows."""
 
 _POD = r"\[pod/[A-Za-z0-9_./-]+(?: [0-9]{4}-[0-9-]{5}T[0-9:.]+(?:Z|[+-][0-9:]+)?)?\] "
-LAUNCHER_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{_POD})"
+_TORN_PROCESS = r"(?:[A-Za-z0-9_.:-]* )?p?i?d?=[0-9]+(?:, ip=[0-9a-f.:]+)?\) "
+LAUNCHER_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{_POD}|{_TORN_PROCESS})"
 """Pattern of one label that a launcher prints in front of each line: a closed one, `0: `, kubectl's `[pod/...] `.
 
+The tail of a torn `(Worker pid=7, ip=10.0.0.1) ` is one too: `d=7, ip=10.0.0.1) ` is no figure of the record behind it.
 Behind the name of the pod there may be the time at which it printed the line (`input.containers`)."""
 
 PRINTED_LABEL = r"\[[Rr]ank[ :=]?[0-9]{1,9}\]:? "
@@ -172,7 +174,7 @@ def bare_texts(texts: pa.Array) -> pa.Array:
 
 @lru_cache(1 << 12)
 def _rank_of(label: bytes) -> int:
-    rank = None if label[:1] == b"(" or label[:5] == b"[pod/" else _RANK.search(label)
+    rank = None if label[-2:] == b") " or label[:5] == b"[pod/" else _RANK.search(label)
     if rank is None:
         return NO_RANK
     return int(rank[1]) | _LOCAL_BIT if b"default" in label else int(rank[1])

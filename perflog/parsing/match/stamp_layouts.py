@@ -170,6 +170,15 @@ def layout_of(text: bytes) -> Layout | None:
     return None
 
 
+def stamp_of(text: bytes) -> tuple[str, int] | None:
+    """Return the clock and the time of the stamp in front of a line, None if there is none."""
+    layout = layout_of(text)
+    if layout is None:
+        return None
+    time = int(layout.read(np.frombuffer(text, np.uint8), np.array([0]), np.array([len(text)]))[0])
+    return None if time == NO_TIME else (CLOCKS[layout.clock], time)
+
+
 def _zone(text: bytes) -> int:
     """Return the seconds that a zone is ahead of UTC."""
     if text[:1] not in b"+-":

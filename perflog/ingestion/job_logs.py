@@ -1,0 +1,267 @@
+"""Logs of one job: files of a folder that ranks or programs of one job print, which are read as one log.
+
+What stands in the names and on the clocks of the files decides, never their order:
+
+- Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 without a gap,
+  and time stamps that overlap.
+- Streams: `train.out` and `train.err`.
+- Programs: logs with the same job id in their names, or a log of which the programs only add figures, such as a library
+  or a monitor, whose time stamps lie within those of the only log beside it that they fit.
+
+Two logs in which the same program prints steps are two runs, whatever their names say, unless they are of two ranks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from perflog.errors import InputError
+from perflog.formats.model import Format
+from perflog.formats.registry import known
+from perflog.ingestion.detect import detect
+from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.input.log_names import LogName
+from perflog.parsing.input.rank_names import local_rank_in_path, rank_in_path
+from perflog.parsing.input.source import open_source
+from perflog.parsing.match.line_stamps import HEAD_BYTES
+from perflog.parsing.match.rank_labels import strip_rank_labels
+from perflog.parsing.match.stamp_layouts import stamp_of
+from perflog.readers.rank_files import group_rank_files
+from perflog.readers.registry import find_reader
+from perflog.tables.schema import NO_DATE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_STREAM = lazy_pattern(r"(?<![a-z])(?:std)?(?:out|err)(?![a-z])|(?<=\.)[oe](?=[0-9]{3,})")
+_JOB_ID = lazy_pattern(
+    r"(?:(?<![a-z])(?:slurm|job|jobid|job[-_.]id|pbs)[-_.=]?|(?<=\.)[oe])([0-9]{3,}(?:_[0-9]+)?)(?!\d)"
+)
+_DIGITS = lazy_pattern(r"[0-9]+")
+_BYTES = 1 << 16  # of the beginning and of the end of a log
+_MOST_LINES = 200  # at either end, in which a time stamp is looked for
+_FEW = 8  # logs of a folder, of which the programs are looked for
+
+
+_Span = tuple[str, int, int]
+"""The clock of some time stamps, the first and the last of them."""
+
+
+class JobLogs(Struct, frozen=True):
+    """The logs of some names, those of one job as one, and what the reader must know of it."""
+
+    names: list[LogName]
+    notes: list[str]
+
+
+class _File(Struct, frozen=True, dict=True):
+    """A log of lines in a file."""
+
+    name: LogName
+
+    @property
+    def path(self) -> str:
+        return self.name.log
+
+    @cached_property
+    def span(self) -> _Span | None:
+        """The clock of the stamps of its lines, the first and the last of them; None if it has none."""
+        with suppress(InputError), open_source(self.name) as source:
+            lines = source.first_bytes(_BYTES).split(b"\n")[:_MOST_LINES]
+            first = next(_stamps(lines), None)
+            if first is None:
+                return None
+            ends = source.last_bytes(_BYTES).split(b"\n")[-_MOST_LINES:]
+            last = next(_stamps(reversed(ends)), first)
+            if last[0] == first[0] and last[1] >= first[1]:
+                return *first, last[1]
+        return None
+
+    @cached_property
+    def formats(self) -> list[Format]:
+        """The formats that its first lines show."""
+        with suppress(InputError), open_source(self.name) as source:
+            return [found.format for found in detect(source.head(_BYTES), known().values()).formats]
+        return []
+
+    @property
+    def programs(self) -> set[str]:
+        """The programs that print steps or open runs in it."""
+        return {form.name for form in self.formats if not form.library}
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether all that print in it only add figures to the runs of others: libraries, launchers, monitors."""
+        return bool(self.formats) and not self.programs
+
+
+def group_job_logs(names: Sequence[LogName]) -> JobLogs:
+    """Replace the names of files of one run or job by one name. Other names stay as they are."""
+    grouped = group_rank_files(names)
+    files = [_File(name) for name in grouped if not name.run and len(name.files) == 1 and os.path.isfile(name.log)]
+    groups: dict[str, list[_File]] = {}  # by file; the files of a group share one list
+    notes: list[str] = []
+    for find in (_ranks, _programs):
+        for of_job, evidence in find([file for file in files if file.path not in groups]):
+            groups |= dict.fromkeys((file.path for file in of_job), of_job)
+            notes.append(_note(of_job, evidence))
+    joined = {path: LogName.of_files([file.path for file in of_job]) for path, of_job in groups.items()}
+    safe = {path: name for path, name in joined.items() if name is not None and LogName.parse(name.log) == name}
+    return JobLogs(list(dict.fromkeys(safe.get(str(name), name) for name in grouped)), notes)
+
+
+def apart(runs: pa.Table) -> list[str]:
+    """Return what the reader must know of logs that only add figures to runs, and are read as runs of their own.
+
+    Args:
+        runs: Table `runs`.
+    """
+    formats: dict[str, set[str]] = {}
+    for row in runs.select(["log", "format", "joined_formats"]).to_pylist():
+        formats.setdefault(row["log"], set()).update(
+            [row["format"], *filter(None, (row["joined_formats"] or "").split(", "))]
+        )
+    libraries = {name for name, form in known().items() if form.library}
+    alone = [log for log, names in formats.items() if libraries.issuperset(names)]
+    folders = {os.path.dirname(log) for log in formats.keys() - alone}
+    alone = [log for log in alone if os.path.dirname(log) in folders]
+    if not alone or len(formats) > _FEW:
+        return []
+    return [f"{', '.join(alone)}: only libraries print in it, and nothing tells of which job beside it: read apart"]
+
+
+def _note(files: Sequence[_File], evidence: str) -> str:
+    return (
+        f"{LogName.of_files([file.path for file in files])}: {len(files)} logs of one job are read as one: {evidence}"
+    )
+
+
+def _stamps(lines: Iterable[bytes]) -> Iterator[tuple[str, int]]:
+    return (stamp for line in lines if line and (stamp := stamp_of(strip_rank_labels(line[:HEAD_BYTES]))) is not None)
+
+
+def _is_of_lines(file: _File) -> bool:
+    with suppress(InputError), open_source(file.name) as source:
+        return find_reader(source) is None and not source.looks_binary()
+    return False
+
+
+def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
+    """Yield the files that are the ranks of one job."""
+    alike: dict[tuple[str, str], dict[int, _File]] = {}
+    for file in files:
+        for rank, kind in ((rank_in_path(file.path), "rank"), (local_rank_in_path(file.path), "local rank")):
+            if rank is not None:
+                alike.setdefault((_without(file.path, rank, kind), kind), {})[rank] = file
+                break
+    for (_, kind), by_rank in alike.items():
+        if len(by_rank) < 2 or sorted(by_rank) != list(range(len(by_rank))):
+            continue
+        of_job = [by_rank[rank] for rank in sorted(by_rank)]
+        if all(map(_is_of_lines, of_job)) and _overlap(of_job):
+            yield of_job, f"their names state its {kind}s, and their clocks overlap"
+
+
+def _without(path: str, rank: int, kind: str) -> str:
+    """Return a path with `#` for the rank that it states."""
+    if kind == "rank":
+        pattern = rf"(?i)(rank[-_. =]?)0*{rank}(?!\d)"
+        return lazy_pattern(pattern).sub(r"\1#", path)
+    return lazy_pattern(rf"(attempt_[0-9]+/)0*{rank}/").sub(r"\1#/", path)
+
+
+def _overlap(files: Sequence[_File]) -> bool:
+    """Whether the logs were printed at the same time, by one clock."""
+    stamped = [file.span for file in files if file.span is not None]
+    return len(stamped) == len(files) and all(a[0] == b[0] and _meet(a, b) for a, b in combinations(stamped, 2))
+
+
+def _programs(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
+    """Yield the files that several programs of one job print."""
+    left = list(files)
+    for key, evidence in (
+        (_job_id, "the same job id in their names"),
+        (_stream, "their names are those of one program"),
+    ):
+        for of_job in _with_same(left, key):
+            left = [file for file in left if file not in of_job]
+            yield of_job, evidence
+    by_folder: dict[str, list[_File]] = {}
+    for file in left:
+        by_folder.setdefault(os.path.dirname(file.path), []).append(file)
+    for of_folder in by_folder.values():
+        shapes = {_DIGITS.sub("#", os.path.basename(file.path)) for file in of_folder}
+        if 1 < len(of_folder) <= _FEW and len(shapes) > 1:
+            yield from _added([file for file in of_folder if _is_of_lines(file)])
+
+
+def _job_id(file: _File) -> tuple[str, ...] | None:
+    """The folder of a file, and the job id in its name."""
+    folder, base = os.path.split(file.path)
+    ids = set(_JOB_ID.findall(base.lower()))
+    return (folder, *ids) if len(ids) == 1 else None
+
+
+def _stream(file: _File) -> tuple[str, ...] | None:
+    """The path of a file without the name of the stream that it holds."""
+    stem, count = _STREAM.subn("#", file.path)
+    return (stem,) if count == 1 else None
+
+
+def _with_same(files: Sequence[_File], key: Callable[[_File], tuple[str, ...] | None]) -> Iterator[list[_File]]:
+    """Yield files of lines with the same key, of programs of which none prints in two of them."""
+    groups: dict[tuple[str, ...], list[_File]] = {}
+    for file in files:
+        if (found := key(file)) is not None:
+            groups.setdefault(found, []).append(file)
+    for of_job in groups.values():
+        if not 1 < len(of_job) <= _FEW or not all(map(_is_of_lines, of_job)):
+            continue
+        programs = Counter(name for file in of_job for name in file.programs)
+        if max(programs.values(), default=0) < 2 and not _are_apart(of_job):
+            yield of_job
+
+
+def _are_apart(files: Sequence[_File]) -> bool:
+    """Whether two of these logs were printed at different times, by one clock."""
+    spans = [file.span for file in files if file.span is not None]
+    return any(a[0] == b[0] and not _meet(a, b) for a, b in combinations(spans, 2))
+
+
+def _meet(a: _Span, b: _Span) -> bool:
+    return max(a[1], b[1]) <= min(a[2], b[2])
+
+
+def _added(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
+    """Yield each log of steps with the logs that only add figures, and whose clocks fit no other log of steps."""
+    dated = [file for file in files if file.span is not None and file.span[0] != NO_DATE]
+    beside = {
+        file.path: [other for other in dated if other is not file and _lies_within(file, other)] for file in dated
+    }
+    joined: dict[str, list[_File]] = {}
+    for file in dated:
+        if beside[file.path] and file.only_adds:
+            fitting = [other for other in beside[file.path] if other.programs]
+            if len(fitting) == 1:
+                joined.setdefault(fitting[0].path, [fitting[0]]).append(file)
+    for of_job in joined.values():
+        programs = Counter(name for file in of_job[1:] for name in {form.name for form in file.formats})
+        if max(programs.values()) < 2:
+            yield of_job, "their clocks overlap, and all but one only add figures"
+
+
+def _lies_within(file: _File, other: _File) -> bool:
+    """Whether most of the time of a log lies within that of another one, by one clock."""
+    a, b = file.span, other.span
+    if a is None or b is None or a[0] != b[0]:
+        return False
+    shared = min(a[2], b[2]) - max(a[1], b[1])
+    return shared >= 0 and 2 * shared >= a[2] - a[1]

@@ -1,0 +1,49 @@
+"""Ranks in the names of files and processes: `rank_3.log`, `rank-03/trace.json`.
+
+A coordinate is none: a local rank counts on one node, a tp_rank in one group.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from perflog.lazy_patterns import lazy_pattern
+
+_RANK = lazy_pattern(r"(?:(?<![a-z])([a-z]+)[-_. ])?(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
+_OF_TORCHRUN = lazy_pattern(r"(?:^|/)attempt_\d{1,4}/(\d{1,4})/(?:stdout|stderr)\.log$")
+
+COORDINATES = frozenset(
+    "local node host machine dp tp pp ep cp sp mp vpp etp edp dcp pcp data tensor pipe pipeline model expert context "
+    "sequence parallel group shard replica role lora".split()
+)
+"""Words before `rank` or a number that make it a place on a node or in a group of ranks, and no rank of the job."""
+
+MAX_RANK = (1 << 31) - 1
+
+
+def rank_in_path(path: str) -> int | None:
+    """Return the rank in the name of a file, else that in the name of its folder."""
+    folder, base = os.path.split(path)
+    in_base = rank_in_text(base)
+    return rank_in_text(os.path.basename(folder)) if in_base is None and not _RANK.search(base) else in_base
+
+
+def rank_in_text(text: str) -> int | None:
+    """Return the only rank of the job that a name states; None if it states none, several, or only coordinates."""
+    ranks = {int(digits) for word, digits in _RANK.findall(text) if word.lower() not in COORDINATES}
+    return ranks.pop() if len(ranks) == 1 and max(ranks) <= MAX_RANK else None
+
+
+def local_rank_in_path(path: str) -> int | None:
+    """Return the local rank in the name of a file of `torchrun --redirects`: `.../attempt_0/3/stdout.log`."""
+    found = _OF_TORCHRUN.search(path)
+    return int(found[1]) if found else None
+
+
+def label_of_file(path: str) -> bytes:
+    """Return the rank label of the lines of a file whose name states a rank; nothing for another one."""
+    rank, local = rank_in_path(path), local_rank_in_path(path)
+    if rank is not None:
+        return b"[rank%d]:" % rank
+    return b"" if local is None else b"[default%d]:" % local

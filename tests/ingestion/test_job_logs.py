@@ -1,0 +1,111 @@
+"""Files of a folder that the ranks and programs of one job print are one log; those of two runs stay apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import perflog
+from perflog.log import Log
+
+TITAN = (
+    "[titan] {day} {hour}:{minute:02d}:{second:02d},271 - root - INFO - step: {step:2d}  loss:  {loss:.5f}  "
+    "grad_norm:  3.5720  memory: 47.16GiB(94.32%)  tps: {rate:,}  tflops: 161.41  mfu: 52.95%\n"
+)
+TIMER = (
+    "[{day} {hour}:{minute:02d}:{second:02d},501] [INFO] [timer.py:264:stop] "
+    "epoch=0/micro_step={step}/global_step={step}, "
+    "RunningAvgSamplesPerSec=51.19, CurrSamplesPerSec=50.66, MemAllocated=21.5GB, MaxMemAllocated=40.2GB\n"
+)
+
+
+def printed(text: str, count: int = 100, rate: int = 53_400, day: str = "2026-07-17", hour: int = 12) -> str:
+    """Lines of one program, a second apart."""
+    return "".join(
+        text.format(day=day, hour=hour, minute=s // 60, second=s % 60, step=s, loss=8 - s * 0.01, rate=rate + s % 7)
+        for s in range(1, count + 1)
+    )
+
+
+def read(folder: Path, files: Mapping[str, str]) -> Log:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return perflog.read(folder)
+
+
+TRAINER, TIMERS = printed(TITAN), printed(TIMER)
+OTHER_RUN = printed(TITAN, 98, 53_500)
+
+ONE_JOB = {
+    "ranks": {f"rank_{rank}.log": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
+    "folders of ranks": {f"rank{rank}/log.txt": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
+    "torchrun": {f"run/attempt_0/{rank}/stdout.log": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
+    "streams": {"train.out": TRAINER, "train.err": TIMERS},
+    "job id": {"slurm-4711.out": TIMERS, "train_job4711.log": TRAINER},
+    "clocks": {"engine.log": TIMERS, "train.log": TRAINER},
+    "clocks, other order": {"a.log": TRAINER, "z.log": TIMERS},
+}
+APART = {
+    "two runs": {"a.log": TRAINER, "b.log": OTHER_RUN},
+    "two runs of one job id": {"slurm-4711.out": TRAINER, "slurm-4711_again.log": OTHER_RUN},
+    "two runs as streams": {"train.out": TRAINER, "train.err": OTHER_RUN},
+    "two jobs of an array": {"slurm-4711_1.out": TRAINER, "slurm-4711_2.out": TIMERS},
+    "ranks of adapters": {"rank8.log": TRAINER, "rank16.log": OTHER_RUN},
+    "ranks of adapters, with their name": {"lora_rank_0.log": TRAINER, "lora_rank_1.log": OTHER_RUN},
+    "tensor ranks": {"tp_rank_0.log": TRAINER, "tp_rank_1.log": OTHER_RUN},
+    "ranks of two days": {"rank_0.log": TRAINER, "rank_1.log": printed(TITAN, day="2026-07-18")},
+    "numbers": {"run0.log": TRAINER, "run1.log": OTHER_RUN},
+    "a library of another day": {"train.log": TRAINER, "engine.log": printed(TIMER, day="2026-07-18")},
+    "a library of one of two": {"a_train.log": TRAINER, "b_run.log": OTHER_RUN, "engine.log": TIMERS},
+}
+
+
+@pytest.mark.parametrize("kind", ONE_JOB)
+def test_logs_of_one_job_are_one_run(kind: str, tmp_path: Path) -> None:
+    files = ONE_JOB[kind]
+    log = read(tmp_path, files)
+    assert len(log) == 1
+    assert any(f"{len(files)} logs of one job are read as one" in text for text in log.warnings)
+    steps = log.arrow("steps").to_pylist()
+    assert {row["step"] for row in steps} == set(range(1, 101))
+    if "attempt" in next(iter(files)) or "rank" in next(iter(files)):
+        assert {(row["rank"], row["tokens_per_s"]) for row in steps if row["step"] == 7} == {
+            (rank, 53_400 + rank) for rank in range(3)
+        }
+    else:
+        assert {row["tokens_per_s"] for row in steps if row["step"] == 6 and row["tokens_per_s"]} == {53_406}
+        assert {row["samples_per_s"] for row in steps if row["samples_per_s"]} == {50.66}
+
+
+@pytest.mark.parametrize("kind", APART)
+def test_logs_of_several_runs_stay_apart(kind: str, tmp_path: Path) -> None:
+    log = read(tmp_path, APART[kind])
+    assert len(log) == len(APART[kind])
+    assert not any("read as one" in text for text in log.warnings)
+
+
+def test_a_library_whose_job_is_not_known_is_told(tmp_path: Path) -> None:
+    log = read(tmp_path, APART["a library of one of two"])
+    assert [text.partition(": ")[0] for text in log.warnings] == [f"{tmp_path}/engine.log"]
+
+
+def test_lines_are_numbered_through_the_files(tmp_path: Path) -> None:
+    """A last line without an end is one, and nothing in front of a label is read with it."""
+    log = read(tmp_path, {"rank_0.log": TRAINER.rstrip("\n"), "rank_1.log": "\n\n" + TRAINER})
+    lines = {row["line"]: row["rank"] for row in log.arrow("steps").to_pylist()}
+    assert lines == dict.fromkeys(range(1, 101), 0) | dict.fromkeys(range(103, 203), 1)
+
+
+def test_labels_that_the_lines_have_stay(tmp_path: Path) -> None:
+    files = {f"rank_{rank}.log": "".join(f"[rank{rank}]:{x}\n" for x in TRAINER.splitlines()) for rank in range(2)}
+    assert {row["rank"] for row in read(tmp_path, files).arrow("steps").to_pylist()} == {0, 1}
+
+
+def test_a_store_has_them_as_one(tmp_path: Path) -> None:
+    read(tmp_path / "logs", ONE_JOB["ranks"])
+    store = tmp_path / "store"
+    assert len(perflog.ingest(tmp_path / "logs", store=store)) == 1
