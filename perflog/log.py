@@ -505,16 +505,15 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     (`asked_for`) is an error.
     """
     from perflog.ingestion.in_memory import ReadTask, read_logs
-    from perflog.ingestion.job_logs import apart, group_job_logs
 
-    of_jobs = group_job_logs(names)
-    sink, warnings = MemorySink(), list(of_jobs.notes)
+    names, warnings = _grouped(names)
+    sink = MemorySink()
     named = {LogName.parse(name).log for name in asked_for}
     left_out: dict[str, list[str]] = {}  # by reason
     first_error: InputError | None = None
     digests: dict[LogName, str] = {}
     wanted: dict[LogName, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
-    for name in of_jobs.names:
+    for name in names:
         wanted.setdefault(name.whole, []).append(name.run)
     for log, outcome in read_logs(list(wanted), task or ReadTask(), sink):
         if isinstance(outcome, InputError):
@@ -535,7 +534,7 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     runs = sink.fetch("runs")
     for key in _run_keys(runs):
         keys_of[key.sha256].append(key)
-    warnings += apart(runs)
+    warnings += _left_apart(runs) if len(digests) > 1 else []
     chosen: list[RunKey] = []
     for log, digest in digests.items():
         of_log = Log(sink.fetch, keys_of[digest])
@@ -543,6 +542,22 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     every_key = [key for keys in keys_of.values() for key in keys]
     sink.runs = [key.id for key in every_key]
     return Log(sink.fetch, every_key, warnings=warnings).select(*chosen)
+
+
+def _grouped(names: Sequence[LogName]) -> tuple[Sequence[LogName], list[str]]:
+    """Return the names with one for the files of a job, and what the reader must know of it."""
+    if len(names) < 2:
+        return names, []
+    from perflog.ingestion.job_logs import group_job_logs
+
+    found = group_job_logs(names)
+    return found.names, list(found.notes)
+
+
+def _left_apart(runs: pa.Table) -> list[str]:
+    from perflog.ingestion.job_logs import apart
+
+    return apart(runs)
 
 
 def _reason(error: InputError) -> str:

@@ -8,8 +8,8 @@ import re
 import stat
 import sys
 import weakref
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, BinaryIO
@@ -130,20 +130,23 @@ class Source:
         `lines` does not count that line, and the next chunk has its number as `first_line`.
         """
         line = 1
-        with closing(self.text()) as utf8:
+        with self.text() as utf8:
             for data, end, is_last in clean_blocks(utf8, size):
                 chunk = to_chunk(data, end, line, is_last)
                 line += chunk.lines
                 yield chunk
 
-    def text(self) -> ByteStream:
-        """Return the lines as UTF-8, not cleaned: without the records of a container runtime or of JSON around them."""
-        stream = self.stream()
-        stream.fill(memoryview(bytearray(len(self._bom))))
-        utf8 = ByteStream(_recode(stream, self._encoding), self.name) if self._encoding else stream
-        if self._holds_records:
-            return ByteStream(unwrapped(blocks_of(utf8)), self.name)
-        return ByteStream(as_records(blocks_of(utf8)), self.name) if self._holds_json else utf8
+    @contextmanager
+    def text(self) -> Iterator[ByteStream]:
+        """Give the lines as UTF-8, not cleaned: without the records of a container runtime or of JSON around them."""
+        with closing(self.stream()) as stream:
+            stream.fill(memoryview(bytearray(len(self._bom))))
+            utf8 = ByteStream(_recode(stream, self._encoding), self.name) if self._encoding else stream
+            if self._holds_records:
+                utf8 = ByteStream(unwrapped(blocks_of(utf8)), self.name)
+            elif self._holds_json:
+                utf8 = ByteStream(as_records(blocks_of(utf8)), self.name)
+            yield utf8
 
     @cached_property
     def _holds_records(self) -> bool:
@@ -247,13 +250,15 @@ class JoinedSource(Source):
     def size(self) -> int:
         return sum(part.size() for part in self._parts)
 
-    def text(self) -> ByteStream:
-        return ByteStream(self._texts(), self.name)
+    @contextmanager
+    def text(self) -> Iterator[ByteStream]:
+        with closing(self._texts()) as texts:
+            yield ByteStream(texts, self.name)
 
     def _texts(self) -> Generator[bytes]:
         for part in self._parts:
             label = b"" if _LABELLED.search(part.first_bytes(_HEAD_OF_LABELS)) else label_of_file(part.name)
-            with closing(part.text()) as text:
+            with part.text() as text:
                 yield from _with_label(blocks_of(text), label)
 
     def digest(self) -> str:
