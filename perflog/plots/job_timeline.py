@@ -47,14 +47,14 @@ def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         whole = f": goodput {show(float(quotient), '1')}" if quotient is not None and quotient == quotient else ""
         axes.set_title(f"{canvas.run_name(job)}{whole}")
     for kind, handle in handles.items():
-        handle.set_label(f"{kind}: {show(float(rows.loc[rows['kind'] == kind, 'seconds'].sum()), 's')}")
+        handle.set_label(f"{kind}: {show(float(rows.loc[rows['kind'] == kind, 'time_s'].sum()), 's')}")
     legend(figure, handles.values())
     return figure
 
 
 def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
     begin = (rows["begin_ns"].astype("int64") - int(rows["begin_ns"].min())).to_numpy() / 1e9
-    seconds = rows["seconds"].to_numpy(np.float64)
+    seconds = rows["time_s"].to_numpy(np.float64)
     unit, factor = unit_of([(begin + seconds).max()], "s")
     attempts = rows["attempt"].to_numpy(np.int64)
     for kind in dict.fromkeys(rows["kind"]):

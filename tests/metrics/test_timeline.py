@@ -25,7 +25,7 @@ def read(text: str, folder: Path, name: str = "log.txt") -> perflog.Log:
 
 
 def seconds_of(table: pd.DataFrame) -> dict[str, float]:
-    return {kind: float(rows["seconds"].sum()) for kind, rows in table.groupby("kind")}
+    return {kind: float(rows["time_s"].sum()) for kind, rows in table.groupby("kind")}
 
 
 def check_tiles(table: pd.DataFrame) -> None:
@@ -54,7 +54,7 @@ def test_a_job_with_a_hang_and_a_restart(tmp_path: Path) -> None:
     check_tiles(table)
     kinds = ["startup", "training", "checkpoint", "repeated", "stall", "down", "startup", "training"]
     assert table["kind"].tolist() == kinds
-    assert table["seconds"].tolist() == pytest.approx([100, 80, 30, 40, 300, 200, 120, 80], abs=STAMP_S)
+    assert table["time_s"].tolist() == pytest.approx([100, 80, 30, 40, 300, 200, 120, 80], abs=STAMP_S)
     assert table["attempt"].tolist() == [1] * 5 + [2] * 3
     steps = table[["first_step", "last_step"]].dropna().to_numpy().tolist()
     assert steps == [[1, 40], [41, 60], [41, 80]]
@@ -103,7 +103,7 @@ def test_what_the_first_step_takes_longer_is_compilation(tmp_path: Path) -> None
     job.steps(2, 30, 2.0)
     table = timeline(read(job.text, tmp_path))
     assert table["kind"].tolist() == ["startup", "compile", "training"]
-    assert table["seconds"].tolist() == pytest.approx([10, 30, 60], abs=STAMP_S)
+    assert table["time_s"].tolist() == pytest.approx([10, 30, 60], abs=STAMP_S)
     assert table["first_step"].tolist()[-1] == 1
 
 
@@ -122,7 +122,7 @@ def test_a_stall_between_two_steps(tmp_path: Path) -> None:
     job.steps(31, 60, 2.0)
     table = timeline(read(job.text, tmp_path))
     assert table["kind"].tolist() == ["startup", "training", "stall", "training"]
-    assert table["seconds"].tolist() == pytest.approx([10, 60, 45, 60], abs=STAMP_S)
+    assert table["time_s"].tolist() == pytest.approx([10, 60, 45, 60], abs=STAMP_S)
 
 
 def test_a_log_that_prints_every_tenth_step(tmp_path: Path) -> None:
@@ -183,11 +183,11 @@ def _last_steps(job: Job, number: int) -> float:
 def test_intervals_tile_the_wall_time_as_planned(tmp_path_factory: pytest.TempPathFactory, job: Job) -> None:
     table = timeline(read(job.text, tmp_path_factory.mktemp("job")))
     check_tiles(table)
-    assert float(table["seconds"].sum()) == pytest.approx(sum(job.seconds.values()), abs=STAMP_S)
+    assert float(table["time_s"].sum()) == pytest.approx(sum(job.seconds.values()), abs=STAMP_S)
     got = seconds_of(table)
     counts = table["kind"].value_counts()
     assert set(got) == set(job.seconds)
-    scatter = 0.05 * float(table.loc[table["kind"] == "training", "seconds"].sum()) / job.text.count(" elapsed ")
+    scatter = 0.05 * float(table.loc[table["kind"] == "training", "time_s"].sum()) / job.text.count(" elapsed ")
     for kind, seconds in job.seconds.items():
         allowed = (2 * STAMP_S + scatter) * int(counts[kind])
         assert got[kind] == pytest.approx(seconds, abs=allowed), kind
@@ -198,6 +198,6 @@ def test_the_plot_has_a_strip_for_each_attempt(tmp_path: Path) -> None:
     figure = perflog.plots.timeline(log)
     (axes,) = figure.axes
     bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
-    assert sum(bar.get_width() for bar in bars) == pytest.approx(float(timeline(log)["seconds"].sum()))
+    assert sum(bar.get_width() for bar in bars) == pytest.approx(float(timeline(log)["time_s"].sum()))
     assert {round(bar.get_y() + bar.get_height() / 2) for bar in bars} == {1, 2}
     assert "goodput" in axes.get_title(loc="left")
