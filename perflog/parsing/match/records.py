@@ -133,6 +133,20 @@ def join(parts: Sequence[Records]) -> Records:
     return joined if in_order else joined.take(np.argsort(places, kind="stable"))
 
 
+class Cuts(Struct):
+    """Where a scan has cut lines inside which records begin.
+
+    Attributes:
+        begins: byte offset at which each segment begins that it has looked at.
+        ends: byte offset at which it ends.
+        found: those that were cut, by index, each with the offsets of the records inside.
+    """
+
+    begins: Ints
+    ends: Ints
+    found: list[tuple[int, list[int]]]
+
+
 class Batch(Struct):
     """A scanned chunk.
 
@@ -147,6 +161,7 @@ class Batch(Struct):
         places: the place of each segment; may be left empty where no line has parts.
         open_places: places of the segments whose end may be lost, since another record begins there on the same line;
             None if no line is cut.
+        cuts: where lines were cut; None if none is, or nobody asks.
         failures: places of the segments that belong to the texts of failures; None before they are looked for.
     """
 
@@ -159,6 +174,7 @@ class Batch(Struct):
     ends: Ints
     places: Ints
     open_places: Ints | None = None
+    cuts: Cuts | None = None
     failures: Ints | None = None
 
     @property

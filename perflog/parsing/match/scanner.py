@@ -50,6 +50,7 @@ from perflog.parsing.match.record_starts import RecordStarts, ends_whole
 from perflog.parsing.match.records import (
     Batch,
     Column,
+    Cuts,
     FormatLine,
     Records,
     join,
@@ -105,11 +106,14 @@ class Scanner:
     def cuts_alike(self, batch: Batch) -> bool:
         """Return whether this scanner cuts the lines of a batch at the same places as the one that has scanned it.
 
-        Only cut lines, and lines that are still unread, may be cut in another way.
+        Where no line was cut, only lines that are still unread may be cut.
         """
-        unread = batch.rows(batch.unread_segments)
-        texts = strings(batch.chunk.data, batch.starts[unread], batch.ends[unread])
-        return batch.open_places is None and not self._matchers.starts.cuts(texts, self._labels.width)
+        if batch.cuts is not None:
+            begins, ends, found = batch.cuts.begins, batch.cuts.ends, batch.cuts.found
+        else:
+            unread = batch.rows(batch.unread_segments)
+            begins, ends, found = batch.starts[unread], batch.ends[unread], []
+        return self._matchers.starts.cuts(strings(batch.chunk.data, begins, ends), self._labels.width) == found
 
     def scan(self, chunk: Chunk) -> Batch:
         """Read all records of a chunk."""
@@ -137,9 +141,9 @@ class Scanner:
         cut = cut if in_block is None else cut[~in_block[cut]]
         is_read[cut] = True
         left, blanks = np.flatnonzero(~is_read), [places[blank]]
-        parted, open_places = self._parted(data, starts, ends, left), None
+        parted, open_places, cuts = self._parted(data, starts, ends, left), None, None
         if parted is not None:
-            rows, is_open, labels, starts, ends = parted  # the line of each part
+            cuts, rows, is_open, labels, starts, ends = parted  # the line of each part
             first_part, old_places = np.searchsorted(rows, np.arange(len(places))), places
             places = part_places(places, rows)
             _move(parts, old_places, places[first_part])
@@ -162,20 +166,22 @@ class Scanner:
         has_parts = bool(chunk.returns) or parted is not None
         owner, unread = owners(records, np.concatenate(blanks), places[left], self._matchers.is_read, has_parts)
         parts_left = np.setdiff1d(places[left], unread) if len(unread) < len(left) else left[:0]
-        return Batch(chunk, records, owner, unread, parts_left, starts, ends, places, open_places)
+        return Batch(chunk, records, owner, unread, parts_left, starts, ends, places, open_places, cuts)
 
     def _parted(
         self, data: bytearray, starts: Ints, ends: Ints, left: Ints
-    ) -> tuple[Ints, npt.NDArray[np.bool_], Ints, Ints, Ints] | None:
+    ) -> tuple[Cuts, Ints, npt.NDArray[np.bool_], Ints, Ints, Ints] | None:
         """Cut segments inside which records begin.
 
         Returns:
-            Of each part the segment that it is cut from, whether its end may be lost, the rank label that it has from
-            the part in front (-1 if none), and its first and last offset. None if no segment is cut.
+            Where they are cut. Of each part the segment that it is cut from, whether its end may be lost, the rank
+            label that it has from the part in front (-1 if none), and its first and last offset. None if no segment is
+            cut.
         """
         cuts = self._matchers.starts.cuts(strings(data, starts[left], ends[left]), self._labels.width)
         if not cuts:
             return None
+        every = Cuts(starts[left], ends[left], cuts)
         cut_rows = np.repeat(left[[row for row, _ in cuts]], [len(offsets) for _, offsets in cuts])
         inside = np.concatenate([starts[left[row]] + np.array(offsets) for row, offsets in cuts])
         order = np.argsort(np.concatenate([starts, inside]), kind="stable")
@@ -203,7 +209,7 @@ class Scanner:
         for part in np.flatnonzero(is_followed & has_line_feeds[rows]).tolist():  # one process printed both
             label, _ = split_rank_label(bytes(data[begins[part] : stops[part]]))
             labels[part + 1] = labels[part] if label < 0 else label
-        return rows, is_open, labels, begins, stops
+        return every, rows, is_open, labels, begins, stops
 
     def _in_opening(
         self, chunk: Chunk, places: Ints, blank: npt.NDArray[np.bool_], parts: Parts
