@@ -71,6 +71,30 @@ def test_each_job_of_a_folder_has_an_answer(tmp_path: Path) -> None:
     assert "1 of 3 jobs tell of no failure: steady.log" in text
 
 
+def test_attempts_that_end_by_equal_texts_have_a_failure_each(tmp_path: Path) -> None:
+    """The number of a collective begins anew with each attempt."""
+    job = Job()
+    job.start(60)
+    job.steps(1, 30, 2.0)
+    job.save(30, 10.0)
+    begin = len(job.lines)
+    job.hang(300)
+    texts = job.lines[begin:]
+    job.start(60, 30)
+    job.steps(31, 60, 2.0)
+    job.lines += texts
+    path = tmp_path / "run.log"
+    path.write_text(job.text)
+    log = perflog.read(path)
+    failures = log.arrow("failures").to_pylist()
+    assert [(row["line"], row["run"], row["count"]) for row in failures] == [
+        (begin + 1 + k, log.run_keys[0].id, 1) for k in range(3)
+    ] + [(len(job.lines) - 2 + k, log.run_keys[1].id, 1) for k in range(3)]
+    answer = perflog.diagnose(log)
+    assert (answer.kind, answer.last_step, len(answer.earlier)) == ("collective_timeout", 60, 1)
+    assert answer.verdict.startswith("Ended by")
+
+
 @pytest.mark.skipif(not SHARED.exists(), reason="the campaigns are not here")
 def test_the_rank_that_dispatches_at_a_third_of_the_bandwidth() -> None:
     found = perflog.diagnose(perflog.read(SHARED / "campaigns" / "shapes_2026" / "deepep_ll.log"))

@@ -44,7 +44,7 @@ class RunFailures:
     def feed(self, lines: Sequence[FormatLine], new_runs: Sequence[RunState], batch: Batch) -> Batch:
         """Read a batch, in which these runs begin. Return it with the lines of failures as those of a kind."""
         self._starts += [(run.place, run.index, run.log) for run in new_runs]
-        return batch.with_failures(self._reader.feed(lines, batch))
+        return batch.with_failures(self._reader.feed(lines, batch, [run.place for run in new_runs]))
 
     def end(self, run: RunState) -> None:
         """Remember of a run that has ended what its failures need."""

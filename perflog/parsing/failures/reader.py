@@ -2,8 +2,8 @@
 
 In: the lines that no format reads, and those that only a format of any program's lines reads. Out: one `Failure` for
 each text, with its lines; these lines are read. A traceback is one failure, with those that were raised while it was
-handled; so is each process in torchrun's summary. Of a failure that a process repeats, the first is kept, with the
-number of them; so it is of each notice.
+handled; so is each process in torchrun's summary. Of a failure that a process repeats in a run, the first is kept, with
+the number of them; so it is of each notice.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ class FailureReader:
         self.failures: list[Failure] = []
         self.has_launcher = False
         self._logs = list(logs[1:])
+        self._runs: list[int] = []  # places at which runs begin that are still to come
         self._streams: dict[str, _Stream] = {}
         self._stamps = StampReader()
         self._latest: dict[str, Failure] = {}  # by stream
@@ -108,8 +109,9 @@ class FailureReader:
         self._goes_on = False  # whether the last line belongs to a failure: the next one may too
         self._newest: Failure | None = None  # of any stream: the frames of a stack have no label
 
-    def feed(self, lines: Sequence[FormatLine], batch: Batch) -> Ints:
-        """Read a batch. Return the places of the lines that belong to failures."""
+    def feed(self, lines: Sequence[FormatLine], batch: Batch, runs: Sequence[int] = ()) -> Ints:
+        """Read a batch, in which runs begin at these places. Return the places of the lines that belong to failures."""
+        self._runs += runs
         places, belongs = _places(lines, batch), []
         if not len(places):
             return places
@@ -143,9 +145,7 @@ class FailureReader:
 
     def _read(self, place: int, line: str) -> bool:
         """Read a line. Return whether it belongs to a failure."""
-        while self._logs and place >= self._logs[0]:
-            self._logs.pop(0)
-            self._close()
+        self._enter(place)
         labels, text = split_labels(line)
         stream = self._streams.get(labels)
         if stream is not None and self._continues(stream, labels, place, text):
@@ -171,6 +171,15 @@ class FailureReader:
         if not failure.traced or found.kind.name in _LONG:
             self._streams.setdefault(labels, _Stream()).last = failure
         return self._add(failure)
+
+    def _enter(self, place: int) -> None:
+        """End the logs and the runs before a line."""
+        while self._logs and place >= self._logs[0]:
+            self._logs.pop(0)
+            self._close()
+        while self._runs and place >= self._runs[0]:
+            self._runs.pop(0)
+            self._latest, self._notices = {}, {}
 
     def _begin_traceback(self, labels: str, place: int, text: str) -> bool:
         """Open a traceback, unless the line only quotes one."""
