@@ -185,3 +185,11 @@ def test_the_tail_of_a_torn_label_is_no_figure() -> None:
     whole, cut = read("".join(lines).encode()), lines[1].index("d=")
     got = read("".join([lines[0], lines[1][:cut], lines[2], lines[1][cut:], lines[3]]).encode())
     assert {row["key"] for row in got.rows("values")} == {row["key"] for row in whole.rows("values")}
+
+
+def test_the_label_directly_in_front_of_a_line_counts() -> None:
+    text = dict(samples())["meters/mxnet_epoch"]
+    lines = [f"{LABELS['srun'](rank, 2)}{text}\n" for rank in range(12)]
+    torn = [f"{LABELS['srun'](2, 2)}{lines[9]}", f" 2:{lines[11]}"]  # a label in front of a whole line, and half of one
+    ranks = {row["line"]: row.get("rank") for row in read("".join(lines + torn).encode()).rows("values")}
+    assert ranks == {**{rank + 1: rank for rank in range(12)}, 13: 9, 14: None}

@@ -371,7 +371,7 @@ class _Matchers:
         distinct = list(dict.fromkeys(tails.values()))
         self.literals = {kind: distinct.index(tail) for kind, tail in tails.items()}
         self.prefilter = LiteralPrefilter(distinct)
-        self.any_start = {kind for kind, t in with_fields.items() if not t.prefix and t.fields[0].type in "sSp"}
+        self.any_start = {kind for kind, t in with_fields.items() if _begins_with_any_text(t)}
         self.starts = RecordStarts(by_text, formats)
 
 
@@ -463,6 +463,12 @@ def _literal(template: Template) -> str:
     """Return a text that every line of a template contains behind its first field: of words if it has any."""
     behind = (literal.strip(" \t") for literal in template.literals[1:])
     return max(behind, key=lambda text: (sum(map(str.isalnum, text)), len(text)))
+
+
+def _begins_with_any_text(template: Template) -> bool:
+    """Return whether lines of a template may begin with any text, perhaps behind blanks."""
+    first = next((k for k, field in enumerate(template.fields) if field.type != "b"), 0)
+    return not any(map(str.strip, template.literals[: first + 1])) and template.fields[first].type in "sSp"
 
 
 def _numeric(templates: Mapping[int, Template]) -> list[NumericTemplate]:
