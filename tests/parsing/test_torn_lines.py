@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
@@ -29,6 +30,7 @@ NAMES = ("key", "phase", "unit", "op", "direction", "text")
 DERIVED = ("steps_averaged", "step_time_from", "step_time_by", "printed_ns", "time_ns", "clock", "elapsed_s", "read_by")
 _NUMBER = re.compile(r"(?<![A-Za-z_@#\d.:/-])\d+(?:\.\d+)?(?![A-Za-z_\d:/-])")
 _PRINTED = re.compile(r"(?<![\d.])[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_VARIED = re.compile(r"(\d\.)(\d+)(?!\d|e)")
 _TIME = re.compile(r"\d+(?::\d\d)+(?:\.\d+)?")
 _UNITS = (1, 1e-2, 60, 3600, *(10.0**k for k in (-9, -6, -3, 3, 6, 9, 12)), *(2.0**k for k in (10, 20, 30)))
 
@@ -193,3 +195,38 @@ def test_the_label_directly_in_front_of_a_line_counts() -> None:
     torn = [f"{LABELS['srun'](2, 2)}{lines[9]}", f" 2:{lines[11]}"]  # a label in front of a whole line, and half of one
     ranks = {row["line"]: row.get("rank") for row in read("".join(lines + torn).encode()).rows("values")}
     assert ranks == {**{rank + 1: rank for rank in range(12)}, 13: 9, 14: None}
+
+
+GLUED = {  # a line of a rank and a step; numbers of fixed widths are varied
+    "bars": "Rank {r} | Step {s} | loss: 2.1234 | grad_norm: 1.2345",
+    "dashes": "rank {r} - iter {s} - loss 2.1234 - time 123.45 ms",
+    "keys": "rank={r} step={s} loss=2.1234 lr=0.0003 time=1.234s throughput=123.4 samples/s",
+    "printed": "[rank {r}] step {s}: loss 2.1234, time 123.45 ms, 1234 tok/s",
+    "logging": "2026-01-01 10:00:{s:02},123 INFO [rank {r}] step={s} loss=2.1234 tokens_per_sec=1234.5",
+    "titan": "[rank{r}]:[titan] 2026-01-01 10:00:{s:02},123 - root - INFO - step: {s:2}  loss:  7.1234"
+    "  grad_norm:  1.2345  memory: 28.12GiB(35.12%)  tps: 1,234  tflops: 123.45  mfu: 12.34%",
+    "srun": "{r}: step {s:05}/10000 (0.12%) | loss: 8.123456 | dt: 123.45ms | tok/sec: 123,456 | mfu: 12.34",
+    "mpirun": "[1,{r}]<stdout>:{{'loss': 1.1234, 'grad_norm': 1.123456, 'learning_rate': 1.1234e-07, 'epoch': 0.12}}",
+    "objects": '{{"rank": {r}, "step": {s}, "loss": 2.1234, "lr": 0.0003, "tokens_per_second": 1234.5}}',
+    "megatron": "[default{r}]: iteration {s:8}/     100 | lm loss: 1.1234E+00 |",
+    "epochs": "GPU {r} Epoch: [0][{s}/100]\tTime 0.123 (0.123)\tData 0.123 (0.123)\tLoss 1.1234e+00 (1.1234e+00)",
+}
+
+
+@pytest.mark.parametrize("shape", GLUED)
+def test_lines_whose_line_feeds_are_written_later_are_read_as_whole_ones(shape: str) -> None:
+    """Each process writes a line and its line feed by themselves, as `python -u` does."""
+    rng, left, out = random.Random(shape), dict.fromkeys(range(4), 12), ""
+    is_inside, whole = dict.fromkeys(left, False), []
+    while left:
+        rank = rng.choice([*left])
+        if is_inside[rank]:
+            out, left[rank] = out + "\n", left[rank] - 1
+        else:
+            text = GLUED[shape].format(r=rank, s=13 - left[rank])
+            whole.append(_VARIED.sub(lambda m: f"{m[1]}{rng.randrange(10 ** len(m[2])):0{len(m[2])}}", text))
+            out += whole[-1]
+        is_inside[rank] ^= True
+        left = {rank: count for rank, count in left.items() if count}
+    got, wanted = (Counter(rows(read(log.encode()))) for log in (out, "".join(f"{line}\n" for line in whole)))
+    assert got == wanted

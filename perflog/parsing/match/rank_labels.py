@@ -6,7 +6,8 @@ It is below 0 without a rank: -1 for no label, `NO_RANK` for the name of a proce
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterable
+from functools import lru_cache, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -147,13 +148,37 @@ def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Int
 
 def split_rank_label(text: bytes) -> tuple[int, bytes]:
     """Return the label of a launcher in front of a line, -1 if none, and the line after it."""
-    label = -1
-    for _ in range(MAX_LABELS):
-        match = _LABEL.match(text)
-        if match:
-            label = int(nested_labels(np.array([label]), np.array([_rank_of(match[0])]))[0])
-            text = text[match.end() :]
-    return label, text
+    labels, text = _launcher_labels(text)
+    return _label_of(labels), text
+
+
+def carried_labels(texts: Iterable[bytes]) -> list[int]:
+    """Return the label that each of some records has from the one in front; -1 if none.
+
+    A launcher that labels lines labels the first record of one. A record with as many labels of its own is of another
+    process: its lines were labelled before they met.
+    """
+    found, front = [], list[int]()
+    for text in texts:
+        own = _launcher_labels(text)[0]
+        carried = front[: max(len(front) - len(own), 0)]
+        found.append(_label_of(carried))
+        front = carried + own
+    return found
+
+
+def _launcher_labels(text: bytes) -> tuple[list[int], bytes]:
+    """Return the labels of launchers in front of a line, and the line after them."""
+    labels: list[int] = []
+    while len(labels) < MAX_LABELS and (match := _LABEL.match(text)):
+        labels.append(_rank_of(match[0]))
+        text = text[match.end() :]
+    return labels, text
+
+
+def _label_of(labels: Iterable[int]) -> int:
+    """Return the label that several in a row make."""
+    return reduce(lambda outer, inner: int(nested_labels(np.array([outer]), np.array([inner]))[0]), labels, NO_LABEL)
 
 
 def strip_rank_labels(text: bytes) -> bytes:

@@ -39,6 +39,7 @@ from perflog.parsing.match.rank_labels import (
 )
 from perflog.parsing.match.records import FormatLine
 from perflog.tables.arrow import index_array, mask_of, numbers_of, valid_mask
+from perflog.units import unit_of
 
 MAX_LENGTH = 1 << 14
 """Longer lines are not cut: the patterns here are Python's, whose time may grow with the square of a line."""
@@ -54,6 +55,8 @@ _CLOSED_LABEL = lazy_pattern(CLOSED_LABEL.encode())
 _PRINTED_LABEL = lazy_pattern(PRINTED_LABEL.encode())
 _ANY_LABEL = lazy_pattern(f"{CLOSED_LABEL}|{PRINTED_LABEL}".encode())  # of a line that begins with a printed one
 _BARE_LABEL_AT_END = lazy_pattern(rb"([0-9]{1,9}): [ \t]*\Z")
+_UNIT_AT_END = lazy_pattern(rb"[0-9][ \t]?([A-Za-z%/\x80-\xff]+)\Z")
+_LONGEST_UNIT = 32
 _PADDED_LABEL = lazy_pattern(rb" *[0-9]+")
 _PREFIX = lazy_pattern(PREFIX.encode())
 _PREFIX_AT_END = lazy_pattern(f"{GLUED_PREFIX}\\Z".encode())
@@ -276,7 +279,13 @@ def _union(patterns: tuple[str, ...]) -> re.Pattern[bytes]:
 
 
 def _is_inside_word(text: bytes, offset: int) -> bool:
-    """Return whether a name goes on at an offset: `step` in `global_step`, `timing/step` or `train.step`."""
+    """Return whether a name goes on at an offset: `step` in `global_step`, `timing/step` or `train.step`.
+
+    The unit of a number ends with the record that prints it: `rank` in `75.2 msrank 3` is no part of a name.
+    """
+    unit = _UNIT_AT_END.search(text, max(offset - _LONGEST_UNIT, 0), offset)
+    if unit is not None and unit_of(unit[1].decode("utf-8", "replace"))[0]:
+        return False
     front = text[max(offset - 2, 0) : offset].replace(b"_", b"a")
     is_in_path = front[-1:] in (b".", b"/", b"-") and front[:1].isalpha() and len(front) > 1
     return (front[-1:].isalpha() or is_in_path) and text[offset : offset + 1].isalpha()

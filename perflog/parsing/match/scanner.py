@@ -40,10 +40,10 @@ from perflog.parsing.match.rank_labels import (
     NO_LABEL,
     NO_LABELS,
     Labels,
+    carried_labels,
     find_rank_labels,
     local_label,
     nested_labels,
-    split_rank_label,
     strip_rank_labels,
 )
 from perflog.parsing.match.record_starts import RecordStarts, ends_whole
@@ -206,9 +206,9 @@ class Scanner:
             has_line_feeds[row] = is_blank in ([True] * count, [True] * count + [False])
         is_open = is_followed & ~is_whole & ~has_line_feeds[rows]
         labels = np.full(len(rows), -1, np.int64)
-        for part in np.flatnonzero(is_followed & has_line_feeds[rows]).tolist():  # one process printed both
-            label, _ = split_rank_label(bytes(data[begins[part] : stops[part]]))
-            labels[part + 1] = labels[part] if label < 0 else label
+        for row in np.flatnonzero(has_line_feeds).tolist():
+            low, high = np.searchsorted(rows, (row, row + 1)).tolist()
+            labels[low:high] = carried_labels(bytes(data[begins[part] : stops[part]]) for part in range(low, high))
         return every, rows, is_open, labels, begins, stops
 
     def _in_opening(
