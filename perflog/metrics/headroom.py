@@ -6,7 +6,7 @@ rank, for example, is also a part of its communication.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from perflog.metrics.breakdown import TRACED_STEP, UNTIMED, breakdown
@@ -16,8 +16,8 @@ from perflog.metrics.rank_spread import rank_spread
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.step_series import means_without_pauses
 from perflog.metrics.throughput import throughput
-from perflog.metrics.traces.critical_path import critical_path
-from perflog.metrics.traces.path_walk import UNKNOWN_WAIT
+from perflog.metrics.traces.scenario_changes import RANK
+from perflog.metrics.traces.scenario_gains import ScenarioGain, scenario_gains
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +44,7 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn(
         "of",
-        meaning="what would be shorter: step, trace or the critical path of one (mean over its devices), or pipeline "
-        "(layers alone)",
+        meaning="what would be shorter: step, traced step or trace (mean over its devices), or pipeline (layers alone)",
     ),
     MetricColumn("ideal", meaning="what would be ideal"),
     MetricColumn("time_s", "s", "lower", "mean time of the whole as measured"),
@@ -64,8 +63,13 @@ _HELD_UP = {
 }
 """By kind of part: what would be ideal, and the model."""
 
-_WITHOUT = {"waiting": "no waits for events, streams or ranks"}
-"""By kind of piece on the critical path: what would be ideal, where `takes no time` does not tell it."""
+_CHANGED = {
+    "host": "endlessly fast host", "launches": "free launches", "graphs": "CUDA graphs", "waits": "no waits",
+    "stream": "stream {} waits for no other", "device": "endlessly fast device", "compute": "compute takes no time",
+    "kernels": "{} takes no time", "roofline": "{} at the roofline", "communication": "free communication",
+    "hidden": "communication hidden", "copies": "free copies", RANK: "{} as fast as the median rank",
+}  # fmt: skip
+"""By scenario of metric `replay`: what would be ideal."""
 
 
 @metric(
@@ -76,8 +80,9 @@ _WITHOUT = {"waiting": "no waits for events, streams or ranks"}
     formula="ideal_s = time_s - gain_s. Gain of waits, communication, copies, idle time: their part of breakdown. "
     "Equal ranks: sum over the innermost phases of the mean over steps of (slowest rank - mean of the ranks). Equal "
     "stages: makespan of 1F1B with the mean stage instead of the stages as timed. At the peak: FLOPs of a step / peak. "
-    "Like plain products: time of the declared work x (1 - ratio). Takes no time: critical_path",
-    source="bounds by Amdahl's law, AFIPS 1967; breakdown, pipeline, throughput, matmul_efficiency: these metrics",
+    "Like plain products: time of the declared work x (1 - ratio). Of traces whose launches are known: replay",
+    source="bounds by Amdahl's law, AFIPS 1967; breakdown, pipeline, throughput, matmul_efficiency, replay: these "
+    "metrics",
 )
 def headroom(tables: Tables, options: Options) -> pd.DataFrame:
     """Upper bounds of what each run could save if one thing were ideal, the largest first.
@@ -88,18 +93,9 @@ def headroom(tables: Tables, options: Options) -> pd.DataFrame:
                             ideal   gain
         ...
     """
-    return _frame(tables, options, (*_KINDS, _gains_on_critical_path))
-
-
-def gains_of_parts(tables: Tables, options: Options) -> pd.DataFrame:
-    """Return the rows of `headroom` without those of critical paths, which take most of its time."""
-    return _frame(tables, options, _KINDS)
-
-
-def _frame(tables: Tables, options: Options, kinds: Iterable[_Kind]) -> pd.DataFrame:
     import pandas as pd
 
-    gains = [gain for kind in kinds for gain in kind(tables, options) if gain.gain_s > 0]
+    gains = [gain for kind in _KINDS for gain in kind(tables, options) if gain.gain_s > 0]
     order = {run: i for i, run in enumerate(tables["runs"]["run"])}
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     rows = [
@@ -110,9 +106,11 @@ def _frame(tables: Tables, options: Options, kinds: Iterable[_Kind]) -> pd.DataF
 
 
 def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
-    """Parts of the step or of the trace in which nothing is computed."""
+    """Parts of the step in which nothing is computed, or of a trace that cannot be replayed."""
     parts = breakdown.table(tables, options)
-    sums = parts[parts["kind"].isin(list(_HELD_UP)) & parts["of"].isin(["step", TRACED_STEP, "trace"])]
+    replayed = parts["run"].isin(list(scenario_gains(tables, options))) & (parts["of"] != "step")
+    parts = parts[~replayed & parts["of"].isin(["step", TRACED_STEP, "trace"])]
+    sums = parts[parts["kind"].isin(list(_HELD_UP))]
     for (run, of, kind), rows in sums.groupby(["run", "of", "kind"], sort=False):
         ideal, model = _HELD_UP[kind]
         yield Gain(str(run), str(of), ideal, float(rows["whole_s"].iloc[0]), float(rows["time_s"].sum()), model)
@@ -160,18 +158,16 @@ def at_plain_products(tables: Tables, options: Options) -> Iterator[Gain]:
         yield Gain(row["run"], "step", f"{row['what']} like plain products", float(wholes[row["run"]]), gain, model)
 
 
-def _gains_on_critical_path(tables: Tables, options: Options) -> Iterator[Gain]:
-    """Each kind of piece on the critical path takes no time."""
-    rows = critical_path.table(tables, options)
-    rows = rows[(rows["part"] == "trace") & (rows["by"] == "kind")]
-    model = "longest path of the same dependencies, with these pieces at 0"
-    for run, of_run in rows.groupby("run", sort=False):
-        devices = of_run[["rank", "device", "device_name", "span_s"]].drop_duplicates()
-        whole = float(devices["span_s"].mean())
-        for kind, gain in (of_run.groupby("kind", sort=False)["gain_s"].sum() / len(devices)).items():
-            if kind != UNKNOWN_WAIT:
-                ideal = _WITHOUT.get(str(kind), f"{kind} takes no time")
-                yield Gain(str(run), "critical path", ideal, whole, float(gain), model)
+def _replayed(tables: Tables, options: Options) -> Iterator[Gain]:
+    """One thing of a trace is changed, and its dependencies stay."""
+    for run, gains in scenario_gains(tables, options).items():
+        for gain in gains:
+            ideal = _CHANGED[gain.scenario].format(_which(gain))
+            yield Gain(run, gain.of, ideal, gain.whole_s, gain.gain_s, gain.model)
 
 
-_KINDS = (_held_up, equal_ranks, equal_stages, at_the_peak, at_plain_products)
+def _which(gain: ScenarioGain) -> str | None:
+    return f"rank {gain.rank}" if gain.rank is not None else gain.subject
+
+
+_KINDS = (_held_up, equal_ranks, equal_stages, at_the_peak, at_plain_products, _replayed)

@@ -9,7 +9,8 @@ from support.metrics_logs import by_hand, rows, runs, tables
 from support.trace_tables import by_hand as trace_by_hand
 from support.trace_tables import kernel
 
-from perflog.metrics import breakdown, critical_path, headroom, stages, steps, throughput
+from perflog.metrics import Options, breakdown, headroom, replay, stages, steps, throughput
+from perflog.metrics.causes import causes_by_run
 
 MOE = "moe_layer"
 
@@ -91,22 +92,24 @@ def test_a_phase_that_comes_twice_on_a_rank_under_one_parent() -> None:
     assert [round(row["gain_s"], 12) for row in table] == [0.2]
 
 
-def test_waits_on_the_critical_path_are_named_and_unknown_ones_are_left_out() -> None:
+def test_a_trace_wins_what_its_replay_and_its_causes_tell() -> None:
+    """One number for a change: without launches a part bounds it, with them the replay does."""
     calls = [
         kernel(10 * number, 10 * number + 2, "cudaLaunchKernel", kind="runtime", correlation=number, thread="1")
         | {"device": None, "stream": None}
         for number in range(1, 7)
     ]
     work = [kernel(100 * number, 100 * number + 90, correlation=number) for number in range(1, 6)]
-    late, unlaunched = kernel(50_000, 60_000, correlation=6), kernel(90_000, 100_000)
-    given = trace_by_hand([*calls, *work, late, unlaunched])
-    path = critical_path(given)
-    path = path[path["by"] == "kind"].set_index("kind")
-    assert path["gain_s"]["unknown"] > 0
-    found = headroom(given).query("of == 'critical path'").set_index("ideal")
-    assert found["gain_s"]["no waits for events, streams or ranks"] == path["gain_s"]["waiting"] > 0
-    assert set(found.index) <= {"no waits for events, streams or ranks"} | {
-        f"{kind} takes no time" for kind in path.index
-    }
-    assert not found.index.isin(["unknown takes no time", "waiting takes no time"]).any()
-    assert found["time_s"].tolist() == pytest.approx([path["span_s"].iloc[0]] * len(found))
+    late = kernel(50_000, 60_000, correlation=6)
+    given = trace_by_hand([*calls, *work, late])
+    found = headroom(given).set_index("ideal")
+    replayed = {row["scenario"]: row for row in rows(replay(given)) if row["gain_s"] > 0}
+    assert set(found.index) == {"no waits", "endlessly fast device", "compute takes no time"}
+    told = {each.subject: each for each in causes_by_run(given, Options())["r"]}
+    for ideal, scenario, subject in (
+        ("no waits", "waits", "waiting"), ("endlessly fast device", "device", "device"),
+        ("compute takes no time", "compute", "compute"),
+    ):  # fmt: skip
+        assert found["gain_s"][ideal] == replayed[scenario]["gain_s"] == told[subject].gain_s
+    (row,) = rows(headroom(trace_by_hand([*work, late])))
+    assert (row["ideal"], row["of"]) == ("no idle device", "trace")

@@ -71,7 +71,7 @@ metrics.traces: input_shapes intervals device_steps device_work launches call_tr
 metrics.traces: device_time device_kernels copies device_ranges device_operators operator_work operator_calls
 metrics.traces: operator_efficiency recorded_operators host_operators collective_volume device_memory memory_holders
 metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
-metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios
+metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains
 metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry
 metrics.causes: cause of_steps of_runs of_profiles of_jobs of_traces binding __init__

@@ -161,8 +161,8 @@ class RawTrace:
         }  # fmt: skip
         return {bar: sum(map(self._inside_wholes, causes)) for bar, causes in bars.items()}
 
-    def graphs(self) -> int:
-        """What CUDA graphs would win at most."""
+    def late_launches(self) -> int:
+        """Idle time because of the host, and of launches."""
         return self._inside_wholes("host") + self._inside_wholes("launch")
 
     def largest(self, state: str) -> tuple[int, int, float | None]:

@@ -24,7 +24,7 @@ from perflog.metrics import (
     memory_peak,
     stragglers,
 )
-from perflog.metrics.causes import bound_by
+from perflog.metrics.causes import bound_by, causes_by_run
 from perflog.metrics.causes.cause import REPLAY
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.traces.copies import way_of
@@ -126,10 +126,10 @@ def idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 
 def _idle_shares(tables: Tables, run: str, options: Options) -> dict[str, float]:
-    """The share of each cause of idle time, and of what CUDA graphs would win, in the time of all devices of a run."""
+    """The share of each cause of idle time in the time of all devices of a run."""
     rows = wholes_of_traces(_of_run(launches.table(tables, options), run))
     whole = float(rows["span_s"].sum())
-    return {cause: float(rows[f"{cause}_s"].sum()) / whole if whole else 0.0 for cause in (*CAUSES, "graphs")}
+    return {cause: float(rows[f"{cause}_s"].sum()) / whole if whole else 0.0 for cause in CAUSES}
 
 
 def critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
@@ -165,14 +165,18 @@ def critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 
 def launching(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """What CUDA graphs would win where kernels are too short for the host to keep up."""
-    rows = _of_run(launches.table(tables, options), run)
-    rows = rows[(rows["part"] == "trace") & rows["graphs_s"].notna()]
-    if len(rows) and (share := _idle_shares(tables, run, options)["graphs"]) > _TELLING:
+    """What CUDA graphs would win where the device idles for launches that come late one after another."""
+    graphs = next((each for each in causes_by_run(tables, options).get(run, ()) if each.subject == "graphs"), None)
+    if graphs is None or not graphs.gain > _TELLING:
+        return
+    shares = _idle_shares(tables, run, options)
+    if shares["host"] + shares["launch"] > _TELLING:
+        rows = _of_run(launches.table(tables, options), run)
+        rows = rows[rows["part"] == "trace"]
         call, work = (show(float(rows[column].median()), "s", 3) for column in ("call_s", "work_s"))
         yield (
-            f"CUDA graphs would win at most {percent(share)} of the time: the median launch takes {call}, what it "
-            f"launches {work}."
+            f"CUDA graphs would win at most {percent(graphs.gain)} of the time: the median launch takes {call}, what "
+            f"it launches {work}."
         )
 
 

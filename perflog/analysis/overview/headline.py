@@ -34,7 +34,8 @@ _WITHOUT = {
     "launch": ("launches", "were they free"),
     "waiting": ("waiting", "were there none"),
     "data": ("data loading", "were it endlessly fast"),
-    "rank": ("rank {place}", "did it arrive with the others"),
+    "rank": ("rank", "were it as fast as the median rank"),
+    "late rank": ("rank", "did it arrive with the others"),
 }
 """By subject of a cause in a trace: its words, and what the replay changes."""
 _WORDS = {
@@ -83,7 +84,7 @@ def _trace(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Optio
     if cause.metric != REPLAY and cause.subject != "rank":
         yield f"Bottleneck: {_WORDS.get(cause.subject, cause.subject)}, {percent(cause.share)} of the time."
         return
-    words, change = _WITHOUT[cause.subject]
+    words, change = _WITHOUT[cause.subject if cause.metric == REPLAY or cause.subject != "rank" else "late rank"]
     place = f"{'rank' if cause.rank is not None else 'device'} {cause.device if cause.rank is None else cause.rank}"
     whole = "trace" if cause.of == "trace" else "step"
     text = f"Bottleneck: {place if cause.subject == 'rank' else words}: {change}, the {whole} would be"

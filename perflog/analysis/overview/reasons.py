@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from perflog.analysis.compare.operators import moved_between, moved_text, of_part
 from perflog.analysis.overview.host_ranges import host_time_of_steps
 from perflog.analysis.overview.parts import parts, percent
-from perflog.metrics import Options, Tables, breakdown
+from perflog.metrics import Options, Tables, breakdown, headroom
 from perflog.metrics.breakdown import TRACED_STEP
-from perflog.metrics.headroom import gains_of_parts
 from perflog.metrics.traces.work_tree import OUTSIDE
 from perflog.units import show
 
@@ -60,7 +59,7 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
 
 def time_saved(tables: Tables, run: str, options: Options, mark: str | None = None) -> Iterator[str]:
     """Yield how much time a run could save at most, one ideal at a time. `mark`: its mark, if there are other runs."""
-    rows = gains_of_parts(tables, options)
+    rows = headroom.table(tables, options)
     rows = rows[(rows["run"] == run) & (rows["gain"] >= _TELLING)]
     rows = rows[~rows["of"].isin([TRACED_STEP, "trace"])].head(_MOST_GAINS)  # the parts of a trace say it
     if not len(rows):

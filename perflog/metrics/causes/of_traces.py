@@ -14,7 +14,8 @@ from perflog.metrics.traces.collective_wait import stragglers
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.metrics.traces.launch_delays import launches
-from perflog.metrics.traces.scenarios import replay
+from perflog.metrics.traces.scenario_changes import RANK
+from perflog.metrics.traces.scenario_gains import scenario_gains
 from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
@@ -24,11 +25,16 @@ _ROUNDED = 1e-9  # of the whole
 _STATES = {"compute": "compute", "communication": "communication", "memory": "copies", "waiting": "waiting"}
 _IDLE = {"host": ("host", "sync"), "data": ("data",), "launch": ("launch",), "waiting": ("waiting",)}
 """Subjects and the causes of idle time that they sum up."""
-_SCENARIOS = {
-    "host": "host", "launches": "launch", "waits": "waiting", "device": "device", "compute": "compute",
-    "communication": "communication", "copies": "copies", "kernels": "kernels",
+_CHANGES = {
+    "host": ("host", True), "launches": ("launch", True), "graphs": ("graphs", False), "waits": ("waiting", True),
+    "stream": ("stream", False), "device": ("device", True), "compute": ("compute", True),
+    "kernels": ("kernels", False), "roofline": ("slow operators", False), "communication": ("communication", True),
+    "hidden": ("exposed communication", False), "copies": ("copies", True), RANK: ("rank", True),
 }  # fmt: skip
-"""By scenario of metric `replay`: the subject whose gain it tells."""
+"""By scenario of metric `replay`: the subject whose gain it tells, and whether that can be what binds."""
+_SIDES = ("host", "device")
+"""Whose gains are told even where they are 0: they decide what binds."""
+_IF_ALL_ELSE = "it takes no time, and all else begins that much earlier"
 
 
 def states(tables: Tables, options: Options) -> Iterator[Cause]:
@@ -37,8 +43,7 @@ def states(tables: Tables, options: Options) -> Iterator[Cause]:
     Gains are those of the replay where the launches are known, else the time itself.
     """
     times, idle = device_time.table(tables, options), launches.table(tables, options)
-    replayed = replay.table(tables, options)
-    replays = dict(iter(replayed[replayed["scenario"].isin(list(_SCENARIOS))].groupby("run", sort=False)))
+    gains = scenario_gains(tables, options)
     for run, rows in times.groupby("run", sort=False):
         whole = wholes_of_traces(rows)
         span_s = float(whole["span_s"].mean())
@@ -48,25 +53,23 @@ def states(tables: Tables, options: Options) -> Iterator[Cause]:
             wholes_of_traces(idle[idle["run"] == run]), float(whole["idle_s"].mean()), span_s
         ).items():
             found[subject] = found.get(subject, 0.0) + time_s
-        gains = _gains(replays[run]) if run in replays else {}
-        lacks = run in replays and replays[run]["bound"].notna().any()
-        for subject, name in dict.fromkeys([*((subject, None) for subject in found), *gains]):
-            time_s, gain = found.get(subject, 0.0) if name is None else 0.0, gains.get((subject, name))
-            if time_s > 0 or gain or (gain is not None and subject in _SIDES):
+        found = {subject: time_s for subject, time_s in found.items() if time_s > 0}
+        replayed = [gain for gain in gains.get(str(run), ()) if gain.scenario != RANK]
+        for gain in replayed:
+            subject, may_bind = _CHANGES[gain.scenario]
+            time_s = found.pop(subject, 0.0)
+            if time_s or gain.gain or subject in _SIDES:
                 yield Cause(
-                    run=str(run), of=of, whole_s=span_s, subject=subject, name=name,
-                    time_s=time_s if time_s > 0 else None,
-                    gain_s=time_s if gain is None else gain * span_s,
-                    by=BOUND if gain is None or lacks else REPLAY,
-                    model=_IF_ALL_ELSE if gain is None else "the same dependencies, and it takes no time",
-                    metric="replay" if gain is not None else "launches" if subject in _IDLE else "device_time",
-                    may_bind=subject != "kernels" and not (gains and subject == "data"),
+                    run=str(run), of=of, whole_s=span_s, subject=subject, name=gain.subject,
+                    time_s=time_s or None, gain_s=gain.gain_s, by=REPLAY if gain.bound is None else BOUND, model=gain.model, metric="replay",
+                    may_bind=may_bind,
                 )  # fmt: skip
-
-
-_SIDES = ("host", "device")
-"""Whose gains are told even where they are 0: they decide what binds."""
-_IF_ALL_ELSE = "it takes no time, and all else begins that much earlier"
+        for subject, time_s in found.items():
+            yield Cause(
+                run=str(run), of=of, whole_s=span_s, subject=subject, time_s=time_s, gain_s=time_s, by=BOUND,
+                model=_IF_ALL_ELSE, metric="launches" if subject in _IDLE else "device_time",
+                may_bind=not (replayed and subject == "data"),
+            )  # fmt: skip
 
 
 def _idle_times(causes: pd.DataFrame, idle_s: float, span_s: float) -> dict[str, float]:
@@ -78,18 +81,6 @@ def _idle_times(causes: pd.DataFrame, idle_s: float, span_s: float) -> dict[str,
     times = {subject: time_s for subject, time_s in times.items() if time_s == time_s}
     left = idle_s - sum(times.values())
     return times | ({"idle": left} if left > _ROUNDED * span_s else {})
-
-
-def _gains(rows: pd.DataFrame) -> dict[tuple[str, str | None], float]:
-    """The gain of each scenario in the steps of all devices, by subject and category of kernels."""
-    whole = rows[["rank", "device", "device_name", "time_s", "n"]].drop_duplicates()
-    whole_s = float((whole["time_s"] * whole["n"].astype(float)).sum())
-    sums: dict[tuple[str, str | None], float] = {}
-    columns = zip(*(rows[name] for name in ("scenario", "subject", "gain_s", "n")), strict=True)
-    for scenario, name, gain_s, n in columns:
-        key = _SCENARIOS[scenario], none_if_null(name)
-        sums[key] = sums.get(key, 0.0) + float(gain_s) * n / whole_s
-    return sums
 
 
 def largest_kernels(tables: Tables, options: Options) -> Iterator[Cause]:
@@ -109,13 +100,25 @@ def largest_kernels(tables: Tables, options: Options) -> Iterator[Cause]:
 
 
 def late_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
-    """Yield each rank that others wait for in collectives because it alone comes last."""
+    """Yield each rank that others wait for in collectives because it alone comes last.
+
+    The gain is that of the replay in which it is as fast as the median rank, else the time that others wait for it.
+    """
+    replayed = {
+        (gain.run, gain.rank, gain.device): gain
+        for of_run in scenario_gains(tables, options).values()
+        for gain in of_run
+        if gain.scenario == RANK
+    }
     rows = stragglers.table(tables, options)
     rows = rows[rows["imposed_share"].astype(float) > 0]
     for row in rows.to_dict("records"):
-        imposed_s = float(row["imposed_s"])
+        rank, device, imposed_s = none_if_null(row["rank"]), none_if_null(row["device"]), float(row["imposed_s"])
+        gain = replayed.get((row["run"], rank, device))
         yield Cause(
-            run=row["run"], of="trace", subject="rank", rank=none_if_null(row["rank"]),
-            device=none_if_null(row["device"]), whole_s=imposed_s / float(row["imposed_share"]), gain_s=imposed_s,
-            by=BOUND, model="it arrives with the others", n=int(row["collectives"]), metric="stragglers",
+            run=row["run"], of="trace", subject="rank", rank=rank, device=device, n=int(row["collectives"]), by=BOUND,
+            whole_s=imposed_s / float(row["imposed_share"]) if gain is None else gain.whole_s,
+            gain_s=imposed_s if gain is None else gain.gain_s,
+            model="it arrives with the others" if gain is None else gain.model,
+            metric="stragglers" if gain is None else "replay",
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Launches of traces: idle time by cause, how late work begins, how many pieces wait, what CUDA graphs would win."""
+"""Launches of traces: idle time by cause, how late work begins, how many pieces wait."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ _COLUMNS = (
     MetricColumn("span_s", "s", "lower", "time of the part, as in metric device_time"),
     MetricColumn("idle_s", "s", "lower", "time in which nothing runs"),
     *(MetricColumn(f"{cause}_s", "s", "lower", f"idle: {meaning}") for cause, meaning in CAUSES.items()),
-    MetricColumn("graphs_s", "s", None, "host_s + launch_s: what CUDA graphs would win at most"),
     MetricColumn(
         "launches", meaning="number of kernels, copies and memsets that begin in it and whose launch is known"
     ),
@@ -60,7 +59,6 @@ _COLUMNS = (
 def launches(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Why each device idles, in the trace and in each step; how late launched work begins, and how much of it waits.
 
-    CUDA graphs launch many kernels at once, and cannot hold what the program waits for or loads: `graphs_s` is a bound.
     A launch is known if exactly one call of the runtime has the correlation number of the work.
 
     Example:
@@ -95,7 +93,7 @@ def _rows(idle: DeviceIdle, starts: Ints, ends: Ints, named: list[dict[str, Any]
     device, work = idle.device, idle.device.work
     spans = ends - starts
     times = {f"{cause}_s": getattr(idle, cause).inside(starts, ends) for cause in CAUSES}
-    times |= {"span_s": spans, "idle_s": sum(times.values()), "graphs_s": times["host_s"] + times["launch_s"]}
+    times |= {"span_s": spans, "idle_s": sum(times.values())}
     known = np.flatnonzero((idle.launches.starts != NULL) & ~idle.launches.is_operator)
     launched, begun = idle.launches.starts[known], work.starts[known]
     queue = _Queue(launched, begun)
@@ -108,7 +106,7 @@ def _rows(idle: DeviceIdle, starts: Ints, ends: Ints, named: list[dict[str, Any]
         }  # fmt: skip
         first, last = np.searchsorted(begun, (starts[i], ends[i]))
         if not len(known):
-            row |= dict.fromkeys(("graphs_s", *(f"{cause}_s" for cause in CAUSES if cause != "unknown")))
+            row |= dict.fromkeys(f"{cause}_s" for cause in CAUSES if cause != "unknown")
         elif spans[i]:
             row |= {"launches": int(last - first), "queue": float(waiting[i] / spans[i])}
             row |= {"queue_max": queue.longest(int(starts[i]), int(ends[i]))}

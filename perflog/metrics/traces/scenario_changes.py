@@ -30,11 +30,15 @@ SCENARIOS = {
     "communication": "kernels that communicate take no time",
     "hidden": "nothing waits for communication, and each stream communicates as long as it does",
     "copies": "copies and memsets take no time",
-    "waits": "launched work waits for no event, other stream or rank, and kernels that only wait take no time",
+    "waits": "launched work begins as soon as all that is known to hold it up has ended, and kernels that only wait "
+    "take no time",
     "stream": "what is launched on one stream waits for no event, other stream or rank",
     "rank": "between collectives the rank is as fast as the median of the ranks; time of the whole job",
 }
 """What is changed in each replay."""
+
+RANK = "rank"
+"""The scenario of a job, in place of a device."""
 
 _STATES = {"compute": COMPUTE, "communication": COMMUNICATION, "copies": MEMORY}
 _CATEGORIES = 4  # of kernels that compute: those that take most time

@@ -21,7 +21,7 @@ from perflog.metrics.traces.operator_efficiency import shares_above_roof
 from perflog.metrics.traces.path_walk import PathWalk
 from perflog.metrics.traces.rank_replay import replay_of_ranks
 from perflog.metrics.traces.replay import Flags
-from perflog.metrics.traces.scenario_changes import SCENARIOS, Scenario, scenarios
+from perflog.metrics.traces.scenario_changes import RANK, SCENARIOS, Scenario, scenarios
 from perflog.metrics.traces.what_if import WhatIf
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _rows_of_ranks(tables: Tables, in_steps: Collection[str]) -> Iterator[dict[s
             gain = found.unchanged - without
             yield {
                 "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
-                "device_name": device.device_name, "of": "traced step" if steps else "trace", "scenario": "rank",
+                "device_name": device.device_name, "of": "traced step" if steps else "trace", "scenario": RANK,
                 "time_s": float(seconds(found.traced)) / n, "without_s": float(seconds(without)) / n,
                 "gain_s": float(seconds(gain)) / n, "gain": gain / found.traced,
                 "error_s": float(seconds(found.unchanged - found.traced)) / n, "n": n,

@@ -57,7 +57,6 @@ def test_each_cause_of_idle_time(tmp_path: Path) -> None:
     (row,) = launches(log).to_dict("records")
     assert in_us(row) == {"data": 30, "sync": 10, "host": 20, "launch": 26, "waiting": 19, "unknown": 20}
     assert round(row["idle_s"] * 1e6) == 125
-    assert round(row["graphs_s"] * 1e6) == 46
     assert (row["launches"], row["latency_s"], row["call_s"]) == (5, pytest.approx(5e-6), pytest.approx(2e-6))
     assert row["delay_s"] == pytest.approx(5e-6)
     assert row["queue"] == pytest.approx((4 * 5 + 34 - 5) / 170)  # the trace begins when the first one does
@@ -83,7 +82,7 @@ def test_nothing_is_known_without_launches(tmp_path: Path) -> None:
     log = traced(tmp_path / "a.json", *kernels)
     (row,) = launches(log).to_dict("records")
     assert round(row["unknown_s"] * 1e6) == round(row["idle_s"] * 1e6) == 5
-    assert all(pd.isna(row[name]) for name in ("host_s", "graphs_s", "launches", "queue", "latency_s", "short_share"))
+    assert all(pd.isna(row[name]) for name in ("host_s", "launches", "queue", "latency_s", "short_share"))
     assert not len(launch_queue(log))
 
 
