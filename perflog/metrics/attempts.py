@@ -2,14 +2,15 @@
 
 A run continues an earlier one if it loads a checkpoint of it. The evidence: a line of the log that tells that a
 checkpoint is loaded, at a step that the earlier run saved, or reached where it prints no saves; the same settings; and
-clocks in order, as far as the logs have any. Runs of a sweep or of an array of jobs load none of each other.
+clocks in order, as far as the logs have any. A restart on another number of ranks has other settings of its world: it
+continues a run of the same log, or of the same job id. Runs of a sweep or of an array of jobs load none of each other.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +37,14 @@ _OF_RESTART = re.compile(
     r"first_step|start_(?:step|iter)|resum|restart|(?:^|_)load(?:$|_)|ckpt|checkpoint|consumed|attempt", re.IGNORECASE
 )
 """Names of settings that change with a restart."""
+
+_OF_WORLD = re.compile(
+    r"(?:^|_)(?:world_size|mesh\w*|n?nodes|num_nodes|n(?:um)?_?(?:gpus|devices|ranks|processes)|nproc\w*"
+    r"|(?:data|tensor|pipeline|context|expert|model)\w*parallel\w*|(?:data|tensor|pipeline|context|expert)_size"
+    r"|[dtpce]p(?:_\w+)?|global_batch(?:_size)?|gradient_accumulation(?:_steps)?|micro_batches)$",
+    re.IGNORECASE,
+)
+"""Names of settings that change with the number of ranks."""
 
 _JOB_ID = re.compile(r"(?:slurm_?)?job_?id|(?:slurm_)?array_job_id", re.IGNORECASE)
 
@@ -153,13 +162,16 @@ def _attempts(tables: Tables) -> dict[str, Attempt]:
             continue
         step, line = loaded
         for earlier in reversed(order[:place]):
-            if settings[earlier.run] != settings[extent.run] or not _follows(earlier, extent):
+            differing = {name for name, _ in settings[earlier.run].items() ^ settings[extent.run].items()}
+            same_id = ids[earlier.run] is not None and ids[earlier.run] == ids[extent.run]
+            near = same_id or earlier.log == extent.log
+            if not _follows(earlier, extent) or (differing and not (near and step and _is_of_world(differing))):
                 continue
             members = job_of.get(earlier.run, [earlier.run])
-            same_id = ids[earlier.run] is not None and ids[earlier.run] == ids[extent.run]
-            evidence = _evidence(step, extent, [known[m] for m in members], saves, same_id or earlier.log == extent.log)
+            evidence = _evidence(step, extent, [known[m] for m in members], saves, near)
             if evidence:
                 evidence += f", the same job id {ids[extent.run]}" if same_id else ""
+                evidence += f", with another {', '.join(sorted(differing))}" if differing else ""
                 members.append(extent.run)
                 job_of |= dict.fromkeys(members, members)
                 found[extent.run] = step, line, evidence
@@ -252,6 +264,11 @@ def _comparable(settings: Mapping[str, Settings]) -> dict[str, dict[str, str]]:
     names = {name for of_run in settings.values() for name in of_run if name != "process"}
     names = {n for n in names if not incidental(n) and not _OF_RESTART.search(n.rpartition(".")[2])}
     return {run: {n: v for n, v in of_run.items() if n in names} for run, of_run in settings.items()}
+
+
+def _is_of_world(names: Iterable[str]) -> bool:
+    """Whether all these settings change with the number of ranks."""
+    return all(_OF_WORLD.search(name.rpartition(".")[2].replace("-", "_").replace(" ", "_")) for name in names)
 
 
 def _job_id(config: object) -> str | None:

@@ -91,3 +91,55 @@ def test_the_overview_compares_no_attempts(tmp_path: Path) -> None:
     assert (answer.base, [line for line in answer.next if line.startswith("perflog compare")]) == ({}, [])
     ends = perflog.lint(log).query("code == 'run-stopped'")
     assert ends.run.tolist() == [log.run_keys[1].id]
+
+
+def titan(load: int, ranks: int) -> str:
+    """Two attempts of torchtitan in one log, as two ranks print them: up to step 60, then from `load` on."""
+    lines: list[str] = []
+
+    def tell(seconds: int, text: str, of: int = 2) -> None:
+        stamp = f"[titan] 2026-03-01 12:{seconds // 60:02d}:{seconds % 60:02d},000 - root - INFO - "
+        lines.extend(f"[rank{rank}]:{stamp}{text}" for rank in range(of))
+
+    def attempt(seconds: int, world: int, load: int, last: int) -> None:
+        for rank in range(2):  # a rank measures its memory before the other one starts
+            stamp = f"[rank{rank}]:[titan] 2026-03-01 12:{seconds // 60:02d}:00,000 - root - INFO - "
+            lines.append(stamp + "Starting job: Llama 3 8B training")
+            lines.append(stamp + "CUDA memory usage for model: 3.77GiB(4.77%)")
+        tell(seconds, f"Building 1-D device mesh with ['dp_shard'], [{world}]")
+        if load:
+            tell(seconds + 20, f"Loading the checkpoint at step {load}.")
+            tell(seconds + 30, "Finished loading the checkpoint in 10.00 seconds.")
+        tell(seconds + 40, f"Training starts at step {load + 1}")
+        for step in range(load - load % 10 + 10, last + 1, 10):
+            text = f"step: {step:2d}  loss: {8 - step / 100:.4f}  memory: 47.10GiB(59.55%)  tps: 5,850  mfu: 34.18%"
+            tell(seconds + 40 + 2 * (step - load), text)
+
+    attempt(0, ranks, 0, 60)
+    attempt(600, 8, load, 100)
+    return "".join(line + "\n" for line in lines)
+
+
+def test_a_restart_in_the_same_log_is_a_run_of_its_own(tmp_path: Path) -> None:
+    log = read(titan(50, 8), tmp_path)
+    assert numbers(log) == [1, 2]
+    assert "1 job, 2 attempts, 100 steps (10 done again)" in perflog.overview(log).what
+
+
+def test_a_restart_between_two_printed_steps(tmp_path: Path) -> None:
+    log = read(titan(45, 8), tmp_path)
+    assert "1 job, 2 attempts, 100 steps (15 done again)" in perflog.overview(log).what
+    again = perflog.metrics.timeline(log).query("kind == 'repeated'")
+    assert (again["first_step"].tolist(), again["last_step"].tolist()) == ([46], [60])
+
+
+def test_a_restart_on_another_number_of_ranks(tmp_path: Path) -> None:
+    log = read(titan(50, 16), tmp_path)
+    assert numbers(log) == [1, 2]
+    evidence = attempts(Tables(log))[log.run_keys[1].id].evidence
+    assert evidence == "it loads the checkpoint of step 50, which the attempt before reached, with another mesh_sizes"
+    lines = titan(50, 16).splitlines(keepends=True)  # in files of their own nothing tells that it is the same job
+    cut = next(i for i, line in enumerate(lines) if "12:10:00" in line)
+    (tmp_path / "a.log").write_text("".join(lines[:cut]))
+    (tmp_path / "b.log").write_text("".join(lines[cut:]))
+    assert numbers(perflog.read(tmp_path / "a.log", tmp_path / "b.log")) == [None, None]

@@ -12,10 +12,10 @@ from perflog.analysis.lint.wording import count
 from perflog.formats.registry import known as formats
 from perflog.log import Log
 from perflog.metrics import Tables
-from perflog.metrics.attempts import jobs
+from perflog.metrics.attempts import attempts, jobs
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
-from perflog.tables.columns import Rows
+from perflog.tables.columns import Ints, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,15 +74,29 @@ def _job(tables: Tables, of_jobs: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """The number of jobs, of their attempts, and of their steps, those done twice once."""
     yield count(len(of_jobs), "job")
     yield count(sum(map(len, of_jobs.values())), "attempt")
-    steps = tables.rows_by_run("steps")
     done = again = 0
     for runs in of_jobs.values():
-        numbers = [distinct(steps[run]["step"][steps[run].known("step")]) for run in runs if run in steps]
+        numbers = [each for run in runs if len(each := _covered(tables, run))]
         if numbers:
             of_job = len(distinct(np.concatenate(numbers)))
             done += of_job
             again += sum(map(len, numbers)) - of_job
     yield f"{count(done, 'step')}" + f" ({again:,} done again)" * (again > 0)
+
+
+def _covered(tables: Tables, run: str) -> Ints:
+    """The steps that an attempt did: those that its lines cover, from the one after its checkpoint on."""
+    steps = tables.rows_of("steps", run)
+    steps = steps.where(steps.known("step"))
+    last, lines = np.unique(steps["step"], return_index=True)
+    covers = np.maximum(steps["steps_averaged"][lines], 1)
+    loaded = attempts(tables)[run].step
+    if len(last) and loaded is not None and loaded < last[0]:
+        covers[0] = last[0] - loaded
+    begins = np.maximum(last - covers, np.append(-1, last[:-1])) + 1  # windows of a coarse clock overlap
+    counts = last - begins + 1
+    covered: Ints = np.repeat(last, counts) - (np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts))
+    return covered
 
 
 def _programs(runs: pd.DataFrame) -> str | None:

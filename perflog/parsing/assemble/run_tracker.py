@@ -30,7 +30,7 @@ class _Event(Enum):
     START = auto()  # a `before` line of a format without such a line
     OPEN = auto()  # the first `opens = "run"` line of its format in the run
     REOPEN = auto()  # a further one
-    JOIN = auto()  # an `opens = "run"` line that each process of a job prints, while nothing has been measured
+    JOIN = auto()  # an `opens = "run"` line that each process of a job prints, while no step has been printed
     RECORD = auto()  # any other line that is read
     CLOSE = auto()  # a `closes = "run"` line
 
@@ -72,8 +72,8 @@ class _BoundaryLine(Struct):
 class _RecordKind(NamedTuple):
     """What the records of a line mean for the runs.
 
-    `measures`: whether they are measurements: not settings, nor lines without a table. `joins`: whether they belong to
-    the run that is open, whatever it is.
+    `measures`: whether they are steps; a start prints values too, such as the memory of the model. `joins`: whether
+    they belong to the run that is open, whatever it is.
     """
 
     format: str
@@ -100,7 +100,7 @@ class _Machine(Struct):
     closed: bool = False
     deferred: int | None = None  # place from which on lines belong to the current run or to the next
     record_formats: set[str] = field(default_factory=set)  # formats with records in the run
-    measured: bool = False  # whether some of them are measurements
+    measured: bool = False  # whether some of them are steps
     opened_formats: set[str] = field(default_factory=set)  # formats that opened the run
     processes: int = 0  # starts of the processes so far
     process_format: str | None = None  # the format that printed the last of them
@@ -187,7 +187,7 @@ class RunTracker:
 
     A run begins at the first line; at a `before` or `opens` line after other lines of its format, or after a run was
     closed; at a second `opens` line; and at the first record after a `closes` line. An `opens` line that each process
-    prints begins a run only after something was measured.
+    prints begins a run only after a step.
 
     Args:
         logs: The places at which logs begin that are read together, as one batch. Each has a record.
@@ -275,7 +275,7 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
         event, has_rows = _event(line, form.name in openers), line.table not in (None, "runs", "milestones")
         if event is _Event.RECORD or is_library:
             joins = is_library or (form.name not in bounded and line.table != "steps") or line.table == "milestones"
-            other_records.setdefault(_RecordKind(form.name, has_rows, joins), []).append(records.places)
+            other_records.setdefault(_RecordKind(form.name, line.table == "steps", joins), []).append(records.places)
         else:
             starts_process = line.opens == "process"
             places = records.places.tolist()
