@@ -77,7 +77,7 @@ def print_repeats(paths):
         medians.append(float(table[(table["of"] == "step_time") & (table["part"] == "steady")]["median_s"].iloc[0]))
     print(f"\nrepeats: {len(logs)}, {1e3 * mean(medians):.3f} ms ± {100 * stdev(medians) / mean(medians):.2f} %")
     pairs = list(combinations(logs, 2))
-    fired = sum(row["verdict"] == "regression" for a, b in pairs for row in perflog.compare(a, b).headlines[:1])
+    fired = sum(row.verdict == "regression" for a, b in pairs for row in perflog.compare(a, b).headlines[:1])
     print(f"  regressions found between pairs of repeats: {fired} of {len(pairs)}")
 
 

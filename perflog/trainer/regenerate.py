@@ -217,9 +217,9 @@ def _compare_run(bundled: Log, mine: Log, original: bool) -> Iterator[ReferenceC
         return
     (run,), (other,) = mine.run_keys, bundled.run_keys
     base, side = comparison.sides
-    differ = tuple(row["setting"] for row in comparison.setting_records if "-" not in (row[base], row[side]))
+    differ = tuple(row.setting for row in comparison.setting_records if "-" not in (row.values[base], row.values[side]))
     for row in comparison.headlines[:1]:  # the median; with one run a side the other figures add nothing
-        values = row["metric"], row["unit"], row["side_value"], row["base_value"], row["change"]
+        values = row.metric, row.unit, row.side_value, row.base_value, row.change
         yield ReferenceComparison(run.id, f"{REFERENCE}{other.log}#{other.index}", *values, differ, original)
 
 

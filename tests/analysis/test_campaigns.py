@@ -68,16 +68,16 @@ def test_the_change_of_speed_runs(speed_runs: perflog.Log) -> None:
     """Its authors: Welch t = 19.39, p = 4.9e-12 of the times; p = 0.859 of the losses. Logarithms: nearly so."""
     compared = perflog.compare(*of_arms(speed_runs))
     (row,) = compared.headlines
-    assert (row["metric"], row["verdict"], compared.result) == ("elapsed", "improvement", "elapsed")
-    assert row["change"] == pytest.approx(79.685 / 80.729 - 1, abs=1e-5)
-    assert row["p"] == pytest.approx(5.5e-12, rel=0.01) and row["p_holm"] < 1.2e-11
-    loss = next(row for row in compared.row_records if row["metric"] == "val_loss")
-    assert loss["p"] == pytest.approx(0.858, abs=0.001) and loss["verdict"] == "equivalent"
+    assert (row.metric, row.verdict, compared.result) == ("elapsed", "improvement", "elapsed")
+    assert row.change == pytest.approx(79.685 / 80.729 - 1, abs=1e-5)
+    assert row.p == pytest.approx(5.5e-12, rel=0.01) and row.p_holm < 1.2e-11
+    loss = next(row for row in compared.row_records if row.metric == "val_loss")
+    assert loss.p == pytest.approx(0.858, abs=0.001) and loss.verdict == "equivalent"
 
 
 def test_single_speed_runs_are_compared_by_their_steps(speed_runs: perflog.Log) -> None:
     compared = perflog.compare(*of_arms(speed_runs, 1))
-    assert compared.result == "elapsed" and {row["metric"] for row in compared.headlines} == {"step_time"}
+    assert compared.result == "elapsed" and {row.metric for row in compared.headlines} == {"step_time"}
     (told,) = told_by_formats(compared)
     assert told == "such runs are judged by elapsed; one a side has no error, so the verdict is about step_time"
 
@@ -85,7 +85,7 @@ def test_single_speed_runs_are_compared_by_their_steps(speed_runs: perflog.Log) 
 def test_the_clock_of_two_speed_runs_a_side_takes_many_values(speed_runs: perflog.Log) -> None:
     """The time of the same steps is no time to convergence, of which two may agree by chance."""
     (row,) = perflog.compare(*of_arms(speed_runs, 2)).headlines
-    assert (row["metric"], row["base_runs"], row["few_values"], row["verdict"]) == ("elapsed", 2, False, "improvement")
+    assert (row.metric, row.base_runs, row.few_values, row.verdict) == ("elapsed", 2, False, "improvement")
 
 
 def test_halves_of_speed_runs_pass_the_gate(speed_runs: perflog.Log) -> None:
@@ -104,7 +104,7 @@ def test_a_run_that_ends_early_has_no_result(speed_runs: perflog.Log, tmp_path: 
             end = text.index("step:700/") if (side, k) == ("b", 1) else len(text)
             (tmp_path / f"{side}{k}.txt").write_text(text[text.index("Running Python") : end], encoding="utf-8")
     compared = perflog.compare(*(f"{side}={tmp_path / f'{side}{k}.txt'}" for side in "ab" for k in range(2)))
-    assert compared.result is None and {row["metric"] for row in compared.headlines} == {"step_time"}
+    assert compared.result is None and {row.metric for row in compared.headlines} == {"step_time"}
 
 
 @pytest.fixture(scope="module")
@@ -117,10 +117,10 @@ def test_the_change_of_mlperf_results(mlperf: perflog.Log) -> None:
     sides = [mlperf.select(*(run for run in mlperf.run_keys if name in run.log)) for name in ("MI300X", "MI325X")]
     compared = perflog.compare(*sides)
     (row,) = compared.headlines
-    assert (row["metric"], row["few_values"], row["verdict"]) == ("elapsed", True, "improvement")
-    assert row["change"] == pytest.approx(-0.263, abs=0.001) and row["p"] == pytest.approx(3.5e-8, rel=0.01)
-    (pause,) = (row for row in compared.row_records if row["metric"] == "validation pause")
-    assert pause["base_value"] == pytest.approx(30.79, abs=0.01) and pause["change"] == pytest.approx(-0.164, abs=1e-3)
+    assert (row.metric, row.few_values, row.verdict) == ("elapsed", True, "improvement")
+    assert row.change == pytest.approx(-0.263, abs=0.001) and row.p == pytest.approx(3.5e-8, rel=0.01)
+    (pause,) = (row for row in compared.row_records if row.metric == "validation pause")
+    assert pause.base_value == pytest.approx(30.79, abs=0.01) and pause.change == pytest.approx(-0.164, abs=1e-3)
 
 
 def test_the_scores_of_mlperf_results(mlperf: perflog.Log) -> None:

@@ -163,7 +163,7 @@ def test_a_whole_comparison_fits_and_keeps_its_verdicts(
     compared: Callable[[], Comparison], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     comparison = compared()
-    verdicts = [row["verdict"] for row in comparison.row_records]
+    verdicts = [row.verdict for row in comparison.row_records]
     for width in (80, 120):
         monkeypatch.setattr(terminal, "width", lambda width=width: width)
         lines = [line.text for line in sheets.text(list(presenter.comparison(comparison, "text", True)), width)]

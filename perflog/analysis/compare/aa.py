@@ -9,15 +9,17 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from perflog.analysis.compare.figures import VALUE, Estimate, estimate, side_figure, statistics_of
 from perflog.analysis.compare.measures import STEP_TIME
+from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.rows import family
-from perflog.analysis.compare.sides import ResultRow, Side, load_side
+from perflog.analysis.compare.sides import Side, load_side
 from perflog.analysis.compare.verdicts import (
     DEFAULT_RULE,
     TESTED,
@@ -28,7 +30,6 @@ from perflog.analysis.compare.verdicts import (
     without_exploratory,
 )
 from perflog.errors import UsageError
-from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import step_series
 from perflog.settings.run_settings import incidental_test
 from perflog.statistics import bootstrap, effects, rank_tests, two_tests
@@ -40,29 +41,36 @@ if TYPE_CHECKING:
 
     from perflog.log import Log
 
-COLUMNS = (
-    MetricColumn("split", meaning="how the two sides were made"),
-    MetricColumn("test", meaning="what was tried on them"),
-    MetricColumn("runs", meaning="number of runs that were split"),
-    MetricColumn("trials", meaning="number of comparisons"),
-    MetricColumn("wrong", meaning="comparisons that called the sides different"),
-    MetricColumn("slower", meaning="of these, those that called the second side slower (of halves, the later one)"),
-    MetricColumn("faster", meaning="those that called it faster: the gate with the sides exchanged"),
-    MetricColumn("rate", "1", "lower", meaning="wrong / trials"),
-    MetricColumn(
-        "rate_low", "1", meaning="binomial interval (Wilson 1927), lower end; trials on one run share its steps"
-    ),
-    MetricColumn("rate_high", "1", meaning="binomial interval, upper end"),
-)
 
-POWER_COLUMNS = (
-    MetricColumn("runs", meaning="runs a side"),
-    MetricColumn(
-        "change", "1", "lower", meaning="least true change of the mean step time that is found in 9 of 10 cases"
-    ),
-    MetricColumn("scatter", "1", "lower", meaning="standard deviation of the logarithms of the runs' mean step times"),
-    MetricColumn("repeats", meaning="number of runs that tell it, in groups of one configuration"),
-)
+class RateRow(Struct, frozen=True):
+    """How often comparisons of runs with themselves were wrong."""
+
+    split: Annotated[str, column("how the two sides were made")]
+    test: Annotated[str, column("what was tried on them")]
+    runs: Annotated[int, column("number of runs that were split")]
+    trials: Annotated[int, column("number of comparisons")]
+    wrong: Annotated[int, column("comparisons that called the sides different")]
+    slower: Annotated[int, column("of these, those that called the second side slower (of halves, the later one)")]
+    faster: Annotated[int, column("those that called it faster: the gate with the sides exchanged")]
+    rate: Annotated[float, column("wrong / trials", "1", "lower")]
+    rate_low: Annotated[
+        float, column("binomial interval (Wilson 1927), lower end; trials on one run share its steps", "1")
+    ]
+    rate_high: Annotated[float, column("binomial interval, upper end", "1")]
+
+
+class PowerRow(Struct, frozen=True):
+    """The least change that a number of runs a side finds."""
+
+    runs: Annotated[int, column("runs a side")]
+    change: Annotated[
+        float, column("least true change of the mean step time that is found in 9 of 10 cases", "1", "lower")
+    ]
+    scatter: Annotated[float, column("standard deviation of the logarithms of the runs' mean step times", "1", "lower")]
+    repeats: Annotated[int, column("number of runs that tell it, in groups of one configuration")]
+
+
+COLUMNS, POWER_COLUMNS = columns_of(RateRow), columns_of(PowerRow)
 
 SPLITS = {
     "halves": "first half of a run against its second half",
@@ -137,7 +145,7 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         for test, wrong in _judge(trial.sides, rule, k).items():
             outcomes.setdefault((trial.split, test), []).append(wrong)
     rows = [_row(split, test, len(split_runs[split]), wrong) for (split, test), wrong in outcomes.items()]
-    return nullable_frame(pd.DataFrame(rows, columns=[c.name for c in COLUMNS]))
+    return nullable_frame(pd.DataFrame([*map(asdict, rows)], columns=[c.name for c in COLUMNS]))
 
 
 def power(
@@ -169,14 +177,13 @@ def power(
     steady = _steady(side, warmup)
     groups = [[steady[run] for run in group] for group in _repeat_groups(side, steady, repeats)]
     scatter = effects.pooled_scatter([np.log([run.mean() for run in group]) for group in groups])
-    rows: list[ResultRow] = []
+    rows = []
     for size in _SIZES:
         if scatter is None:
             break
         limit = two_tests.limit_of_normal(size, level) if size >= TESTED else 1 - level
         shift = effects.least_found(scatter.deviation, size, 1 - limit, rule.margin)
-        rows.append({"runs": size, "change": effects.change_of(shift)})
-        rows[-1] |= {"scatter": scatter.deviation, "repeats": scatter.runs}
+        rows.append(asdict(PowerRow(size, effects.change_of(shift), scatter.deviation, scatter.runs)))
     return nullable_frame(pd.DataFrame(rows, columns=[c.name for c in POWER_COLUMNS]))
 
 
@@ -289,12 +296,11 @@ def verdicts(tests: Tests, rule: VerdictRule, better: str = "lower") -> list[Ver
     ]
 
 
-def _row(split: str, test: str, runs: int, directions: Sequence[int]) -> ResultRow:
+def _row(split: str, test: str, runs: int, directions: Sequence[int]) -> RateRow:
     slower, faster = (directions.count(direction) for direction in (1, -1))
     wrong, trials = slower + faster, len(directions)
     low, high = wilson(wrong, trials)
-    row: ResultRow = {"split": split, "test": test, "runs": runs, "trials": trials, "wrong": wrong}
-    return row | {"slower": slower, "faster": faster, "rate": wrong / trials, "rate_low": low, "rate_high": high}
+    return RateRow(split, test, runs, trials, wrong, slower, faster, wrong / trials, low, high)
 
 
 def wilson(hits: int, trials: int, level: float = 0.95) -> tuple[float, float]:

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, TypeVar
+
+from msgspec import Struct
 
 from perflog.analysis.compare.measures import ALL, Measure, SideValues
-from perflog.analysis.compare.rows import by_measure
-from perflog.analysis.compare.sides import Case, ResultRow, Side
-from perflog.metrics import MetricColumn
+from perflog.analysis.compare.result_rows import TreeRow, column, columns_of
+from perflog.analysis.compare.rows import FigureRow, by_measure
+from perflog.analysis.compare.sides import Case, Side
 from perflog.metrics.traces.work_tree import last_of_path
 from perflog.statistics import bootstrap
 
-COLUMNS = (
-    MetricColumn("case", meaning="the configuration that the sides share"),
-    MetricColumn("base", meaning="name of the first side"),
-    MetricColumn("side", meaning="name of the side that is compared with the base"),
-    MetricColumn("kind", meaning="step: parts of the step; layer; range; kernel; operator; call"),
-    MetricColumn(
-        "part",
-        meaning="phase, layer, path of a range, kernel, operator; (unexplained): time of the whole that is in none of "
-        "its parts",
-    ),
-    MetricColumn("of", meaning="the whole that it is part of"),
-    MetricColumn("depth", meaning="0 for the whole, 1 for its parts, and so on"),
-    MetricColumn("base_s", "s", meaning="median on the base; 0 where it does not occur"),
-    MetricColumn("side_s", "s", meaning="median on the side"),
-    MetricColumn("difference_s", "s", meaning="side - base"),
-    MetricColumn("share", "1", meaning="share of the difference of the whole; null where the whole does not differ"),
-)
+
+class AttributionRow(Struct, frozen=True):
+    """What a part adds to the difference of its whole."""
+
+    case: Annotated[str, column("the configuration that the sides share")]
+    base: Annotated[str, column("name of the first side")]
+    side: Annotated[str, column("name of the side that is compared with the base")]
+    kind: Annotated[str, column("step: parts of the step; layer; range; kernel; operator; call")]
+    part: Annotated[
+        str,
+        column(
+            "phase, layer, path of a range, kernel, operator; (unexplained): time of the whole that is in none of "
+            "its parts"
+        ),
+    ]
+    of: Annotated[str | None, column("the whole that it is part of")]
+    depth: Annotated[int, column("0 for the whole, 1 for its parts, and so on")]
+    base_s: Annotated[float, column("median on the base; 0 where it does not occur", "s")]
+    side_s: Annotated[float, column("median on the side", "s")]
+    difference_s: Annotated[float, column("side - base", "s")]
+    share: Annotated[
+        float | None, column("share of the difference of the whole; null where the whole does not differ", "1")
+    ]
+
+
+COLUMNS = columns_of(AttributionRow)
 
 UNEXPLAINED = "(unexplained)"
 LEAST_SHARE = 0.02
@@ -44,31 +56,47 @@ MedianPairs = Mapping[Measure, tuple[float, float]]
 
 
 def attribution(
-    sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues], rows: Sequence[ResultRow]
-) -> list[ResultRow]:
+    sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues], rows: Sequence[FigureRow]
+) -> list[AttributionRow]:
     """Return what each part adds to the difference of its whole, for each case and side: the largest part first.
 
     Differences are those of medians, which need not add up: `(unexplained)` is the whole minus the parts.
     """
-    parts: list[ResultRow] = []
+    parts: list[AttributionRow] = []
     for case in cases:
         for k, side in enumerate(sides[1:], 1):
-            names: ResultRow = {"case": case.name, "base": sides[0].name, "side": side.name}
             for kind, whole in _WHOLES.items():
                 row = by_measure(rows, case.name, side.name).get((kind, whole))
                 if row is None:
                     continue
                 pairs = _median_pairs(kind, values[0], values[k], case.runs[0], case.runs[k])
-                differs = not row["change_low"] <= 0 <= row["change_high"]
-                total = row["side_value"] - row["base_value"] if differs else None
+                differs = not row.change_low <= 0 <= row.change_high
+                total = row.side_value - row.base_value if differs else None
                 inside: dict[str | None, list[Measure]] = {}
                 for measure in pairs:
                     inside.setdefault(measure.of, []).append(measure)
                 top = next(m for m in pairs if m.name == whole and m.kind == kind)
-                for part in _tree(pairs, inside, top):
-                    share = part["difference_s"] / total if total else None
-                    parts.append(names | {"kind": kind, "share": share} | part)
-    return [{c.name: part.get(c.name) for c in COLUMNS} for part in parts]
+                place = _Whole(case.name, sides[0].name, side.name, kind, total)
+                parts += _tree(pairs, inside, top, place)
+    return parts
+
+
+class _Whole(Struct, frozen=True):
+    """What is divided: case, base, side, kind, and the difference; None where there surely is none."""
+
+    case: str
+    base: str
+    side: str
+    kind: str
+    difference_s: float | None
+
+    def row(self, part: str, of: str | None, depth: int, base: float, side: float) -> AttributionRow:
+        """The row of a part."""
+        difference = side - base
+        share = difference / self.difference_s if self.difference_s else None
+        return AttributionRow(
+            self.case, self.base, self.side, self.kind, part, of, depth, base, side, difference, share
+        )
 
 
 def _median_pairs(
@@ -90,38 +118,39 @@ def _median_pairs(
     return pairs
 
 
-def _tree(pairs: MedianPairs, parts: Mapping[str | None, Sequence[Measure]], whole: Measure) -> Iterator[ResultRow]:
+def _tree(
+    pairs: MedianPairs, parts: Mapping[str | None, Sequence[Measure]], top: Measure, whole: _Whole
+) -> Iterator[AttributionRow]:
     """The whole, then its parts, each followed by its own parts."""
-    open_: list[tuple[Measure, tuple[str, ...]] | ResultRow] = [(whole, ())]  # with the names of what it is part of
+    open_: list[tuple[Measure, tuple[str, ...]] | AttributionRow] = [(top, ())]  # with the names of what it is part of
     while open_:
         next_ = open_.pop()
-        if isinstance(next_, dict):
+        if isinstance(next_, AttributionRow):
             yield next_
             continue
         each, above = next_
         path = (*above, each.name)
-        yield _row(each.name, each.of, len(above), *pairs[each])
+        yield whole.row(each.name, each.of, len(above), *pairs[each])
         inside = [m for m in parts.get(each.name, ()) if m.name not in path]
         if inside:
             left = (total - sum(pairs[m][i] for m in inside) for i, total in enumerate(pairs[each]))
-            open_.append(_row(UNEXPLAINED, each.name, len(path), *left))
+            open_.append(whole.row(UNEXPLAINED, each.name, len(path), *left))
             inside.sort(key=lambda m: -abs(pairs[m][1] - pairs[m][0]))
             open_ += [(m, path) for m in reversed(inside)]  # the last one is next
 
 
-def _row(part: str, of: str | None, depth: int, base: float, side: float) -> ResultRow:
-    return {"part": part, "of": of, "depth": depth, "base_s": base, "side_s": side, "difference_s": side - base}
-
-
-def part_name(part: ResultRow) -> str:
+def part_name(part: AttributionRow) -> str:
     """Return the name of a part below that of its whole: a range without its path, and what is in no part."""
-    is_range = part["kind"] == "range"
-    if part["part"] == UNEXPLAINED:
-        return f"{last_of_path(part['of'])} itself" if is_range else f"{part['of']} between its timers"
-    return last_of_path(part["part"]) if is_range else str(part["part"])
+    is_range = part.kind == "range"
+    if part.part == UNEXPLAINED:
+        return f"{last_of_path(part.of or '')} itself" if is_range else f"{part.of} between its timers"
+    return last_of_path(part.part) if is_range else part.part
 
 
-def telling_parts(parts: Sequence[ResultRow], room: int) -> list[ResultRow]:
+_Row = TypeVar("_Row", bound=TreeRow)
+
+
+def telling_parts(parts: Sequence[_Row], room: int) -> list[_Row]:
     """Return the parts of a whole that differ most, each below what it is part of.
 
     Args:
@@ -129,19 +158,19 @@ def telling_parts(parts: Sequence[ResultRow], room: int) -> list[ResultRow]:
         room: Number of parts at most.
     """
     whole = parts[0]
-    limit = LEAST_SHARE * abs(whole["base_s"] if whole["share"] is None else whole["difference_s"])
+    limit = LEAST_SHARE * abs(whole.base_s if whole.share is None else whole.difference_s)
     chosen: set[int] = set()
-    for place in sorted(range(1, len(parts)), key=lambda i: -abs(parts[i]["difference_s"])):
+    for place in sorted(range(1, len(parts)), key=lambda i: -abs(parts[i].difference_s)):
         path = {place, *_above(parts, place)}
-        if abs(parts[place]["difference_s"]) >= limit and len(chosen | path) <= room:
+        if abs(parts[place].difference_s) >= limit and len(chosen | path) <= room:
             chosen |= path
     return [parts[place] for place in sorted(chosen)]
 
 
-def _above(parts: Sequence[ResultRow], place: int) -> Iterator[int]:
+def _above(parts: Sequence[TreeRow], place: int) -> Iterator[int]:
     """Places of what a part is part of, below the whole."""
-    depth = parts[place]["depth"]
+    depth = parts[place].depth
     for above in range(place - 1, 0, -1):
-        if parts[above]["depth"] < depth:
-            depth = parts[above]["depth"]
+        if parts[above].depth < depth:
+            depth = parts[above].depth
             yield above

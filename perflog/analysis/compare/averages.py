@@ -6,83 +6,92 @@ Two printed averages are comparable only if they cover the same steps, so each w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
-from perflog.analysis.compare.sides import Case, ResultRow, Side
-from perflog.metrics import MetricColumn
+from perflog.analysis.compare.result_rows import column, columns_of
+from perflog.analysis.compare.sides import Case, Side
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.tables.columns import NULL
 from perflog.tables.schema import TABLES
 
-COLUMNS = (
-    MetricColumn("case", meaning="the configuration that the sides share"),
-    MetricColumn("figure", meaning="what the log averages"),
-    MetricColumn("window_first", meaning="first step of the mean"),
-    MetricColumn("window_last", meaning="last step of the mean"),
-    MetricColumn("side", meaning="name of the side"),
-    MetricColumn("run", meaning="run id"),
-    MetricColumn("line", meaning="line that prints it"),
-    MetricColumn("value", meaning="mean over these steps, in base units; null where the run lacks one of them"),
-    MetricColumn("unit", meaning="base unit"),
-    MetricColumn("printed", meaning="true: the log prints it; false: computed from the printed steps"),
-)
+
+class AverageRow(Struct, frozen=True):
+    """An average that a log prints, or the mean of the same steps of another run."""
+
+    case: Annotated[str, column("the configuration that the sides share")]
+    figure: Annotated[str, column("what the log averages")]
+    window_first: Annotated[int | None, column("first step of the mean")]
+    window_last: Annotated[int | None, column("last step of the mean")]
+    side: Annotated[str, column("name of the side")]
+    run: Annotated[str, column("run id")]
+    line: Annotated[int | None, column("line that prints it")]
+    value: Annotated[float | None, column("mean over these steps, in base units; null where the run lacks one of them")]
+    unit: Annotated[str | None, column("base unit")]
+    printed: Annotated[bool, column("true: the log prints it; false: computed from the printed steps")]
+
+
+COLUMNS = columns_of(AverageRow)
 
 _COLUMNS = [column.name for column in TABLES["steps"] if column.type == "float64"]
 
 
-def averages(sides: Sequence[Side], cases: Sequence[Case]) -> list[ResultRow]:
+def averages(sides: Sequence[Side], cases: Sequence[Case]) -> list[AverageRow]:
     """Return every average that a side prints, and for every side the mean of the same steps."""
-    rows: list[ResultRow] = []
+    rows: list[AverageRow] = []
     for case in cases:
-        printed = [_printed(side, runs) for side, runs in zip(sides, case.runs, strict=True)]
-        for figure in dict.fromkeys(row["figure"] for of_side in printed for row in of_side):
-            of_figure = [[row for row in of_side if row["figure"] == figure] for of_side in printed]
+        printed = [list(_printed(case.name, side, runs)) for side, runs in zip(sides, case.runs, strict=True)]
+        for figure in dict.fromkeys(row.figure for of_side in printed for row in of_side):
+            of_figure = [[row for row in of_side if row.figure == figure] for of_side in printed]
             windows = {window_of(row): None for of_side in of_figure for row in of_side}
             for window in windows:
                 for side, runs, of_side in zip(sides, case.runs, of_figure, strict=True):
                     same = [row for row in of_side if window_of(row) == window]
                     if window != (None, None):
-                        unit = next(row["unit"] for of_side in of_figure for row in of_side)
-                        printing = {row["run"] for row in same}
-                        same += list(_computed(side, [r for r in runs if r not in printing], figure, window, unit))
-                    rows += [{"case": case.name, "side": side.name} | row for row in same]
-    return [{c.name: row.get(c.name) for c in COLUMNS} for row in rows]
+                        unit = next(row.unit for of_side in of_figure for row in of_side)
+                        printing = {row.run for row in same}
+                        wanted = AverageRow(case.name, figure, *window, side.name, "", None, None, unit, printed=False)
+                        same += _computed(side, [r for r in runs if r not in printing], wanted)
+                    rows += same
+    return rows
 
 
-def window_of(row: ResultRow) -> tuple[int | None, int | None]:
+def window_of(row: AverageRow) -> tuple[int | None, int | None]:
     """Return the first and last step of an average; None where no window of steps gives the printed figure."""
-    return row["window_first"], row["window_last"]
+    return row.window_first, row.window_last
 
 
-def _printed(side: Side, runs: Sequence[str]) -> list[ResultRow]:
+def _printed(case: str, side: Side, runs: Sequence[str]) -> Iterator[AverageRow]:
     """The averages that runs print."""
     summaries = side.tables.rows("summaries")
-    names = ("run", "line", "value", "unit", "window_first", "window_last", "key")
-    printed = (
-        dict(zip(names, row, strict=True)) for row in summaries.where(summaries.one_of("run", runs)).records(*names)
-    )
-    return [_with_nulls(row) | {"figure": row["key"], "printed": True} for row in printed]
+    names = ("key", "window_first", "window_last", "run", "line", "value", "unit")
+    for key, first, last, run, line, value, unit in summaries.where(summaries.one_of("run", runs)).records(*names):
+        window = _known(first), _known(last)
+        yield AverageRow(case, key, *window, side.name, run, _known(line), _known(value), unit, printed=True)
 
 
-def _with_nulls(row: ResultRow) -> ResultRow:
-    """The row with None for an integer or a number that is null."""
-    return {name: None if value == NULL or value != value else value for name, value in row.items() if name != "key"}
+_Number = TypeVar("_Number", int, float)
 
 
-def _computed(side: Side, runs: Sequence[str], figure: str, window: tuple[Any, Any], unit: str) -> Iterator[ResultRow]:
-    """The mean over a window in runs that do not print it."""
-    printed = _printed_steps(side, figure) if runs else {}
+def _known(value: _Number) -> _Number | None:
+    """None for an integer or a number that is null."""
+    return None if value == NULL or value != value else value
+
+
+def _computed(side: Side, runs: Sequence[str], wanted: AverageRow) -> Iterator[AverageRow]:
+    """The mean over the window of a row, in runs that do not print it."""
+    printed = _printed_steps(side, wanted.figure) if runs else {}
+    first, last = wanted.window_first, wanted.window_last
     for run in runs:
         steps = printed.get(run)
-        if steps is None:
+        if steps is None or first is None or last is None:
             continue
-        inside = (steps.steps >= window[0]) & (steps.steps <= window[1])
-        complete = int(inside.sum()) * steps.averaged == window[1] - window[0] + 1
-        value = float(np.mean(steps.values[inside])) if complete else None
-        row: ResultRow = {"figure": figure, "run": run, "unit": unit, "printed": False, "value": value}
-        yield row | {"window_first": window[0], "window_last": window[1]}
+        inside = (steps.steps >= first) & (steps.steps <= last)
+        complete = int(inside.sum()) * steps.averaged == last - first + 1
+        yield replace(wanted, run=run, value=float(np.mean(steps.values[inside])) if complete else None)
 
 
 def _printed_steps(side: Side, figure: str) -> dict[str, StepSeries]:

@@ -34,11 +34,14 @@ from perflog.analysis.compare.history import find_history
 from perflog.analysis.compare.measures import TRACE, SideValues, side_values, warmups
 from perflog.analysis.compare.other_setting import OtherSetting, other_settings
 from perflog.analysis.compare.ranking import BestSide, best_sides
+from perflog.analysis.compare.result_rows import records
+from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import (
     Case,
-    ResultRow,
+    DifferingSetting,
     Side,
     SideReference,
+    VariedSetting,
     differing_settings,
     first_few,
     match_runs,
@@ -69,11 +72,21 @@ _PARTS = 10  # of a notebook's table
 _NAME = 60  # characters of a name in it: that of a kernel can have thousands
 
 
+class GeometricMean(Struct, frozen=True):
+    """The mean change of a headline figure over the cases of a side."""
+
+    metric: str
+    statistic: str
+    side: str
+    cases: int
+    change: float
+
+
 class Comparison(Struct, frozen=True, dict=True):
     """The result of `perflog.compare`. Values are in base units; missing values are null.
 
     Its tables are DataFrames: `rows`, `settings`, `varied`, `attribution`, `operators`, `summaries`, `warmups`,
-    `findings`. The same rows as dictionaries are in `row_records` and so on.
+    `findings`. The same rows, typed, are in `row_records` and so on.
 
     Attributes:
         sides: Names of the sides, base first.
@@ -95,15 +108,15 @@ class Comparison(Struct, frozen=True, dict=True):
     cases: tuple[Case, ...]
     warmup: tuple[int, ...]
     rule: VerdictRule
-    row_records: tuple[ResultRow, ...]
+    row_records: tuple[FigureRow, ...]
     warnings: tuple[str, ...]
-    setting_records: tuple[ResultRow, ...]
-    varied_records: tuple[ResultRow, ...]
-    attribution_records: tuple[ResultRow, ...]
-    operator_records: tuple[ResultRow, ...]
-    summary_records: tuple[ResultRow, ...]
-    warmup_records: tuple[ResultRow, ...]
-    finding_records: tuple[ResultRow, ...]
+    setting_records: tuple[DifferingSetting, ...]
+    varied_records: tuple[VariedSetting, ...]
+    attribution_records: tuple[attribution.AttributionRow, ...]
+    operator_records: tuple[operators.OperatorRow, ...]
+    summary_records: tuple[averages.AverageRow, ...]
+    warmup_records: tuple[warmup_costs.WarmupRow, ...]
+    finding_records: tuple[findings.FindingRow, ...]
     best: tuple[BestSide, ...] = ()
     by: tuple[str, ...] = ()
     result: str | None = None
@@ -124,45 +137,45 @@ class Comparison(Struct, frozen=True, dict=True):
     @cached_property
     def rows(self) -> pd.DataFrame:
         """One row per case, measure and side but the base: see `perflog.analysis.compare.rows.COLUMNS`."""
-        return _frame(self.row_records, rows.COLUMNS)
+        return _table_of(self.row_records, rows.COLUMNS)
 
     @cached_property
     def settings(self) -> pd.DataFrame:
         """Settings in which the sides differ: case, setting, and a column for each side."""
-        return _frame(self.setting_records, ["case", "setting", *self.sides])
+        return _frame([row.record for row in self.setting_records], ["case", "setting", *self.sides])
 
     @cached_property
     def varied(self) -> pd.DataFrame:
         """Settings that vary between the repeats of a side: case, side, setting, and their values in a tuple."""
-        return _frame(self.varied_records, ["case", "side", "setting", "values"])
+        return _frame([*map(asdict, self.varied_records)], ["case", "side", "setting", "values"])
 
     @cached_property
     def attribution(self) -> pd.DataFrame:
         """What each part adds to a difference: see `perflog.analysis.compare.attribution.COLUMNS`."""
-        return _frame(self.attribution_records, attribution.COLUMNS)
+        return _table_of(self.attribution_records, attribution.COLUMNS)
 
     @cached_property
     def operators(self) -> pd.DataFrame:
         """The operators of traces on both sides: see `perflog.analysis.compare.operators.COLUMNS`."""
-        return _frame(self.operator_records, operators.COLUMNS)
+        return _table_of(self.operator_records, operators.COLUMNS)
 
     @cached_property
     def summaries(self) -> pd.DataFrame:
         """Printed averages, and the mean of the same steps on the other sides: see `.compare.averages.COLUMNS`."""
-        return _frame(self.summary_records, averages.COLUMNS)
+        return _table_of(self.summary_records, averages.COLUMNS)
 
     @cached_property
     def warmups(self) -> pd.DataFrame:
         """What the warm-up costs on each side: see `perflog.analysis.compare.warmup_costs.COLUMNS`."""
-        return _frame(self.warmup_records, warmup_costs.COLUMNS)
+        return _table_of(self.warmup_records, warmup_costs.COLUMNS)
 
     @cached_property
     def findings(self) -> pd.DataFrame:
         """What to know before trusting the comparison: see `perflog.analysis.compare.findings.COLUMNS`."""
-        return _frame(self.finding_records, findings.COLUMNS)
+        return _table_of(self.finding_records, findings.COLUMNS)
 
     @cached_property
-    def headlines(self) -> list[ResultRow]:
+    def headlines(self) -> list[FigureRow]:
         """The rows of the measure that the verdict is about, one per case and side."""
         return headline_rows(self.row_records, self.result, self.by_values, self.to_targets)
 
@@ -172,9 +185,9 @@ class Comparison(Struct, frozen=True, dict=True):
 
         That of one is what any of its headline figures shows; if none shows a change, that of the mean.
         """
-        by_place: dict[tuple[str, str], list[ResultRow]] = {}
+        by_place: dict[tuple[str, str], list[FigureRow]] = {}
         for row in telling_rows(self.headlines):
-            by_place.setdefault((row["case"], row["side"]), []).append(row)
+            by_place.setdefault((row.case, row.side), []).append(row)
         elsewhere = {(each.case, each.side) for each in self.other_settings}
         words = [OTHER_SETTING if place in elsewhere else verdict_of_figures(of) for place, of in by_place.items()]
         return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default="nothing to compare")
@@ -182,11 +195,11 @@ class Comparison(Struct, frozen=True, dict=True):
     @property
     def other_work(self) -> tuple[str, ...]:
         """How the sides did not do the same work, in words; empty if nothing speaks for it."""
-        codes = {finding["code"]: finding for finding in self.finding_records}
-        different = {row["setting"] for row in self.setting_records}
+        codes = {finding.code: finding for finding in self.finding_records}
+        different = {row.setting for row in self.setting_records}
         reasons = []
         if finding := codes.get("comparison-other-work"):
-            of = json.loads(finding["evidence"])
+            of = json.loads(finding.evidence)
             reasons.append(f"backward / forward is {show(of['base'], '', 2)} and {show(of['side'], '', 2)}")
         reasons += [f"{message} in {side}" for side, message in self.diverged.items()]
         reasons += ["their formats differ"] * ("format" in different)
@@ -197,8 +210,8 @@ class Comparison(Struct, frozen=True, dict=True):
         """What became NaN or infinite, by side: of sides that train nothing while others do."""
         told: dict[str, str] = {}
         for finding in self.finding_records:
-            if finding["code"] == DIVERGED and finding["severity"] != "note" and finding["side"]:
-                told.setdefault(finding["side"], finding["message"])
+            if finding.code == DIVERGED and finding.severity != "note" and finding.side:
+                told.setdefault(finding.side, finding.message)
         return told if len(told) < len(self.sides) else {}
 
     @property
@@ -211,22 +224,22 @@ class Comparison(Struct, frozen=True, dict=True):
         """What not to trust, by the code of the findings that are more than notes: a sentence, and the sides."""
         told: dict[str, tuple[str, tuple[str, ...]]] = {}
         for finding in self.finding_records:
-            if finding["severity"] != "note":
-                code, sides = finding["code"], (finding["side"],) if finding["side"] else ()
-                text, known = told.get(code, (RULES[code].title if code in RULES else finding["message"], ()))
+            if finding.severity != "note":
+                code, sides = finding.code, (finding.side,) if finding.side else ()
+                text, known = told.get(code, (RULES[code].title if code in RULES else finding.message, ()))
                 told[code] = text, tuple(dict.fromkeys([*known, *sides]))
         return told
 
     @property
     def conclusion(self) -> str:
         """The headline metric and the verdict, after the reasons why the sides may not be comparable."""
-        metric = " and ".join(dict.fromkeys(row["metric"] for row in self.headlines)) or "nothing"
+        metric = " and ".join(dict.fromkeys(row.metric for row in self.headlines)) or "nothing"
         if self.same_bytes:
             return f"the same bytes on both sides; {metric}: {self.verdict}"
         reasons = [f"{OTHER_SETTING}: {', '.join(self.told_settings)}"] * bool(self.other_settings)
         reasons += [f"not the same work: {', '.join(self.other_work)}"] * bool(self.other_work)
         single = reasons and len(self.cases) == 1 and len(self.sides) == 2 and self.headlines
-        change = f" {percent(self.headlines[0]['change'])}" if single else ""
+        change = f" {percent(self.headlines[0].change)}" if single else ""
         if self.verdict == OTHER_SETTING:  # the first reason
             return "; ".join([*reasons, f"{metric}{change}"])
         return "; ".join([*reasons, f"{metric}{change}{',' if change else ':'} {self.verdict}"])
@@ -238,17 +251,16 @@ class Comparison(Struct, frozen=True, dict=True):
             return tuple(dict.fromkeys(each.setting for each in self.other_settings))
         return tuple(dict.fromkeys(f"{e.setting} {e.base_value} and {e.side_value}" for e in self.other_settings))
 
-    def geomeans(self) -> list[ResultRow]:
+    def geomeans(self) -> list[GeometricMean]:
         """Return the geometric mean of each side's changes of the headline figures, where there are several cases."""
-        means: list[ResultRow] = []
+        means = []
         for side in self.sides[1:]:
-            of_side = [row for row in self.headlines if row["side"] == side]
-            for statistic in dict.fromkeys(row["statistic"] for row in of_side):
-                changes = [row["change"] for row in of_side if row["statistic"] == statistic]
+            of_side = [row for row in self.headlines if row.side == side]
+            for statistic in dict.fromkeys(row.statistic for row in of_side):
+                changes = [row.change for row in of_side if row.statistic == statistic]
                 if len(changes) > 1 and all(change > -1 for change in changes):
                     change = math.expm1(sum(map(math.log1p, changes)) / len(changes))
-                    names: ResultRow = {"metric": self.headlines[0]["metric"], "statistic": statistic, "side": side}
-                    means.append(names | {"cases": len(changes), "change": change})
+                    means.append(GeometricMean(self.headlines[0].metric, statistic, side, len(changes), change))
         return means
 
     def to_dict(self) -> dict[str, Any]:
@@ -261,12 +273,12 @@ class Comparison(Struct, frozen=True, dict=True):
             "causes": [_flat(each) for each in self.causes],
             "cases": cases, "by": list(self.by), "result": self.result,
             "best": [{"case": best.case, "side": best.side, "not_told_apart": list(best.level)} for best in self.best],
-            "rule": asdict(self.rule), "rows": _with_nulls(self.row_records), "geomeans": self.geomeans(),
-            "settings": _with_nulls(self.setting_records), "varied": _with_nulls(self.varied_records),
-            "attribution": _with_nulls(self.attribution_records),
-            "operators": _with_nulls(self.operator_records),
-            "summaries": _with_nulls(self.summary_records), "warmups": _with_nulls(self.warmup_records),
-            "findings": _with_nulls(self.finding_records), "warnings": list(self.warnings),
+            "rule": asdict(self.rule), "rows": records(self.row_records), "geomeans": records(self.geomeans()),
+            "settings": [row.record for row in self.setting_records], "varied": records(self.varied_records),
+            "attribution": records(self.attribution_records),
+            "operators": records(self.operator_records),
+            "summaries": records(self.summary_records), "warmups": records(self.warmup_records),
+            "findings": records(self.finding_records), "warnings": list(self.warnings),
         }  # fmt: skip
 
 
@@ -369,14 +381,14 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
             "the sides have no figure in common", " and ".join(side.name for side in sides), help
         )
     settings = differing_settings(sides, cases)
-    figures = {(row["case"], row["metric"]) for row in compared if row["kind"] == "summary"}
-    printed = [row for row in averages.averages(sides, cases) if (row["case"], row["figure"]) not in figures]
+    figures = {(row.case, row.metric) for row in compared if row.kind == "summary"}
+    printed = [row for row in averages.averages(sides, cases) if (row.case, row.figure) not in figures]
     doubts = findings.findings(sides, cases, compared, settings, printed)
-    ended_early = any(finding["code"] == "run-stopped" for finding in doubts)
+    ended_early = any(finding.code == "run-stopped" for finding in doubts)
     result = None if ended_early else declared_result(sides, cases)
     by_values = values_only(values)
     headlines = headline_rows(compared, result, by_values, bool(targets))
-    in_one_setting = [row for row in headlines if row["case"] not in {each.case for each in elsewhere}]
+    in_one_setting = [row for row in headlines if row.case not in {each.case for each in elsewhere}]
     warnings += _warn_without_headline(sides, cases, values, headlines)
     if targets and not headlines:
         warnings.append(
@@ -407,15 +419,15 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
 
 
 def _warn_without_headline(
-    sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues], headlines: Sequence[ResultRow]
+    sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues], headlines: Sequence[FigureRow]
 ) -> Iterator[str]:
     """Yield a text for each side that has runs without the headline figure, such as runs that failed."""
-    names = {(row["kind"], row["metric"]) for row in headlines if row["kind"] != "load"}  # that of a job has one run
+    names = {(row.kind, row.metric) for row in headlines if row.kind != "load"}  # that of a job has one run
     for k, (side, of_side) in enumerate(zip(sides, values, strict=True)):
         having = {run for m, by_run in of_side.by_measure.items() if (m.kind, m.name) in names for run in by_run}
         without = [side.labels[run] for case in cases for run in case.runs[k] if run not in having]
         if names and without:
-            metrics = " or ".join(dict.fromkeys(row["metric"] for row in headlines))
+            metrics = " or ".join(dict.fromkeys(row.metric for row in headlines))
             yield f"{side.name}: without {metrics}, so not in this figure: {first_few(without)}"
 
 
@@ -445,23 +457,21 @@ def _common_cut(case: Case, warmup_of_run: Mapping[str, tuple[int, int]]) -> int
     return min(max(cut for cut, _ in of_case), min(steps for _, steps in of_case) // 2) if of_case else 0
 
 
-def _frame(records: Sequence[ResultRow], columns: Sequence[MetricColumn | str]) -> pd.DataFrame:
+def _frame(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
-    names = [c if isinstance(c, str) else c.name for c in columns]
-    return nullable_frame(pd.DataFrame(list(records), columns=names))
+    return nullable_frame(pd.DataFrame(rows, columns=names))
 
 
-def _flat(change: CauseChange) -> ResultRow:
+def _table_of(rows: Sequence[Struct], columns: Sequence[MetricColumn]) -> pd.DataFrame:
+    return _frame([*map(asdict, rows)], [column.name for column in columns])
+
+
+def _flat(change: CauseChange) -> dict[str, Any]:
     """A cause on both sides as one row."""
     row = asdict(change)
     return {"case": row.pop("case"), "side": row.pop("side"), **asdict(row.pop("cause")), **row,
             "difference_s": change.difference_s}  # fmt: skip
-
-
-def _with_nulls(records: Sequence[ResultRow]) -> list[ResultRow]:
-    """Rows with None for NaN."""
-    return [{name: none_if_null(value) for name, value in row.items()} for row in records]
 
 
 # --- how a Comparison shows itself in Python; `perflog.output` has the screen of the command and the report ----------
@@ -489,8 +499,8 @@ def _html(comparison: Comparison) -> str:
     """Tables of the headline and of the parts that differ, what not to trust. A row per case, side and figure."""
     head = ("case", "side", "metric", "figure", "base", "value", "change", "interval", "verdict")
     cells = [head] + [
-        (row["case"] or "-", row["side"], row["metric"], row["statistic"], _value(row, "base"), _value(row, "side"),
-         percent(row["change"]), _interval(row), row["verdict"])
+        (row.case or "-", row.side, row.metric, row.statistic, _value(row, "base"), _value(row, "side"),
+         percent(row.change), _interval(row), row.verdict)
         for row in comparison.headlines
     ]  # fmt: skip
     page = f"<p>{escape(_sides(comparison))}: {escape(comparison.conclusion)}</p>" + "".join(_table(cells))
@@ -507,11 +517,11 @@ def _telling_parts(comparison: Comparison) -> Iterator[tuple[str, ...]]:
     """The parts that differ most, of two sides with one configuration: name, both times, difference, share."""
     if len(comparison.sides) > 2 or len(comparison.cases) > 1:
         return
-    for kind in dict.fromkeys(part["kind"] for part in comparison.attribution_records):
-        parts = [part for part in comparison.attribution_records if part["kind"] == kind]
+    for kind in dict.fromkeys(part.kind for part in comparison.attribution_records):
+        parts = [part for part in comparison.attribution_records if part.kind == kind]
         for part in (parts[0], *attribution.telling_parts(parts, _PARTS)) if len(parts) > 1 else ():
-            times = [show(part[name], "s") for name in ("base_s", "side_s", "difference_s")]
-            yield ". " * part["depth"] + part["part"], *times, show(part["share"], "1", 2)
+            times = [show(time, "s") for time in (part.base_s, part.side_s, part.difference_s)]
+            yield ". " * part.depth + part.part, *times, show(part.share, "1", 2)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -526,31 +536,31 @@ def _sides(comparison: Comparison) -> str:
     return f"{', '.join(comparison.sides[1:])} against {comparison.sides[0]}"
 
 
-def _is_brief(row: ResultRow) -> bool:
+def _is_brief(row: FigureRow) -> bool:
     """Return whether a row belongs in a summary: phases, layers and kernels can have thousands of rows."""
-    return row["kind"] in SUMMARY_KINDS
+    return row.kind in SUMMARY_KINDS
 
 
-def _line(row: ResultRow) -> str:
-    place = "".join(f"{name}: " for name in (row["case"], row["side"]) if name)
-    metric = row["metric"] if len(row["metric"]) <= _NAME else f"{row['metric'][: _NAME - 1]}…"
-    figure = f"{metric} {row['statistic']}" if row["statistic"] != "value" else metric
-    return f"{place}{figure} {_value(row, 'base')} -> {_value(row, 'side')}, {show_change(row)}: {row['verdict']}"
+def _line(row: FigureRow) -> str:
+    place = "".join(f"{name}: " for name in (row.case, row.side) if name)
+    metric = row.metric if len(row.metric) <= _NAME else f"{row.metric[: _NAME - 1]}…"
+    figure = f"{metric} {row.statistic}" if row.statistic != "value" else metric
+    return f"{place}{figure} {_value(row, 'base')} -> {_value(row, 'side')}, {show_change(row)}: {row.verdict}"
 
 
-def _value(row: ResultRow, side: str) -> str:
-    return show(row[f"{side}_value"], row["unit"])
+def _value(row: FigureRow, side: str) -> str:
+    return show(row.side_value if side == "side" else row.base_value, row.unit)
 
 
-def show_change(row: ResultRow) -> str:
+def show_change(row: FigureRow) -> str:
     """Return the change of a row with its interval: `+6.0 % [+5.1 .. +6.9]`."""
-    return f"{percent(row['change'])} [{_interval(row)}]"
+    return f"{percent(row.change)} [{_interval(row)}]"
 
 
-def _interval(row: ResultRow) -> str:
-    if none_if_null(row["change_low"]) is None:
+def _interval(row: FigureRow) -> str:
+    if none_if_null(row.change_low) is None:
         return "-"
-    low, high = (percent(row[f"change_{end}"]).removesuffix(" %") for end in ("low", "high"))
+    low, high = (percent(end).removesuffix(" %") for end in (row.change_low, row.change_high))
     return f"{low} .. {high}"
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from perflog.analysis.compare.comparison import Comparison, percent
 from perflog.analysis.compare.figures import VALUE
-from perflog.analysis.compare.sides import ResultRow
+from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.verdicts import OTHER_SETTING, Evidence, decide, without_exploratory
 from perflog.statistics.effects import Effect, shift_of
 
@@ -39,7 +39,7 @@ class GateFailure(Struct, frozen=True):
 
     kind: Literal["change", "inconclusive", "cannot judge"]
     message: str
-    row: ResultRow | None = None
+    row: FigureRow | None = None
 
 
 def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]:
@@ -72,34 +72,34 @@ def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
         )
         yield GateFailure("cannot judge", f"{wanted} on both sides; there are: {known}")
     elsewhere = {(each.case, each.side) for each in comparison.other_settings}
-    rows = [row for row in rows if (row["case"], row["side"]) not in elsewhere]
-    places = dict.fromkeys((row["case"], row["side"], row["metric"]) for row in rows)
+    rows = [row for row in rows if (row.case, row.side) not in elsewhere]
+    places = dict.fromkeys((row.case, row.side, row.metric) for row in rows)
     for place in places:
-        of_place = [row for row in rows if (row["case"], row["side"], row["metric"]) == place]
+        of_place = [row for row in rows if (row.case, row.side, row.metric) == place]
         results = [(row, _of_row(comparison, row, gate)) for row in of_place]
         judged = [row for row, failure in results if failure is None or failure.kind != "cannot judge"]
         # A total without an error is no obstacle where the median and the mean are known.
         yield from (f for _, f in results if f is not None and not (f.kind == "cannot judge" and judged))
 
 
-def _names(row: ResultRow) -> tuple[str, ...]:
+def _names(row: FigureRow) -> tuple[str, ...]:
     """The names of a row in a gate: its metric, and the metric with the statistic where a metric may have several."""
-    metric, statistic = row["metric"], row["statistic"]
+    metric, statistic = row.metric, row.statistic
     return (metric,) if statistic == VALUE else (metric, f"{metric} {statistic}")
 
 
-def _of_row(comparison: Comparison, row: ResultRow, gate: Gate) -> GateFailure | None:
+def _of_row(comparison: Comparison, row: FigureRow, gate: Gate) -> GateFailure | None:
     threshold = comparison.rule.threshold if gate.threshold is None else gate.threshold
-    better = row["better"] if gate.rises is None else "lower" if gate.rises else "higher"
-    shift, low, high = (shift_of(row[name]) for name in ("change", "change_low", "change_high"))
-    effect = Effect(shift, row["error"], row["freedom"])
+    better = row.better if gate.rises is None else "lower" if gate.rises else "higher"
+    shift, low, high = map(shift_of, (row.change, row.change_low, row.change_high))
+    effect = Effect(shift, row.error, row.freedom)
     rule = replace(comparison.rule, threshold=threshold)
-    evidence = Evidence((row["base_runs"], row["side_runs"]), (low, high), row["scope"], row["few_values"])
-    verdict = decide(effect, better, row["p_holm"], evidence, rule)
+    evidence = Evidence((row.base_runs, row.side_runs), (low, high), row.scope, row.few_values)
+    verdict = decide(effect, better, row.p_holm, evidence, rule)
     if not effect.known:
         return GateFailure("cannot judge", "; ".join(filter(None, (verdict.reason, verdict.advice))), row)
     if verdict.fails:
-        return GateFailure("change", f"{percent(row['change'])}, at least {percent(threshold)}", row)
+        return GateFailure("change", f"{percent(row.change)}, at least {percent(threshold)}", row)
     if gate.inconclusive and without_exploratory(verdict.words) == "inconclusive":
         return GateFailure("inconclusive", f"{verdict.reason}; {verdict.advice}", row)
     return None

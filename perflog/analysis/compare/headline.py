@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perflog.analysis.compare.measures import ALL, SideValues
-from perflog.analysis.compare.sides import Case, ResultRow, Side
+from perflog.analysis.compare.rows import FigureRow
+from perflog.analysis.compare.sides import Case, Side
 from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
 from perflog.formats.registry import known as formats
 from perflog.tables.nulls import none_if_null
@@ -40,8 +41,8 @@ def values_only(values: Sequence[SideValues]) -> bool:
 
 
 def headline_rows(
-    rows: Sequence[ResultRow], result: str | None = None, by_values: bool = False, to_targets: bool = False
-) -> list[ResultRow]:
+    rows: Sequence[FigureRow], result: str | None = None, by_values: bool = False, to_targets: bool = False
+) -> list[FigureRow]:
     """Return the rows of the headline measure: one per case, side and statistic.
 
     Where a step does more on one side than on another, the rate is the headline: step times say nothing then.
@@ -53,23 +54,23 @@ def headline_rows(
         to_targets: The reader named values that series are to reach: the times until then are the headline.
         by_values: The runs print nothing but values by name, such as losses: the first one is the headline.
     """
-    of_result = [row for row in rows if row["metric"] == result]
+    of_result = [row for row in rows if row.metric == result]
     if to_targets:
-        of_targets = [row for row in rows if row["kind"] == "target"]
-        return [row for row in of_targets if row["unit"] == "s"] or of_targets  # without a clock, the steps
-    if of_result and all(none_if_null(row["error"]) is not None for row in of_result):
+        of_targets = [row for row in rows if row.kind == "target"]
+        return [row for row in of_targets if row.unit == "s"] or of_targets  # without a clock, the steps
+    if of_result and all(none_if_null(row.error) is not None for row in of_result):
         return of_result
     rate = next((rate for rate in RATES if unequal_steps(rows, rate)), None)
     leading = [("step", rate)] if rate else [("value", None)] if by_values else []
     for kind, name in [*leading, *HEADLINES]:
-        of_kind = [row for row in rows if row["kind"] == kind]
-        first = {row["case"]: row["metric"] for row in reversed(of_kind)}
-        if headlines := [row for row in of_kind if row["metric"] == (name or first[row["case"]])]:
+        of_kind = [row for row in rows if row.kind == kind]
+        first = {row.case: row.metric for row in reversed(of_kind)}
+        if headlines := [row for row in of_kind if row.metric == (name or first[row.case])]:
             return headlines
     return []
 
 
-def unequal_steps(rows: Sequence[ResultRow], rate: str) -> list[tuple[ResultRow, float]]:
+def unequal_steps(rows: Sequence[FigureRow], rate: str) -> list[tuple[FigureRow, float]]:
     """Return by how much steps differ in what they do, as rate * step time tells; empty if they are equally long.
 
     Args:
@@ -80,29 +81,29 @@ def unequal_steps(rows: Sequence[ResultRow], rate: str) -> list[tuple[ResultRow,
         For each case and side with other steps than the base, the row of its median rate, and its tokens or samples of
         a step relative to those of the base. Empty too if a side has step times and no such rate.
     """
-    of_metric: dict[str, dict[tuple[str, str], ResultRow]] = {rate: {}, "step_time": {}}
+    of_metric: dict[str, dict[tuple[str, str], FigureRow]] = {rate: {}, "step_time": {}}
     for row in rows:
-        if row["kind"] == "step" and row["statistic"] == "median" and row["metric"] in of_metric:
-            of_metric[row["metric"]][row["case"], row["side"]] = row
+        if row.kind == "step" and row.statistic == "median" and row.metric in of_metric:
+            of_metric[row.metric][row.case, row.side] = row
     times, rates = of_metric["step_time"], of_metric[rate]
     if times.keys() != rates.keys():
         return []
-    ratios = [(row, (1 + row["change"]) * (1 + times[place]["change"])) for place, row in rates.items()]
+    ratios = [(row, (1 + row.change) * (1 + times[place].change)) for place, row in rates.items()]
     return [(row, ratio) for row, ratio in ratios if not 1 / _SAME_STEPS < ratio < _SAME_STEPS]
 
 
-def telling_rows(rows: Sequence[ResultRow]) -> Sequence[ResultRow]:
+def telling_rows(rows: Sequence[FigureRow]) -> Sequence[FigureRow]:
     """Return the rows whose error is known, or all if there are none.
 
     A total of single runs says nothing that the median and the mean do not.
     """
-    return [row for row in rows if none_if_null(row["error"]) is not None] or rows
+    return [row for row in rows if none_if_null(row.error) is not None] or rows
 
 
-def verdict_of_figures(rows: Sequence[ResultRow]) -> str:
+def verdict_of_figures(rows: Sequence[FigureRow]) -> str:
     """Return the verdict of one case and side: a change that any figure shows, else the mean's, or the only one."""
-    shown: list[str] = [row["verdict"] for row in rows if without_exploratory(row["verdict"]) in CHANGES]
+    shown: list[str] = [row.verdict for row in rows if without_exploratory(row.verdict) in CHANGES]
     if shown:
         return min(shown, key=lambda words: CHANGES.index(without_exploratory(words)))
-    means: list[str] = [row["verdict"] for row in rows if row["statistic"] == "mean"]
-    return means[0] if means else str(rows[0]["verdict"])
+    means: list[str] = [row.verdict for row in rows if row.statistic == "mean"]
+    return means[0] if means else str(rows[0].verdict)

@@ -10,45 +10,58 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated
 
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from perflog.analysis.compare.measures import ALL, STEP, TRACE, Measure, SideValues
 from perflog.analysis.compare.operator_trees import Key, OperatorNode, merged, operator_tree, operators_by_run
-from perflog.analysis.compare.sides import Case, ResultRow, Side
+from perflog.analysis.compare.result_rows import column, columns_of
+from perflog.analysis.compare.sides import Case, Side
 from perflog.analysis.compare.trace_measures import devices_by_run, steady_steps
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics import MetricColumn, Tables
+from perflog.metrics import Tables
 from perflog.metrics.traces.device_operators import OPERATOR, kernels_text
 from perflog.metrics.traces.work_tree import PATH_MARK
 from perflog.statistics.samples import Floats
 from perflog.units import show
 
-COLUMNS = (
-    MetricColumn("case", meaning="the configuration that the sides share"),
-    MetricColumn("base", meaning="name of the first side"),
-    MetricColumn("side", meaning="name of the side that is compared with the base"),
-    MetricColumn(
-        "operator",
-        meaning="operator, range or module, each below what it lies in, the largest difference first; (itself): what "
-        "it launches outside of those inside it",
-    ),
-    MetricColumn("shapes", meaning="shapes of its inputs; those of base and side with `->` in between if they differ"),
-    MetricColumn("depth", meaning="0 for all work, 1 for what lies in nothing, and so on"),
-    MetricColumn("kind", meaning="operator, step, range, module, autograd", brief=False),
-    MetricColumn("part", meaning="step: times and calls of a steady step; trace: of a trace without annotated steps"),
-    MetricColumn("base_s", "s", "lower", meaning="GPU time on the base: mean over steps and devices"),
-    MetricColumn("side_s", "s", "lower", meaning="the same on the side"),
-    MetricColumn("difference_s", "s", "lower", meaning="side - base; those of a level add up"),
-    MetricColumn("share", "1", meaning="share of the difference of all work; null where that does not differ"),
-    MetricColumn("base_calls", meaning="calls of a rank on the base; null: it is not there"),
-    MetricColumn("side_calls", meaning="the same on the side"),
-    MetricColumn("base_kernels", meaning="short names of what it launches on the base, those longest on both first"),
-    MetricColumn("side_kernels", meaning="the same on the side"),
-    MetricColumn("only", meaning="base or side: it is on this side alone"),
-    MetricColumn("path", meaning="names of what is around it and its own", brief=False),
-)
+
+class OperatorRow(Struct, frozen=True):
+    """The GPU time of an operator on both sides."""
+
+    case: Annotated[str, column("the configuration that the sides share")]
+    base: Annotated[str, column("name of the first side")]
+    side: Annotated[str, column("name of the side that is compared with the base")]
+    operator: Annotated[
+        str,
+        column(
+            "operator, range or module, each below what it lies in, the largest difference first; (itself): what "
+            "it launches outside of those inside it"
+        ),
+    ]
+    shapes: Annotated[
+        str | None, column("shapes of its inputs; those of base and side with `->` in between if they differ")
+    ]
+    depth: Annotated[int, column("0 for all work, 1 for what lies in nothing, and so on")]
+    kind: Annotated[str | None, column("operator, step, range, module, autograd", brief=False)]
+    part: Annotated[str, column("step: times and calls of a steady step; trace: of a trace without annotated steps")]
+    base_s: Annotated[float, column("GPU time on the base: mean over steps and devices", "s", "lower")]
+    side_s: Annotated[float, column("the same on the side", "s", "lower")]
+    difference_s: Annotated[float, column("side - base; those of a level add up", "s", "lower")]
+    share: Annotated[float | None, column("share of the difference of all work; null where that does not differ", "1")]
+    base_calls: Annotated[float | None, column("calls of a rank on the base; null: it is not there")]
+    side_calls: Annotated[float | None, column("the same on the side")]
+    base_kernels: Annotated[
+        str | None, column("short names of what it launches on the base, those longest on both first")
+    ]
+    side_kernels: Annotated[str | None, column("the same on the side")]
+    only: Annotated[str | None, column("base or side: it is on this side alone")]
+    path: Annotated[str | None, column("names of what is around it and its own", brief=False)]
+
+
+COLUMNS = columns_of(OperatorRow)
 
 ITSELF = "(itself)"
 """In place of the name of an operator: what it launches outside of those inside it."""
@@ -57,7 +70,6 @@ ALL_WORK = "all work"
 _OF_PART = {STEP: "a step", TRACE: "whole trace"}
 _LEAST = 0.005  # of the GPU time: smaller operators have no row with statistics
 _LEAST_MOVED = 0.002  # of the GPU time: a smaller difference is not told
-_TIMES = ("base_s", "side_s", "difference_s")
 _ROUNDING = 1e-12  # relative
 _MOST_SHAPES = 3  # that a row names
 _NUMBER = lazy_pattern(r"\d+")
@@ -225,19 +237,17 @@ def _with_shapes(pair: Matched) -> str:
     return " ".join(filter(None, (pair.name, pair.shapes_text)))
 
 
-def operator_rows(sides: Sequence[Side], compared: Sequence[MatchedSides]) -> list[ResultRow]:
+def operator_rows(sides: Sequence[Side], compared: Sequence[MatchedSides]) -> list[OperatorRow]:
     """Return the operators of each case and side beside those of the base: the largest difference first."""
-    rows: list[ResultRow] = []
+    rows: list[OperatorRow] = []
     for each in compared:
-        names: ResultRow = {"case": each.case.name, "base": sides[0].name, "side": sides[each.number].name}
-        names["part"] = each.part
         base, side = each.times(each.whole)
         total = side - base if abs(side - base) > _ROUNDING * max(base, side) else None
-        rows += [{c.name: (names | row).get(c.name) for c in COLUMNS} for row in _rows_of(each, total)]
+        rows += _rows_of(each, (sides[0].name, sides[each.number].name), total)
     return rows
 
 
-def moved_between(tables: Tables, base: str, other: str, room: int) -> list[ResultRow]:
+def moved_between(tables: Tables, base: str, other: str, room: int) -> list[MovedOperator]:
     """Return the operators whose GPU times differ most between two runs, as `moved_most` does, in all their steps.
 
     Empty if one of the traces has no work of a device or names no operators, or if only one of them has steps.
@@ -254,101 +264,147 @@ def moved_between(tables: Tables, base: str, other: str, room: int) -> list[Resu
         return []
     whole = matched(roots[0], roots[1], (None, None))
     sides = MatchedSides(Case("", ((base,), (other,))), 1, ((base,), (other,)), parts[0], whole)
-    return moved_most([{"part": sides.part} | row for row in _rows_of(sides, None)], room)
+    return moved_most([*_rows_of(sides, (base, other), None)], room)
 
 
-def of_part(row: ResultRow) -> str:
+def of_part(row: OperatorRow) -> str:
     """Return in words what the times of a row are of: `a step` or `whole trace`."""
-    return _OF_PART[row["part"]]
+    return _OF_PART[row.part]
 
 
-def changes_kernels(row: ResultRow) -> bool:
+def changes_kernels(row: OperatorRow) -> bool:
     """Return whether an operator launches other kernels on the side than on the base."""
-    return bool(row["base_kernels"] and row["side_kernels"] and row["base_kernels"] != row["side_kernels"])
+    return bool(row.base_kernels and row.side_kernels and row.base_kernels != row.side_kernels)
 
 
-def kernels_of_both(row: ResultRow) -> str | None:
+def kernels_of_both(row: OperatorRow) -> str | None:
     """Return what an operator launches; of both sides with `->` in between where that differs."""
-    base, side = row["base_kernels"], row["side_kernels"]
+    base, side = row.base_kernels, row.side_kernels
     return f"{base} -> {side}" if changes_kernels(row) else base or side
 
 
-def moved_text(row: ResultRow) -> str:
+def moved_text(row: MovedOperator) -> str:
     """Return a row of `moved_most` in words: name and shapes, both times, both kernels where they differ."""
-    name = " ".join(filter(None, (row["operator"], row["shapes"])))
-    places = f" ({row['places']} places)" if row["places"] > 1 else ""
-    text = f"{name}{places}: {show(row['base_s'], 's', 3)} -> {show(row['side_s'], 's', 3)}"
+    name = " ".join(filter(None, (row.operator, row.shapes)))
+    places = f" ({row.places} places)" if row.places > 1 else ""
+    text = f"{name}{places}: {show(row.base_s, 's', 3)} -> {show(row.side_s, 's', 3)}"
     return f"{text} ({kernels_of_both(row)})" if changes_kernels(row) else text
 
 
-def _rows_of(sides: MatchedSides, total: float | None) -> Iterator[ResultRow]:
-    """The rows of all work: of each operator, of those inside it, and of what it launches itself."""
-    open_: list[tuple[Matched, tuple[str, ...]] | ResultRow] = [(sides.whole, ())]
+def _rows_of(sides: MatchedSides, names: tuple[str, str], total: float | None) -> Iterator[OperatorRow]:
+    """The rows of all work: of each operator, of those inside it, and of what it launches itself.
+
+    `names`: those of base and side. `total`: the difference of all work.
+    """
+    open_: list[tuple[Matched, tuple[str, ...]] | OperatorRow] = [(sides.whole, ())]
     while open_:
         next_ = open_.pop()
-        if isinstance(next_, dict):
+        if isinstance(next_, OperatorRow):
             yield next_
             continue
         pair, above = next_
         path = (*above, pair.name)
-        yield _row_of(sides, pair, path, total)
+        yield _row_of(sides, names, pair, path, total)
         inside = [each for each in pair.inside if any(sides.times(each))]
         if inside and any(own := sides.own_times(pair)):
-            row = _times_of(own, total) | _kernels_of(
-                *(node.kernels if node else {} for node in (pair.base, pair.side))
-            )
-            open_.append(row | {"operator": ITSELF, "depth": len(path), "path": PATH_MARK.join((*path[1:], ITSELF))})
+            open_.append(_row_of_itself(sides, names, pair, path, own, total))
         inside.sort(key=lambda each: -abs(sides.times(each)[1] - sides.times(each)[0]))
         open_ += [(each, path) for each in reversed(inside)]  # the last one is next
 
 
-def _row_of(sides: MatchedSides, pair: Matched, path: tuple[str, ...], total: float | None) -> ResultRow:
+def _row_of(
+    sides: MatchedSides, names: tuple[str, str], pair: Matched, path: tuple[str, ...], total: float | None
+) -> OperatorRow:
+    """The row of an operator with those inside it. `path`: names of what is around it and its own."""
     is_whole = pair is sides.whole
-    row = _times_of(sides.times(pair), total) | {"operator": ALL_WORK if is_whole else pair.name}
-    row |= {"depth": len(path) - 1, "kind": pair.node.kind, "shapes": pair.shapes_text}
-    for name, node, runs in (("base", pair.base, sides.runs[0]), ("side", pair.side, sides.runs[1])):
-        if node is not None:
-            row[f"{name}_calls"] = sum(node.calls.values()) / len(runs) if node.kind else None
-    row |= _kernels_of(*(node.all_kernels if node else {} for node in (pair.base, pair.side)))
-    row["only"] = "base" if pair.side is None else "side" if pair.base is None else None
-    return row | {"path": None if is_whole else PATH_MARK.join(path[1:])}
+    base, side = sides.times(pair)
+    calls = [
+        sum(node.calls.values()) / len(runs) if node and node.kind else None
+        for node, runs in zip((pair.base, pair.side), sides.runs, strict=True)
+    ]
+    kernels = _kernels_of(*(node.all_kernels if node else {} for node in (pair.base, pair.side)))
+    return OperatorRow(
+        case=sides.case.name,
+        base=names[0],
+        side=names[1],
+        operator=ALL_WORK if is_whole else pair.name,
+        shapes=pair.shapes_text,
+        depth=len(path) - 1,
+        kind=pair.node.kind,
+        part=sides.part,
+        base_s=base,
+        side_s=side,
+        difference_s=side - base,
+        share=(side - base) / total if total else None,
+        base_calls=calls[0],
+        side_calls=calls[1],
+        base_kernels=kernels[0],
+        side_kernels=kernels[1],
+        only="base" if pair.side is None else "side" if pair.base is None else None,
+        path=None if is_whole else PATH_MARK.join(path[1:]),
+    )
 
 
-def _kernels_of(base: Mapping[str, float], side: Mapping[str, float]) -> ResultRow:
+def _row_of_itself(
+    sides: MatchedSides, names: tuple[str, str], pair: Matched, path: tuple[str, ...], own: tuple[float, float],
+    total: float | None,
+) -> OperatorRow:  # fmt: skip
+    """The row of what an operator launches outside of those inside it."""
+    kernels = _kernels_of(*(node.kernels if node else {} for node in (pair.base, pair.side)))
+    return replace(
+        _row_of(sides, names, pair, path, total),
+        operator=ITSELF,
+        shapes=None,
+        depth=len(path),
+        kind=None,
+        base_s=own[0],
+        side_s=own[1],
+        difference_s=own[1] - own[0],
+        share=(own[1] - own[0]) / total if total else None,
+        base_calls=None,
+        side_calls=None,
+        base_kernels=kernels[0],
+        side_kernels=kernels[1],
+        only=None,
+        path=PATH_MARK.join((*path[1:], ITSELF)),
+    )
+
+
+def _kernels_of(base: Mapping[str, float], side: Mapping[str, float]) -> tuple[str | None, str | None]:
     """What is launched on both sides, in one order: equal kernels are no change because others take longest now."""
     both = {name: base.get(name, 0.0) + side.get(name, 0.0) for name in {**base, **side}}
-    texts = (kernels_text({name: both[name] for name in kernels}) for kernels in (base, side))
-    return dict(zip(("base_kernels", "side_kernels"), texts, strict=True))
+    of_base, of_side = (kernels_text({name: both[name] for name in kernels}) for kernels in (base, side))
+    return of_base, of_side
 
 
-def _times_of(times: tuple[float, float], total: float | None) -> ResultRow:
-    base, side = times
-    share = (side - base) / total if total else None
-    return {"base_s": base, "side_s": side, "difference_s": side - base, "share": share}
+class MovedOperator(OperatorRow, frozen=True):
+    """The operators of one name, shapes and kernels, wherever they are; `places` counts them."""
+
+    places: int
 
 
-def moved_most(rows: Sequence[ResultRow], room: int) -> list[ResultRow]:
+def moved_most(rows: Sequence[OperatorRow], room: int) -> list[MovedOperator]:
     """Return the innermost operators whose times differ most, the largest difference first.
-
-    Those of one name, shapes and kernels are one, wherever they are; `places` counts them.
 
     Args:
         rows: The rows of one case and side, as `operator_rows` has them; the first is all work.
         room: Number of operators at most.
     """
-    sums: dict[tuple[Any, ...], ResultRow] = {}
-    around: list[ResultRow] = []  # each lies in the one before
+    alike: dict[tuple[str | None, ...], list[OperatorRow]] = {}
+    around: list[OperatorRow] = []  # each lies in the one before
     for row, following in zip(rows, [*rows[1:], rows[0]], strict=True):
-        around = [*around[: row["depth"]], row]
-        if following["depth"] > row["depth"]:
+        around = [*around[: row.depth], row]
+        if following.depth > row.depth:
             continue
-        named = around[-2] if row["operator"] == ITSELF else row
-        key = named["operator"], named["shapes"], row["base_kernels"], row["side_kernels"], row["only"]
-        zero = dict.fromkeys(("places", *_TIMES), 0)
-        known = sums.setdefault(key, row | {"operator": key[0], "shapes": key[1]} | zero)
-        known["places"] += 1
-        for name in _TIMES:
-            known[name] += row[name]
-    least = _LEAST_MOVED * max(rows[0]["base_s"], rows[0]["side_s"])
-    moved = [row for row in sums.values() if abs(row["difference_s"]) >= least]
-    return sorted(moved, key=lambda row: -abs(row["difference_s"]))[:room]
+        named = around[-2] if row.operator == ITSELF else row
+        key = named.operator, named.shapes, row.base_kernels, row.side_kernels, row.only
+        alike.setdefault(key, []).append(replace(row, operator=named.operator, shapes=named.shapes))
+    least = _LEAST_MOVED * max(rows[0].base_s, rows[0].side_s)
+    moved = [row for row in map(_together, alike.values()) if abs(row.difference_s) >= least]
+    return sorted(moved, key=lambda row: -abs(row.difference_s))[:room]
+
+
+def _together(rows: Sequence[OperatorRow]) -> MovedOperator:
+    """Operators of one name, shapes and kernels as one."""
+    sums = {name: sum(getattr(row, name) for row in rows) for name in ("base_s", "side_s", "difference_s")}
+    return MovedOperator(**asdict(rows[0]) | sums, places=len(rows))

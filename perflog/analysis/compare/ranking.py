@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from perflog.analysis.compare.headline import telling_rows, verdict_of_figures
 from perflog.analysis.compare.history import History
 from perflog.analysis.compare.measures import SideValues
-from perflog.analysis.compare.rows import comparison_rows
-from perflog.analysis.compare.sides import Case, ResultRow, Side
+from perflog.analysis.compare.rows import FigureRow, comparison_rows
+from perflog.analysis.compare.sides import Case, Side
 from perflog.analysis.compare.verdicts import VerdictRule, without_exploratory
 
 
@@ -29,11 +29,11 @@ class BestSide(Struct, frozen=True):
 
     case: str
     side: str
-    rows: tuple[ResultRow, ...]
+    rows: tuple[FigureRow, ...]
     level: tuple[str, ...]
 
     @property
-    def next(self) -> ResultRow:
+    def next(self) -> FigureRow:
         """The row of the best of the other sides."""
         return self.rows[0]
 
@@ -42,7 +42,7 @@ def best_sides(
     sides: Sequence[Side],
     cases: Sequence[Case],
     values: Sequence[SideValues],
-    headlines: Sequence[ResultRow],
+    headlines: Sequence[FigureRow],
     rule: VerdictRule,
     history: History,
 ) -> Iterator[BestSide]:
@@ -52,13 +52,13 @@ def best_sides(
     figures of the headline metric, with p values adjusted over the sides: a side is told apart if one of them is
     surely worse. Nothing is yielded where nobody knows which way is better.
     """
-    for name, of_case in groupby(headlines, itemgetter("case")):
+    for name, of_case in groupby(headlines, attrgetter("case")):
         rows = list(of_case)
-        first = [row for row in rows if row["statistic"] == rows[0]["statistic"]]
-        if len(first) < 2 or not first[0]["better"]:
+        first = [row for row in rows if row.statistic == rows[0].statistic]
+        if len(first) < 2 or not first[0].better:
             continue
-        figures = {first[0]["base"]: first[0]["base_value"], **{row["side"]: row["side_value"] for row in first}}
-        ranked = sorted(figures, key=figures.__getitem__, reverse=first[0]["better"] == "higher")
+        figures = {first[0].base: first[0].base_value, **{row.side: row.side_value for row in first}}
+        ranked = sorted(figures, key=figures.__getitem__, reverse=first[0].better == "higher")
         case = next(case for case in cases if case.name == name)
         yield _against_best(ranked, case, rows[0], [*zip(sides, case.runs, values, strict=True)], rule, history)
 
@@ -66,7 +66,7 @@ def best_sides(
 def _against_best(
     ranked: Sequence[str],
     case: Case,
-    headline: ResultRow,
+    headline: FigureRow,
     members: Sequence[tuple[Side, tuple[str, ...], SideValues]],
     rule: VerdictRule,
     history: History,
@@ -76,11 +76,11 @@ def _against_best(
     sides, runs, values = zip(*(by_name[name] for name in ranked), strict=True)
     only = [
         replace(of_side, by_measure={m: v for m, v in of_side.by_measure.items()
-                                     if (m.kind, m.name) == (headline["kind"], headline["metric"])})
+                                     if (m.kind, m.name) == (headline.kind, headline.metric)})
         for of_side in values
     ]  # fmt: skip
     rows = comparison_rows(sides, [replace(case, runs=runs)], only, rule, history)
-    by_side = {name: [row for row in rows if row["side"] == name] for name in ranked[1:]}
+    by_side = {name: [row for row in rows if row.side == name] for name in ranked[1:]}
     worse = [
         name
         for name, of_side in by_side.items()

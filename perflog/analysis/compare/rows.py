@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -21,62 +22,81 @@ from perflog.analysis.compare.figures import (
 )
 from perflog.analysis.compare.history import History
 from perflog.analysis.compare.measures import RUN_TIME, STEP_TIME, Measure, SideValues
-from perflog.analysis.compare.sides import Case, ResultRow, Side
+from perflog.analysis.compare.result_rows import column, columns_of
+from perflog.analysis.compare.sides import Case, Side
 from perflog.analysis.compare.verdicts import Evidence, VerdictRule, decide
-from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import effects, rank_tests
 from perflog.statistics.effects import change_of
 from perflog.statistics.samples import Floats
 
-COLUMNS = (
-    MetricColumn("case", meaning="the configuration that the sides share; empty if there is one"),
-    MetricColumn(
-        "kind",
-        meaning="step, run, device, idle, path, phase, layer, range, operator, kernel, rate (of operators), memory, "
-        "holder (of memory), counter, collective, summary, value",
-    ),
-    MetricColumn("metric", meaning="what is compared"),
-    MetricColumn("statistic", meaning="figure of a run's steady steps: median, mean, p99; total: of all steps; value"),
-    MetricColumn("unit", meaning="base unit of the values"),
-    MetricColumn("better", meaning="lower or higher; null where nobody knows"),
-    MetricColumn("derived", meaning="computed from another metric: no further evidence"),
-    MetricColumn("base", meaning="name of the first side"),
-    MetricColumn("side", meaning="name of the side that is compared with the base"),
-    MetricColumn("base_value", meaning="the figure of the base: geometric mean over its runs"),
-    MetricColumn("base_low", meaning="confidence interval of base_value, lower end"),
-    MetricColumn("base_high", meaning="confidence interval of base_value, upper end"),
-    MetricColumn("side_value", meaning="the figure of the side"),
-    MetricColumn("side_low", meaning="confidence interval of side_value, lower end"),
-    MetricColumn("side_high", meaning="confidence interval of side_value, upper end"),
-    MetricColumn("change", "1", meaning="side / base - 1; of single runs that share a schedule step by step"),
-    MetricColumn("change_low", "1", meaning="confidence interval of the change, lower end"),
-    MetricColumn("change_high", "1", meaning="confidence interval of the change, upper end"),
-    MetricColumn("error", meaning="standard error of the logarithm of side / base"),
-    MetricColumn("freedom", meaning="degrees of freedom of this error"),
-    MetricColumn("scope", meaning="what the interval covers: runs; with one run a side history (how much other repeats "
-                 "of these runs differ), or steps (within the run)"),
-    MetricColumn("history_runs", meaning="number of other repeats of these runs that tell how much runs differ"),
-    MetricColumn("history_scatter", "1", meaning="standard deviation of the logarithms of their figures"),
-    MetricColumn("paired", meaning="compared step by step: what both runs share cancels"),
-    MetricColumn("few_values", meaning="each run has one number, and two may agree by chance"),
-    MetricColumn("p", meaning="p of the change: Welch's test of the runs; within one run a side from the bootstrap"),
-    MetricColumn("p_rank", meaning="Mann-Whitney U test of the runs; null with fewer than 4 runs a side"),
-    MetricColumn("p_both", meaning="the smaller of p and p_rank, adjusted because there are two; without p_rank, p"),
-    MetricColumn("p_holm", meaning="p_both adjusted for the number of figures and cases (Holm); verdicts take it"),
-    MetricColumn("shift", meaning="Hodges-Lehmann shift from base to side: of run figures, or of steps of single runs"),
-    MetricColumn("cliffs_delta", meaning="P(side > base) - P(side < base), of the same values"),
-    MetricColumn("drift", meaning="within one run a side: largest |median of second half / median of first half - 1|"),
-    MetricColumn("base_runs", meaning="runs of the base"),
-    MetricColumn("side_runs", meaning="runs of the side"),
-    MetricColumn("base_steps", meaning="steady steps of the base, all runs"),
-    MetricColumn("side_steps", meaning="steady steps of the side, all runs"),
-    MetricColumn("verdict", meaning="regression, improvement, different, equivalent, inconclusive, not comparable; "
-                 "exploratory within one run a side"),
-    MetricColumn("reason", meaning="the reason for the verdict"),
-    MetricColumn("advice", meaning="what would decide, or confirm what single runs show; empty where nothing is open"),
-    MetricColumn("fails", meaning="whether the row fails a gate on regressions"),
-)  # fmt: skip
+
+class FigureRow(Struct, frozen=True):
+    """A figure on both sides: its change with interval, p values and verdict. NaN is what is not known."""
+
+    case: Annotated[str, column("the configuration that the sides share; empty if there is one")]
+    kind: Annotated[
+        str,
+        column(
+            "step, run, device, idle, path, phase, layer, range, operator, kernel, rate (of operators), memory, "
+            "holder (of memory), counter, collective, summary, value"
+        ),
+    ]
+    metric: Annotated[str, column("what is compared")]
+    statistic: Annotated[str, column("figure of a run's steady steps: median, mean, p99; total: of all steps; value")]
+    unit: Annotated[str, column("base unit of the values")]
+    better: Annotated[Literal["lower", "higher"] | None, column("lower or higher; null where nobody knows")]
+    derived: Annotated[bool, column("computed from another metric: no further evidence")]
+    base: Annotated[str, column("name of the first side")]
+    side: Annotated[str, column("name of the side that is compared with the base")]
+    base_value: Annotated[float, column("the figure of the base: geometric mean over its runs")]
+    base_low: Annotated[float, column("confidence interval of base_value, lower end")]
+    base_high: Annotated[float, column("confidence interval of base_value, upper end")]
+    side_value: Annotated[float, column("the figure of the side")]
+    side_low: Annotated[float, column("confidence interval of side_value, lower end")]
+    side_high: Annotated[float, column("confidence interval of side_value, upper end")]
+    change: Annotated[float, column("side / base - 1; of single runs that share a schedule step by step", "1")]
+    change_low: Annotated[float, column("confidence interval of the change, lower end", "1")]
+    change_high: Annotated[float, column("confidence interval of the change, upper end", "1")]
+    error: Annotated[float, column("standard error of the logarithm of side / base")]
+    freedom: Annotated[float, column("degrees of freedom of this error")]
+    scope: Annotated[
+        str,
+        column(
+            "what the interval covers: runs; with one run a side history (how much other repeats "
+            "of these runs differ), or steps (within the run)"
+        ),
+    ]
+    history_runs: Annotated[int, column("number of other repeats of these runs that tell how much runs differ")]
+    history_scatter: Annotated[float, column("standard deviation of the logarithms of their figures", "1")]
+    paired: Annotated[bool, column("compared step by step: what both runs share cancels")]
+    few_values: Annotated[bool, column("each run has one number, and two may agree by chance")]
+    p: Annotated[float, column("p of the change: Welch's test of the runs; within one run a side from the bootstrap")]
+    p_rank: Annotated[float, column("Mann-Whitney U test of the runs; null with fewer than 4 runs a side")]
+    p_both: Annotated[float, column("the smaller of p and p_rank, adjusted because there are two; without p_rank, p")]
+    p_holm: Annotated[float, column("p_both adjusted for the number of figures and cases (Holm); verdicts take it")]
+    shift: Annotated[
+        float | None, column("Hodges-Lehmann shift from base to side: of run figures, or of steps of single runs")
+    ]
+    cliffs_delta: Annotated[float | None, column("P(side > base) - P(side < base), of the same values")]
+    drift: Annotated[float, column("within one run a side: largest |median of second half / median of first half - 1|")]
+    base_runs: Annotated[int, column("runs of the base")]
+    side_runs: Annotated[int, column("runs of the side")]
+    base_steps: Annotated[int, column("steady steps of the base, all runs")]
+    side_steps: Annotated[int, column("steady steps of the side, all runs")]
+    verdict: Annotated[
+        str,
+        column(
+            "regression, improvement, different, equivalent, inconclusive, not comparable; "
+            "exploratory within one run a side"
+        ),
+    ]
+    reason: Annotated[str, column("the reason for the verdict")]
+    advice: Annotated[str, column("what would decide, or confirm what single runs show; empty where nothing is open")]
+    fails: Annotated[bool, column("whether the row fails a gate on regressions")]
+
+
+COLUMNS = columns_of(FigureRow)
 
 
 class Compared(Struct, frozen=True):
@@ -86,7 +106,8 @@ class Compared(Struct, frozen=True):
     that are the same in all runs does not.
     """
 
-    names: ResultRow
+    case: str
+    names: tuple[str, str]  # of base and side
     measure: Measure
     base: SideFigure
     side: SideFigure
@@ -105,7 +126,7 @@ def comparison_rows(
     rule: VerdictRule,
     history: History,
     elsewhere: Container[Place] = (),
-) -> list[ResultRow]:
+) -> list[FigureRow]:
     """Return one row per case, measure, statistic and side but the base, where both sides have values.
 
     p values are adjusted over all cases and figures of a family, see `family`. `elsewhere`: places where the
@@ -119,11 +140,7 @@ def comparison_rows(
         p = rank_tests.holm_adjusted([compared[i].estimate.p for i in members])
         for i, value in zip(members, p, strict=True):
             adjusted[i] = value
-    rows = (
-        _row(c, p, rule, (c.names["case"], c.names["side"]) not in elsewhere)
-        for c, p in zip(compared, adjusted, strict=True)
-    )
-    return [{c.name: row.get(c.name) for c in COLUMNS} for row in rows]
+    return [_row(c, p, rule, (c.case, c.names[1]) not in elsewhere) for c, p in zip(compared, adjusted, strict=True)]
 
 
 def family(measure: Measure, statistic: str) -> tuple[str, bool, str, bool]:
@@ -145,7 +162,7 @@ def _compared(
             both = values[0].of(measure, case.runs[0]), values[k].of(measure, runs)
             if not all(both) or not any(run.any() for of_side in both for run in of_side):  # all zero: not measured
                 continue
-            names = {"case": case.name, "base": sides[0].name, "side": side.name}
+            names = sides[0].name, side.name
             series = values[0].series(case.runs[0]), values[k].series(runs)
             of_same_steps = measure == RUN_TIME and _of_same_steps(both, series)
             earlier = list(history.of(case.name, measure, both))
@@ -156,9 +173,9 @@ def _compared(
                 repeats = [side_figure(group, statistic, rule, f"{name}/history") for group in earlier]
                 few_values = statistic == VALUE and not of_same_steps
                 estimated = estimate(base_figure, figure, repeats)
-                yield Compared(names, measure, base_figure, figure, estimated, few_values)
+                yield Compared(case.name, names, measure, base_figure, figure, estimated, few_values)
             if measure == STEP_TIME:
-                yield from _total(names, [*series, *history.series(case.name)], rule)
+                yield from _total(case.name, names, [*series, *history.series(case.name)], rule)
 
 
 def _of_same_steps(both: Sequence[Sequence[Floats]], series: Sequence[Sequence[StepSeries]]) -> bool:
@@ -166,47 +183,74 @@ def _of_same_steps(both: Sequence[Sequence[Floats]], series: Sequence[Sequence[S
     return [*map(len, both)] == [*map(len, series)] and print_same_steps([*series[0], *series[1]])
 
 
-def _total(names: ResultRow, series: Sequence[Sequence[StepSeries]], rule: VerdictRule) -> Iterator[Compared]:
+def _total(
+    case: str, names: tuple[str, str], series: Sequence[Sequence[StepSeries]], rule: VerdictRule
+) -> Iterator[Compared]:
     """The total of all steps, where a warm-up is cut (else it is the mean) and all runs print the same steps.
 
     `series`: those of the base, of the other side, and of groups of other repeats.
     """
     base, side, *earlier = total_figures(series, rule)
     if len(base.runs) and len(side.runs) and any(s.warmup.cut for of_side in series[:2] for s in of_side):
-        yield Compared(names, STEP_TIME, base, side, estimate(base, side, earlier))
+        yield Compared(case, names, STEP_TIME, base, side, estimate(base, side, earlier))
 
 
-def _row(compared: Compared, p_holm: float, rule: VerdictRule, is_judged: bool) -> ResultRow:
+def _row(compared: Compared, p_holm: float, rule: VerdictRule, is_judged: bool) -> FigureRow:
     """The columns of one figure. `is_judged`: whether a change is for the better or for the worse."""
     measure, base, side, estimated = compared.measure, compared.base, compared.side, compared.estimate
     runs = len(base.runs), len(side.runs)
     low, high = estimated.interval(rule.level)
     evidence = Evidence(runs, (low, high), estimated.scope, compared.few_values)
     verdict = decide(estimated.effect, measure.better if is_judged else None, p_holm, evidence, rule)
-    row = compared.names | {"kind": measure.kind, "metric": measure.name, "statistic": base.statistic}
-    row |= {"unit": measure.unit, "better": measure.better, "derived": measure.derived}
-    row |= {
-        "change": change_of(estimated.effect.shift),
-        "change_low": change_of(low),
-        "change_high": change_of(high),
-    }
-    row |= {"error": estimated.effect.error, "freedom": estimated.effect.freedom}
-    row |= {"scope": estimated.scope, "paired": estimated.paired, "drift": estimated.drift}
-    row |= {"few_values": compared.few_values}
     scatter = estimated.scatter
-    row |= {
-        "history_runs": scatter.runs if scatter else 0,
-        "history_scatter": scatter.deviation if scatter else math.nan,
-    }
-    row |= {"p": estimated.effect.p(), "p_rank": estimated.p_rank, "p_both": estimated.p, "p_holm": p_holm}
-    for name, figure, other in (("base", base, side), ("side", side, base)):
-        low, high = figure.interval(rule.level, scatter or effects.pooled_scatter([_logs(other)]))
-        row |= {f"{name}_value": figure.centre, f"{name}_low": low, f"{name}_high": high}
-        row |= {f"{name}_runs": len(figure.runs), f"{name}_steps": sum(map(len, figure.values))}
-    if max(runs) == 1 or min(runs) > 1:  # run figures and steps are not compared with each other
-        tested = [_tested(figure) for figure in (base, side)]
-        row["shift"], row["cliffs_delta"] = rank_tests.hodges_lehmann(*tested), rank_tests.cliffs_delta(*tested)
-    return row | {"verdict": verdict.words, "reason": verdict.reason, "advice": verdict.advice, "fails": verdict.fails}
+    ends = [
+        figure.interval(rule.level, scatter or effects.pooled_scatter([_logs(other)]))
+        for figure, other in ((base, side), (side, base))
+    ]
+    comparable = max(runs) == 1 or min(runs) > 1  # run figures and steps are not compared with each other
+    tested = [_tested(figure) for figure in (base, side)]
+    return FigureRow(
+        case=compared.case,
+        kind=measure.kind,
+        metric=measure.name,
+        statistic=base.statistic,
+        unit=measure.unit,
+        better=measure.better,
+        derived=measure.derived,
+        base=compared.names[0],
+        side=compared.names[1],
+        base_value=base.centre,
+        base_low=ends[0][0],
+        base_high=ends[0][1],
+        side_value=side.centre,
+        side_low=ends[1][0],
+        side_high=ends[1][1],
+        change=change_of(estimated.effect.shift),
+        change_low=change_of(low),
+        change_high=change_of(high),
+        error=estimated.effect.error,
+        freedom=estimated.effect.freedom,
+        scope=estimated.scope,
+        history_runs=scatter.runs if scatter else 0,
+        history_scatter=scatter.deviation if scatter else math.nan,
+        paired=estimated.paired,
+        few_values=compared.few_values,
+        p=estimated.effect.p(),
+        p_rank=estimated.p_rank,
+        p_both=estimated.p,
+        p_holm=p_holm,
+        shift=rank_tests.hodges_lehmann(*tested) if comparable else None,
+        cliffs_delta=rank_tests.cliffs_delta(*tested) if comparable else None,
+        drift=estimated.drift,
+        base_runs=runs[0],
+        side_runs=runs[1],
+        base_steps=sum(map(len, base.values)),
+        side_steps=sum(map(len, side.values)),
+        verdict=verdict.words,
+        reason=verdict.reason,
+        advice=verdict.advice,
+        fails=verdict.fails,
+    )
 
 
 def _logs(figure: SideFigure) -> Floats:
@@ -219,7 +263,7 @@ def _tested(figure: SideFigure) -> Floats:
     return figure.values[0] if len(figure.runs) == 1 and figure.statistic != TOTAL else figure.runs
 
 
-def by_measure(rows: Sequence[ResultRow], case: str, side: str) -> Mapping[tuple[str, str], ResultRow]:
+def by_measure(rows: Sequence[FigureRow], case: str, side: str) -> Mapping[tuple[str, str], FigureRow]:
     """Return the rows of a case and side, by kind and metric: of several statistics the first, the median."""
-    of_side = [row for row in rows if row["case"] == case and row["side"] == side]
-    return {(row["kind"], row["metric"]): row for row in reversed(of_side)}
+    of_side = [row for row in rows if row.case == case and row.side == side]
+    return {(row.kind, row.metric): row for row in reversed(of_side)}

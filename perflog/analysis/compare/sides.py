@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from msgspec import Struct
 
@@ -36,9 +35,6 @@ SideReference = str | os.PathLike[str] | Log
 before one of these.
 """
 
-ResultRow = dict[str, Any]
-"""One row of a table of results, by column name."""
-
 
 class Side(Struct, frozen=True, dict=True):
     """A side: its name, and its runs, which may come from several logs."""
@@ -67,6 +63,28 @@ class Case(Struct, frozen=True):
 
     name: str
     runs: tuple[tuple[str, ...], ...]
+
+
+class DifferingSetting(Struct, frozen=True):
+    """A setting in which sides differ: the case, its name, and its values by the name of the side."""
+
+    case: str
+    setting: str
+    values: Mapping[str, str]
+
+    @property
+    def record(self) -> dict[str, str]:
+        """One row of a table that has a column for each side."""
+        return {"case": self.case, "setting": self.setting, **self.values}
+
+
+class VariedSetting(Struct, frozen=True):
+    """A setting that varies between the repeats of a side, with its values in the order of the runs."""
+
+    case: str
+    side: str
+    setting: str
+    values: tuple[str, ...]
 
 
 # --- references to sides ------------------------------------------------------------------------------------------
@@ -356,12 +374,12 @@ def first_few(names: Sequence[str]) -> str:
 # --- differences --------------------------------------------------------------------------------------------------
 
 
-def differing_settings(all_sides: Sequence[Side], cases: Sequence[Case]) -> list[ResultRow]:
-    """Return the settings in which the sides differ, by case: a column per side, with all values that its runs have.
+def differing_settings(all_sides: Sequence[Side], cases: Sequence[Case]) -> list[DifferingSetting]:
+    """Return the settings in which the sides differ, by case, with all values that the runs of a side have.
 
     Incidental settings that vary between the repeats of a side differ anyway; they are left out.
     """
-    rows: list[ResultRow] = []
+    rows: list[DifferingSetting] = []
     incidental = incidental_test(settings for side in all_sides for settings in side.settings.values())
     for case in cases:
         settings = [[side.settings[run] for run in runs] for side, runs in zip(all_sides, case.runs, strict=True)]
@@ -371,17 +389,17 @@ def differing_settings(all_sides: Sequence[Side], cases: Sequence[Case]) -> list
                 continue
             if max(map(len, values)) == 1 or not incidental(name):
                 texts = dict(zip((side.name for side in all_sides), map(" | ".join, values), strict=True))
-                rows.append({"case": case.name, "setting": name, **texts})
+                rows.append(DifferingSetting(case.name, name, texts))
     return rows
 
 
-def varied_settings(all_sides: Sequence[Side], cases: Sequence[Case]) -> list[ResultRow]:
+def varied_settings(all_sides: Sequence[Side], cases: Sequence[Case]) -> list[VariedSetting]:
     """Return the settings that vary between the repeats of a side, with their values in the order of the runs."""
-    rows: list[ResultRow] = []
+    rows: list[VariedSetting] = []
     for case in cases:
         for side, runs in zip(all_sides, case.runs, strict=True):
             settings = [side.settings[run] for run in runs]
             for name in varying(settings):
                 values = tuple(dict.fromkeys(of_run.get(name, _MISSING) for of_run in settings))
-                rows.append({"case": case.name, "side": side.name, "setting": name, "values": values})
+                rows.append(VariedSetting(case.name, side.name, name, values))
     return rows

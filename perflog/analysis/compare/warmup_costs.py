@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.analysis.compare.measures import SideValues
-from perflog.analysis.compare.sides import Case, ResultRow, Side
-from perflog.metrics import MetricColumn
+from perflog.analysis.compare.result_rows import column, columns_of
+from perflog.analysis.compare.sides import Case, Side
 from perflog.metrics.step_series import StepSeries
 
-COLUMNS = (
-    MetricColumn("case", meaning="the configuration that the sides share"),
-    MetricColumn("side", meaning="name of the side"),
-    MetricColumn("lines", meaning="steps, or lines of several steps, that are cut at the start of each run"),
-    MetricColumn("time_s", "s", "lower", meaning="their time: mean over the runs"),
-    MetricColumn("extra_s", "s", "lower", meaning="time_s less that of as many steady steps"),
-    MetricColumn(
-        "difference_s", "s", "lower", meaning="time_s less that of the base; null if other steps are cut there"
-    ),
-)
+
+class WarmupRow(Struct, frozen=True):
+    """The time of the warm-up of a side."""
+
+    case: Annotated[str, column("the configuration that the sides share")]
+    side: Annotated[str, column("name of the side")]
+    lines: Annotated[int, column("steps, or lines of several steps, that are cut at the start of each run")]
+    time_s: Annotated[float, column("their time: mean over the runs", "s", "lower")]
+    extra_s: Annotated[float, column("time_s less that of as many steady steps", "s", "lower")]
+    difference_s: Annotated[
+        float | None, column("time_s less that of the base; null if other steps are cut there", "s", "lower")
+    ]
 
 
-def warmup_costs(sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues]) -> list[ResultRow]:
+COLUMNS = columns_of(WarmupRow)
+
+
+def warmup_costs(sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues]) -> list[WarmupRow]:
     """Return a row per case and side whose runs have step times, where steps are cut; the base first."""
-    rows = [row for case in cases for row in _of_case(case, sides, values)]
-    return [{c.name: row.get(c.name) for c in COLUMNS} for row in rows]
+    return [row for case in cases for row in _of_case(case, sides, values)]
 
 
-def _of_case(case: Case, sides: Sequence[Side], values: Sequence[SideValues]) -> Iterator[ResultRow]:
+def _of_case(case: Case, sides: Sequence[Side], values: Sequence[SideValues]) -> Iterator[WarmupRow]:
     series = [of_side.series(runs) for of_side, runs in zip(values, case.runs, strict=True)]
     for side, runs in zip(sides, series, strict=True):
         if not any(run.warmup.cut for run in runs):
             continue
         time = _time(runs)
         steady = float(np.mean([run.warmup.cut * run.steady.mean() * max(run.averaged, 1) for run in runs]))
-        row = {"case": case.name, "side": side.name, "lines": runs[0].warmup.cut, "time_s": time}
-        row["extra_s"] = time - steady
-        if side is not sides[0] and series[0] and _same_steps([*series[0], *runs]):
-            row["difference_s"] = time - _time(series[0])
-        yield row
+        is_comparable = side is not sides[0] and series[0] and _same_steps([*series[0], *runs])
+        difference = time - _time(series[0]) if is_comparable else None
+        yield WarmupRow(case.name, side.name, runs[0].warmup.cut, time, time - steady, difference)
 
 
 def _same_steps(runs: Sequence[StepSeries]) -> bool:

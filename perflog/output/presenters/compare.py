@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.analysis.compare import Comparison, GateFailure
 from perflog.analysis.compare.aa import COLUMNS as AA_COLUMNS
 from perflog.analysis.compare.aa import POWER_COLUMNS, SPLITS, TESTS
 from perflog.analysis.compare.attribution import part_name
-from perflog.analysis.compare.averages import window_of
+from perflog.analysis.compare.averages import AverageRow, window_of
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.figures import TOTAL
+from perflog.analysis.compare.findings import FindingRow
 from perflog.analysis.compare.measures import ALL
 from perflog.analysis.compare.operators import kernels_of_both, of_part
-from perflog.analysis.compare.rows import COLUMNS
-from perflog.analysis.compare.sides import ResultRow
+from perflog.analysis.compare.rows import COLUMNS, FigureRow
 from perflog.analysis.compare.verdicts import without_exploratory
+from perflog.analysis.compare.warmup_costs import WarmupRow
 from perflog.analysis.lint import SEVERITIES
 from perflog.analysis.run_names import letters
 from perflog.metrics.kernel_names import short_kernels
@@ -48,12 +50,14 @@ _SHAPES = 44  # characters of the shapes of an operator
 _PATHS, _LONGEST_PATH = ("range", "operator"), 60  # kinds of measures whose names are paths, and their characters
 _MARK = {True: "*", False: ""}
 
+_Row = TypeVar("_Row", bound=Struct)
+
 
 def comparison(compared: Comparison, format: str, everything: bool = False) -> Iterator[Sheet]:
     """Yield the sheets of a comparison. CSV holds the rows alone; Markdown leaves out minor rows."""
     if format == "csv":
         names = [c.name for c in COLUMNS]
-        rows = [tuple(none_if_null(row[n]) for n in names) for row in compared.row_records]
+        rows = [tuple(none_if_null(getattr(row, n)) for n in names) for row in compared.row_records]
         yield Sheet("comparison", tuple(SheetColumn(n) for n in names), rows)
         return
     compared = _with_short_kernels(compared)
@@ -68,13 +72,13 @@ def comparison(compared: Comparison, format: str, everything: bool = False) -> I
 
 def _with_short_kernels(compared: Comparison) -> Comparison:
     """The comparison with short names of kernels: those with all arguments can have thousands of characters."""
-    kernels = (r["metric"] for r in compared.row_records if r["kind"] == "kernel")
-    parts = (part["part"] for part in compared.attribution_records if part["kind"] == "kernel")
+    kernels = (r.metric for r in compared.row_records if r.kind == "kernel")
+    parts = (part.part for part in compared.attribution_records if part.kind == "kernel")
     short = short_kernels([*kernels, *parts])
     return replace(
         compared,
-        row_records=tuple(r | {"metric": short.get(r["metric"], r["metric"])} for r in compared.row_records),
-        attribution_records=tuple(p | {"part": short.get(p["part"], p["part"])} for p in compared.attribution_records),
+        row_records=tuple(replace(r, metric=short.get(r.metric, r.metric)) for r in compared.row_records),
+        attribution_records=tuple(replace(p, part=short.get(p.part, p.part)) for p in compared.attribution_records),
     )
 
 
@@ -83,26 +87,29 @@ def _with_short_paths(compared: Comparison) -> Comparison:
     short: dict[tuple[str, str], str] = {}
     taken: Counter[str] = Counter()
     for row in compared.row_records:
-        kind, name = row["kind"], row["metric"]
+        kind, name = row.kind, row.metric
         if kind in _PATHS and (kind, name) not in short:
             text = cut(name, _LONGEST_PATH)
             taken[text] += 1
             short[kind, name] = f"{text} #{taken[text]}" if taken[text] > 1 else text
-    records = (r | {"metric": short.get((r["kind"], r["metric"]), r["metric"])} for r in compared.row_records)
+    records = (replace(r, metric=short.get((r.kind, r.metric), r.metric)) for r in compared.row_records)
     return replace(compared, row_records=tuple(records))
 
 
 def _with_letters(compared: Comparison, letter_of: Mapping[str, str]) -> Comparison:
     """The comparison with letters for the names of its sides."""
 
-    def renamed(records: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
-        return tuple(
-            record | {name: letter_of[record[name]] for name in ("base", "side") if record.get(name) in letter_of}
-            for record in records
-        )
+    def renamed(rows: Iterable[_Row]) -> tuple[_Row, ...]:
+        return tuple(map(renamed_row, rows))
+
+    def renamed_row(row: _Row) -> _Row:
+        sides = {name: getattr(row, name) for name in ("base", "side") if hasattr(row, name)}
+        names = {name: letter_of[side] for name, side in sides.items() if side in letter_of}
+        return replace(row, **names)
 
     settings = (
-        {letter_of.get(name, name): value for name, value in record.items()} for record in compared.setting_records
+        replace(row, values={letter_of[side]: value for side, value in row.values.items()})
+        for row in compared.setting_records
     )
     return replace(
         compared,
@@ -114,15 +121,15 @@ def _with_letters(compared: Comparison, letter_of: Mapping[str, str]) -> Compari
         summary_records=renamed(compared.summary_records),
         warmup_records=renamed(compared.warmup_records),
         finding_records=renamed(compared.finding_records),
-        causes=tuple(replace(each, side=letter_of.get(each.side, each.side)) for each in compared.causes),
-        other_settings=tuple(replace(e, side=letter_of.get(e.side, e.side)) for e in compared.other_settings),
+        causes=renamed(compared.causes),
+        other_settings=renamed(compared.other_settings),
     )
 
 
 def _sheets(compared: Comparison, format: str, everything: bool) -> Iterator[Sheet]:
     yield _rows(compared, everything)
     if means := compared.geomeans():
-        cells = [(m["metric"], m["statistic"], m["side"], m["cases"], percent(m["change"])) for m in means]
+        cells = [(m.metric, m.statistic, m.side, m.cases, percent(m.change)) for m in means]
         yield sheet("geomeans", "metric figure side cases# change#", cells, "geometric mean of the changes")
     yield _settings(compared)
     if compared.summary_records:
@@ -151,7 +158,7 @@ def _seconds(time: float | None) -> str:
 
 def _rows(compared: Comparison, everything: bool) -> Sheet:
     several, pair, headlines = len(compared.cases) > 1, len(compared.sides) == 2, compared.headlines
-    shown = [r for r in compared.row_records if everything or r["kind"] in SUMMARY_KINDS or r in headlines]
+    shown = [r for r in compared.row_records if everything or r.kind in SUMMARY_KINDS or r in headlines]
     names = ["case"] * several + ["metric"] + ([] if pair else ["side"])
     tested = any(_p(row) is not None for row in shown)
     narrow = (terminal.width() or _NARROW) < _NARROW
@@ -168,17 +175,21 @@ def _rows(compared: Comparison, everything: bool) -> Sheet:
     ]
     rows = []
     for row in shown:
-        place = {"case": case_name(row["case"], _CASE) if narrow else row["case"], "metric": figure_name(row)}
-        cells = [(row | place)[name] for name in names]
-        cells += [_value(row, "base", narrow), _value(row, "side", narrow), percent(row["change"]), interval(row)]
-        verdict = without_exploratory(row["verdict"]) if exploratory else row["verdict"]
+        place = {
+            "case": case_name(row.case, _CASE) if narrow else row.case,
+            "metric": figure_name(row),
+            "side": row.side,
+        }
+        cells = [place[name] for name in names]
+        cells += [_value(row, "base", narrow), _value(row, "side", narrow), percent(row.change), interval(row)]
+        verdict = without_exploratory(row.verdict) if exploratory else row.verdict
         rows.append([*cells, *([_p(row)] if tested else []), counts(row), verdict])
     return Sheet("comparison", tuple(columns), rows, _title(compared), "\n".join(_notes(compared, shown)))
 
 
-def _only_exploratory(rows: Sequence[ResultRow]) -> bool:
+def _only_exploratory(rows: Sequence[FigureRow]) -> bool:
     """Whether all verdicts that decide something are exploratory, as with one run a side."""
-    decided = [row["verdict"] for row in rows if row["verdict"] not in ("inconclusive", "not comparable")]
+    decided = [row.verdict for row in rows if row.verdict not in ("inconclusive", "not comparable")]
     return bool(decided) and all(verdict != without_exploratory(verdict) for verdict in decided)
 
 
@@ -192,45 +203,45 @@ def case_name(name: str, width: int) -> str:
     return cut(", ".join(f"{cut(key, max(room - len(value) - 1, 4))}={value}" for key, _, value in settings), width)
 
 
-def figure_name(row: ResultRow) -> str:
+def figure_name(row: FigureRow) -> str:
     """Return the metric with the statistic, unless that is the median or the only value."""
-    statistic = "" if row["statistic"] in ("median", "value") else f" {row['statistic']}"
-    name = f"{ALL} {row['kind']}s" if row["metric"] == ALL else row["metric"]
-    return f"{name}{statistic}{_MARK[row['derived']]}"
+    statistic = "" if row.statistic in ("median", "value") else f" {row.statistic}"
+    name = f"{ALL} {row.kind}s" if row.metric == ALL else row.metric
+    return f"{name}{statistic}{_MARK[row.derived]}"
 
 
-def _p(row: ResultRow) -> float | None:
+def _p(row: FigureRow) -> float | None:
     """The adjusted p of runs. Within single runs p says nothing about other runs, so it is not shown."""
-    p: float | None = none_if_null(row["p_holm"])
-    return p if row["scope"] != "steps" else None
+    p: float | None = none_if_null(row.p_holm)
+    return p if row.scope != "steps" else None
 
 
 def _title(compared: Comparison) -> str:
     return f"{', '.join(compared.sides[1:])} against {compared.sides[0]}: {compared.conclusion}"
 
 
-def _notes(compared: Comparison, shown: Sequence[ResultRow]) -> Iterator[str]:
+def _notes(compared: Comparison, shown: Sequence[FigureRow]) -> Iterator[str]:
     for row in compared.headlines:
-        if none_if_null(row["error"]) is None and row["statistic"] == TOTAL:
+        if none_if_null(row.error) is None and row.statistic == TOTAL:
             continue  # of one run a side: the median and the mean have verdicts
-        place = " ".join(x for x in (row["case"], row["side"] if len(compared.sides) > 2 else "") if x)
-        advice = f"; {row['advice']}" if row["advice"] and row["scope"] != "steps" else ""
-        yield f"{place}{': ' * bool(place)}{figure_name(row)} {row['verdict']}: {row['reason']}{advice}"
+        place = " ".join(x for x in (row.case, row.side if len(compared.sides) > 2 else "") if x)
+        advice = f"; {row.advice}" if row.advice and row.scope != "steps" else ""
+        yield f"{place}{': ' * bool(place)}{figure_name(row)} {row.verdict}: {row.reason}{advice}"
     yield from told_by_formats(compared)
     yield from told_by_one_figure(compared)
     yield from told_by_history(compared)
     yield from what_a_second_run_tells(compared)
-    if any(finding["side"] is None and finding["severity"] != "note" for finding in compared.finding_records):
+    if any(finding.side is None and finding.severity != "note" for finding in compared.finding_records):
         yield "the sides may not be comparable: see the findings below"
     cuts = zip(compared.cases, compared.warmup, strict=True)
     cuts_text = ", ".join(f"{cut} in {case.name}" if case.name else f"{cut}" for case, cut in cuts)
     yield f"change = side / {compared.sides[0]} - 1; warm-up steps cut on all sides: {cuts_text}"
     yield from what_the_warmup_costs(compared)
-    if any(row["paired"] for row in compared.row_records):
+    if any(row.paired for row in compared.row_records):
         yield "both runs share a schedule of step lengths: they are compared step by step"
-    if any(row["derived"] for row in compared.row_records):
+    if any(row.derived for row in compared.row_records):
         yield "* computed from another figure: no further evidence"
-    if any(row["kind"] == "kernel" and row["metric"] != ALL for row in shown):
+    if any(row.kind == "kernel" and row.metric != ALL for row in shown):
         yield "names of kernels are short, long paths too: --format csv or json has the whole ones"
     if left := len(compared.row_records) - len(shown):
         yield f"{left} more rows of phases, layers, ranges, operators, kernels and so on: --all shows them"
@@ -238,32 +249,32 @@ def _notes(compared: Comparison, shown: Sequence[ResultRow]) -> Iterator[str]:
 
 def told_by_one_figure(compared: Comparison) -> Iterator[str]:
     """Yield a difference that some figures of the headline metric show and the median does not."""
-    by_side: dict[tuple[str, str], list[ResultRow]] = {}
+    by_side: dict[tuple[str, str], list[FigureRow]] = {}
     for row in compared.headlines:
-        by_side.setdefault((row["case"], row["side"]), []).append(row)
+        by_side.setdefault((row.case, row.side), []).append(row)
     for rows in by_side.values():
-        median = next((row for row in rows if row["statistic"] == "median"), None)
-        others = [row for row in rows if row["verdict"].endswith(("regression", "improvement"))]
+        median = next((row for row in rows if row.statistic == "median"), None)
+        others = [row for row in rows if row.verdict.endswith(("regression", "improvement"))]
         if median is not None and others and median not in others:
-            told = ", ".join(f"{percent(row['change'])} on the {row['statistic']}" for row in others)
+            told = ", ".join(f"{percent(row.change)} on the {row.statistic}" for row in others)
             same = "most steps take as long as before, some do not"
-            what = same if median["verdict"].endswith("equivalent") else "the median alone does not show it"
-            yield f"{what}: {told}, {percent(median['change'])} on the median"
+            what = same if median.verdict.endswith("equivalent") else "the median alone does not show it"
+            yield f"{what}: {told}, {percent(median.change)} on the median"
 
 
 def what_the_warmup_costs(compared: Comparison) -> Iterator[str]:
     """Yield the time of the warm-up on each side, how much sides differ, and what it takes beyond steady steps."""
     for case in compared.cases[:_LISTED]:
-        rows = [row for row in compared.warmup_records if row["case"] == case.name]
-        times = [f"{show(row['time_s'], 's', 3)} on {row['side']}{_against_base(row)}" for row in rows]
-        extra = ", ".join(show(row["extra_s"], "s", 3) for row in rows)
+        rows = [row for row in compared.warmup_records if row.case == case.name]
+        times = [f"{show(row.time_s, 's', 3)} on {row.side}{_against_base(row)}" for row in rows]
+        extra = ", ".join(show(row.extra_s, "s", 3) for row in rows)
         if rows:
             where = f" in {case.name}" if case.name else ""
             yield f"the warm-up{where} takes {', '.join(times)}; {extra} more than as many steady steps"
 
 
-def _against_base(row: ResultRow) -> str:
-    return f" ({signed_time(row['difference_s'])})" if row["difference_s"] is not None else ""
+def _against_base(row: WarmupRow) -> str:
+    return f" ({signed_time(row.difference_s)})" if row.difference_s is not None else ""
 
 
 def signed_time(seconds: float) -> str:
@@ -274,22 +285,22 @@ def signed_time(seconds: float) -> str:
 def told_by_formats(compared: Comparison) -> Iterator[str]:
     """Yield why the verdict is about the figure that it is about, where the formats declare what runs are judged by."""
     if compared.result and compared.headlines and not compared.to_targets:
-        leads = compared.headlines[0]["metric"]
+        leads = compared.headlines[0].metric
         if leads == compared.result:
             yield f"the verdict is about {leads}, which the format of these logs names as the result"
-        elif any(row["metric"] == compared.result for row in compared.row_records):
+        elif any(row.metric == compared.result for row in compared.row_records):
             yield f"such runs are judged by {compared.result}; one a side has no error, so the verdict is about {leads}"
 
 
 def told_by_history(compared: Comparison) -> Iterator[str]:
     """Yield how much other repeats of single runs differ in the headline figures."""
-    by_place: dict[tuple[str, str, int], list[ResultRow]] = {}
+    by_place: dict[tuple[str, str, int], list[FigureRow]] = {}
     for row in compared.headlines:
-        if row["scope"] == "history":
-            by_place.setdefault((row["case"], row["side"], row["history_runs"]), []).append(row)
+        if row.scope == "history":
+            by_place.setdefault((row.case, row.side, row.history_runs), []).append(row)
     for (case, side, runs), rows in by_place.items():
         place = ", ".join(x for x in (case, side if len(compared.sides) > 2 else "") if x)
-        scatter = ", ".join(f"{figure_name(row)} {show(row['history_scatter'], '1', 2)}" for row in rows)
+        scatter = ", ".join(f"{figure_name(row)} {show(row.history_scatter, '1', 2)}" for row in rows)
         yield (
             f"one run a side{f' ({place})' if place else ''}; how much runs differ is that of {runs} other repeats "
             f"(standard deviation): {scatter}"
@@ -298,36 +309,37 @@ def told_by_history(compared: Comparison) -> Iterator[str]:
 
 def what_a_second_run_tells(compared: Comparison) -> Iterator[str]:
     """Yield what is open where nothing tells how much runs differ: of step times, about the mean."""
-    rows = [row for row in compared.headlines if row["scope"] == "steps" and none_if_null(row["error"]) is not None]
+    rows = [row for row in compared.headlines if row.scope == "steps" and none_if_null(row.error) is not None]
     if rows:
-        row = next((row for row in rows if row["statistic"] == "mean"), rows[0])
+        row = next((row for row in rows if row.statistic == "mean"), rows[0])
         several = f" ({figure_name(row)})" if len(rows) > 1 else ""
         is_pair = len(compared.sides) == 2 and len(compared.cases) == 1
-        advice = f"{row['advice']}{several}" if is_pair else "a second run of each would tell"
+        advice = f"{row.advice}{several}" if is_pair else "a second run of each would tell"
         yield f"one run a side does not tell how much runs differ; {advice}"
 
 
-def _value(row: ResultRow, side: str, alone: bool = False) -> str:
+def _value(row: FigureRow, side: str, alone: bool = False) -> str:
     """The figure of a side and the longer arm of its interval in percent, as benchstat shows it."""
-    value, low, high = (row[f"{side}_{x}"] for x in ("value", "low", "high"))
-    text = cell(value, row["unit"])
+    of_base = row.base_value, row.base_low, row.base_high
+    value, low, high = of_base if side == "base" else (row.side_value, row.side_low, row.side_high)
+    text = cell(value, row.unit)
     if none_if_null(low) is None or not value or alone:
         return text
     arm = max(high - value, value - low) / value
     return f"{text} ± {show(arm if arm > _ROUNDED else 0.0, '1', 2)}"
 
 
-def interval(row: ResultRow) -> str:
+def interval(row: FigureRow) -> str:
     """Return the interval of a change: `+5.1 .. +6.9 %`; `-` where there is none."""
-    if none_if_null(row["change_low"]) is None:
+    if none_if_null(row.change_low) is None:
         return "-"
-    return f"{percent(row['change_low']).removesuffix(' %')} .. {percent(row['change_high'])}"
+    return f"{percent(row.change_low).removesuffix(' %')} .. {percent(row.change_high)}"
 
 
-def counts(row: ResultRow) -> str:
+def counts(row: FigureRow) -> str:
     """Return runs, and steps of each; of both sides where these differ."""
-    runs = [row[f"{side}_runs"] for side in ("base", "side")]
-    steps = [row[f"{side}_steps"] // n for side, n in zip(("base", "side"), runs, strict=True)]
+    runs = [row.base_runs, row.side_runs]
+    steps = [row.base_steps // row.base_runs, row.side_steps // row.side_runs]
     texts = [_either(runs, "run"), *([_either(steps, "step")] if max(steps) > 1 else [])]
     return ", ".join(texts)
 
@@ -339,7 +351,7 @@ def _either(counts: Sequence[int], noun: str) -> str:
 def _settings(compared: Comparison) -> Sheet:
     several = len(compared.cases) > 1
     names = ["case"] * several + ["setting", *compared.sides]
-    rows = [[row[n] for n in names] for row in compared.setting_records]
+    rows = [[row.record[n] for n in names] for row in compared.setting_records]
     notes = [] if rows else ["none in the logs"]
     notes += [f"inside {place}: {', '.join(settings)}" for place, settings in _varied(compared).items()]
     columns = tuple(map(SheetColumn, names))
@@ -350,8 +362,8 @@ def _varied(compared: Comparison) -> dict[str, list[str]]:
     """The settings that vary between the repeats of a side, with the number of their values."""
     by_place: dict[str, list[str]] = {}
     for row in compared.varied_records:
-        place = f"{row['side']} ({row['case']})" if row["case"] else row["side"]
-        by_place.setdefault(place, []).append(f"{row['setting']} ({len(row['values'])} values)")
+        place = f"{row.side} ({row.case})" if row.case else row.side
+        by_place.setdefault(place, []).append(f"{row.setting} ({len(row.values)} values)")
     return by_place
 
 
@@ -360,9 +372,9 @@ def _averages(compared: Comparison) -> Sheet:
     several = len(compared.cases) > 1
     averages = compared.summary_records
     rows = []
-    for key in dict.fromkeys((r["case"], r["figure"], *window_of(r)) for r in averages):
-        same = [r for r in averages if (r["case"], r["figure"], *window_of(r)) == key]
-        by_side = ([r for r in same if r["side"] == side] for side in compared.sides)
+    for key in dict.fromkeys((r.case, r.figure, *window_of(r)) for r in averages):
+        same = [r for r in averages if (r.case, r.figure, *window_of(r)) == key]
+        by_side = ([r for r in same if r.side == side] for side in compared.sides)
         cells = [", ".join(_average_texts(of_side)) or "-" for of_side in by_side]
         window = "unknown" if key[2] is None else f"{key[2]}..{key[3]}"
         rows.append([*[key[0]] * several, key[1], window, *cells])
@@ -371,31 +383,31 @@ def _averages(compared: Comparison) -> Sheet:
     return Sheet("summaries", columns, rows, "printed averages, and the means of the same steps", "* as printed")
 
 
-def _average_texts(averages: Sequence[ResultRow]) -> Iterator[str]:
+def _average_texts(averages: Sequence[AverageRow]) -> Iterator[str]:
     """Yield the averages of the runs of a side; of many runs the smallest and the largest."""
     if len(averages) <= _LISTED:
-        yield from (cell(row["value"], row["unit"] or "") + _MARK[row["printed"]] for row in averages)
+        yield from (cell(row.value, row.unit or "") + _MARK[row.printed] for row in averages)
         return
     for printed, mark in _MARK.items():
-        of_kind = [row for row in averages if row["printed"] == printed and row["value"] is not None]
-        if of_kind:
-            ends = (cell(end(row["value"] for row in of_kind), of_kind[0]["unit"] or "") for end in (min, max))
-            yield f"{' .. '.join(ends)}{mark} ({len(of_kind)} runs)"
+        values = [row.value for row in averages if row.printed == printed and row.value is not None]
+        if values:
+            ends = (cell(end(values), averages[0].unit or "") for end in (min, max))
+            yield f"{' .. '.join(ends)}{mark} ({len(values)} runs)"
 
 
 def _attribution(compared: Comparison, everything: bool) -> Iterator[Sheet]:
-    parts = [part for part in compared.attribution_records if part["share"] is not None]
+    parts = [part for part in compared.attribution_records if part.share is not None]
     if not everything:
-        parts = [part for part in parts if part["depth"] == 0 or abs(part["share"]) >= _LEAST_SHARE]
+        parts = [part for part in parts if part.depth == 0 or abs(part.share or 0.0) >= _LEAST_SHARE]
     for case in compared.cases:
         for side in compared.sides[1:]:
-            of_side = [part for part in parts if (part["case"], part["side"]) == (case.name, side)]
+            of_side = [part for part in parts if (part.case, part.side) == (case.name, side)]
             if len(of_side) < 2:
                 continue
             columns = [SheetColumn(n, "s", True) for n in (compared.sides[0], side, "difference")]
             rows = [
-                ["  " * part["depth"] + part_name(part), part["base_s"], part["side_s"], part["difference_s"],
-                 show(part["share"], "1", 3)]
+                ["  " * part.depth + part_name(part), part.base_s, part.side_s, part.difference_s,
+                 show(part.share, "1", 3)]
                 for part in of_side
             ]  # fmt: skip
             name = f" ({case.name})" if case.name else ""
@@ -407,17 +419,17 @@ def _operators(compared: Comparison, everything: bool) -> Iterator[Sheet]:
     """Operators of traces on both sides as a tree: those that move a noticeable part of the GPU time."""
     for case in compared.cases:
         for side in compared.sides[1:]:
-            rows = [row for row in compared.operator_records if (row["case"], row["side"]) == (case.name, side)]
+            rows = [row for row in compared.operator_records if (row.case, row.side) == (case.name, side)]
             if not rows:
                 continue
-            least = _LEAST_SHARE * max(abs(rows[0]["difference_s"]), _LEAST_SHARE * rows[0]["base_s"])
+            least = _LEAST_SHARE * max(abs(rows[0].difference_s), _LEAST_SHARE * rows[0].base_s)
             if not everything:
-                rows = [row for row in rows if row["depth"] == 0 or abs(row["difference_s"]) >= least]
+                rows = [row for row in rows if row.depth == 0 or abs(row.difference_s) >= least]
             columns = [SheetColumn(n, "s", True) for n in (compared.sides[0], side, "difference")]
             calls = [SheetColumn(f"calls {n}", number=True, role="detail") for n in (compared.sides[0], side)]
             cells = [
-                ["  " * row["depth"] + row["operator"], cut(row["shapes"] or "-", _SHAPES),
-                 row["base_s"], row["side_s"], row["difference_s"], row["base_calls"], row["side_calls"],
+                ["  " * row.depth + row.operator, cut(row.shapes or "-", _SHAPES),
+                 row.base_s, row.side_s, row.difference_s, row.base_calls, row.side_calls,
                  kernels_of_both(row)]
                 for row in rows
             ]  # fmt: skip
@@ -429,7 +441,7 @@ def _operators(compared: Comparison, everything: bool) -> Iterator[Sheet]:
 def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:
     """Findings; the same finding on several sides is shown once. In text, long messages wrap rather than be cut."""
     records = compared.finding_records
-    shown = [f for f in records if everything or f["side"] is None or f["severity"] != "note"]
+    shown = [f for f in records if everything or f.side is None or f.severity != "note"]
     left = len(records) - len(shown)
     note = f"{left} more notes on single runs: --all shows them" if left else ""
     rows = list(_grouped(shown, everything))
@@ -441,15 +453,15 @@ def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:
     return Sheet("findings", (SheetColumn("text"),), sentences, "findings", note, prose=True)
 
 
-def _grouped(findings: Sequence[ResultRow], everything: bool) -> Iterator[tuple[str, str, str, str]]:
+def _grouped(findings: Sequence[FindingRow], everything: bool) -> Iterator[tuple[str, str, str, str]]:
     """Yield severity, code, place and message of findings: the same one of several sides or runs once."""
-    alike: dict[tuple[str, str, str], list[ResultRow]] = {}
+    alike: dict[tuple[str, str, str], list[FindingRow]] = {}
     for finding in findings:
-        alike.setdefault((finding["severity"], finding["code"], finding["case"]), []).append(finding)
+        alike.setdefault((finding.severity, finding.code, finding.case), []).append(finding)
     for (severity, code, case), members in sorted(alike.items(), key=lambda item: SEVERITIES.index(item[0][0])):
         sides: dict[str, list[str]] = {}
         for finding in members:
-            sides.setdefault(finding["message"], []).extend([finding["side"]] if finding["side"] else [])
+            sides.setdefault(finding.message, []).extend([finding.side] if finding.side else [])
         few = len(sides) <= _ALIKE or everything
         for message, names in list(sides.items())[: None if few else 1]:
             about = ", ".join(dict.fromkeys(names if few else chain(*sides.values())))
@@ -457,11 +469,11 @@ def _grouped(findings: Sequence[ResultRow], everything: bool) -> Iterator[tuple[
             yield severity, code, ": ".join(filter(None, [case, about])), f"{message}{more}"
 
 
-def sentence(row: ResultRow) -> str:
+def sentence(row: FigureRow) -> str:
     """Return a row in words, with its figures."""
-    case = f" ({row['case']})" if row["case"] else ""
-    change = f"{_value(row, 'base')} -> {_value(row, 'side')}, {percent(row['change'])} [{interval(row)}]"
-    return f"{row['side']}{case}: {figure_name(row)}: {row['verdict']}: {change}"
+    case = f" ({row.case})" if row.case else ""
+    change = f"{_value(row, 'base')} -> {_value(row, 'side')}, {percent(row.change)} [{interval(row)}]"
+    return f"{row.side}{case}: {figure_name(row)}: {row.verdict}: {change}"
 
 
 def gate_failure(failure: GateFailure) -> str:

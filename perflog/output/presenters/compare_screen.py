@@ -8,11 +8,12 @@ from itertools import chain, islice
 from shlex import join
 
 from perflog.analysis.compare import Comparison
-from perflog.analysis.compare.attribution import UNEXPLAINED, part_name, telling_parts
+from perflog.analysis.compare.attribution import UNEXPLAINED, AttributionRow, part_name, telling_parts
 from perflog.analysis.compare.cause_changes import grown
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, of_part
-from perflog.analysis.compare.sides import SEPARATOR, ResultRow
+from perflog.analysis.compare.rows import FigureRow
+from perflog.analysis.compare.sides import SEPARATOR
 from perflog.analysis.compare.verdicts import CHANGES, OTHER_SETTING, without_exploratory
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.lint.wording import count
@@ -102,12 +103,12 @@ def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[st
     elif _is_pair(compared):
         row = _headline(compared)
         name = figure_name(row).replace("_", " ")
-        change = f"{percent(row['change'])} {name}" + f" ({interval(row)})" * (interval(row) != "-")
+        change = f"{percent(row.change)} {name}" + f" ({interval(row)})" * (interval(row) != "-")
         text = f"{names[1]} against {names[0]}: {change}, {_words(row, compared)}"
         verdict = f": {compared.verdict}" * (compared.verdict != OTHER_SETTING)
         yield f"{text}{verdict}; {counts(row)} a side"
-        if row["advice"] and (row["scope"] != "steps" or _is_unsure(row)):
-            yield row["advice"]
+        if row.advice and (row.scope != "steps" or _is_unsure(row)):
+            yield row.advice
     else:
         sides = (
             f"{len(compared.sides)} values of {SEPARATOR.join(compared.by)}"
@@ -127,16 +128,16 @@ def best_sentences(compared: Comparison) -> Iterator[str]:
     for best in compared.best[:_BEST]:
         place = f" in {case_name(best.case, _LONG_CASE)}" if best.case else ""
         figure = f"{figure_name(best.next).replace('_', ' ')} {_values(best.next)[0]}"
-        changes = {row["side"]: f"{cut(row['side'], _SETTING)} ({percent(row['change'])})" for row in best.rows}
+        changes = {row.side: f"{cut(row.side, _SETTING)} ({percent(row.change)})" for row in best.rows}
         if best.level:
             others = f"not told apart from it: {', '.join(changes[side] for side in best.level[:_BEST])}"
             if left := len(best.level[_BEST:]):
                 others += f" and {left} more"
-            row = next(row for row in best.rows if row["side"] == best.level[0])
-            if row["advice"] and row["scope"] != "steps":
-                others += f"; {row['advice']}"
+            row = next(row for row in best.rows if row.side == best.level[0])
+            if row.advice and row.scope != "steps":
+                others += f"; {row.advice}"
         else:
-            others = f"next {changes[best.next['side']]}"
+            others = f"next {changes[best.next.side]}"
         yield f"Best{place}: {cut(best.side, _SETTING)}, {figure}; {others}"
     if len(compared.best) > _BEST:
         wins = Counter(best.side for best in compared.best).most_common(_BEST)
@@ -148,34 +149,34 @@ def _is_pair(compared: Comparison) -> bool:
     return len(compared.sides) == 2 and len(compared.cases) == 1
 
 
-def _headline(compared: Comparison) -> ResultRow:
+def _headline(compared: Comparison) -> FigureRow:
     """The row that the verdict is about."""
     rows = compared.headlines
-    return next((row for row in rows if row["verdict"] == compared.verdict), rows[0])
+    return next((row for row in rows if row.verdict == compared.verdict), rows[0])
 
 
-def _words(row: ResultRow, compared: Comparison) -> str:
+def _words(row: FigureRow, compared: Comparison) -> str:
     """What a change means for the reader."""
-    verdict, limit = without_exploratory(row["verdict"]), show(compared.rule.threshold, "1")
+    verdict, limit = without_exploratory(row.verdict), show(compared.rule.threshold, "1")
     if _is_unsure(row):
         return "one value a side"
     if verdict == "equivalent":
         return f"no change of {limit}"
     if verdict == "not comparable":
         return verdict
-    if row["unit"] == "s" or row["unit"].endswith("/s"):
-        direction = "slower" if (row["change"] > 0) == (row["unit"] == "s") else "faster"
+    if row.unit == "s" or row.unit.endswith("/s"):
+        direction = "slower" if (row.change > 0) == (row.unit == "s") else "faster"
     else:
-        direction = "higher" if row["change"] > 0 else "lower"
+        direction = "higher" if row.change > 0 else "lower"
     if verdict in CHANGES:
         return direction
-    differs = verdict == "inconclusive" and row["p_holm"] < 1 - compared.rule.level
+    differs = verdict == "inconclusive" and row.p_holm < 1 - compared.rule.level
     return f"{direction}, maybe under {limit}" if differs else "not known to differ"
 
 
-def _is_unsure(row: ResultRow) -> bool:
+def _is_unsure(row: FigureRow) -> bool:
     """Whether each side has one value, so that nothing tells the error of the change."""
-    return without_exploratory(row["verdict"]) == "inconclusive" and none_if_null(row["error"]) is None
+    return without_exploratory(row.verdict) == "inconclusive" and none_if_null(row.error) is None
 
 
 def _letters(compared: Comparison) -> dict[str, str]:
@@ -207,26 +208,26 @@ def _lines_of_configurations(compared: Comparison, room: int) -> Iterator[str]:
     legend = folded(f"Sides: {names}{f' and {more} more' * (more > 0)}", _LEGEND)
     yield from legend
     rows = _shown_headlines(compared)
-    of_letters = [row for row in rows if row["side"] in letter_of]
+    of_letters = [row for row in rows if row.side in letter_of]
     shown = of_letters[: max(min(_SIDES, room - len(legend) - 2), 2)]
     yield from _table(
         ("", "", _BASE, "", ""),
-        [(case_name(row["case"], _CASE), letter_of[row["side"]], *_values(row), _words(row, compared))
+        [(case_name(row.case, _CASE), letter_of[row.side], *_values(row), _words(row, compared))
          for row in shown],
     )  # fmt: skip
     if left := len(rows) - len(shown):
         yield f"  and {left} more: --all"
 
 
-def _shown_headlines(compared: Comparison) -> list[ResultRow]:
+def _shown_headlines(compared: Comparison) -> list[FigureRow]:
     """The headline of each configuration and side: the median, or the only value."""
-    return [row for row in compared.headlines if row["statistic"] in ("median", "value")] or compared.headlines
+    return [row for row in compared.headlines if row.statistic in ("median", "value")] or compared.headlines
 
 
 def _lines_of_sides(compared: Comparison, shown: int) -> Iterator[str]:
     """A line for each of the first sides: its letter and name, its headline, and the change against the first one."""
     letter_of = dict(islice(_letters(compared).items(), shown))
-    rows = {row["side"]: row for row in _shown_headlines(compared)}
+    rows = {row.side: row for row in _shown_headlines(compared)}
     first = next(iter(rows.values()))
     runs_of = dict(zip(compared.sides, compared.cases[0].runs, strict=True))
     titles = (figure_name(first).replace("_", " "), "against A", "", "")
@@ -243,10 +244,10 @@ def _lines_of_sides(compared: Comparison, shown: int) -> Iterator[str]:
     yield from _table((by, *titles[:-1]), [(name, *cells[side]) for side, name in names.items()])
 
 
-def _values(row: ResultRow) -> tuple[str, str, str]:
+def _values(row: FigureRow) -> tuple[str, str, str]:
     """Both values of a row, and the change."""
-    base, side = (cell(row[f"{side}_value"], row["unit"]) for side in ("base", "side"))
-    return base, side, percent(row["change"])
+    base, side = (cell(value, row.unit) for value in (row.base_value, row.side_value))
+    return base, side, percent(row.change)
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -275,11 +276,12 @@ def _widths(lines: Sequence[Sequence[str]]) -> tuple[list[int], int]:
 
 def _settings(compared: Comparison) -> Iterator[str]:
     """The settings that differ, without facts about the files, on two lines."""
-    rows = {row["setting"]: row for row in compared.setting_records}
+    rows = {row.setting: row for row in compared.setting_records}
     names = sorted((name for name in rows if not name.startswith("files.") or name == _RANK), key=_RANK.__eq__)
     if names and _is_pair(compared):
         pairs = (
-            (cut(name, _SETTING), [cut(cell(rows[name][side]), _SETTING) for side in compared.sides]) for name in names
+            (cut(name, _SETTING), [cut(cell(rows[name].values[side]), _SETTING) for side in compared.sides])
+            for name in names
         )
         yield from folded("Differ: " + "; ".join(f"{name} {' -> '.join(values)}" for name, values in pairs), 2)
     elif compared.by:
@@ -297,7 +299,7 @@ def _figures(compared: Comparison) -> Iterator[str]:
     if not _is_pair(compared):
         return
     headline = [_headline(compared)] if compared.headlines else []
-    rows = [row for row in compared.row_records if row["kind"] in SUMMARY_KINDS and row not in headline]
+    rows = [row for row in compared.row_records if row.kind in SUMMARY_KINDS and row not in headline]
     shown = [*headline, *rows[:_FIGURES]]
     texts = [(cut(cell(figure_name(row)), _SETTING), *_values(row), _words(row, compared)) for row in shown]
     yield from _table(("", _BASE, "B", ""), texts)
@@ -309,31 +311,31 @@ def _tree(compared: Comparison, room: int) -> Iterator[str]:
     """Where the largest difference went: the parts that differ most, each below what it is part of."""
     if not compared.headlines:
         return
-    row = max(compared.headlines, key=lambda row: abs(row["change"]))
-    parts = [part for part in compared.attribution_records if all(part[key] == row[key] for key in ("case", "side"))]
-    kinds = [[part for part in parts if part["kind"] == kind] for kind in dict.fromkeys(p["kind"] for p in parts)]
+    row = max(compared.headlines, key=lambda row: abs(row.change))
+    parts = [part for part in compared.attribution_records if (part.case, part.side) == (row.case, row.side)]
+    kinds = [[part for part in parts if part.kind == kind] for kind in dict.fromkeys(p.kind for p in parts)]
     told = "range" if compared.operator_records else None  # operators tell more than the ranges around them
-    kinds = [of_kind for of_kind in kinds if len(of_kind) > 1 and of_kind[0]["kind"] != told]
-    letter = _letters(compared).get(row["side"])
-    place = "" if _is_pair(compared) else " ".join(filter(None, [f" in {letter or row['side']}", cell(row["case"])]))
+    kinds = [of_kind for of_kind in kinds if len(of_kind) > 1 and of_kind[0].kind != told]
+    letter = _letters(compared).get(row.side)
+    place = "" if _is_pair(compared) else " ".join(filter(None, [f" in {letter or row.side}", cell(row.case)]))
     for done, of_kind in enumerate(kinds):
         lines = [*_tree_of(of_kind, place, room // (len(kinds) - done))]
         room -= len(lines)
         yield from lines
 
 
-def _tree_of(parts: Sequence[ResultRow], where: str, room: int) -> Iterator[str]:
+def _tree_of(parts: Sequence[AttributionRow], where: str, room: int) -> Iterator[str]:
     whole, telling = parts[0], telling_parts(parts, room - 1)
     if not telling:
         return
-    what = f"all {whole['kind']}s" if whole["kind"] in ("range", "kernel", "operator", "call") else whole["part"]
-    begin, end = ("a difference of", "would be") if whole["share"] is None else ("the", "went")
-    yield fit(f"Where {begin} {signed_time(whole['difference_s'])} of {what}{where} {end}")
+    what = f"all {whole.kind}s" if whole.kind in ("range", "kernel", "operator", "call") else whole.part
+    begin, end = ("a difference of", "would be") if whole.share is None else ("the", "went")
+    yield fit(f"Where {begin} {signed_time(whole.difference_s)} of {what}{where} {end}")
     for part in telling:
-        name = "  " * part["depth"] + _part_name(part)
-        share = "" if part["share"] is None else f"  {100 * part['share']:4.0f} %"
-        values = f"  {show(part['base_s'], 's', 3):>8} -> {show(part['side_s'], 's', 3):>8}" * (columns() == WIDTH)
-        yield fit(f"{padded(name, _PART)}{values}  {signed_time(part['difference_s']):>9}{share}")
+        name = "  " * part.depth + _part_name(part)
+        share = "" if part.share is None else f"  {100 * part.share:4.0f} %"
+        values = f"  {show(part.base_s, 's', 3):>8} -> {show(part.side_s, 's', 3):>8}" * (columns() == WIDTH)
+        yield fit(f"{padded(name, _PART)}{values}  {signed_time(part.difference_s):>9}{share}")
 
 
 def _causes(compared: Comparison) -> Iterator[str]:
@@ -356,9 +358,9 @@ def _operators(compared: Comparison, room: int) -> Iterator[str]:
         return
     lines: list[list[str]] = []
     for row in moved_most(compared.operator_records, _OPERATORS):
-        name = " ".join(filter(None, (row["operator"], row["shapes"])))
-        values = f"  {show(row['base_s'], 's', 3):>8} -> {show(row['side_s'], 's', 3):>8}" * (columns() == WIDTH)
-        lines.append([fit(f"{padded(f'  {cell(name)}', _PART)}{values}  {signed_time(row['difference_s']):>9}")])
+        name = " ".join(filter(None, (row.operator, row.shapes)))
+        values = f"  {show(row.base_s, 's', 3):>8} -> {show(row.side_s, 's', 3):>8}" * (columns() == WIDTH)
+        lines.append([fit(f"{padded(f'  {cell(name)}', _PART)}{values}  {signed_time(row.difference_s):>9}")])
         if changes_kernels(row):
             lines[-1].append(fit(f"    {cell(kernels_of_both(row))}"))
     while sum(map(len, lines)) > room - 1 and lines:
@@ -368,9 +370,9 @@ def _operators(compared: Comparison, room: int) -> Iterator[str]:
         yield from chain(*lines)
 
 
-def _part_name(part: ResultRow) -> str:
-    if part["kind"] == "kernel" and part["part"] != UNEXPLAINED:
-        return short_kernel(part["part"])
+def _part_name(part: AttributionRow) -> str:
+    if part.kind == "kernel" and part.part != UNEXPLAINED:
+        return short_kernel(part.part)
     return cell(part_name(part)).partition(" in ")[0]
 
 
@@ -392,7 +394,7 @@ def _doubts(compared: Comparison) -> Iterator[str]:
     lines = [f"{text}{_where(sides, compared)}" for text, sides in doubts.values()]
     for text in lines[:_DOUBTS]:
         yield from folded(f"  ! {cell(text)}", 1)
-    notes = len({finding["code"] for finding in compared.finding_records}) - len(compared.doubts)
+    notes = len({finding.code for finding in compared.finding_records}) - len(compared.doubts)
     left = max(len(lines) - _DOUBTS, 0) + notes
     if left:
         yield f"  {count(left, 'more finding')}: --all"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import part_name, telling_parts
 from perflog.analysis.compare.operators import kernels_of_both, of_part
+from perflog.analysis.compare.result_rows import TreeRow
 from perflog.metrics.waterfall import BARS
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Part, number
 from perflog.output.report.data import ReportData, TableRow
@@ -75,24 +76,24 @@ def where_the_difference_went(comparison: Comparison) -> AnswerTable | None:
     """Return where the largest difference went: the parts as a tree, each bar where the one before it ends."""
     if not comparison.headlines:
         return None
-    headline = max(comparison.headlines, key=lambda row: abs(row["change"]))
-    parts = [p for p in comparison.attribution_records if all(p[key] == headline[key] for key in ("case", "side"))]
-    parts = [part for part in parts if part["kind"] == parts[0]["kind"]]
-    if len(parts) < 2 or not parts[0]["base_s"]:
+    headline = max(comparison.headlines, key=lambda row: abs(row.change))
+    parts = [p for p in comparison.attribution_records if (p.case, p.side) == (headline.case, headline.side)]
+    parts = [part for part in parts if part.kind == parts[0].kind]
+    if len(parts) < 2 or not parts[0].base_s:
         return None
-    least = _LEAST_SHARE * parts[0]["base_s"]
-    shown = [parts[0], *(part for part in parts[1:] if abs(part["difference_s"]) >= least)][:_MAX_PARTS]
+    least = _LEAST_SHARE * parts[0].base_s
+    shown = [parts[0], *(part for part in parts[1:] if abs(part.difference_s) >= least)][:_MAX_PARTS]
     return _tree_of_differences(_DIFFERENCE_WENT, comparison, shown, list(map(part_name, shown)))
 
 
 def where_the_operators_differ(comparison: Comparison) -> AnswerTable | None:
     """Return the operators of traces whose GPU times differ most, as a tree, with their kernels; of the first side."""
-    places = [(row["case"], row["side"]) for row in comparison.operator_records[:1]]
-    rows = [row for row in comparison.operator_records if (row["case"], row["side"]) in places]
+    places = [(row.case, row.side) for row in comparison.operator_records[:1]]
+    rows = [row for row in comparison.operator_records if (row.case, row.side) in places]
     if not rows or not (telling := telling_parts(rows, _MAX_PARTS)):
         return None
     shown = [rows[0], *telling]
-    names = [cut(" ".join(filter(None, (row["operator"], row["shapes"]))), _LONGEST) for row in shown]
+    names = [cut(" ".join(filter(None, (row.operator, row.shapes))), _LONGEST) for row in shown]
     title = f"GPU time by operator, {of_part(rows[0])}"
     table = _tree_of_differences(title, comparison, shown, names)
     kernels: list[Cell] = [kernels_of_both(row) for row in shown]
@@ -101,33 +102,33 @@ def where_the_operators_differ(comparison: Comparison) -> AnswerTable | None:
 
 
 def _tree_of_differences(
-    title: str, comparison: Comparison, shown: Sequence[TableRow], names: Sequence[str]
+    title: str, comparison: Comparison, shown: Sequence[TreeRow], names: Sequence[str]
 ) -> AnswerTable:
     """Rows of a tree, the whole first, each with a bar that begins where the one before it ends."""
     starts = list(_starts(shown))
-    edges = [0.0, *starts, *(start + part["difference_s"] for start, part in zip(starts, shown, strict=True))]
+    edges = [0.0, *starts, *(start + part.difference_s for start, part in zip(starts, shown, strict=True))]
     low, span = min(edges), (max(edges) - min(edges)) or 1.0
     rows: list[list[Cell]] = []
     for part, name, start in zip(shown, names, starts, strict=True):
-        end = start + part["difference_s"]
+        end = start + part.difference_s
         rows.append([
-            Part(name, part["depth"]),
-            *(number(part[column], "s") for column in ("difference_s", "base_s", "side_s")),
-            number(part["share"], "1"),
+            Part(name, part.depth),
+            *(number(time, "s") for time in (part.difference_s, part.base_s, part.side_s)),
+            number(part.share, "1"),
             Bar((start - low) / span, (end - low) / span, better=end < start),
         ])  # fmt: skip
-    numbers = ("difference", comparison.sides[0], shown[0]["side"], "share")
+    numbers = ("difference", comparison.sides[0], shown[0].side, "share")
     heads = [HeaderCell(title), *(HeaderCell(name, True) for name in numbers), HeaderCell("")]
     return AnswerTable(title, heads, rows)
 
 
-def _starts(parts: Sequence[TableRow]) -> Iterator[float]:
+def _starts(parts: Sequence[TreeRow]) -> Iterator[float]:
     """Yield where the bar of each part begins: behind the part before it, the first below a part where that begins."""
     begun: dict[int, float] = {}
     reached: dict[int, float] = {}
     for part in parts:
-        depth = part["depth"]
+        depth = part.depth
         begun[depth] = start = reached.get(depth, begun.get(depth - 1, 0.0))
         yield start
         reached = {d: end for d, end in reached.items() if d < depth}
-        reached[depth] = start + part["difference_s"]
+        reached[depth] = start + part.difference_s

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.attribution import COLUMNS as ATTRIBUTION_COLUMNS
 from perflog.analysis.compare.averages import COLUMNS as AVERAGE_COLUMNS
 from perflog.analysis.compare.operators import COLUMNS as OPERATOR_COLUMNS
-from perflog.analysis.compare.operators import of_part
+from perflog.analysis.compare.operators import OperatorRow, of_part
 from perflog.analysis.compare.rows import COLUMNS as COMPARISON_COLUMNS
 from perflog.metrics import MetricColumn
 from perflog.output.report.data import FigureSource, MetricTable, TableRow, informative_columns, range_text
@@ -48,7 +48,7 @@ _OPERATORS = MetricTable(
 )
 
 
-def _operators(rows: Sequence[TableRow]) -> MetricTable:
+def _operators(rows: Sequence[OperatorRow]) -> MetricTable:
     """Return the head of the table of operators: its title says what the times are of, where all are of the same."""
     parts = {of_part(row) for row in rows}
     return replace(_OPERATORS, title=", ".join([_OPERATORS.title, *parts])) if len(parts) == 1 else _OPERATORS
@@ -75,7 +75,11 @@ def comparison_tables(comparison: Comparison, runs: Sequence[TableRow]) -> list[
         (_ATTRIBUTION, ATTRIBUTION_COLUMNS, comparison.attribution_records),
         (_operators(comparison.operator_records), OPERATOR_COLUMNS, comparison.operator_records),
     )
-    return [_with_rows(table, columns, rows, comparison, run_lines) for table, columns, rows in tables if rows]
+    return [
+        _with_rows(table, columns, [*map(asdict, rows)], comparison, run_lines)
+        for table, columns, rows in tables
+        if rows
+    ]
 
 
 def _with_rows(

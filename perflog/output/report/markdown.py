@@ -112,7 +112,7 @@ def _comparison(report: ReportData) -> str:
     comparison = report.comparison
     if comparison is None:
         return f"Not compared: {escaped(report.not_compared)}" if report.not_compared else ""
-    about_sides = tuple(finding for finding in comparison.finding_records if finding["run"] is None)
+    about_sides = tuple(finding for finding in comparison.finding_records if finding.run is None)
     of_sides = replace(comparison, finding_records=about_sides)  # those on single runs stand in their section
     comparison_sheets = comparison_presenter.comparison(of_sides, "md")
     return "\n\n".join(_sheet_text(replace(sheet, rows=list(sheet.rows))) for sheet in comparison_sheets)

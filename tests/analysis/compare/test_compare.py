@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from support.seeds import path
 import perflog
 from perflog.analysis import compare
 from perflog.analysis.compare.comparison import percent
+from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.verdicts import Evidence, VerdictRule, decide
 from perflog.cli.main import main
 from perflog.errors import UsageError
@@ -66,9 +66,9 @@ def invoke(*args: str) -> Result:
     return CliRunner().invoke(main, ["compare", *args])
 
 
-def step_time(compared: compare.Comparison) -> dict[str, Any]:
+def step_time(compared: compare.Comparison) -> FigureRow:
     """The row of the median step time."""
-    (row,) = [row for row in compared.headlines if row["statistic"] == "median"]
+    (row,) = [row for row in compared.headlines if row.statistic == "median"]
     return row
 
 
@@ -162,15 +162,15 @@ def test_repeats_give_a_plain_verdict_and_a_p(make: Make) -> None:
     base = make("base.txt", *(noise(k) for k in range(4)))
     slow = make("slow.txt", *(noise(k + 10, 22.0) for k in range(4)))
     row = step_time(perflog.compare(base, slow))
-    assert row["verdict"] == "regression"
-    assert row["p_rank"] == pytest.approx(2 / 70)  # exact, of C(8, 4) arrangements
-    assert row["change"] == pytest.approx(0.1, abs=0.005)
-    assert row["change_low"] < 0.1 < row["change_high"]
-    assert row["scope"] == "runs"
-    assert (row["base_runs"], row["side_runs"], row["side_steps"]) == (4, 4, 240)
-    assert row["shift"] == pytest.approx(2e-3, rel=0.05)
-    assert row["cliffs_delta"] == 1
-    assert step_time(perflog.compare(slow, base))["verdict"] == "improvement"
+    assert row.verdict == "regression"
+    assert row.p_rank == pytest.approx(2 / 70)  # exact, of C(8, 4) arrangements
+    assert row.change == pytest.approx(0.1, abs=0.005)
+    assert row.change_low < 0.1 < row.change_high
+    assert row.scope == "runs"
+    assert (row.base_runs, row.side_runs, row.side_steps) == (4, 4, 240)
+    assert row.shift == pytest.approx(2e-3, rel=0.05)
+    assert row.cliffs_delta == 1
+    assert step_time(perflog.compare(slow, base)).verdict == "improvement"
 
 
 def test_an_outlier_does_not_hide_a_change_of_all_other_runs(make: Make) -> None:
@@ -178,12 +178,12 @@ def test_an_outlier_does_not_hide_a_change_of_all_other_runs(make: Make) -> None
     base = make("base.txt", *([level] * 20 for level in (20.0, 20.1, 19.9, 20.05, 19.95)))
     slow = make("slow.txt", *([level] * 20 for level in (21.0, 21.1, 20.9, 21.05, 40.0)))
     row = step_time(perflog.compare(base, slow, warmup=0))
-    assert row["p"] == pytest.approx(0.239, abs=0.001) and 0 < row["change_low"] < 0.05
-    assert row["p_rank"] == pytest.approx(2 / 252) and row["p_rank"] < row["p_both"] < 2 * row["p_rank"]
-    assert row["verdict"] == "regression" and "by ranks, which outliers do not move" in row["reason"]
+    assert row.p == pytest.approx(0.239, abs=0.001) and 0 < row.change_low < 0.05
+    assert row.p_rank == pytest.approx(2 / 252) and row.p_rank < row.p_both < 2 * row.p_rank
+    assert row.verdict == "regression" and "by ranks, which outliers do not move" in row.reason
     fast = make("fast.txt", *([level] * 20 for level in (19.0, 19.1, 18.9, 19.05, 60.0)))  # slower on average
     row = step_time(perflog.compare(base, fast, warmup=0))
-    assert row["change"] > 0.1 and row["p_rank"] > 0.05 and row["verdict"] == "inconclusive"
+    assert row.change > 0.1 and row.p_rank > 0.05 and row.verdict == "inconclusive"
 
 
 def test_an_outlier_does_not_hide_that_all_other_runs_are_the_same(make: Make) -> None:
@@ -192,8 +192,8 @@ def test_an_outlier_does_not_hide_that_all_other_runs_are_the_same(make: Make) -
     base = make("base.txt", *([level] * 20 for level in levels))
     same = make("same.txt", *([level] * 20 for level in [*levels[:7] * 1.0001, 40.0]))
     row = step_time(perflog.compare(base, same, warmup=0, threshold=0.2))
-    assert row["change_low"] > -0.01 and row["change_high"] < 0.2
-    assert row["verdict"] == "equivalent" and row["change"] + 2.5 * row["error"] > 0.2  # Welch's interval is wider
+    assert row.change_low > -0.01 and row.change_high < 0.2
+    assert row.verdict == "equivalent" and row.change + 2.5 * row.error > 0.2  # Welch's interval is wider
 
 
 def test_the_cost_of_the_warm_up_is_told(make: Make) -> None:
@@ -216,10 +216,10 @@ def test_the_cost_of_the_warm_up_is_told(make: Make) -> None:
 def test_equal_steps_have_an_unknown_scatter(make: Make, level: float, steps: int) -> None:
     compared = perflog.compare(make("a.txt", [20.0] * steps), make("b.txt", [level] * steps), warmup=0)
     row = step_time(compared)
-    assert row["verdict"] == "exploratory regression" and row["change"] == pytest.approx(level / 20 - 1)
-    assert math.isnan(row["change_low"]) and math.isnan(row["change_high"])
-    assert "the same in all steps, so their scatter is unknown" in row["reason"]
-    assert f"{percent(row['change'])} [-]" in str(compared)
+    assert row.verdict == "exploratory regression" and row.change == pytest.approx(level / 20 - 1)
+    assert math.isnan(row.change_low) and math.isnan(row.change_high)
+    assert "the same in all steps, so their scatter is unknown" in row.reason
+    assert f"{percent(row.change)} [-]" in str(compared)
 
 
 def test_real_repeats_with_outliers_are_judged_as_a_test_promises() -> None:
@@ -238,8 +238,8 @@ def test_real_repeats_with_outliers_are_judged_as_a_test_promises() -> None:
 def test_the_change_is_inverse_the_other_way_round(make: Make) -> None:
     a, b = make("a.txt", noise(1)), make("b.txt", noise(2, 21.5))
     there, back = step_time(perflog.compare(a, b)), step_time(perflog.compare(b, a))
-    assert (1 + there["change"]) * (1 + back["change"]) == pytest.approx(1)
-    assert (1 + there["change_low"]) * (1 + back["change_high"]) == pytest.approx(1, rel=0.005)
+    assert (1 + there.change) * (1 + back.change) == pytest.approx(1)
+    assert (1 + there.change_low) * (1 + back.change_high) == pytest.approx(1, rel=0.005)
 
 
 def test_welch_by_hand(make: Make) -> None:
@@ -251,9 +251,9 @@ def test_welch_by_hand(make: Make) -> None:
     errors = [float(x.var(ddof=1)) / 4 for x in logs]
     t = float(logs[1].mean() - logs[0].mean()) / math.sqrt(sum(errors))
     freedom = sum(errors) ** 2 / sum(e**2 / 3 for e in errors)
-    assert row["change"] == pytest.approx(math.expm1(float(logs[1].mean() - logs[0].mean())))
-    assert row["p"] == pytest.approx(2 * t_tail(t, freedom))
-    assert (row["error"], row["freedom"]) == pytest.approx((math.sqrt(sum(errors)), freedom))
+    assert row.change == pytest.approx(math.expm1(float(logs[1].mean() - logs[0].mean())))
+    assert row.p == pytest.approx(2 * t_tail(t, freedom))
+    assert (row.error, row.freedom) == pytest.approx((math.sqrt(sum(errors)), freedom))
 
 
 def test_rank_tests_need_four_runs_and_holm_counts_figures(make: Make) -> None:
@@ -281,16 +281,16 @@ def test_warm_up_is_cut_alike_on_both_sides(make: Make) -> None:
     a, b = make("a.txt", slow_start), make("b.txt", noise(2))
     compared = perflog.compare(a, b)
     assert compared.warmup == (5,)
-    assert (step_time(compared)["base_steps"], step_time(compared)["side_steps"]) == (55, 55)
-    assert step_time(perflog.compare(a, b, warmup=10))["side_steps"] == 50
+    assert (step_time(compared).base_steps, step_time(compared).side_steps) == (55, 55)
+    assert step_time(perflog.compare(a, b, warmup=10)).side_steps == 50
 
 
 def test_a_run_that_drifts_is_not_a_regression(make: Make) -> None:
     rising = list(np.linspace(20, 23, 60) + np.random.default_rng(0).normal(0, 0.05, 60))
     row = step_time(perflog.compare(make("a.txt", noise(1)), make("b.txt", rising), warmup=0))
-    assert row["change"] > 0.05
-    assert row["verdict"] == "inconclusive"  # another stretch of the run could lie as far away
-    assert row["drift"] > 0.05
+    assert row.change > 0.05
+    assert row.verdict == "inconclusive"  # another stretch of the run could lie as far away
+    assert row.drift > 0.05
 
 
 def test_a_schedule_that_both_runs_share_cancels(make: Make) -> None:
@@ -298,10 +298,10 @@ def test_a_schedule_that_both_runs_share_cancels(make: Make) -> None:
     sides = [schedule * slow * np.random.default_rng(k).normal(1, 0.004, 60) for k, slow in ((1, 1.0), (2, 1.03))]
     a, b = (make(f"{k}.txt", list(times)) for k, times in enumerate(sides))
     row = step_time(perflog.compare(a, b, warmup=0))
-    assert row["paired"]
-    assert row["change"] == pytest.approx(0.03, abs=0.003)
-    assert row["change_high"] - row["change_low"] < 0.01
-    assert row["verdict"] == "exploratory regression"
+    assert row.paired
+    assert row.change == pytest.approx(0.03, abs=0.003)
+    assert row.change_high - row.change_low < 0.01
+    assert row.verdict == "exploratory regression"
 
 
 @pytest.mark.parametrize(
@@ -330,11 +330,11 @@ def test_changes_that_the_median_does_not_show(make: Make, shape: str, told: set
 
     a = make("a.txt", *(run(k, False) for k in range(5)))
     b = make("b.txt", *(run(k, True) for k in range(10, 15)))
-    rows = {row["statistic"]: row for row in perflog.compare(a, b).headlines}
-    verdicts = {statistic: row["verdict"] for statistic, row in rows.items()}
+    rows = {row.statistic: row for row in perflog.compare(a, b).headlines}
+    verdicts = {statistic: row.verdict for statistic, row in rows.items()}
     assert told <= {statistic for statistic, verdict in verdicts.items() if verdict == "regression"}
     assert verdicts["median"] == "equivalent"
-    assert shape == "warm-up" or rows["mean"]["change"] > 0.07
+    assert shape == "warm-up" or rows["mean"].change > 0.07
     assert "Most steps take as long as before" in invoke(a, b).stdout
     assert "most steps take as long as before" in invoke(a, b, "--all").stdout
 
@@ -345,7 +345,7 @@ def test_the_median_and_the_mean_decide_that_sides_are_equivalent(make: Make) ->
     for k, times in enumerate(runs):
         times[40 + k] = 20 + 4 * (k % 3)  # a slow step more or less
     compared = perflog.compare(make("a.txt", *runs[:3]), make("b.txt", *runs[3:]))
-    verdicts = {row["statistic"]: row["verdict"] for row in compared.headlines}
+    verdicts = {row.statistic: row.verdict for row in compared.headlines}
     assert (verdicts["median"], verdicts["mean"]) == ("equivalent", "equivalent")
     assert compared.verdict == "equivalent"
 
@@ -353,11 +353,11 @@ def test_the_median_and_the_mean_decide_that_sides_are_equivalent(make: Make) ->
 def test_one_run_against_several_takes_their_scatter(make: Make) -> None:
     levels = (20.0, 20.02, 19.98)
     base = make("base.txt", *(noise(k, level, scatter=0.3) for k, level in enumerate(levels)))
-    row = next(r for r in perflog.compare(base, make("b.txt", noise(9, 21))).headlines if r["statistic"] == "mean")
-    assert (row["base_runs"], row["side_runs"], row["freedom"]) == (3, 1, 2)
-    assert row["error"] < 0.005  # that of the runs, not of the rounding of one figure
-    logs = math.log(row["base_high"] / row["base_value"]) * math.sqrt(3)
-    assert math.log(row["side_high"] / row["side_value"]) == pytest.approx(logs)
+    row = next(r for r in perflog.compare(base, make("b.txt", noise(9, 21))).headlines if r.statistic == "mean")
+    assert (row.base_runs, row.side_runs, row.freedom) == (3, 1, 2)
+    assert row.error < 0.005  # that of the runs, not of the rounding of one figure
+    logs = math.log(row.base_high / row.base_value) * math.sqrt(3)
+    assert math.log(row.side_high / row.side_value) == pytest.approx(logs)
     counts = " ".join(invoke(base, str(Path(base).with_name("b.txt"))).stdout.split())
     assert "3 / 1 runs, 60 steps" in counts
 
@@ -365,7 +365,7 @@ def test_one_run_against_several_takes_their_scatter(make: Make) -> None:
 def test_a_log_that_is_named_twice_counts_once(make: Make) -> None:
     a, b, c = (make(f"{k}.txt", noise(k)) for k in range(3))
     compared = perflog.compare(f"a={a}", f"a={a}", f"a={b}", f"b={c}")
-    assert step_time(compared)["base_runs"] == 2
+    assert step_time(compared).base_runs == 2
     assert "a: 1 run named again, the same bytes: each counts once" in compared.warnings
 
 
@@ -387,7 +387,7 @@ def test_sides_of_one_name_are_repeats(make: Make) -> None:
     ]
     compared = perflog.compare(*names)
     assert compared.sides == ("a", "b")
-    assert (step_time(compared)["base_runs"], step_time(compared)["verdict"]) == (3, "equivalent")
+    assert (step_time(compared).base_runs, step_time(compared).verdict) == (3, "equivalent")
 
 
 def test_sweeps_are_matched_by_their_settings(make: Make) -> None:
@@ -395,18 +395,18 @@ def test_sweeps_are_matched_by_their_settings(make: Make) -> None:
     other = make("other.txt", noise(4, 60), noise(5, 10), experts=(16, 8))
     compared = perflog.compare(base, other)
     assert [case.name for case in compared.cases] == ["num_local_experts=8", "num_local_experts=16"]
-    changes = [row["change"] for row in compared.headlines if row["statistic"] == "median"]
+    changes = [row.change for row in compared.headlines if row.statistic == "median"]
     assert changes == pytest.approx([-0.5, 1], rel=0.01)
     mean = compared.geomeans()[0]
-    assert (mean["statistic"], mean["cases"]) == ("median", 2)
-    assert mean["change"] == pytest.approx(math.sqrt((1 + changes[0]) * (1 + changes[1])) - 1)
+    assert (mean.statistic, mean.cases) == ("median", 2)
+    assert mean.change == pytest.approx(math.sqrt((1 + changes[0]) * (1 + changes[1])) - 1)
     assert "not compared" in compared.warnings[0] and "base#3" in compared.warnings[0]
 
 
 def test_a_sweep_against_itself_by_a_setting(make: Make) -> None:
     compared = perflog.compare(make("one.txt", noise(1), noise(2, 30), experts=(8, 16)), by="num_local_experts")
     assert compared.sides == ("8", "16")
-    assert step_time(compared)["change"] == pytest.approx(0.5, rel=0.02)
+    assert step_time(compared).change == pytest.approx(0.5, rel=0.02)
     assert compared.settings.to_dict("records") == [{"case": "", "setting": "num_local_experts", "8": "8", "16": "16"}]
 
 
@@ -457,8 +457,8 @@ def test_the_best_of_several_sides_is_named_whatever_the_base_is(make: Make) -> 
     for base in medians:
         (best,) = perflog.compare(log, by="num_local_experts", base=base).best
         assert (best.side, best.level) == (fastest, (second,))
-        assert [row["side"] for row in best.rows] == [second, third, last]
-        assert best.next["change"] == pytest.approx(medians[second] / medians[fastest] - 1, abs=1e-4)
+        assert [row.side for row in best.rows] == [second, third, last]
+        assert best.next.change == pytest.approx(medians[second] / medians[fastest] - 1, abs=1e-4)
 
 
 def test_the_rate_leads_where_steps_have_other_batches(tmp_path: Path) -> None:
@@ -466,14 +466,14 @@ def test_the_rate_leads_where_steps_have_other_batches(tmp_path: Path) -> None:
         text = megatron_log({"global_batch_size": batch}, noise(batch, level))
         (tmp_path / f"{batch}.log").write_text(text, encoding="utf-8")
     compared = perflog.compare(tmp_path, by="global_batch_size", draws=200)
-    assert {(row["metric"], row["statistic"]) for row in compared.headlines} == {("tokens_per_s", "median")}
-    assert [row["change"] for row in compared.headlines] == pytest.approx([2 * 3 / 5 - 1, 4 * 3 / 9 - 1], abs=2e-3)
-    assert [row["p_holm"] for row in compared.headlines] == holm_adjusted([row["p_both"] for row in compared.headlines])
+    assert {(row.metric, row.statistic) for row in compared.headlines} == {("tokens_per_s", "median")}
+    assert [row.change for row in compared.headlines] == pytest.approx([2 * 3 / 5 - 1, 4 * 3 / 9 - 1], abs=2e-3)
+    assert [row.p_holm for row in compared.headlines] == holm_adjusted([row.p_both for row in compared.headlines])
     assert compared.best[0].side == "128"
     (text,) = compared.findings.loc[compared.findings["code"] == "comparison-unequal-steps", "message"]
     assert text == "step times: a step has other numbers of tokens, 2 times on 64, 4 times on 128. Compare tokens_per_s"
     same = perflog.compare(tmp_path / "32.log", tmp_path / "32.log", draws=200)
-    assert {row["metric"] for row in same.headlines} == {"step_time"}
+    assert {row.metric for row in same.headlines} == {"step_time"}
 
 
 def test_settings_that_follow_from_others_name_no_configuration(tmp_path: Path) -> None:
@@ -494,7 +494,7 @@ def test_a_run_without_the_headline_figure_is_told(make: Make) -> None:
     log = Path(make("one.txt", noise(1), noise(2, 30), [], experts=(8, 16, 16)))
     log.write_text(log.read_text() + "STEP-0: perf = 1.00 tflops.\n")
     compared = perflog.compare(log, by="num_local_experts")
-    assert [row["side_runs"] for row in compared.headlines] == [1, 1]
+    assert [row.side_runs for row in compared.headlines] == [1, 1]
     assert any("16: without step_time, so not in this figure: one#3" in text for text in compared.warnings)
 
 
@@ -533,15 +533,15 @@ def test_stores_folders_and_logs_are_sides(make: Make, tmp_path: Path) -> None:
     (folder / "b.txt").write_bytes(Path(make("b.txt", noise(2))).read_bytes())
     by_name = step_time(perflog.compare(str(store), folder))
     by_log = step_time(perflog.compare(perflog.read(a), perflog.read(folder)))
-    assert by_name["change"] == by_log["change"]
-    assert by_name["base"] == "store" and by_log["base"] == "a#1"
+    assert by_name.change == by_log.change
+    assert by_name.base == "store" and by_log.base == "a#1"
 
 
 def test_a_log_against_itself_is_equivalent(make: Make) -> None:
     a = make("a.txt", noise(1))
     compared = perflog.compare(a, a)
     assert compared.sides == ("a", "a (2)")
-    assert step_time(compared)["change"] == 0
+    assert step_time(compared).change == 0
     assert compared.verdict == "exploratory equivalent"
 
 
@@ -644,7 +644,7 @@ def test_averages_of_many_runs_are_told_by_their_ends(tmp_path: Path) -> None:
     compared = perflog.compare(a, b)
     (finding,) = compared.findings[compared.findings["code"] == "comparison-windows"].to_dict("records")
     assert finding["message"].count("b steps 10..29") == 1
-    values = [r["value"] for r in compared.summary_records if r["figure"] == "step_time" and r["side"] == "a"]
+    values = [r.value for r in compared.summary_records if r.figure == "step_time" and r.side == "a"]
     shown = invoke(a, b, "--all").stdout
     assert re.search(
         r"step_time +20..29 +19\.\d+ ms .. 20\.\d+ ms\* \(6 runs\) +21\.\d+ ms .. 22\.\d+ ms \(6 runs\)", shown
@@ -682,9 +682,9 @@ def test_attribution_goes_down_the_phases() -> None:
 
 
 def test_the_gpt2_runs_are_not_called_different(systems: compare.Comparison) -> None:
-    gpt2 = [row for row in systems.headlines if "model=gpt2" in row["case"] and row["statistic"] == "median"]
-    assert {row["verdict"] for row in gpt2} <= {"exploratory equivalent", "inconclusive"}
-    assert all(-0.02 < row["change_low"] < 0 < row["change_high"] < 0.02 for row in gpt2)
+    gpt2 = [row for row in systems.headlines if "model=gpt2" in row.case and row.statistic == "median"]
+    assert {row.verdict for row in gpt2} <= {"exploratory equivalent", "inconclusive"}
+    assert all(-0.02 < row.change_low < 0 < row.change_high < 0.02 for row in gpt2)
     same_model = systems.findings[systems.findings["code"] == "comparison-same-model"]
     assert same_model["case"].tolist() == ["model=gpt2"]
     assert "printouts of all sides are identical" in same_model["message"].iloc[0]
@@ -704,12 +704,12 @@ def test_the_gpt2_runs_are_not_called_different(systems: compare.Comparison) -> 
 def test_the_systems_differ_on_bert_and_transformer_xl(
     systems: compare.Comparison, model: str, side: str, means: tuple[float, float]
 ) -> None:
-    rows = [r for r in systems.headlines if f"model={model}" in r["case"] and r["side"] == side]
-    row = next(r for r in rows if r["statistic"] == "mean")
-    assert row["verdict"] == "exploratory regression"
-    assert row["change"] == pytest.approx(means[1] / means[0] - 1, rel=0.02)
-    assert 0.05 < row["change_low"] < row["change"] < row["change_high"]
-    assert (1 + row["change_high"]) / (1 + row["change_low"]) < 1.05
+    rows = [r for r in systems.headlines if f"model={model}" in r.case and r.side == side]
+    row = next(r for r in rows if r.statistic == "mean")
+    assert row.verdict == "exploratory regression"
+    assert row.change == pytest.approx(means[1] / means[0] - 1, rel=0.02)
+    assert 0.05 < row.change_low < row.change < row.change_high
+    assert (1 + row.change_high) / (1 + row.change_low) < 1.05
 
 
 def test_layers_and_kernels_are_attributed() -> None:
@@ -897,6 +897,4 @@ def test_the_screen_says_what_would_decide(make: Make) -> None:
     base = make("base.txt", noise(1, 20), noise(2, 23))
     side = make("side.txt", noise(3, 21), noise(4, 25))
     row = perflog.compare(base, side).headlines[0]
-    assert (
-        row["advice"].endswith("runs a side would decide") and row["advice"] in invoke(base, side).stdout.splitlines()
-    )
+    assert row.advice.endswith("runs a side would decide") and row.advice in invoke(base, side).stdout.splitlines()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,13 +17,12 @@ from support.raw_operator_places import Walk
 
 import perflog
 from perflog.analysis.compare import Comparison
-from perflog.analysis.compare.operators import ALL_WORK, ITSELF, moved_most
+from perflog.analysis.compare.operators import ALL_WORK, ITSELF, OperatorRow, moved_most
 from perflog.analysis.overview.reasons import why_slower
 from perflog.cli.main import main
 from perflog.metrics import Options, Tables
 from perflog.output.report import collect, to_html, to_markdown
 
-Row = dict[str, Any]
 HTA = "torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{}.json.gz"
 Call = tuple[str, list[list[int]], str, float]
 """Operator, shapes of its inputs, kernel, time of the kernel in us."""
@@ -50,22 +49,22 @@ def compared(folder: Path, base: Allocator, side: Allocator) -> Comparison:
     return perflog.compare(*map(str, paths), warmup=0, draws=100)
 
 
-def levels_add_up(rows: list[Row]) -> None:
+def levels_add_up(rows: list[OperatorRow]) -> None:
     """Each row is the sum of the rows one level below it."""
     for place, row in enumerate(rows):
         below = []
         for other in rows[place + 1 :]:
-            if other["depth"] <= row["depth"]:
+            if other.depth <= row.depth:
                 break
-            below += [other] if other["depth"] == row["depth"] + 1 else []
+            below += [other] if other.depth == row.depth + 1 else []
         for column in ("base_s", "side_s", "difference_s"):
             if below:
-                assert sum(each[column] for each in below) == pytest.approx(row[column], abs=1e-15)
-    assert all(row["difference_s"] == pytest.approx(row["side_s"] - row["base_s"], abs=1e-15) for row in rows)
+                assert sum(getattr(each, column) for each in below) == pytest.approx(getattr(row, column), abs=1e-15)
+    assert all(row.difference_s == pytest.approx(row.side_s - row.base_s, abs=1e-15) for row in rows)
 
 
-def named(rows: tuple[Row, ...] | list[Row], name: str) -> Row:
-    (row,) = [row for row in rows if row["operator"] == name]
+def named(rows: Sequence[OperatorRow], name: str) -> OperatorRow:
+    (row,) = [row for row in rows if row.operator == name]
     return row
 
 
@@ -80,14 +79,14 @@ def test_a_kernel_that_changed_is_matched_by_its_operator(tmp_path: Path) -> Non
     rows = list(result.operator_records)
     levels_add_up(rows)
     row = named(rows, "aten::mm")
-    assert (row["shapes"], row["base_calls"], row["side_calls"], row["only"]) == ("64x32, 32x64", 1, 1, None)
-    assert (row["base_s"], row["side_s"]) == pytest.approx((31e-6, 22e-6))
-    assert (row["base_kernels"], row["side_kernels"]) == ("ampere_sgemm_128x64_tn", "cutlass_80_tensorop_gemm")
-    assert row["share"] == pytest.approx(1) and row["path"] == "ProfilerStep#N > forward > aten::linear > aten::mm"
-    assert rows[0]["operator"] == ALL_WORK and rows[0]["difference_s"] == pytest.approx(-9e-6)
-    (measured,) = [r for r in result.row_records if r["kind"] == "operator" and "aten::mm" in r["metric"]]
-    assert measured["metric"].endswith("aten::linear > aten::mm 64x32, 32x64")
-    assert measured["change"] == pytest.approx(22 / 31 - 1) and measured["verdict"].endswith("improvement")
+    assert (row.shapes, row.base_calls, row.side_calls, row.only) == ("64x32, 32x64", 1, 1, None)
+    assert (row.base_s, row.side_s) == pytest.approx((31e-6, 22e-6))
+    assert (row.base_kernels, row.side_kernels) == ("ampere_sgemm_128x64_tn", "cutlass_80_tensorop_gemm")
+    assert row.share == pytest.approx(1) and row.path == "ProfilerStep#N > forward > aten::linear > aten::mm"
+    assert rows[0].operator == ALL_WORK and rows[0].difference_s == pytest.approx(-9e-6)
+    (measured,) = [r for r in result.row_records if r.kind == "operator" and "aten::mm" in r.metric]
+    assert measured.metric.endswith("aten::linear > aten::mm 64x32, 32x64")
+    assert measured.change == pytest.approx(22 / 31 - 1) and measured.verdict.endswith("improvement")
     screen = CliRunner().invoke(main, ["compare", str(tmp_path / "base.json"), str(tmp_path / "side.json")]).output
     assert re.search(r"aten::mm 64x32, 32x64 +31 us -> +22 us +-9 us\n +ampere_sgemm_128x64_tn -> cut", screen)
 
@@ -96,7 +95,7 @@ def test_kernels_whose_times_changed_places_are_the_same(tmp_path: Path) -> None
     base, side = (program(("aten::mm", MM, "a", a), ("aten::mm", MM, "b", b)) for a, b in ((30, 20), (20, 31)))
     rows = compared(tmp_path, base, side).operator_records
     row = named(rows, "aten::mm")
-    assert row["base_kernels"] == row["side_kernels"] == "b, a"
+    assert row.base_kernels == row.side_kernels == "b, a"
 
 
 def test_a_change_of_the_shapes_and_operators_of_one_side(tmp_path: Path) -> None:
@@ -105,10 +104,10 @@ def test_a_change_of_the_shapes_and_operators_of_one_side(tmp_path: Path) -> Non
     rows = list(compared(tmp_path, base, side).operator_records)
     levels_add_up(rows)
     row = named(rows, "aten::mm")
-    assert row["shapes"] == "64x32, 32x64 -> 128x32, 32x64"
+    assert row.shapes == "64x32, 32x64 -> 128x32, 32x64"
     gone, new = named(rows, "aten::gelu"), named(rows, "aten::relu")
-    assert (gone["only"], gone["base_calls"], gone["side_calls"], gone["side_s"]) == ("base", 1, None, 0)
-    assert (new["only"], new["base_calls"], new["side_calls"], new["base_s"]) == ("side", None, 1, 0)
+    assert (gone.only, gone.base_calls, gone.side_calls, gone.side_s) == ("base", 1, None, 0)
+    assert (new.only, new.base_calls, new.side_calls, new.base_s) == ("side", None, 1, 0)
 
 
 def test_ranges_that_differ_in_their_numbers_are_one(tmp_path: Path) -> None:
@@ -116,9 +115,9 @@ def test_ranges_that_differ_in_their_numbers_are_one(tmp_path: Path) -> None:
     side = program(("aten::mm", MM, "gemm", 12), around="batch 2{}")
     rows = list(compared(tmp_path, base, side).operator_records)
     levels_add_up(rows)
-    assert [row["operator"] for row in rows] == [ALL_WORK, "ProfilerStep#N", "batch N", "aten::linear", "aten::mm"]
-    assert [row["only"] for row in rows] == [None] * 5
-    assert rows[-1]["base_calls"] == rows[-1]["side_calls"] == 1
+    assert [row.operator for row in rows] == [ALL_WORK, "ProfilerStep#N", "batch N", "aten::linear", "aten::mm"]
+    assert [row.only for row in rows] == [None] * 5
+    assert rows[-1].base_calls == rows[-1].side_calls == 1
 
 
 def test_what_an_operator_launches_itself_has_a_row_of_its_own(tmp_path: Path) -> None:
@@ -138,10 +137,10 @@ def test_what_an_operator_launches_itself_has_a_row_of_its_own(tmp_path: Path) -
     rows = list(compared(tmp_path, *made).operator_records)
     levels_add_up(rows)
     itself = named(rows, ITSELF)
-    assert (itself["base_s"], itself["side_s"]) == pytest.approx((7e-6, 9e-6))
-    assert itself["path"] == "ProfilerStep#N > aten::cat > (itself)"
+    assert (itself.base_s, itself.side_s) == pytest.approx((7e-6, 9e-6))
+    assert itself.path == "ProfilerStep#N > aten::cat > (itself)"
     (moved,) = moved_most(rows, 5)
-    assert (moved["operator"], moved["places"], moved["difference_s"]) == ("aten::cat", 1, pytest.approx(2e-6))
+    assert (moved.operator, moved.places) == ("aten::cat", 1) and moved.difference_s == pytest.approx(2e-6)
 
 
 def test_a_range_and_an_operator_of_one_name_are_two(tmp_path: Path) -> None:
@@ -158,8 +157,8 @@ def test_a_range_and_an_operator_of_one_name_are_two(tmp_path: Path) -> None:
         made.append(each)
     rows = list(compared(tmp_path, *made).operator_records)
     levels_add_up(rows)
-    assert rows[0]["base_s"] == rows[0]["side_s"] == pytest.approx(17e-6)
-    found = {row["kind"]: row["base_s"] for row in rows if row["operator"] == "attn"}
+    assert rows[0].base_s == rows[0].side_s == pytest.approx(17e-6)
+    found = {row.kind: row.base_s for row in rows if row.operator == "attn"}
     assert found == {"range": pytest.approx(10e-6), "operator": pytest.approx(7e-6)}
 
 
@@ -178,8 +177,8 @@ def test_ranges_nested_in_thousands(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["compare", *paths, "--warmup", "0"], catch_exceptions=False)
     assert result.exit_code == 0 and "gemm -> other" in result.output
     rows = list(perflog.compare(*paths, warmup=0, draws=50).operator_records)
-    assert (rows[-1]["depth"], rows[-1]["operator"]) == (2_002, "aten::mm")
-    assert rows[0]["difference_s"] == rows[-1]["difference_s"] == pytest.approx(10e-6)
+    assert (rows[-1].depth, rows[-1].operator) == (2_002, "aten::mm")
+    assert rows[0].difference_s == rows[-1].difference_s == pytest.approx(10e-6)
 
 
 _CALL = st.tuples(
@@ -196,19 +195,19 @@ def test_each_level_adds_up_to_the_difference(
     result = compared(tmp_path_factory.mktemp("sides"), program(*base), program(*side, first=50))
     rows = list(result.operator_records)
     levels_add_up(rows)
-    assert rows[0]["base_s"] == pytest.approx(sum(call[3] for call in base) * 1e-6)
-    assert rows[0]["side_s"] == pytest.approx(sum(call[3] for call in side) * 1e-6)
+    assert rows[0].base_s == pytest.approx(sum(call[3] for call in base) * 1e-6)
+    assert rows[0].side_s == pytest.approx(sum(call[3] for call in side) * 1e-6)
     of_names = {side: defaultdict[str, float](float) for side in ("base_s", "side_s")}
     for row in rows:
-        if row["operator"] in ("aten::mm", "aten::add", "aten::bmm"):
+        if row.operator in ("aten::mm", "aten::add", "aten::bmm"):
             for column, sums in of_names.items():
-                sums[row["operator"]] += row[column]
+                sums[row.operator] += getattr(row, column)
     for column, calls in (("base_s", base), ("side_s", side)):
         wanted = defaultdict[str, float](float)
         for name, _, _, length in calls:
             wanted[name] += length * 1e-6
         assert {n: s for n, s in of_names[column].items() if s} == pytest.approx(dict(wanted))
-    names = [row["metric"] for row in result.row_records if row["kind"] == "operator"]
+    names = [row.metric for row in result.row_records if row.kind == "operator"]
     assert len(names) == len(set(names))
 
 
@@ -218,22 +217,22 @@ def test_real_traces_against_the_walk() -> None:
     result = perflog.compare(*map(str, paths), warmup=0, draws=50)
     rows = list(result.operator_records)
     levels_add_up(rows)
-    following = [*(row["depth"] for row in rows[1:]), 0]
-    innermost = [row for row, depth in zip(rows, following, strict=True) if depth <= row["depth"]]
+    following = [*(row.depth for row in rows[1:]), 0]
+    innermost = [row for row, depth in zip(rows, following, strict=True) if depth <= row.depth]
     for column, path in zip(("base_s", "side_s"), paths, strict=True):
         walk = Walk(path, in_steps=True)
         wanted, found = defaultdict[str, float](float), defaultdict[str, float](float)
         for place, time in walk.times.items():
             wanted[_path(" > ".join(name for name, _ in place))] += time / walk.steps / 1e9
         for row in innermost:
-            found[_path(row["path"].removesuffix(f" > {ITSELF}"))] += row[column]
+            found[_path(str(row.path).removesuffix(f" > {ITSELF}"))] += getattr(row, column)
         assert {p: s for p, s in found.items() if s} == pytest.approx({p: s for p, s in wanted.items() if s})
-        assert rows[0][column] == pytest.approx(sum(wanted.values()))
-    assert {row["only"] for row in rows} == {None, "base", "side"}
-    largest = max(rows, key=lambda row: abs(row["difference_s"]))
+        assert getattr(rows[0], column) == pytest.approx(sum(wanted.values()))
+    assert {row.only for row in rows} == {None, "base", "side"}
+    largest = max(rows, key=lambda row: abs(row.difference_s))
     moved = moved_most(rows, 3)
-    assert abs(moved[0]["difference_s"]) >= 0.9 * abs(largest["difference_s"])
-    assert [row["operator"] for row in moved[:2]] == ["nccl:all_to_all", "nccl:all_reduce"]
+    assert abs(moved[0].difference_s) >= 0.9 * abs(largest.difference_s)
+    assert [row.operator for row in moved[:2]] == ["nccl:all_to_all", "nccl:all_reduce"]
 
 
 def _path(path: str) -> str:
@@ -269,9 +268,9 @@ def test_without_steps_the_times_are_of_the_whole_trace(tmp_path: Path) -> None:
         write(tmp_path / f"{name}.json", without_steps(made))
     paths = [str(tmp_path / f"{name}.json") for name in ("base", "side")]
     rows = list(perflog.compare(*paths, draws=50).operator_records)
-    assert {row["part"] for row in rows} == {"trace"}
-    assert (rows[0]["base_s"], rows[0]["side_s"]) == pytest.approx((4e-5, 4 * 9 * 9e-5))
-    assert (rows[-1]["base_calls"], rows[-1]["side_calls"]) == (4, 36)
+    assert {row.part for row in rows} == {"trace"}
+    assert (rows[0].base_s, rows[0].side_s) == pytest.approx((4e-5, 4 * 9 * 9e-5))
+    assert (rows[-1].base_calls, rows[-1].side_calls) == (4, 36)
     screen = CliRunner().invoke(main, ["compare", *paths]).output
     assert "Operators whose GPU time differs most, whole trace" in screen
     everything = CliRunner().invoke(main, ["compare", *paths, "--all"]).output
@@ -290,7 +289,7 @@ def test_a_step_is_not_compared_with_a_whole_trace(tmp_path: Path, steps_on: str
     paths = [str(tmp_path / f"{name}.json") for name in ("base", "side")]
     result = perflog.compare(*paths, warmup=0, draws=50)
     assert not result.operator_records
-    assert not {row["kind"] for row in result.row_records} & {"kernel", "range", "operator", "path", "device", "idle"}
+    assert not {row.kind for row in result.row_records} & {"kernel", "range", "operator", "path", "device", "idle"}
     (warning,) = [text for text in result.warnings if "annotated steps" in text]
     assert warning.startswith({"base": "side", "side": "base"}[steps_on])
     assert not any("by operator" in line for line in reasons(tmp_path))

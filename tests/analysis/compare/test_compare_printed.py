@@ -36,9 +36,9 @@ def test_collectives_are_compared_by_message_and_on_the_mean(tmp_path: Path) -> 
     sides[1].write_text(NCCL.format(out=28.22, into=28.3, size=2097152))
     compared = perflog.compare(*sides)
     (headline,) = compared.headlines
-    assert headline["metric"] == "all_reduce busbw, mean of 4, 1 MiB to 2 MiB"
-    assert 1 + headline["change"] == pytest.approx((28.22 + 28.3 + 2 * 61.16) / (56.44 + 56.6 + 2 * 61.16))
-    changes = {row["metric"]: row["change"] for row in compared.row_records}
+    assert headline.metric == "all_reduce busbw, mean of 4, 1 MiB to 2 MiB"
+    assert 1 + headline.change == pytest.approx((28.22 + 28.3 + 2 * 61.16) / (56.44 + 56.6 + 2 * 61.16))
+    changes = {row.metric: row.change for row in compared.row_records}
     assert changes["all_reduce busbw, 1 MiB, out of place"] == pytest.approx(-0.5)
     assert changes["all_reduce busbw, 2 MiB, in place"] == 0
     assert len(changes) == 5
@@ -51,15 +51,15 @@ def test_each_case_has_a_headline_of_its_own(tmp_path: Path) -> None:
         first = NCCL.format(out=56.44, into=56.6, size=2097152)
         side.write_text(first + NCCL.format(out=out, into=56.6, size=2097152).replace("all_reduce", "all_gather"))
     headlines = perflog.compare(*sides).headlines
-    assert [row["metric"].partition(" ")[0] for row in headlines] == ["all_reduce", "all_gather"]
-    assert [row["change"] < 0 for row in headlines] == [False, True]
+    assert [row.metric.partition(" ")[0] for row in headlines] == ["all_reduce", "all_gather"]
+    assert [row.change < 0 for row in headlines] == [False, True]
 
 
 def test_means_over_other_messages_are_not_compared(tmp_path: Path) -> None:
     sides = [tmp_path / name for name in ("base.txt", "side.txt")]
     sides[0].write_text(NCCL.format(out=56.44, into=56.6, size=2097152))
     sides[1].write_text(NCCL.format(out=56.44, into=56.6, size=4194304))
-    assert [row["metric"] for row in perflog.compare(*sides).row_records] == [
+    assert [row.metric for row in perflog.compare(*sides).row_records] == [
         "all_reduce busbw, 1 MiB, out of place", "all_reduce busbw, 1 MiB, in place",
     ]  # fmt: skip
 
@@ -71,12 +71,13 @@ def test_summaries_of_a_serving_benchmark_by_concurrency(tmp_path: Path) -> None
         side.write_text("".join(reports))
     compared = perflog.compare(*sides)
     assert [case.name for case in compared.cases] == ["max_concurrency=4", "max_concurrency=8"]
-    rows = {(r["case"], r["metric"]): (r["better"], r["change"]) for r in compared.row_records}
+    rows: dict[tuple[str, str], tuple[object, ...]]
+    rows = {(r.case, r.metric): (r.better, r.change) for r in compared.row_records}
     assert rows["max_concurrency=8", "Output_token_throughput"] == ("higher", pytest.approx(0.25))
     assert rows["max_concurrency=4", "Mean_TTFT"] == ("lower", pytest.approx(0.5))
     assert rows["max_concurrency=4", "Benchmark_duration"] == ("lower", 0)
-    assert {row["metric"] for row in compared.headlines} == {"Output_token_throughput"}
-    assert {row["figure"] for row in compared.summary_records} == {"Successful_requests"}
+    assert {row.metric for row in compared.headlines} == {"Output_token_throughput"}
+    assert {row.figure for row in compared.summary_records} == {"Successful_requests"}
 
 
 def test_a_case_is_not_named_by_all_its_arguments(tmp_path: Path) -> None:
@@ -110,8 +111,8 @@ def test_a_loss_is_a_number_without_a_unit(tmp_path: Path) -> None:
     """Not a share: 1.6 is no 160 %."""
     sides = [json_log(tmp_path / f"{k}.json", steady_times(k)) for k in range(2)]
     compared = perflog.compare(*sides)
-    (loss,) = [row for row in compared.row_records if row["metric"] == "loss"]
-    assert (loss["unit"], loss["base_value"]) == ("", pytest.approx(1.61))
+    (loss,) = [row for row in compared.row_records if row.metric == "loss"]
+    assert loss.unit == "" and loss.base_value == pytest.approx(1.61)
     assert "loss 1.61 -> 1.61" in str(compared)
 
 
@@ -123,8 +124,8 @@ def test_the_mean_of_pauses_is_compared(tmp_path: Path) -> None:
         pauses = [line.format(time=time, epoch=i) for i, time in enumerate(times, 1)]
         (tmp_path / name).write_text("".join(a + b for a, b in zip(steps, pauses, strict=True)))
     compared = perflog.compare(tmp_path / "base", tmp_path / "side")
-    (pause,) = (row for row in compared.row_records if row["metric"] == "validation pause")
-    assert (pause["base_value"], pause["side_value"], pause["unit"]) == pytest.approx((13.0, 6.5, "s"))
+    (pause,) = (row for row in compared.row_records if row.metric == "validation pause")
+    assert (pause.base_value, pause.side_value, pause.unit) == pytest.approx((13.0, 6.5, "s"))
 
 
 def loads(folder: Path, *, first: int) -> perflog.Log:
@@ -144,8 +145,8 @@ def test_loads_of_experts_are_compared_by_job(tmp_path: Path) -> None:
     compared = perflog.compare(loads(tmp_path / "a", first=0), loads(tmp_path / "b", first=10))
     (row,) = compared.headlines
     ratios = [4 * (21 + 20 * step) / (84 + 20 * step) for step in (1, 11)]
-    assert (row["metric"], row["base_value"], row["base_runs"]) == ("tokens of experts, max/mean", 1.0, 1)
-    assert row["side_value"] == pytest.approx(sum(ratios) / 2)
+    assert (row.metric, row.base_value, row.base_runs) == ("tokens of experts, max/mean", 1.0, 1)
+    assert row.side_value == pytest.approx(sum(ratios) / 2)
     assert not compared.warnings
 
 
@@ -157,8 +158,8 @@ def test_calls_of_an_api_are_compared_where_no_gpu_work_is_listed(tmp_path: Path
         (tmp_path / f"{name}.csv").write_text("".join(lines))
     compared = perflog.compare(perflog.read(tmp_path / "a.csv"), perflog.read(tmp_path / "b.csv"))
     (row,) = compared.headlines
-    assert (row["kind"], row["metric"], row["base_value"]) == ("call", "all", pytest.approx(2.111862286))
-    parts = {part["part"]: part["difference_s"] for part in compared.attribution_records}
+    assert (row.kind, row.metric) == ("call", "all") and row.base_value == pytest.approx(2.111862286)
+    parts = {part.part: part.difference_s for part in compared.attribution_records}
     assert {name: parts[name] for name in ("hipMemcpy", "hipFree")} == pytest.approx({"hipMemcpy": 0.1, "hipFree": 0.1})
 
 

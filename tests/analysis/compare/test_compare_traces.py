@@ -43,8 +43,8 @@ def compare(base: list[Event], side: list[Event]) -> Comparison:
 
 
 def values(compared: Comparison, kind: str) -> dict[str, tuple[float, float]]:
-    rows = [row for row in compared.row_records if row["kind"] == kind]
-    return {row["metric"]: (row["base_value"], row["side_value"]) for row in rows}
+    rows = [row for row in compared.row_records if row.kind == kind]
+    return {row.metric: (row.base_value, row.side_value) for row in rows}
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -56,7 +56,7 @@ def test_states_of_a_step(ranks: int) -> None:
         "exposed_memory": pytest.approx((20e-6, 20e-6)), "idle": pytest.approx((530e-6, 380e-6)),
         "busy": pytest.approx((0.47, 0.62)), "overlap": pytest.approx((0.25, 0.2)),
     }  # fmt: skip
-    better = {row["metric"]: (row["better"], row["derived"]) for row in compared.row_records if row["kind"] == "device"}
+    better = {row.metric: (row.better, row.derived) for row in compared.row_records if row.kind == "device"}
     assert better["overlap"] == ("higher", False) and better["busy"] == ("higher", True)
     assert better["idle"] == ("lower", False)
 
@@ -74,19 +74,19 @@ def test_a_longer_step_goes_to_its_states() -> None:
     longer = [e | {"duration_ns": e["duration_ns"] * (2 if e["name"] == GEMM else 1)} for e in trace(300)]
     longer = [e | {"start_ns": e["start_ns"] * 2, "duration_ns": e["duration_ns"] * 2} for e in longer]
     compared = compare(trace(300), longer)
-    parts = {row["part"]: row for row in compared.attribution_records if row["kind"] == "step"}
-    assert parts["step_time"]["difference_s"] == pytest.approx(1e-3)
+    parts = {row.part: row for row in compared.attribution_records if row.kind == "step"}
+    assert parts["step_time"].difference_s == pytest.approx(1e-3)
     states = ("compute", "exposed_communication", "exposed_memory", "idle")
-    assert sum(parts[name]["share"] for name in states) == pytest.approx(1)
-    assert parts["(unexplained)"]["difference_s"] == pytest.approx(0, abs=1e-12)
+    assert sum(parts[name].share or 0 for name in states) == pytest.approx(1)
+    assert parts["(unexplained)"].difference_s == pytest.approx(0, abs=1e-12)
 
 
 def test_a_step_without_communication_has_no_overlap() -> None:
     quiet = [e for e in trace(300) if "nccl" not in e["name"] or e["start_ns"] < 7_000_000]
     compared = compare(quiet, trace(300))
-    (overlap,) = (row for row in compared.row_records if row["metric"] == "overlap")
-    assert (overlap["base_steps"], overlap["side_steps"]) == (7, 8)
-    assert (overlap["base_value"], overlap["side_value"]) == pytest.approx((0.25, 0.25))
+    (overlap,) = (row for row in compared.row_records if row.metric == "overlap")
+    assert (overlap.base_steps, overlap.side_steps) == (7, 8)
+    assert (overlap.base_value, overlap.side_value) == pytest.approx((0.25, 0.25))
 
 
 def test_traces_without_steps_are_compared_whole() -> None:
@@ -94,7 +94,7 @@ def test_traces_without_steps_are_compared_whole() -> None:
     assert "step_time" not in values(compared, "step")
     assert values(compared, "device")["compute"] == pytest.approx((8 * 300e-6, 8 * 600e-6))
     assert values(compared, "kernel")["all"] == pytest.approx((8 * 520e-6, 8 * 820e-6))
-    assert [row["metric"] for row in compared.headlines] == ["all"]
+    assert [row.metric for row in compared.headlines] == ["all"]
 
 
 def test_more_steps_are_no_more_time() -> None:
@@ -124,9 +124,9 @@ def test_traces_are_repeats_whatever_their_recording() -> None:
 
     sides = tuple(Side(name, combined(side(name, computing))) for name, computing in (("base", 300), ("side", 500)))
     compared = compare_sides(sides, VerdictRule(draws=200))
-    assert not len(compared.settings) and compared.row_records[0]["base_runs"] == 3
-    compute = next(row for row in compared.row_records if row["metric"] == "compute")
-    assert (compute["verdict"], compute["base_value"]) == ("regression", pytest.approx(301e-6, rel=1e-5))
+    assert not len(compared.settings) and compared.row_records[0].base_runs == 3
+    compute = next(row for row in compared.row_records if row.metric == "compute")
+    assert compute.verdict == "regression" and compute.base_value == pytest.approx(301e-6, rel=1e-5)
 
 
 @needs_corpus

@@ -32,7 +32,7 @@ def compared(tmp_path: Path) -> Callable[..., Comparison]:
 
 
 def metrics(comparison: Comparison) -> dict[str, tuple[float, float]]:
-    return {row["metric"]: (row["base_value"], row["side_value"]) for row in comparison.row_records}
+    return {row.metric: (row.base_value, row.side_value) for row in comparison.row_records}
 
 
 def test_a_loss_is_compared_at_the_last_shared_step(tmp_path: Path, compared: Callable[..., Comparison]) -> None:
@@ -71,8 +71,8 @@ def test_a_run_that_stopped_early_shortens_no_other(tmp_path: Path, compared: Ca
     base = [losses(tmp_path / f"a{i}", last, shift=i / 1e3) for i, last in enumerate((1000, 1000, 30))]
     side = [losses(tmp_path / f"b{i}", 2000, shift=i / 1e3) for i in range(3)]
     comparison = compared(base, side)
-    (row,) = (row for row in comparison.row_records if row["metric"] == "loss at step 1000")
-    assert (row["base_runs"], row["side_runs"]) == (2, 3)
+    (row,) = (row for row in comparison.row_records if row.metric == "loss at step 1000")
+    assert (row.base_runs, row.side_runs) == (2, 3)
 
 
 def test_losses_alone_can_lead_and_be_gated(tmp_path: Path, compared: Callable[..., Comparison]) -> None:
@@ -81,8 +81,8 @@ def test_losses_alone_can_lead_and_be_gated(tmp_path: Path, compared: Callable[.
     side = [losses(tmp_path / f"b{i}", 2000, shift=0.3 + i / 1e3) for i in range(5)]
     comparison = compared(base, side)
     (headline,) = comparison.headlines
-    assert headline["metric"] == "loss at step 1000" and headline["verdict"] == "regression"
-    assert headline["change"] == pytest.approx(0.1, abs=1e-3)
+    assert headline.metric == "loss at step 1000" and headline.verdict == "regression"
+    assert headline.change == pytest.approx(0.1, abs=1e-3)
     (failure,) = failures(comparison, [Gate(threshold=0.05)])
     assert failure.kind == "change"
 
@@ -101,10 +101,10 @@ def test_sides_without_a_common_step_are_a_finding(tmp_path: Path, compared: Cal
     """The later half of a run against the earlier one."""
     for name, first in (("a", 0), ("b", 50)):
         json_lines(tmp_path / name, ({"step": n, "loss": 3.0, "step_time_s": 0.1} for n in range(first, first + 50)))
-    found = [row for row in compared([tmp_path / "a"], [tmp_path / "b"]).finding_records if row["side"] is None]
-    assert [row["code"] for row in found] == ["comparison-other-steps"]
-    assert found[0]["message"].startswith("no step is on both sides (a 0..49; b 50..99)")
-    assert json.loads(found[0]["evidence"]) == {"a": [0, 49], "b": [50, 99]}
+    found = [row for row in compared([tmp_path / "a"], [tmp_path / "b"]).finding_records if row.side is None]
+    assert [row.code for row in found] == ["comparison-other-steps"]
+    assert found[0].message.startswith("no step is on both sides (a 0..49; b 50..99)")
+    assert json.loads(found[0].evidence) == {"a": [0, 49], "b": [50, 99]}
 
 
 def test_an_ignored_setting_that_no_run_has_is_told(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from support.json_logs import json_log, steady_times
 
 import perflog
 from perflog.analysis.compare import Comparison
+from perflog.analysis.compare.rows import FigureRow
 from perflog.cli.main import main
 from perflog.statistics.students_t import t_quantile
 
@@ -35,8 +35,8 @@ def invoke(*args: str) -> Result:
     return CliRunner().invoke(main, ["compare", *args])
 
 
-def mean_row(compared: Comparison) -> dict[str, Any]:
-    (row,) = [row for row in compared.headlines if row["statistic"] == "mean"]
+def mean_row(compared: Comparison) -> FigureRow:
+    (row,) = [row for row in compared.headlines if row.statistic == "mean"]
     return row
 
 
@@ -50,15 +50,13 @@ def test_the_interval_is_that_of_other_repeats(tmp_path: Path) -> None:
     row = mean_row(perflog.compare(base, side, history=[tmp_path / "history"], warmup=0))
     means = [np.mean(np.diff([0, *np.cumsum(steady_times(k, level))])[1:]) for k, level in enumerate(LEVELS, 1)]
     scatter = float(np.std(np.log(means), ddof=1))
-    assert (row["scope"], row["history_runs"], row["freedom"]) == ("history", 5, 4)
-    assert row["history_scatter"] == pytest.approx(scatter, rel=0.01)
-    arm = t_quantile(0.975, 4) * math.sqrt(2) * row["history_scatter"]
-    assert row["change_high"] == pytest.approx(math.expm1(math.log1p(row["change"]) + arm))
-    assert row["base_high"] == pytest.approx(
-        row["base_value"] * math.exp(t_quantile(0.975, 4) * row["history_scatter"])
-    )
-    assert row["verdict"] == "regression"  # no longer exploratory
-    assert len(repeats) == row["history_runs"]
+    assert (row.scope, row.history_runs, row.freedom) == ("history", 5, 4)
+    assert row.history_scatter == pytest.approx(scatter, rel=0.01)
+    arm = t_quantile(0.975, 4) * math.sqrt(2) * row.history_scatter
+    assert row.change_high == pytest.approx(math.expm1(math.log1p(row.change) + arm))
+    assert row.base_high == pytest.approx(row.base_value * math.exp(t_quantile(0.975, 4) * row.history_scatter))
+    assert row.verdict == "regression"  # no longer exploratory
+    assert len(repeats) == row.history_runs
 
 
 def test_a_change_within_the_scatter_of_runs_is_no_finding(tmp_path: Path) -> None:
@@ -66,10 +64,10 @@ def test_a_change_within_the_scatter_of_runs_is_no_finding(tmp_path: Path) -> No
     logs(tmp_path / "history", (0.19, 0.21, 0.20, 0.215, 0.185))
     base, side = log(tmp_path / "a", 50, 0.2), log(tmp_path / "b", 60, 0.212)
     alone = perflog.compare(base, side)
-    assert mean_row(alone)["verdict"] == "exploratory regression"
+    assert mean_row(alone).verdict == "exploratory regression"
     known = perflog.compare(base, side, history=[str(tmp_path / "history")])
-    assert mean_row(known)["verdict"] == "inconclusive"
-    assert "runs a side would decide" in mean_row(known)["advice"]
+    assert mean_row(known).verdict == "inconclusive"
+    assert "runs a side would decide" in mean_row(known).advice
     shown = " ".join(invoke(base, side, "--history", str(tmp_path / "history")).stdout.split())
     assert "how much runs differ is that of 5 other repeats (standard deviation): step_time 6.5 %" in shown
 
@@ -81,10 +79,10 @@ def test_the_store_of_a_side_is_its_history(tmp_path: Path) -> None:
     new = log(tmp_path / "new", 60, 0.206)
     (run,) = [key.id for key in perflog.load(store).run_keys if key.log == names[-1]]
     row = mean_row(perflog.compare(f"{store}#{run}", new))
-    assert (row["scope"], row["history_runs"]) == ("history", 5)  # neither of both sides is its own repeat
-    assert mean_row(perflog.compare(f"{store}#{run}", new, history=[]))["scope"] == "steps"
-    assert mean_row(perflog.compare(run, new, store=store))["history_runs"] == 5
-    assert mean_row(perflog.compare(names[-1], new))["scope"] == "steps"  # a log comes from no store
+    assert (row.scope, row.history_runs) == ("history", 5)  # neither of both sides is its own repeat
+    assert mean_row(perflog.compare(f"{store}#{run}", new, history=[])).scope == "steps"
+    assert mean_row(perflog.compare(run, new, store=store)).history_runs == 5
+    assert mean_row(perflog.compare(names[-1], new)).scope == "steps"  # a log comes from no store
 
 
 def test_only_other_repeats_count(tmp_path: Path) -> None:
@@ -97,19 +95,19 @@ def test_only_other_repeats_count(tmp_path: Path) -> None:
     json_log(history / "beginning.json", steady_times(2, LEVELS[1])[:30], SETTINGS)
     json_log(history / "same.json", steady_times(50, 0.2), SETTINGS | {"seed": 88})  # of the base
     row = mean_row(perflog.compare(base, side, history=[history]))
-    assert row["history_runs"] == 3
-    assert mean_row(perflog.compare(base, side, history=[history], ignore=["layers"]))["history_runs"] == 4
+    assert row.history_runs == 3
+    assert mean_row(perflog.compare(base, side, history=[history], ignore=["layers"])).history_runs == 4
 
 
 def test_runs_of_another_machine_do_not_count(tmp_path: Path) -> None:
     logs(tmp_path / "history", LEVELS[:3], hostname="node1")
     logs(tmp_path / "history", (0.3, 0.4), first=20, hostname="node2")
     base, side = log(tmp_path / "a", 50, 0.2, hostname="node1"), log(tmp_path / "b", 60, 0.21, hostname="node1")
-    assert mean_row(perflog.compare(base, side, history=[tmp_path / "history"]))["history_runs"] == 3
+    assert mean_row(perflog.compare(base, side, history=[tmp_path / "history"])).history_runs == 3
     unnamed = log(tmp_path / "c", 70, 0.21)  # nothing says where it ran
     row = mean_row(perflog.compare(base, unnamed, history=[tmp_path / "history"]))
-    assert row["history_runs"] == 5
-    assert row["history_scatter"] == pytest.approx(
+    assert row.history_runs == 5
+    assert row.history_scatter == pytest.approx(
         math.sqrt((2 * 0.02**2 + (math.log(4 / 3) ** 2) / 2) / 3), rel=0.03
     )  # each machine about its own mean
 
@@ -121,11 +119,11 @@ def test_each_folder_is_a_group_of_its_own(tmp_path: Path) -> None:
         logs(folder, [level * x for x in (0.999, 1, 1.001)], first)
     base, side = log(tmp_path / "a", 50, 0.2), log(tmp_path / "b", 60, 0.22)
     row = mean_row(perflog.compare(base, side, history=folders))
-    assert row["history_runs"] == 6
-    assert row["freedom"] == pytest.approx(4)
-    assert row["history_scatter"] < 0.005
+    assert row.history_runs == 6
+    assert row.freedom == pytest.approx(4)
+    assert row.history_scatter < 0.005
     single = [str(path) for folder in folders for path in sorted(folder.iterdir())]
-    assert mean_row(perflog.compare(base, side, history=single))["history_scatter"] > 0.04  # single logs are one group
+    assert mean_row(perflog.compare(base, side, history=single)).history_scatter > 0.04  # single logs are one group
 
 
 def test_equal_repeats_leave_the_rounding_of_the_log(tmp_path: Path) -> None:
@@ -135,19 +133,19 @@ def test_equal_repeats_leave_the_rounding_of_the_log(tmp_path: Path) -> None:
         json_log(folder / f"{k}.json", [0.2013] * 20 + [0.2 + k / 10], {"seed": k})
     sides = [json_log(tmp_path / f"{k}.json", [level] * 20, {"seed": k}) for k, level in ((8, 0.2013), (9, 0.2511))]
     row = next(row for row in perflog.compare(*sides, history=[folder], warmup=0).headlines)
-    assert (row["statistic"], row["scope"]) == ("median", "history")
-    assert 0 < row["history_scatter"] < 2e-4
-    assert row["verdict"] == "regression"
+    assert (row.statistic, row.scope) == ("median", "history")
+    assert 0 < row.history_scatter < 2e-4
+    assert row.verdict == "regression"
 
 
 def test_without_a_history_the_reason_says_what_a_second_run_tells(tmp_path: Path) -> None:
     base, side = log(tmp_path / "a", 50, 0.2), log(tmp_path / "b", 60, 0.22)
     row = mean_row(perflog.compare(base, side))
-    assert row["history_runs"] == 0
-    most = math.log1p(row["change"]) / t_quantile(0.975, 2)
-    assert f"counts if runs differ by less than {100 * math.expm1(most):.2g} %" in row["advice"]
+    assert row.history_runs == 0
+    most = math.log1p(row.change) / t_quantile(0.975, 2)
+    assert f"counts if runs differ by less than {100 * math.expm1(most):.2g} %" in row.advice
     same = mean_row(perflog.compare(base, log(tmp_path / "c", 70, 0.2)))
-    assert "there is surely none if runs differ by less than" in same["advice"]
+    assert "there is surely none if runs differ by less than" in same.advice
 
 
 def test_a_gate_takes_the_scatter_of_the_history(tmp_path: Path) -> None:
@@ -167,4 +165,4 @@ def test_two_runs_a_side_need_no_history(tmp_path: Path) -> None:
     logs(tmp_path / "history", LEVELS)
     sides = [f"{side}={log(tmp_path / side, k, 0.2)}" for side, k in (("a", 50), ("a", 51), ("b", 60), ("b", 61))]
     row = mean_row(perflog.compare(*sides, history=[tmp_path / "history"]))
-    assert (row["scope"], row["history_runs"]) == ("runs", 0)
+    assert (row.scope, row.history_runs) == ("runs", 0)

@@ -31,10 +31,10 @@ def test_other_hardware_is_no_regression() -> None:
     assert [(e.setting, e.base_value, e.side_value) for e in compared.other_settings] == [
         ("device", A100, V100), ("world_size", "8", "2"),
     ]  # fmt: skip
-    assert {row["verdict"].removeprefix("exploratory ") for row in compared.row_records} <= {
+    assert {row.verdict.removeprefix("exploratory ") for row in compared.row_records} <= {
         "different", "equivalent", "inconclusive", "not comparable",
     }  # fmt: skip
-    assert compared.headlines[0]["change"] == pytest.approx(0.6, rel=0.01)  # the figures stand all the same
+    assert compared.headlines[0].change == pytest.approx(0.6, rel=0.01)  # the figures stand all the same
     told = f"device {A100} and {V100}, world_size 8 and 2"
     assert compared.conclusion == f"not the same setting: {told}; step_time +60.0 %"
     lines = " ".join(" ".join(screen(compared, ["base", "side"])).split())

@@ -74,25 +74,25 @@ def test_every_p_from_the_step_times(tmp_path: Path, counts: tuple[int, int], le
     steady = {"median": np.median, "mean": np.mean, "p99": lambda x: np.quantile(x, 0.99)}
     # The first step has no time, since it starts the clock.
     figures = {name: lambda x, of=of: of(x[11:]) for name, of in steady.items()} | {"total": lambda x: x[1:].sum()}
-    rows = {row["statistic"]: row for row in compared.row_records if row["metric"] == "step_time"}
+    rows = {row.statistic: row for row in compared.row_records if row.metric == "step_time"}
     assert rows.keys() == figures.keys()
     for statistic, figure in figures.items():
         logs = [np.log([figure(np.array(times)) for times in of_side]) for of_side in sides.values()]
         row = rows[statistic]
-        assert row["change"] == pytest.approx(math.expm1(logs[1].mean() - logs[0].mean()), rel=1e-4)
-        assert row["p"] == pytest.approx(welch(*logs), rel=2e-3)
+        assert row.change == pytest.approx(math.expm1(logs[1].mean() - logs[0].mean()), rel=1e-4)
+        assert row.p == pytest.approx(welch(*logs), rel=2e-3)
         if min(counts) < 4:
-            assert math.isnan(row["p_rank"]) and row["p_both"] == row["p"]
+            assert math.isnan(row.p_rank) and row.p_both == row.p
             continue
-        assert row["p_rank"] == pytest.approx(over_all_deals(ranks(np.concatenate(logs)), counts[0]))
-        assert min(row["p"], row["p_rank"]) <= row["p_both"] <= row["p"] + row["p_rank"]
-    adjusted = holm([rows[name]["p_both"] for name in ("median", "p99", "total")])
-    assert [rows[name]["p_holm"] for name in ("median", "p99", "total")] == pytest.approx(adjusted)
-    assert rows["mean"]["p_holm"] == rows["mean"]["p_both"]
+        assert row.p_rank == pytest.approx(over_all_deals(ranks(np.concatenate(logs)), counts[0]))
+        assert min(row.p, row.p_rank) <= row.p_both <= row.p + row.p_rank
+    adjusted = holm([rows[name].p_both for name in ("median", "p99", "total")])
+    assert [rows[name].p_holm for name in ("median", "p99", "total")] == pytest.approx(adjusted)
+    assert rows["mean"].p_holm == rows["mean"].p_both
     for row in rows.values():
-        surely = row["p_holm"] < 0.05 and abs(math.log1p(row["change"])) >= math.log(1.01)
-        assert (row["verdict"] == "regression") == (surely and row["change"] > 0)
-        assert row["fails"] == (row["verdict"] == "regression" and row["p_holm"] < 0.01)
+        surely = row.p_holm < 0.05 and abs(math.log1p(row.change)) >= math.log(1.01)
+        assert (row.verdict == "regression") == (surely and row.change > 0)
+        assert row.fails == (row.verdict == "regression" and row.p_holm < 0.01)
 
 
 def test_both_tests_together_agree_with_all_deals_of_normal_runs(tmp_path: Path) -> None:
@@ -101,10 +101,10 @@ def test_both_tests_together_agree_with_all_deals_of_normal_runs(tmp_path: Path)
         sides = [runs(seed, 4, 0.2), runs(seed + 10, 4, level)]
         named = [f"{'ab'[k]}={json_log(tmp_path / f'{seed}{k}{i}.json', times)}"
                  for k, of_side in enumerate(sides) for i, times in enumerate(of_side)]  # fmt: skip
-        (row,) = (row for row in perflog.compare(*named, warmup=0).headlines if row["statistic"] == "mean")
+        (row,) = (row for row in perflog.compare(*named, warmup=0).headlines if row.statistic == "mean")
         logs = [np.log([np.mean(times[1:]) for times in of_side]) for of_side in sides]
         p = over_all_deals(np.concatenate(logs), 4)
-        assert p - 0.06 <= row["p_both"] <= p + 0.12
+        assert p - 0.06 <= row.p_both <= p + 0.12
 
 
 def test_a_leading_rate_is_adjusted_for_its_cases(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_a_leading_rate_is_adjusted_for_its_cases(tmp_path: Path) -> None:
                 (tmp_path / f"{name}-{layers}-{k}.log").write_text(text, encoding="utf-8")
     compared = perflog.compare(f"a={tmp_path}/a-*.log", f"b={tmp_path}/b-*.log")
     rows = compared.headlines
-    assert [(row["case"], row["metric"]) for row in rows] == [
+    assert [(row.case, row.metric) for row in rows] == [
         ("num_layers=12", "tokens_per_s"), ("num_layers=24", "tokens_per_s")
     ]  # fmt: skip
-    assert [row["p_holm"] for row in rows] == pytest.approx(holm([row["p"] for row in rows]))
-    assert rows[0]["p_holm"] > rows[0]["p"]
+    assert [row.p_holm for row in rows] == pytest.approx(holm([row.p for row in rows]))
+    assert rows[0].p_holm > rows[0].p

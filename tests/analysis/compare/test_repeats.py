@@ -123,7 +123,7 @@ def test_a_seed_inside_a_text_parts_no_repeats(write: Write, form: str) -> None:
         for i in range(2)
     ]
     compared = perflog.compare(*sides)
-    assert (compared.headlines[0]["base_runs"], compared.headlines[0]["side_runs"]) == (2, 2)
+    assert (compared.headlines[0].base_runs, compared.headlines[0].side_runs) == (2, 2)
     assert not len(compared.settings)
     other = write("c.json", times(77), {"args": form.format(layers=8, seed=5)})
     compared = perflog.compare(*sides[:2], f"a={other}", sides[2])
@@ -139,9 +139,9 @@ def test_repeats_may_differ_in_incidental_settings(write: Write) -> None:
     ]
     compared = perflog.compare(*sides)
     row = compared.headlines[0]
-    assert (row["metric"], row["base_runs"], row["side_runs"]) == ("step_time", 3, 3)
+    assert (row.metric, row.base_runs, row.side_runs) == ("step_time", 3, 3)
     assert [case.name for case in compared.cases] == [""]
-    varied = {(row["side"], row["setting"]): row["values"] for row in compared.varied_records}
+    varied = {(row.side, row.setting): row.values for row in compared.varied_records}
     assert varied["a", "seed"] == ("0", "1", "2")
     assert {setting for _, setting in varied} == {"seed", "save"}
     assert not len(compared.settings)  # they vary anyway, so they are no difference between the sides
@@ -156,7 +156,7 @@ def test_a_setting_that_matters_parts_runs_unless_it_is_ignored(write: Write) ->
     assert [case.name for case in compared.cases] == ["buckets=0"]
     assert any("not compared" in text and "a1.json" in text for text in compared.warnings)
     row = perflog.compare(*a, b, ignore=["buckets"]).headlines[0]
-    assert (row["base_runs"], row["side_runs"]) == (2, 1)
+    assert (row.base_runs, row.side_runs) == (2, 1)
 
 
 def test_sides_that_disagree_in_a_setting_name_it(write: Write) -> None:
@@ -186,7 +186,7 @@ def test_a_copy_and_a_beginning_of_a_run_are_no_repeats(write: Write) -> None:
     ]
     compared = perflog.compare(*sides)
     row = compared.headlines[0]
-    assert row["base_runs"] == 2
+    assert row.base_runs == 2
     left_out = [text for text in compared.warnings if "no repeat" in text]
     assert [text.split(" has ")[0] for text in left_out] == ["a: copy.json#1", "a: beginning.json#1"]
 
@@ -194,7 +194,7 @@ def test_a_copy_and_a_beginning_of_a_run_are_no_repeats(write: Write) -> None:
 def test_few_rounded_figures_may_be_the_same_by_chance(write: Write) -> None:
     repeats = [f"a={write(f'{seed}.json', [0.1], {'seed': seed})}" for seed in range(2)]
     row = perflog.compare(*repeats, f"b={write('b.json', times(3))}").headlines[0]
-    assert row["base_runs"] == 2
+    assert row.base_runs == 2
 
 
 def test_a_run_on_both_sides_is_a_finding(write: Write) -> None:
@@ -213,7 +213,7 @@ def test_a_folder_with_other_files_is_a_side(write: Write, tmp_path: Path) -> No
         (folder / "statistics.md").write_text("# Results\n\nThe new one is faster.\n", encoding="utf-8")
         sides.append(str(folder))
     compared = perflog.compare(*sides)
-    assert {(row["base_runs"], row["side_runs"]) for row in compared.headlines} == {(3, 3)}
+    assert {(row.base_runs, row.side_runs) for row in compared.headlines} == {(3, 3)}
     left_out = [text for text in compared.warnings if text.startswith("left out")]
     assert len(left_out) == 2 and "statistics.md" in left_out[0]
     with pytest.raises(InputError):

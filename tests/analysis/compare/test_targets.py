@@ -39,11 +39,11 @@ def test_the_time_to_a_target_leads(sides: list[str]) -> None:
     """val_loss is 3.5 at step 50."""
     comparison = perflog.compare(*sides, targets={"val_loss": 3.5})
     (headline,) = comparison.headlines
-    assert (headline["metric"], headline["unit"]) == ("time to val_loss 3.5", "s")
-    assert (headline["base_value"], headline["side_value"]) == pytest.approx((50.1, 55.11), rel=1e-3)
-    assert headline["verdict"] == "regression"
-    steps = next(row for row in comparison.row_records if row["metric"] == "steps to val_loss 3.5")
-    assert (steps["base_value"], steps["side_value"]) == pytest.approx((50, 50))
+    assert (headline.metric, headline.unit) == ("time to val_loss 3.5", "s")
+    assert (headline.base_value, headline.side_value) == pytest.approx((50.1, 55.11), rel=1e-3)
+    assert headline.verdict == "regression"
+    steps = next(row for row in comparison.row_records if row.metric == "steps to val_loss 3.5")
+    assert (steps.base_value, steps.side_value) == pytest.approx((50, 50))
     assert comparison.to_dict()["rows"][0]["metric"] == "time to val_loss 3.5"
 
 
@@ -60,7 +60,7 @@ def test_runs_that_do_not_reach_it_are_named(tmp_path: Path, sides: list[str]) -
         *sides, f"b={speed_run(tmp_path / 'worse.txt', 1.12, last=3.2)}", targets={"val_loss": 3.1}
     )
     (headline,) = comparison.headlines
-    assert (headline["base_runs"], headline["side_runs"]) == (5, 5)
+    assert (headline.base_runs, headline.side_runs) == (5, 5)
     assert any(text.startswith("b: without time to val_loss 3.1") for text in comparison.warnings)
 
 

@@ -106,8 +106,8 @@ def test_no_gate_passes_a_run_whose_loss_is_nan(tmp_path: Path) -> None:
     compared = perflog.compare(base, side)
     told = "loss nan since step 20 (last finite 4.81 at 19) in side"
     assert compared.conclusion.startswith(f"not the same work: {told}; step_time")
-    (loss,) = (row for row in compared.row_records if row["metric"] == "loss")
-    assert (loss["verdict"], loss["reason"]) == (
+    (loss,) = (row for row in compared.row_records if row.metric == "loss")
+    assert (loss.verdict, loss.reason) == (
         "not comparable",
         "a figure is not above 0, or not finite, so there is no ratio",
     )

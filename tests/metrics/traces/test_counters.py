@@ -97,8 +97,8 @@ def test_means_of_counters_are_compared(tmp_path: Path) -> None:
         paths.append(tmp_path / f"{name}.json")
         events = [{"ph": "C", "name": "sm", "pid": 3, "ts": i, "args": {"value": factor * i}} for i in range(5)]
         paths[-1].write_text(json.dumps({"traceEvents": [*events, kernel_event()]}))
-    rows = {row["metric"]: row for row in perflog.compare(*map(str, paths)).row_records}
-    assert (rows["sm"]["kind"], rows["sm"]["base_value"], rows["sm"]["side_value"]) == ("counter", 2.0, 4.0)
+    rows = {row.metric: row for row in perflog.compare(*map(str, paths)).row_records}
+    assert (rows["sm"].kind, rows["sm"].base_value, rows["sm"].side_value) == ("counter", 2.0, 4.0)
 
 
 def kernel_event() -> dict[str, Any]:

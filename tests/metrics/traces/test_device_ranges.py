@@ -148,11 +148,11 @@ def test_a_comparison_tells_which_range_took_longer(tmp_path: Path) -> None:
             if each["cat"] == "kernel" and each["args"]["correlation"] % 10 in (3, 4):
                 each["dur"] += more
         runs.append(traced(tmp_path / f"{name}.json", *events))
-    parts = [p for p in perflog.compare(*runs).attribution_records if p["kind"] == "range"]
-    us = {part["part"]: round(part["difference_s"] * 1e6) for part in parts if part["depth"]}
+    parts = [p for p in perflog.compare(*runs).attribution_records if p.kind == "range"]
+    us = {part.part: round(part.difference_s * 1e6) for part in parts if part.depth}
     assert us.pop(BACKWARD) == 80
     assert "ProfilerStep#N > forward > Linear_1" in us
     assert not any(us.values())
-    assert [(p["depth"], p["of"]) for p in parts if p["part"] == "ProfilerStep#N > forward > Linear_1"] == [
+    assert [(p.depth, p.of) for p in parts if p.part == "ProfilerStep#N > forward > Linear_1"] == [
         (3, "ProfilerStep#N > forward")
     ]

@@ -195,7 +195,7 @@ def test_a_comparison_tells_which_idle_time_is_longer(tmp_path: Path) -> None:
             ]
             events += launched(at + 150 + later, at + 155 + later, 100, 2 * step + 2)
         runs.append(traced(tmp_path / f"{name}.json", *events))
-    parts = {p["part"]: p for p in perflog.compare(*runs).attribution_records if p["kind"] == "step"}
-    assert parts["host-bound idle"]["difference_s"] == pytest.approx(30e-6)
-    assert parts["host-bound idle"]["of"] == "idle"
-    assert parts["idle while a launch arrives"]["difference_s"] == pytest.approx(0, abs=1e-9)
+    parts = {p.part: p for p in perflog.compare(*runs).attribution_records if p.kind == "step"}
+    assert parts["host-bound idle"].difference_s == pytest.approx(30e-6)
+    assert parts["host-bound idle"].of == "idle"
+    assert parts["idle while a launch arrives"].difference_s == pytest.approx(0, abs=1e-9)

@@ -179,15 +179,15 @@ def test_the_overview_and_the_comparison_tell_the_peak(tmp_path: Path) -> None:
     (text,) = [line for line in perflog.overview(perflog.read(paths[1])).reasons if line.startswith("Memory")]
     assert "Memory of device 0: 124 MiB at most" in text and "in step 7; 124 MiB reserved" in text
     assert "Held by memory from before the trace 81 %, ProfilerStep#N: aten::clone 13 %" in text
-    rows = {row["metric"]: row for row in perflog.compare(*map(str, paths)).row_records}
+    rows = {row.metric: row for row in perflog.compare(*map(str, paths)).row_records}
     peak = rows["device memory, peak allocated"]
-    assert peak["kind"] == "memory"
-    assert (peak["base_value"], peak["side_value"]) == pytest.approx((108 * MIB, 124 * MIB))
+    assert peak.kind == "memory"
+    assert (peak.base_value, peak.side_value) == pytest.approx((108 * MIB, 124 * MIB))
     growth = rows["device memory, growth a step"]
-    assert (growth["base_value"], growth["side_value"]) == pytest.approx((0, 4 * MIB))
+    assert (growth.base_value, growth.side_value) == pytest.approx((0, 4 * MIB))
     held = rows["backward: aten::mm, at the peak of device memory"]
-    assert held["kind"] == "holder"
-    assert (held["base_value"], held["side_value"]) == pytest.approx((2 * MIB, 2 * MIB))
+    assert held.kind == "holder"
+    assert (held.base_value, held.side_value) == pytest.approx((2 * MIB, 2 * MIB))
 
 
 def test_holders_of_one_name_are_told_once(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_holder_of_device_and_host_memory_has_two_rows(tmp_path: Path) -> None
             program.operator("aten::mm", factor * size)
             host.now = device.now + 100
         paths.append(str(write(tmp_path / f"{name}.json", device, host)))
-    rows = {r["metric"]: r["base_value"] for r in perflog.compare(*paths).row_records if r["kind"] == "holder"}
+    rows = {r.metric: r.base_value for r in perflog.compare(*paths).row_records if r.kind == "holder"}
     wanted = {"device": MIB, "host": 3 * MIB}
     assert rows == pytest.approx(
         {f"(outside of ranges): aten::mm, at the peak of {place} memory": size for place, size in wanted.items()}

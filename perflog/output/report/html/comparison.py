@@ -28,7 +28,7 @@ def comparison_section(report: ReportData) -> Html:
         return tag("p", f"Not compared: {report.not_compared}") if report.not_compared else Html()
     limits = rows_shown(report)
     headlines = (
-        tag("li", sentence(row), " (", "; ".join(filter(None, (row["reason"], row["advice"]))), ")")
+        tag("li", sentence(row), " (", "; ".join(filter(None, (row.reason, row.advice))), ")")
         for row in comparison.headlines[:_MAX_LISTED]
     )
     return join((
@@ -45,14 +45,14 @@ def comparison_section(report: ReportData) -> Html:
 
 def _findings(comparison: Comparison) -> list[Html]:
     """Return the findings about all sides together; findings about single runs are in the section of findings."""
-    about_sides = [finding for finding in comparison.finding_records if finding["run"] is None]
+    about_sides = [finding for finding in comparison.finding_records if finding.run is None]
     return [
         tag(
             "article",
-            tag("h3", tag("span", finding["severity"], class_="badge"), " ", tag("code", finding["code"])),
-            tag("p", f"{finding['case']}: " if finding["case"] else "", shortened(finding["message"], MAX_MESSAGE)),
+            tag("h3", tag("span", finding.severity, class_="badge"), " ", tag("code", finding.code)),
+            tag("p", f"{finding.case}: " if finding.case else "", shortened(finding.message, MAX_MESSAGE)),
             tag("p", link("metric-comparison", "Go to the numbers")),
-            class_=f"finding {finding['severity']}",
+            class_=f"finding {finding.severity}",
         )
         for finding in about_sides[:_MAX_LISTED]
     ]
@@ -62,5 +62,6 @@ def _settings(comparison: Comparison) -> Html:
     if not comparison.setting_records:
         return tag("p", "None that the logs show.")
     names = [*(["case"] if len(comparison.cases) > 1 else []), "setting", *comparison.sides]
-    rows = (tag("tr", *(text_cell(row[name]) for name in names)) for row in comparison.setting_records[:_MAX_LISTED])
+    records = [row.record for row in comparison.setting_records[:_MAX_LISTED]]
+    rows = (tag("tr", *(text_cell(record[name]) for name in names)) for record in records)
     return sortable_table("settings that differ", [HeaderCell(name) for name in names], rows)
