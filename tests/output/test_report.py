@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.jobs import Job
 from support.paths import TESTS
 from support.seeds import FILES, log, path
 
@@ -593,3 +594,38 @@ def test_printed_averages_of_other_windows_are_the_first_thing_told() -> None:
     sides = (f"{path('moe_layer')}#1", str(path("moe_layer_early")))
     text = next(e.text for e in check(to_html(collect(*sides, draw=False))).all("article"))
     assert "21.34 ms" in text and "22.85 ms" in text and "different steps" in text
+
+
+def test_what_happened_to_the_job_has_a_section(tmp_path: Path) -> None:
+    """The diagnosis, the failures by kind, the seconds by kind, and the strips of the timeline."""
+    job = Job()
+    job.start(60)
+    job.steps(1, 20, 2.0)
+    job.save(20, 10.0)
+    job.steps(21, 30, 2.0, "repeated")
+    job.hang(300)
+    job.spend("down", 200)
+    job.start(60, 20)
+    job.steps(21, 60, 2.0)
+    (tmp_path / "log.txt").write_text(job.text)
+    report = collect(str(tmp_path / "log.txt"))
+    markdown = to_markdown(report)
+    section = markdown.partition("## What happened to the job")[2].partition("<details>")[0]
+    assert "| verdict | An attempt ended by a collective that timed out, line 35 |" in section
+    assert "| a collective that timed out | #1 | 3 | 0, 1, 2 | 35–37 |" in section
+    rows = dict(re.findall(r"^\| ([a-z]+) \| .* ([\d.]+) s \| [\d.]+ % \|$", section, re.MULTILINE))
+    assert {kind: float(seconds) for kind, seconds in rows.items()} == pytest.approx(job.seconds, abs=2)
+    page = Page(to_html(report))
+    (place,) = [each for each in page.root.all("section") if each.get("id") == "job"]
+    assert [image.get("alt").partition(":")[0] for image in place.all("img")] == ["Timeline"]
+    assert sum(image.get("alt").startswith("Timeline:") for image in page.root.all("img")) == 1
+
+
+def test_a_job_that_goes_on_as_planned_has_no_section(tmp_path: Path) -> None:
+    job = Job()
+    job.start(10)
+    job.steps(1, 60, 2.0)
+    (tmp_path / "log.txt").write_text(job.text)
+    report = collect(str(tmp_path / "log.txt"))
+    assert 'id="job"' not in to_html(report)
+    assert "What happened to the job" not in to_markdown(report)

@@ -94,8 +94,8 @@ plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks metric_tracks step_timeline __init__
 output.presenters: diagnosis live run_marks compare compare_screen findings formats metrics overview runs
-output.report: data comparison_tables cells bars sweep_tables answers sections collect markdown
-output.report.html: elements links metric_tables overview runs findings comparison plots page
+output.report: data comparison_tables cells bars sweep_tables answers job sections collect markdown
+output.report.html: elements links metric_tables plots overview runs findings comparison page
 output.report: __init__
 trainer: phase_clock rank_context collectives log_writer moe watched_process launch recipes __main__ run_header llama
 trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training

@@ -175,7 +175,7 @@ class Overview(Struct, frozen=True):
             several = several or (len(group.runs) > 1 and spread is not None)
             text = figure.text(value, digits)
             if len(group.runs) == 1 and group.runs[0] in figure.levels:
-                texts.append(" -> ".join(figure.text(each, digits) for each in figure.levels[group.runs[0]]))
+                texts.append(figure.text_of(group.runs[0], digits))
                 continue
             texts.append(text if spread is None else f"{text} ± {100 * spread:.1f} %")
         doubted = any(figure.name in doubt.figures for doubt in self.doubts if doubt.severity != "note")

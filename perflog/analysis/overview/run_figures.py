@@ -96,6 +96,11 @@ class RunFigure(Struct, frozen=True):
         shown = show(value, self.unit, max(digits, self.digits))
         return shown.removesuffix(self.unit).strip() if "/s" in self.name else shown
 
+    def text_of(self, run: str, digits: int) -> str:
+        """Return the value of a run, or the values of its levels, as text."""
+        values = self.levels.get(run, [self.values[run]] if run in self.values else [None])
+        return " -> ".join(self.text(value, digits) for value in values)
+
 
 def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     """Return the figures of the runs. The first is the headline.

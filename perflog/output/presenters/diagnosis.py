@@ -22,28 +22,28 @@ def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
     quiet = [answer for answer in answers if not answer.kind]
     for answer in answers:
         if answer.kind:
-            yield f"{_name(answer)}:"
+            yield f"{job_name(answer)}:"
             yield from (f"  {line}" for line in _job(answer))
     if quiet:
-        names = ", ".join(map(_name, quiet[:_NAMED])) + (f" and {len(quiet) - _NAMED} more" * (len(quiet) > _NAMED))
+        names = ", ".join(map(job_name, quiet[:_NAMED])) + (f" and {len(quiet) - _NAMED} more" * (len(quiet) > _NAMED))
         yield from folded(cell(f"{len(quiet)} of {len(answers)} jobs tell of no failure: {names}"), 2)
 
 
 def _job(answer: Diagnosis) -> Iterator[str]:
     yield from folded(cell(answer.verdict), 2)
-    for name, text in _parts(answer):
+    for name, text in parts(answer):
         if name != "verdict":
             yield from folded(f"{name}: {cell(text)}" if name else f"  {cell(text)}", 2 if name else 4)
 
 
-def _name(answer: Diagnosis) -> str:
+def job_name(answer: Diagnosis) -> str:
     """The logs of a job: the first of many."""
     return cell(" ".join(answer.names[:2])) + (f" and {len(answer.names) - 2} more" * (len(answer.names) > 2))
 
 
 def diagnosis_sheet(answer: Diagnosis) -> Sheet:
     """Return a diagnosis as names and values."""
-    return pairs("diagnosis", [(name or "evidence", text) for name, text in _parts(answer)], _name(answer))
+    return pairs("diagnosis", [(name or "evidence", text) for name, text in parts(answer)], job_name(answer))
 
 
 def as_json(answers: Sequence[Diagnosis]) -> str:
@@ -53,7 +53,8 @@ def as_json(answers: Sequence[Diagnosis]) -> str:
     return json.dumps({"schema_version": SCHEMA_VERSION, **of_jobs}, indent=1, ensure_ascii=False)
 
 
-def _parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
+def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a diagnosis with their names; a further line of a part has no name."""
     yield "verdict", answer.verdict
     names = [culprit.name for culprit in answer.culprits if culprit.name]
     if names:

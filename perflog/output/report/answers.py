@@ -144,9 +144,11 @@ def _figures(overview: Overview, place: int, group: RunGroup, run: str | None) -
     """The cells of the figures of a group, or of one of its runs."""
     for i, figure in enumerate(overview.figures[:_FIGURES]):
         value = figure.values.get(run) if run else overview.value(figure, group)
-        yield number(value, text=figure.text(value, 4 if i == 0 else 3))
+        one = run or (group.runs[0] if len(group.runs) == 1 else None)
+        digits, spread = 4 if i == 0 else 3, figure.spread.get(run) if run else overview.spread(figure, group)
+        yield number(value, text=figure.text_of(one, digits) if one else figure.text(value, digits))
         if i == 0:
-            yield percent(figure.spread.get(run) if run else overview.spread(figure, group), ".1f")
+            yield percent(None if one in figure.levels else spread, ".1f")
             yield percent(overview.change(place) if len(group.runs) == 1 or not run else None)
 
 

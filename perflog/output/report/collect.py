@@ -15,6 +15,7 @@ from perflog import plots
 from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.comparison import compare_sides
 from perflog.analysis.compare.sides import resolve_sides, setting_names, stores_of
+from perflog.analysis.diagnosis import diagnose_jobs
 from perflog.analysis.overview import overview_of
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.analysis.run_names import run_places
@@ -35,12 +36,16 @@ from perflog.output.report.data import (
     informative_columns,
     range_text,
 )
+from perflog.parsing.failures.kinds import NOTICE
 from perflog.parsing.match.discovery import discovered_line
 from perflog.tables.nulls import records
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_DIAGNOSED = 200  # logs
 
 
 def collect(
@@ -76,6 +81,8 @@ def collect(
     of_steps = tables.rows_by_run("steps")
     return ReportData(
         overview=overview,
+        diagnoses=diagnose_jobs(log) if len({key.log for key in log.run_keys}) <= _DIAGNOSED else [],
+        failures=[row for row in records(tables["failures"]) if row["severity"] != NOTICE],
         runs=run_rows,
         names=_run_names(log.run_keys, overview.groups, comparison),
         settings=settings,

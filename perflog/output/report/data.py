@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.analysis.compare import Comparison
+from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.overview import Overview
 from perflog.metrics import MetricColumn
 from perflog.output.sheets import Quantity
@@ -88,11 +89,14 @@ class LogSummary(Struct, frozen=True):
 class ReportData(Struct, frozen=True, dict=True):
     """The contents of a report.
 
-    Run ids are the keys of `names`, `settings` and `steps` (the number of steps). `warnings` are those of reading the
+    `diagnoses` are those of the jobs, `failures` the rows of table `failures` that are no notices. Run ids are the
+    keys of `names`, `settings` and `steps` (the number of steps). `warnings` are those of reading the
     logs. `comparison` is None for a single run or log, and where runs cannot be compared: `not_compared` then says why.
     """
 
     overview: Overview
+    diagnoses: list[Diagnosis]
+    failures: list[TableRow]
     runs: list[TableRow]
     names: dict[str, str]
     settings: dict[str, TableRow]

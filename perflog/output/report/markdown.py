@@ -16,6 +16,7 @@ from perflog.output.presenters import compare as comparison_presenter
 from perflog.output.report.answers import Answer, Doubts, answers, runs_in_words
 from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName, Sentence
 from perflog.output.report.data import MetricTable, ReportData, all_numbers, differing_settings, range_text
+from perflog.output.report.job import of_jobs
 from perflog.output.report.sections import Section, sections
 from perflog.output.sheets import Sheet, SheetColumn, escaped
 from perflog.output.terminal import visible
@@ -73,6 +74,11 @@ def _table(table: AnswerTable) -> str:
     rows = [[_cell(row[i]) for i in drawn] for row in table.rows[: 2 * _MAX_RUNS]]
     left_out = len(table.rows) - len(rows)
     return _sheet_text(Sheet("", columns, rows, note="\n".join(filter(None, (_more(left_out), table.note)))))
+
+
+def _titled(table: AnswerTable) -> str:
+    """Return a table under the title that its first head has not."""
+    return _table(table) if table.heads[0].name == table.title else f"**{table.title}**\n\n{_table(table)}"
 
 
 def _is_bar_alone(cell: Cell) -> bool:
@@ -185,6 +191,7 @@ def _more(left_out: int) -> str:
 
 _WRITERS = {
     "overview": _overview,
+    "job": lambda report: "\n\n".join(map(_titled, of_jobs(report))),
     "comparison": _comparison,
     "findings": _findings,
     "metrics": _metrics,

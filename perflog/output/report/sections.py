@@ -18,6 +18,7 @@ class Section(NamedTuple):
 
 _SECTIONS = (
     Section("overview", "Overview", seen=True),
+    Section("job", "What happened to the job", seen=True),
     Section("comparison", "Comparison", seen=True),
     Section("plots", "Plots", seen=True),
     Section("findings", "Findings"),

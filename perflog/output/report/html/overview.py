@@ -18,11 +18,19 @@ from perflog.output.report.html.elements import (
     text_cell,
 )
 from perflog.output.report.html.links import run_anchor
+from perflog.output.report.html.plots import timeline_plots
+from perflog.output.report.job import of_jobs
 
 
 def overview_section(report: ReportData) -> Html:
     """Return the answers to the first questions: what ran, how fast, why, what not to trust."""
     return join(_written(answer, report) for answer in answers(report))
+
+
+def job_section(report: ReportData) -> Html:
+    """Return what happened to the jobs, with the strips of their timeline."""
+    tables = [answer_table(table, report) for table in of_jobs(report)]
+    return join([*tables, *timeline_plots(report)]) if tables else Html("")
 
 
 def _written(answer: Answer, report: ReportData) -> Html:

@@ -13,7 +13,7 @@ from perflog.output.report.html.comparison import comparison_section
 from perflog.output.report.html.elements import Html, breakable, folded, join, link, shortened, tag
 from perflog.output.report.html.findings import findings_section
 from perflog.output.report.html.metric_tables import definitions, metric_table, rows_shown
-from perflog.output.report.html.overview import overview_section
+from perflog.output.report.html.overview import job_section, overview_section
 from perflog.output.report.html.plots import first_plots, more_plots
 from perflog.output.report.html.runs import lines_section, runs_section
 from perflog.output.report.sections import Section, sections
@@ -54,6 +54,7 @@ def _metrics(report: ReportData) -> Html:
 
 _WRITERS = {
     "overview": overview_section,
+    "job": job_section,
     "comparison": comparison_section,
     "plots": first_plots,
     "findings": findings_section,

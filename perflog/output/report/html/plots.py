@@ -7,6 +7,7 @@ from itertools import accumulate
 
 from perflog.output.report.data import PlotImage, ReportData
 from perflog.output.report.html.elements import Html, join, link, tag
+from perflog.output.report.job import has_jobs
 
 _MAX_BYTES = 1_000_000  # of all images together
 
@@ -21,15 +22,24 @@ def first_plots(report: ReportData) -> Html:
 
 def more_plots(report: ReportData) -> Html:
     """Return the other plots, and a note on those left out because the page would be too heavy."""
-    light, seen = _light_plots(report), _seen_plots(report)
+    light, seen = _light_plots(report), [*_seen_plots(report), *_of_jobs(report)]
     left_out = len(report.plots) - len(light)
     note = tag("p", f"{left_out} more: perflog plot RUN lists them", class_="more") if left_out else ""
     return join((*(_figure(image) for image in light if image not in seen), note))
 
 
+def timeline_plots(report: ReportData) -> list[Html]:
+    """Return the timeline of the jobs, which stands in their section if they have one."""
+    return list(map(_figure, _of_jobs(report)))
+
+
+def _of_jobs(report: ReportData) -> list[PlotImage]:
+    return [image for image in _light_plots(report) if image.metric == "timeline"] if has_jobs(report) else []
+
+
 def _seen_plots(report: ReportData) -> list[PlotImage]:
     """The first plots that fit a screen; if none does, the first one, which answers more than a table of all runs."""
-    light = _light_plots(report)
+    light = [image for image in _light_plots(report) if image not in _of_jobs(report)]
     return [image for image in light if image.height <= _MAX_HEIGHT][:_FIRST] or light[:1]
 
 
