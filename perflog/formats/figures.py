@@ -15,7 +15,7 @@ from perflog.lazy_patterns import lazy_pattern
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?!\d|:\d)"
 _SOURCE = r"(?:py|pyx|cc|cpp|cxx|cu|cuh|c|h|hpp|go|rs|java|sh|pl|lua)"
-_LEVEL = r"[)\]]?[ \t|\[]*(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
+_LEVEL = r"[)\]]?[ \t|\[]*(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
 _HEX = "[0-9a-fA-F]"
 _METRIC = "[kKMGTPmuµnp]?"
 _UNIT = (

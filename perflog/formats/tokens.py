@@ -19,7 +19,7 @@ _FIGURE = rf"(?:{_COMMAS}|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NOT_FINITE = r"(?i:nan|inf|infinity)(?!\w| (?!ms\b|s\b|tok)[A-Za-z])"  # but not in `number of nan iterations`
 _CLOCK = r"[0-9]{1,3}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
-_LEVEL = r"(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
+_LEVEL = r"(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
 _BEFORE_LEVEL = rf"[)\]]?[ \t|\[]*{_LEVEL}"
 _OPAQUE = (
     rf"(?:{PARTS}|{DAYS_AND_CLOCK})(?![\w:])",  # a duration
