@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from perflog.analysis.live_steps import LiveSteps
+from perflog.analysis.live_steps import LiveSteps, Now
 from perflog.output import terminal
 from perflog.output.presenters import live as presenter
 from perflog.parsing.assemble.run_state import RunSettings
@@ -38,7 +38,8 @@ class LiveLines:
         self._is_terminal = stream.isatty()
         self._drawn = 0  # lines that are written anew; the cursor stands in the last of them
         self._last, self._due = "", 0.0
-        self._stalled_at: int | None = None
+        self._stalled_at: int | None = None  # the step after which none came
+        self._again_s = 0.0  # seconds without a step after which a stall is told again
         self._failed_at = 0  # the last line of which a failure is shown
 
     def observe(self, tables: Mapping[str, pa.Table], settings: RunSettings) -> None:
@@ -61,7 +62,7 @@ class LiveLines:
     def forget(self) -> None:
         """Forget all that was shown: another log follows."""
         self.steps.forget()
-        self._failed_at = 0
+        self._failed_at, self._stalled_at = 0, None
 
     def look(self) -> None:
         """Show the last steps. The rows that come next are printed from now on."""
@@ -82,18 +83,28 @@ class LiveLines:
         if now is None and not self.steps.last_line:
             return
         text = presenter.line(now) if now is not None else presenter.without_steps(self.steps.last_line)
+        is_told = now is not None and self._follow_stall(now)
         is_due = time.monotonic() >= self._due
         if self._is_terminal:
             self._draw(text)
             return
-        stalled_at = now.step if now is not None and now.stalls else None
-        begins_to_stall = stalled_at is not None and self._stalled_at != stalled_at
-        self._stalled_at = stalled_at
-        news = text if stalled_at is None else ""
-        if begins_to_stall or ((force or is_due) and news and news != self._last):
+        news = text if now is None or not now.stalls else ""
+        if is_told or ((force or is_due) and news and news != self._last):
             terminal.put(text, err=self._err)
             sys.stdout.flush()
             self._last, self._due = news, time.monotonic() + self._every_s
+
+    def _follow_stall(self, now: Now) -> bool:
+        """Print that steps go on after a stall. Return whether a stall is to be told: once, then as it doubles."""
+        before, self._stalled_at = self._stalled_at, now.step if now.stalls else None
+        if before is not None and before != now.step:
+            quiet = self.steps.quiet_before_next(before)
+            if quiet is not None:
+                self.tell(presenter.resumed(now.step, quiet))
+        if not now.stalls or (before == now.step and now.quiet_s < self._again_s):
+            return False
+        self._again_s = 2 * now.quiet_s
+        return True
 
     def tell(self, text: str) -> None:
         """Print a sentence below the line."""

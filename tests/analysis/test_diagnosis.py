@@ -22,7 +22,9 @@ def test_a_planted_culprit_is_named_and_no_other(tmp_path: Path, seed: int) -> N
     job = planted(tmp_path / "job", seed, most=16)
     found = perflog.diagnose(perflog.read(str(job.folder))).as_json()["culprits"]
     expected = [
-        {name: value} for name in ("rank", "link", "node", "expert") if (value := getattr(job, name)) is not None
+        {name: value}
+        for name in ("rank", "link", "node", "expert", "stage")
+        if (value := getattr(job, name)) is not None
     ]
     assert [{name: each[name] for name in expected[0]} if expected else each for each in found] == expected
 

@@ -102,6 +102,32 @@ def test_a_stall_shows_as_it_happens(log: Log) -> None:
     assert not log.now().stalls
 
 
+def test_the_clock_of_the_log_tells_what_is_usual(log: Log) -> None:
+    """Lines that are read at once have no arrivals of their own."""
+    second = 1_000_000_000
+    log.steps.set_delay(90.0)
+    for step in range(0, 100, 10):
+        log.print(step, printed_ns=20 * second * step // 10)
+    now = log.now()
+    assert (now.step_time_s, now.usual_s, now.quiet_s, now.stalls) == (2.0, 20.0, 90.0, False)
+    log.now_s += 11.0
+    assert line(log.now()).endswith("no step for 101 s; one came every 20 s")
+
+
+def test_a_stall_names_what_the_log_told_last(log: Log) -> None:
+    for step in range(10):
+        log.now_s += 2.0
+        log.print(step, step_time_s=2.0)
+    marks = [{"run": "1", "line": 11, "part": 0, "kind": kind} for kind in ("checkpoint", "log")]
+    log.steps.observe({"milestones": pa.Table.from_pylist(marks, arrow_schema("milestones"))}, log.settings)
+    log.now_s += 60.0
+    assert line(log.now()).endswith("no step for 60 s; steps took 2 s; the log told last of a checkpoint")
+    log._line += 1
+    log.print(10, step_time_s=2.0)
+    log.now_s += 60.0
+    assert line(log.now()).endswith("no step for 60 s; steps took 2 s")
+
+
 def test_lines_of_many_steps_are_not_taken_for_a_stall(log: Log) -> None:
     for step in range(100, 500, 100):  # every hundredth step is printed
         log.now_s += 110.0

@@ -10,6 +10,7 @@ import pytest
 from support.commands import MOE, NVPROF, SWEEP, run, told
 
 import perflog
+from perflog.analysis.live_steps import LiveSteps
 from perflog.cli.live_lines import LiveLines
 from perflog.output import terminal
 from perflog.output.presenters import live as presenter
@@ -92,6 +93,30 @@ def test_one_log_is_followed() -> None:
     assert "no file that could grow" in run("watch", ".", code=3).stderr
     run("watch", "none.txt", *ENDS, code=3)
     assert "--interval and --until-idle" in run("ingest", MOE, "--until-idle", "3", code=2).stderr
+
+
+def test_a_stall_is_told_once_and_again_as_it_doubles_and_when_steps_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    now_s = 0.0
+    lines = LiveLines(every_s=1e9)
+    lines.steps = LiveSteps(lambda: now_s)
+
+    def print_step(step: int) -> None:
+        rows = [{"run": "1", "line": step, "part": 0, "copy": 1, "step": step, "step_time_s": 2.0}]
+        lines.observe({"steps": pa.Table.from_pylist(rows, arrow_schema("steps"))}, RunSettings())
+        lines.look()
+
+    for step in range(1, 6):
+        now_s += 2.0
+        print_step(step)
+    capsys.readouterr()
+    for _ in range(100):
+        now_s += 1.0
+        lines.look()
+    print_step(6)
+    out = capsys.readouterr()
+    told = [line.rpartition(presenter.GAP)[2] for line in (out.out + out.err).splitlines()]
+    waits = [f"no step for {seconds} s; steps took 2 s" for seconds in (11, 22, 44, 88)]
+    assert told == [*waits, "steps go on: step 6 came after 100 s"]
 
 
 @pytest.mark.parametrize("columns", [24, 40, 80, 200])

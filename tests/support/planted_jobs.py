@@ -1,4 +1,4 @@
-"""Jobs with a planted culprit, as logs: a slow rank, link, expert, data loader, a throttled GPU, failures; and none.
+"""Jobs with a planted culprit, as logs: a slow rank, link, expert, stage, loader, a throttled GPU, failures; and none.
 
 Each has 8 to 512 ranks, noise of the times as real jobs have it, and lines that are torn.
 """
@@ -12,7 +12,9 @@ from pathlib import Path
 from msgspec import Struct
 from support.pair_logs import LARGE, PAIR
 
-KINDS = ("rank", "data_loader", "throttling", "link", "node", "expert", "out_of_memory", "hang", "network", "none")
+KINDS = (
+    "rank", "data_loader", "throttling", "link", "node", "expert", "stage", "out_of_memory", "hang", "network", "none"
+)  # fmt: skip
 
 _STEP = (
     "[rank{rank}]: step {step} | loss: {loss:.4f} | dt: {dt:.2f}ms | forward: {forward:.2f}ms | backward: "
@@ -39,7 +41,7 @@ _NETWORK = (
 
 
 class Planted(Struct):
-    """A job: its folder, and what is planted: the rank, link (two nodes), node or expert; None for nobody."""
+    """A job: its folder, and what is planted: the rank, link (two nodes), node, expert or stage; None for nobody."""
 
     folder: Path
     kind: str
@@ -48,6 +50,7 @@ class Planted(Struct):
     link: str | None = None
     node: str | None = None
     expert: int | None = None
+    stage: int | None = None
 
 
 def planted(folder: Path, seed: int, kinds: tuple[str, ...] = KINDS, most: int = 512) -> Planted:
@@ -59,6 +62,8 @@ def planted(folder: Path, seed: int, kinds: tuple[str, ...] = KINDS, most: int =
         return _pairs(folder, kind, rng)
     if kind == "expert":
         return _experts(folder, rng)
+    if kind == "stage":
+        return _stages(folder, rng)
     ranks = rng.choice([size for size in (8, 16, 32, 64, 128, 256, 512) if size <= most])
     job = Planted(folder, kind, ranks, None if kind == "none" else rng.randrange(ranks))
     lines = _steps(job, rng) + _ending(job, rng)
@@ -140,3 +145,19 @@ def _experts(folder: Path, rng: random.Random) -> Planted:
         amounts[hot] = round(1000 * rng.uniform(2.6, 4.0))
         (folder / f"table_iter{step}_rank0.log").write_text(f"0:[{amounts}]\n")
     return Planted(folder, "expert", 1, expert=hot)
+
+
+def _stages(folder: Path, rng: random.Random) -> Planted:
+    """The forward times of the layers of a pipeline in 6 to 12 steps: those of one stage are 1.3 to 2 times longer."""
+    stages, layers = rng.choice([4, 8, 16]), rng.choice([2, 3, 4])
+    slow, worse, noise = rng.randrange(stages), rng.uniform(1.3, 2.0), rng.choice([0.005, 0.02, 0.05])
+    lines = [f"> World size: {stages}", "> GAS: 32", "> GBS: 32", "> MBS: 1", "> TP: 1", "> DP: 1", f"> PP: {stages}"]
+    for step in range(1, rng.randrange(7, 14)):
+        for stage in rng.sample(range(stages), stages):
+            head = f"[rank:{stage} stage:{stage}] transformer-block(module) forward time (no send/recv) - step {step}"
+            lines.append(head)
+            for layer in range(layers * stage, layers * (stage + 1)):
+                total = 100 * (worse if stage == slow else 1.0) * rng.gauss(1, noise)
+                lines.append(f"  layer[{layer}]: total={total:.3f}ms, ops=32, avg/op={total / 32:.3f}ms")
+    (folder / "train.log").write_text("\n".join(lines) + "\n")
+    return Planted(folder, "stage", stages, stage=slow)

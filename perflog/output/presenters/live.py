@@ -32,7 +32,7 @@ def without_steps(last_line: int) -> str:
 
 
 def stall(now: Now) -> str:
-    """Return for how long no step was printed.
+    """Return for how long no step was printed, and what the log told last.
 
     Example:
         >>> stall(Now(1, 1200, None, None, 1.1, None, None, 42.0, 1.1, stalls=True))
@@ -41,7 +41,18 @@ def stall(now: Now) -> str:
     step_time, usual = now.step_time_s, now.usual_s
     is_of_step = step_time is not None and usual is not None and usual < _SAME * step_time
     rhythm = f"steps took {show(step_time, 's')}" if is_of_step else f"one came every {show(usual, 's')}"
-    return f"no step for {now.quiet_s:.0f} s; {rhythm}"
+    told = f"; the log told last of a {now.paused_by}" if now.paused_by else ""
+    return f"no step for {now.quiet_s:.0f} s; {rhythm}{told}"
+
+
+def resumed(step: int, quiet_s: float) -> str:
+    """Return that steps follow after a stall.
+
+    Example:
+        >>> resumed(1201, 600.4)
+        'steps go on: step 1201 came after 600 s'
+    """
+    return f"steps go on: step {step} came after {quiet_s:.0f} s"
 
 
 def failure(row: Mapping[str, Any]) -> str:
