@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from perflog.metrics.compared import Better, Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.tables.columns import Rows
 from perflog.tables.nulls import none_if_null
+from perflog.units import show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +46,44 @@ ALL = "all"
 _SATURATED = 0.9  # of the highest bus bandwidth
 
 
+_COMPARED = (("busbw_gbps", "busbw", "GB/s"), ("algbw_gbps", "algbw", "GB/s"), ("time_s", "time", "s"))
+
+
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The mean over the messages of each collective, then each message: bus bandwidth, else what there is.
+
+    A mean is comparable only over the same messages, so its name has their number and sizes.
+    """
+    for run, of_run in tables.rows_by_run("collectives").items():
+        for op, of_op in _by_op(of_run) if run in steady.cuts else ():
+            column, quantity, unit = next((c for c in _COMPARED if of_op.known(c[0]).any()), _COMPARED[-1])
+            measured = of_op.where(of_op.known(column, "bytes"))
+            if not len(measured):
+                continue
+            better: Better = "lower" if unit == "s" else "higher"
+            name = quantity if op is None else f"{op} {quantity}"
+            sizes = show(float(measured["bytes"].min()), "B"), show(float(measured["bytes"].max()), "B")
+            whole = f"{name}, mean of {len(measured)}, {sizes[0]} to {sizes[1]}"
+            yield Measure("collective", whole, unit, better), run, np.array([measured[column].mean()])
+            messages: dict[tuple[int, str | None], list[float]] = {}
+            for size, buffer, value in measured.records("bytes", "buffer", column):
+                messages.setdefault((size, buffer), []).append(value)
+            for (size, buffer), values in messages.items():
+                place = "" if buffer is None else f", {buffer}"
+                yield (
+                    Measure("collective", f"{name}, {show(float(size), 'B')}{place}", unit, better),
+                    run,
+                    np.array(values),
+                )
+
+
+def _by_op(rows: Rows) -> Iterator[tuple[str | None, Rows]]:
+    """The rows of each operation and of null, in the order of their first row."""
+    codes, words = rows.codes("op")
+    for code in dict.fromkeys(codes.tolist()):
+        yield (words[code] if code >= 0 else None), rows.where(codes == code)
+
+
 @metric(
     title="collectives",
     needs=("collectives",),
@@ -48,6 +91,7 @@ _SATURATED = 0.9  # of the highest bus bandwidth
     main="mean_busbw",
     formula="mean and highest bus bandwidth over message sizes; latency = median time of the smallest message",
     source="NVIDIA/nccl-tests doc/PERFORMANCE.md; bandwidths and times as printed",
+    compares=(_samples,),
 )
 def collectives(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Bandwidth and latency of each collective that a run measures, out of place, in place and both together.

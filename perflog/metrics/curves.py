@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.series_ends import summary_samples, value_samples
 from perflog.tables.columns import NULL, Ints, Rows
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ _PLACES = ("rank", "stage", "dp_rank")
     main="last",
     formula="first, last, smallest and largest value of a series, and its value at the last step that all runs print",
     source="values as printed; runs of different length are compared at an equal step",
+    compares=(value_samples, summary_samples),
 )
 def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """First, last, smallest and largest value of each series that a run prints by name, and of the loss of its steps.

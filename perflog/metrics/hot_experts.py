@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
@@ -53,6 +54,14 @@ _COLUMNS = (
 )
 
 
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The imbalance of each job in each of its steps, as a figure of its first run."""
+    for job in expert_jobs(tables):
+        if job.first_run in steady.cuts:
+            name = f"{job.unit or 'load'}s of experts, max/mean"
+            yield Measure("load", name, ""), job.first_run, np.array(list(job.imbalances().values()))
+
+
 @metric(
     title="hot experts",
     needs=("loads",),
@@ -61,6 +70,7 @@ _COLUMNS = (
     formula="load of an expert = sum over ranks and micro-batches of a step; imbalance = max / mean - 1 over the "
     "experts of a layer; hot: at least twice the mean",
     source="MaxVio: Wang et al. 2024 (2408.15664), eq. 4; load / mean: utilisation ratio",
+    compares=(_samples,),
 )
 def hot_experts(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Imbalance of experts step by step over all layers, then each layer with its hot experts.

@@ -7,8 +7,12 @@ come from different clocks, so they are never summed or compared here. For kerne
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from perflog.metrics.compared import ALL, Kind, Measure, Sample, Steady
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.operator_tables import device_rows, device_totals
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
@@ -54,6 +58,19 @@ _COLUMNS = (
 )
 
 
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The total times of a profiler table, that of all rows first: of GPU work, else of API calls; not of ranges."""
+    for run, of_run in tables.rows_by_run("kernels").items():
+        rows = of_run.where(~of_run.known("range"))
+        gpu_work = rows.where(rows.one_of("kind", GPU_KINDS))
+        rows = gpu_work if len(gpu_work) else rows.where(rows.one_of("kind", ["api"]))
+        kind: Kind = "kernel" if len(gpu_work) else "call"
+        if run in steady.cuts and len(rows):
+            yield Measure(kind, ALL), run, np.array([np.nansum(rows["time_s"])])
+            for name, of_name in rows.by("name").items():
+                yield Measure(kind, name, of=ALL), run, np.array([np.nansum(of_name["time_s"])])
+
+
 @metric(
     title="kernels and API calls",
     needs=("kernels",),
@@ -63,6 +80,7 @@ _COLUMNS = (
     "of a table that is cut, the one that its printed shares refer to; "
     "average without a first call = (time - max) / (calls - 1)",
     source="nvprof Time(%), nsys Time (%): share of the table, neither of the step nor of the GPU's busy time",
+    compares=(_samples,),
 )
 def kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Shares of the whole profile by name and by category, GPU work by range, host time of ranges.

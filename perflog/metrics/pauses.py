@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.possible import fits, impossible
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.statistics.samples import Floats
@@ -63,6 +64,7 @@ class _Pause(NamedTuple):
     "checkpoint between them, time of the clock - steps x step time, if this is over five times the scatter of the "
     "steps around in most of these places",
     source="own; the step time is the printed one, else the median around the gap",
+    compares=(ComparedColumn("run", "{kind} pause", "mean_s", by=("kind",)),),
 )
 def pauses(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Number and time of the validations and checkpoints of each run, and the share of the run's time.

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.formats.model import WHOLES
+from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.phase_table import medians_over_steps, phase_table, steady_rows, step_figures
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.metrics.run_rows import RunRows, run_rows
-from perflog.metrics.semantics import semantics_by_run
+from perflog.metrics.run_rows import RunRows, run_rows, totals_of_steps
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.unattributed_time import unattributed_times
+from perflog.statistics.groups import groups_of
+from perflog.statistics.samples import Floats
+from perflog.tables.columns import Ints, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +45,55 @@ _COLUMNS = (
 _STATS = {"median_s": "median", "least_s": "least", "most_s": "most", "mean_s": "mean"}
 
 
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The time of each phase in each steady step."""
+    runs = tables.rows("runs")
+    world_sizes = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
+    means = semantics_by_run(runs)
+    for run, rows in tables.rows_by_run("phases").items():
+        if run in steady.cuts:
+            for name, whole, times in _times_in_steps(steady.rows(run, rows), world_sizes.get(run), means[run]):
+                yield Measure("phase", name, of=whole), run, times
+
+
+def _times_in_steps(
+    rows: Rows, world_size: int | None, means: RunSemantics
+) -> Iterator[tuple[str, str | None, Floats]]:
+    """Yield name and parent of each phase, and its time in each step: the mean over ranks of a rank's total.
+
+    Where ranks are not known, the total is divided by `world_size`; without that either, the phase is left out. A phase
+    with several parents counts in each of them separately.
+    """
+    if not len(rows):
+        return
+    codes, words = rows.codes("phase")
+    keys = groups_of(codes, rows["occurrence"])
+    names = [words[code] for code in codes[keys.first].tolist()]
+    pairs = [
+        (name, means.parent(name, k)) for name, k in zip(names, rows["occurrence"][keys.first].tolist(), strict=True)
+    ]
+    parts = {pair: place for place, pair in enumerate(dict.fromkeys(pairs[key] for key in np.argsort(keys.first)))}
+    part = np.array([parts[pair] for pair in pairs])[keys.of_row]
+    ranks, all_known = _numbers_of_ranks(rows, part, len(parts))
+    totals = list(totals_of_steps(rows, part, len(parts)))
+    for place, (name, whole) in enumerate(parts):
+        divisor = ranks[place] if all_known[place] else world_size
+        if not divisor:
+            continue
+        declared = means.phase(name)
+        several = declared is not None and len(set(declared.of)) > 1
+        of = None if declared and declared.hidden else {"step": "step_time"}.get(whole, whole)
+        yield f"{name} in {whole}" if several else name, of, totals[place] / divisor
+
+
+def _numbers_of_ranks(rows: Rows, part: Ints, parts: int) -> tuple[list[int], list[bool]]:
+    """The number of ranks that print rows of each part, and whether all its rows have a known rank."""
+    ranks = groups_of(part, rows["rank"])
+    numbers = np.bincount(part[ranks.first], minlength=parts)
+    unknown = np.bincount(part[~rows.known("rank")], minlength=parts)
+    return numbers.tolist(), (unknown == 0).tolist()
+
+
 @metric(
     title="phases of a step",
     needs=("phases",),
@@ -50,6 +103,7 @@ _STATS = {"median_s": "median", "least_s": "least", "most_s": "most", "mean_s": 
     "within one record or on one rank, else the mean over the ranks, else bounds: smallest parent - sum of the largest "
     "phases, largest parent - sum of the smallest",
     source="parents of phases: the format's [[phase]] entries; warm-up: metric steps",
+    compares=(_samples,),
 )
 def phases(tables: Tables, options: Options) -> pd.DataFrame:
     """Phases of each run as a tree from the step down, by rank and over all ranks, with unattributed time.

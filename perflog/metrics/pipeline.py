@@ -13,8 +13,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.run_rows import totals_of_steps
 from perflog.metrics.semantics import semantics_by_run
 from perflog.statistics.samples import Floats, median_interval
 from perflog.statistics.warmup import Warmup, warm_up
@@ -99,6 +101,18 @@ def stages(tables: Tables, options: Options) -> pd.DataFrame:
     return _frame(table, _STAGES)
 
 
+def _layer_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The time of all layers in each steady step, then of each layer, summed over the stages that share it."""
+    for run, of_run in tables.rows_by_run("layers").items():
+        if run not in steady.cuts or not len(rows := steady.rows(run, of_run)):
+            continue
+        yield Measure("layer", ALL), run, next(totals_of_steps(rows, np.zeros(len(rows), np.int64), 1))
+        parts: dict[tuple[str, str | None], int] = {}
+        part = np.array([parts.setdefault(key, len(parts)) for key in rows.records("layer", "direction")])
+        for (layer, direction), times in zip(parts, totals_of_steps(rows, part, len(parts)), strict=True):
+            yield Measure("layer", " ".join(filter(None, (layer, direction))) or "-", of=ALL), run, times
+
+
 @metric(
     title="layers",
     needs=("layers",),
@@ -106,6 +120,7 @@ def stages(tables: Tables, options: Options) -> pd.DataFrame:
     main="time_s",
     formula="per step: sum of a layer's parts over the stages that have one; then the median over the steady steps",
     source="the log's own times of layers; they lack whatever a layer's timer leaves out",
+    compares=(_layer_samples,),
 )
 def layers(tables: Tables, options: Options) -> pd.DataFrame:
     """Time of each layer in a step. The parts of a layer on several stages add up.

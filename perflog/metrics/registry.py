@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.ingestion.memory import return_freed
+from perflog.metrics.compared import ComparedColumn, Sample, Steady
 from perflog.tables.arrow import (
     index_array,
     numbers_of,
@@ -419,6 +420,10 @@ def merge_tables(logs: tuple[Log | Tables | Mapping[str, pd.DataFrame], ...]) ->
     return Tables({name: merged(name) for name in TABLES})
 
 
+Sampler = Callable[[Tables, Steady], Iterator[Sample]]
+"""A function that yields the samples of runs in their steady steps."""
+
+
 class Metric(Struct, frozen=True, eq=False, dict=True):
     """A metric, called like a function: `perflog.metrics.steps(log, warmup=3)` returns its table.
 
@@ -433,6 +438,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
         formula: How the figures are computed.
         source: Where formula and thresholds are from.
         compute: The function from tables and options to the table.
+        compares: What comparisons read of it: columns of its table, or functions where they take a value of each step.
     """
 
     name: str
@@ -443,6 +449,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
     formula: str
     source: str
     compute: Callable[[Tables, Options], pd.DataFrame]
+    compares: tuple[ComparedColumn | Sampler, ...] = ()
 
     def __post_init__(self) -> None:
         show_as_function(self, self.compute, _documentation(self), call_signature(Metric.__call__))
@@ -510,6 +517,16 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
         """Return the metric's table from tables and options. Each is computed once; the caller gets a copy."""
         return cached(tables, (self.name, options), lambda: self._table(tables, options)).copy()
 
+    def samples(self, tables: Tables, steady: Steady) -> Iterator[Sample]:
+        """Yield what comparisons read of the metric."""
+        if any(not tables.count(name) for name in self.needs):
+            return
+        for compared in self.compares:
+            if isinstance(compared, ComparedColumn):
+                yield from compared.samples(self.table(tables, Options()))
+            else:
+                yield from compared(tables, steady)
+
     def _table(self, tables: Tables, options: Options) -> pd.DataFrame:
         import pandas as pd
 
@@ -522,7 +539,13 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
 
 
 def metric(
-    title: str, needs: tuple[str, ...], columns: tuple[MetricColumn, ...], main: str, formula: str, source: str
+    title: str,
+    needs: tuple[str, ...],
+    columns: tuple[MetricColumn, ...],
+    main: str,
+    formula: str,
+    source: str,
+    compares: tuple[ComparedColumn | Sampler, ...] = (),
 ) -> Callable[[Callable[[Tables, Options], pd.DataFrame]], Metric]:
     """Make a function a metric of its name. `perflog.metrics.METRICS` lists the metrics that perflog has.
 
@@ -531,7 +554,7 @@ def metric(
     """
 
     def decorate(compute: Callable[[Tables, Options], pd.DataFrame]) -> Metric:
-        decorated = Metric(compute.__name__, title, needs, columns, main, formula, source, compute)
+        decorated = Metric(compute.__name__, title, needs, columns, main, formula, source, compute, compares)
         decorated.column(main)  # fails here if there is no such column
         return decorated
 

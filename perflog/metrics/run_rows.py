@@ -118,3 +118,11 @@ def rank_means(
     ranks = steps["rank"].nunique().where(~anonymous, steps.size())
     complete = ~anonymous | (ranks == steps["world"].first())
     return (steps["time_s"].sum() / ranks)[complete], ranks[complete]
+
+
+def totals_of_steps(rows: Rows, part: Ints, parts: int) -> Iterator[Floats]:
+    """Yield for each part the sum of its times in each of its steps."""
+    steps = groups_of(part, rows["step"])
+    sums, of_sums = steps.sums(rows["time_s"]), part[steps.first]
+    bounds = np.searchsorted(of_sums, np.arange(parts + 1))
+    yield from (sums[start:end] for start, end in pairwise(bounds.tolist()))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.metrics.compared import STEP_MEASURES, STEP_TIME, TOKENS_PER_S, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.samples import NORMAL, Floats, mad, median, median_interval
 
@@ -53,6 +56,21 @@ _COLUMNS = (
 )
 
 
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The steady values of each column of steps that compares; tokens/s from the step time if the log prints none."""
+    means = semantics_by_run(tables.rows("runs"))
+    of_run = {measure: {s.run: s for s in step_series(tables, measure.column, 0)} for measure in STEP_MEASURES}
+    for run in (run for run in means if run in steady.cuts):
+        tokens = means[run].quantities.get("tokens")
+        for measure, series in of_run.items():
+            if run not in series:
+                continue
+            values = series[run].values[steady.cuts[run] :]
+            yield measure, run, values
+            if measure == STEP_TIME and tokens and not tables.rows_of("steps", run).known("tokens_per_s").any():
+                yield TOKENS_PER_S, run, tokens / values
+
+
 @metric(
     title="step times",
     needs=("steps",),
@@ -60,6 +78,7 @@ _COLUMNS = (
     main="median_s",
     formula="median, mean, percentiles and sd/mean of the printed times of a part of the steps",
     source="intervals: benchstat; percentiles: Hyndman and Fan 1996, type 7; stable: nsight-python; noisy: pyperf",
+    compares=(_samples,),
 )
 def steps(tables: Tables, options: Options) -> pd.DataFrame:
     """Step times of each run, over all steps and over the steady steps.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perflog.errors import UsageError, did_you_mean
+from perflog.metrics.compared import ComparedColumn, Sample, Steady
 from perflog.metrics.curves import printed_values
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
@@ -43,6 +44,16 @@ SAMPLE_COUNTERS = frozenset(("samples_count", "consumed_samples"))
 """Names under which runs print the number of samples so far."""
 
 
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """Time and steps of each run to each value that the reader named and it reaches."""
+    if steady.targets:
+        rows = time_to_target.table(tables, Options(targets=steady.targets))
+        for what, column, unit in (("time", "time_s", "s"), ("steps", "step", "")):
+            yield from ComparedColumn("target", what + " to {key} {target:g}", column, unit, ("key", "target")).samples(
+                rows
+            )
+
+
 @metric(
     title="time to a target",
     needs=("runs",),
@@ -50,6 +61,7 @@ SAMPLE_COUNTERS = frozenset(("samples_count", "consumed_samples"))
     main="time_s",
     formula="first printed value at the target or beyond it; values are not smoothed",
     source="MLPerf training rules: time to a quality target; target: option, setting, else worst last value",
+    compares=(_samples,),
 )
 def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
     """Step, time, samples and tokens after which each loss, perplexity and accuracy of a run first reaches its target.

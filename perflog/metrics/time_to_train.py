@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.tables.nulls import none_if_null
 
@@ -50,6 +51,7 @@ _COLUMNS = (
     formula="time = last reading of the run's clock - its start (MLPerf: run_stop - run_start); score = mean of the "
     "runs without the fastest and the slowest; a run that does not end in success counts as the slowest",
     source="mlcommons/training_policies, training_rules.adoc: benchmark results",
+    compares=(ComparedColumn("run", "elapsed", "time_s", rows=lambda table: table[table["of"] == "run"]),),
 )
 def time_to_train(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Time of each run that prints a clock, then mean, spread and score of the runs of each folder.

@@ -56,21 +56,21 @@ ingestion.suggest: __init__
 ingestion: batches growth bulk cluster following watching standard_input in_memory
 log
 settings: members run_settings __init__
-metrics: registry settings_by_run run_moments attempts hardware kernel_categories kernel_names
+metrics: compared registry settings_by_run run_moments attempts hardware kernel_categories kernel_names
 metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
-metrics: pipeline step_series run_rows phase_table modelled_jobs whatif
+metrics: series_ends step_series run_rows pipeline phase_table modelled_jobs whatif
 metrics: communication collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
-metrics.traces: input_shapes intervals device_steps device_work launches call_tree work_tree counters counter_curve
+metrics.traces: input_shapes intervals device_steps device_work launches call_tree work_tree steady_work
 metrics.traces: device_time device_kernels copies device_ranges device_operators operator_work operator_calls
-metrics.traces: operator_efficiency recorded_operators host_operators collective_volume device_memory memory_holders
-metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
+metrics.traces: operator_efficiency recorded_operators collective_volume host_operators device_memory memory_holders
+metrics.traces: counters counter_curve memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
 metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains
 metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry
@@ -79,7 +79,7 @@ metrics: __init__
 analysis: run_names repeats job_endings
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
-analysis.compare: result_rows sides other_setting copies printed_measures equal_steps trace_measures operator_trees
+analysis.compare: result_rows sides other_setting copies operator_trees
 analysis.compare: measures verdicts figures history rows headline ranking aa attribution operators averages
 analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck

@@ -7,10 +7,11 @@ from typing import Annotated, TypeVar
 
 from msgspec import Struct
 
-from perflog.analysis.compare.measures import ALL, Measure, SideValues
+from perflog.analysis.compare.measures import SideValues
 from perflog.analysis.compare.result_rows import TreeRow, column, columns_of
 from perflog.analysis.compare.rows import FigureRow, by_measure
 from perflog.analysis.compare.sides import Case, Side
+from perflog.metrics.compared import ALL, Measure
 from perflog.metrics.traces.work_tree import last_of_path
 from perflog.statistics import bootstrap
 

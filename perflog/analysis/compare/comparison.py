@@ -22,7 +22,6 @@ from msgspec.structs import asdict
 from perflog.analysis.compare import attribution, averages, findings, operators, rows, warmup_costs
 from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
 from perflog.analysis.compare.copies import without_copies
-from perflog.analysis.compare.equal_steps import equal_steps
 from perflog.analysis.compare.headline import (
     declared_result,
     headline_rows,
@@ -31,7 +30,7 @@ from perflog.analysis.compare.headline import (
     verdict_of_figures,
 )
 from perflog.analysis.compare.history import find_history
-from perflog.analysis.compare.measures import TRACE, SideValues, side_values, warmups
+from perflog.analysis.compare.measures import SideValues, side_values, warmups
 from perflog.analysis.compare.other_setting import OtherSetting, other_settings
 from perflog.analysis.compare.ranking import BestSide, best_sides
 from perflog.analysis.compare.result_rows import records
@@ -55,6 +54,8 @@ from perflog.analysis.lint import RULES
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.metrics import MetricColumn
+from perflog.metrics.series_ends import equal_steps
+from perflog.metrics.traces.steady_work import TRACE
 from perflog.tables.nulls import none_if_null, nullable_frame
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.units import show
@@ -362,7 +363,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
-    at_steps = [equal_steps(sides, case) for case in cases]
+    at_steps = [equal_steps([(side.tables, runs) for side, runs in zip(sides, c.runs, strict=True)]) for c in cases]
     at_of_run = {run: at for case, at in zip(cases, at_steps, strict=True) for runs in case.runs for run in runs}
     values = [side_values(side, cut_of_run, at_of_run, targets) for side in sides]
     warnings += _leave_out_whole_traces(sides, cases, values)

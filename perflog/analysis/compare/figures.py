@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.analysis.compare.measures import STEP_TIME, Measure
 from perflog.analysis.compare.verdicts import TESTED, VerdictRule
+from perflog.metrics.compared import STEP_TIME, Measure
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import bootstrap, effects, samples
 from perflog.statistics.effects import Effect, Scatter, change_of

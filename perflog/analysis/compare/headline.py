@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perflog.analysis.compare.measures import ALL, SideValues
+from perflog.analysis.compare.measures import SideValues
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import Case, Side
 from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
 from perflog.formats.registry import known as formats
+from perflog.metrics.compared import ALL
 from perflog.tables.nulls import none_if_null
 
 HEADLINES = (

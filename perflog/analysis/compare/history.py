@@ -11,9 +11,10 @@ from itertools import chain
 from msgspec import Struct, field
 
 from perflog.analysis.compare.copies import copies
-from perflog.analysis.compare.measures import Measure, SideValues, side_values
+from perflog.analysis.compare.measures import SideValues, side_values
 from perflog.analysis.compare.sides import Case, Side, SideReference, load_side
 from perflog.log import combined
+from perflog.metrics.compared import Measure
 from perflog.metrics.step_series import StepSeries
 from perflog.settings.run_settings import Settings, incidental_test, names_machine
 from perflog.statistics.samples import Floats

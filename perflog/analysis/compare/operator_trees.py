@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perflog.analysis.compare.trace_measures import places_of_work, step_at, work_times
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.device_operators import OPERATOR, operator_trees
 from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds
+from perflog.metrics.traces.steady_work import places_of_work, step_at, work_times
 from perflog.metrics.traces.work_tree import WorkTree, work_by_name
 from perflog.statistics.samples import Floats
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.analysis.compare.printed_measures import names_step_time
 from perflog.analysis.job_endings import is_ended
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.parts import percent
@@ -20,6 +19,7 @@ from perflog.metrics.breakdown import UNTIMED, misfits
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.series_ends import names_step_time
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import step_series
 from perflog.units import show

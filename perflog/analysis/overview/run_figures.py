@@ -11,7 +11,6 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perflog.analysis.compare.printed_measures import last_values, summary_figures
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import (
     Options,
@@ -31,6 +30,7 @@ from perflog.metrics import (
 from perflog.metrics.breakdown import UNTIMED
 from perflog.metrics.possible import are_moments
 from perflog.metrics.semantics import semantics_by_run
+from perflog.metrics.series_ends import last_values, summary_figures
 from perflog.metrics.step_levels import run_levels
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS

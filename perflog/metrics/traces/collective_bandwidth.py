@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.collective_matching import MatchedCollectives, all_collectives, bus_factor
 from perflog.metrics.traces.device_work import seconds
@@ -45,6 +46,20 @@ _COLUMNS = (
 )
 
 
+def _with_transfers(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a bus bandwidth, and what all their bytes would take with it, so that it can be averaged."""
+    rows = rows[rows["run"].notna() & (rows["busbw"] > 0)]
+    return rows.assign(transfer=rows["bytes"].astype(float) / rows["busbw"].astype(float))
+
+
+def _name_of(keys: Mapping[str, Any]) -> str:
+    """Kernels of single ranks have their waiting in their time, so their bandwidth has a name of its own."""
+    group = None if keys["group"] is None else f"group {keys['group']}"
+    waiting = "with waiting" if keys["timed"] == KERNEL else None
+    words = (f"{keys['op']} bus bandwidth", group, keys["group_ranks"], keys["dtype"], waiting)
+    return ", ".join(word for word in words if word)
+
+
 @metric(
     title="bandwidth of collectives in traces",
     needs=("events",),
@@ -53,6 +68,18 @@ _COLUMNS = (
     formula="algbw = sum of bytes / sum of times; busbw = algbw * f(n), f = 2 (n - 1) / n for all_reduce, (n - 1) / n "
     "for all_gather, reduce_scatter and all_to_all, 1 for the others; time of matched ranks = shortest kernel",
     source="NVIDIA/nccl-tests, doc/PERFORMANCE.md; GB/s = 10^9 B/s",
+    compares=(
+        ComparedColumn(
+            "collective",
+            _name_of,
+            "bytes",
+            "GB/s",
+            (*_KEYS[:4], "timed"),
+            "higher",
+            per="transfer",
+            rows=_with_transfers,
+        ),
+    ),
 )
 def collective_bandwidth(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Bytes, algorithm and bus bandwidth of each kind of collective in each process group; the longest first.

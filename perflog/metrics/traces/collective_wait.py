@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.collective_matching import MatchedCollectives, bus_factor, matched_collectives
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
@@ -145,6 +146,15 @@ _STRAGGLERS = (
     main="imposed_s",
     formula="imposed = sum of (last start - first start) over the collectives in which the rank alone started last",
     source="TraceLens; outlier: modified z-score > 3.5, Iglewicz and Hoaglin 1993",
+    compares=(
+        ComparedColumn(
+            "collective",
+            "wait of a rank, mean",
+            "wait_s",
+            per="collectives",
+            rows=lambda table: table[table["collectives"] > 0],
+        ),
+    ),
 )
 def stragglers(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Each rank of a job: how often it arrives last to a collective, how long it waits and makes others wait.

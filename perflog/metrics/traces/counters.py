@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.stuck_ranks import CALL_COUNTS
+from perflog.metrics.traces.device_memory import ALLOCATOR_TOTALS
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS
 from perflog.units import UNITS
 
@@ -28,6 +30,11 @@ _COLUMNS = (
 )
 
 
+def _of_devices(rows: pd.DataFrame) -> pd.DataFrame:
+    """Readings of whole devices, without the totals of allocators, which metric `memory_peak` has."""
+    return rows[rows["subject"].isna() & ~rows["counter"].isin(ALLOCATOR_TOTALS)]
+
+
 @metric(
     title="hardware counters",
     needs=("counters",),
@@ -35,6 +42,11 @@ _COLUMNS = (
     main="mean",
     formula="mean = sum(reading * calls) / sum(calls), over all readings of a counter of one device and subject",
     source="readings as printed: nsys GPU and network metrics, rocprof counters, nvprof --metrics and --events",
+    compares=(
+        ComparedColumn(
+            "counter", "{counter}", "mean", "{unit}", ("counter", "unit"), None, weight="readings", rows=_of_devices
+        ),
+    ),
 )
 def counters(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Mean, smallest and largest reading of each counter, by device and by what was counted.

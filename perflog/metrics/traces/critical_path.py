@@ -11,12 +11,22 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import Dependencies, dependencies
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
-from perflog.metrics.traces.path_walk import DEVICE_KINDS, HOST_KINDS, CriticalPath, PathWalk, is_host, kinds_of
+from perflog.metrics.traces.path_walk import (
+    DEVICE_KINDS,
+    HOST_KINDS,
+    UNKNOWN_WAIT,
+    CriticalPath,
+    PathWalk,
+    is_host,
+    kinds_of,
+)  # fmt: skip
 from perflog.metrics.traces.replay import ALL
+from perflog.metrics.traces.steady_work import steady_devices
 from perflog.metrics.traces.what_if import WhatIf
 from perflog.statistics.groups import groups_of
 
@@ -49,6 +59,21 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The time of each kind on the critical path in each steady step, the mean over devices; not unknown waits."""
+    for of in steady_devices(tables, steady):
+        rows = kinds_on_paths(tables)
+        of_run = rows[(rows["run"] == of.run) & (rows["kind"] != UNKNOWN_WAIT)]
+        number = len(of_run[["rank", "device", "device_name"]].drop_duplicates())
+        times = of_run[of_run["part"] == of.part]
+        times = times.assign(step=0 if of.steps is None else times["step"].astype("int64"))
+        times = times.pivot_table("time_s", "step", "kind", aggfunc="sum", fill_value=0.0, sort=False)
+        times = times.reindex([0] if of.steps is None else of.steps.tolist(), fill_value=0.0)
+        for kind in times:
+            if times[kind].any():
+                yield Measure("path", f"{kind} on the critical path"), of.run, times[kind].to_numpy(np.float64) / number
+
+
 @metric(
     title="critical path over host and device",
     needs=("events",),
@@ -63,6 +88,7 @@ _COLUMNS = (
     source="critical path method: Kelley, Walker 1959; of a program: Yang, Miller, ICDCS 1988; over host and device: "
     "Critical Path Analysis of HolisticTraceAnalysis, which has the same dependencies of launches, streams and "
     "synchronisations",
+    compares=(_samples,),
 )  # fmt: skip
 def critical_path(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """What each device and the host worked at or waited for on the longest chain of dependencies, in trace and steps.

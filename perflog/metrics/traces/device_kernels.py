@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.compared import ALL, Measure, Sample, Steady
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, Codes, Ints, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
+from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times
+from perflog.statistics.samples import Floats
 from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:
@@ -36,7 +39,34 @@ _COLUMNS = (
     MetricColumn("first_line", meaning="line of its first call in the trace's file", brief=False),
 )
 
+_UNNAMED = "<NA>"
 _MOST_BY_RADIX = (1 << 16) - 2  # codes that fit into two bytes, which numpy sorts by radix
+
+
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The time of all kernels, copies and memsets in each steady step, then of each name."""
+    for of in steady_devices(tables, steady):
+        times = times_by_name(tables, of)
+        yield Measure("kernel", ALL), of.run, np.sum(list(times.values()), axis=0)
+        for name, values in times.items():
+            yield Measure("kernel", name, of=ALL), of.run, values
+
+
+def times_by_name(tables: Tables, of: SteadyDevices) -> Mapping[str, Floats]:
+    """Return the time of each kernel, copy or memset by name in each steady step of a run, the mean over devices."""
+    steps = None if of.steps is None else of.steps.tobytes()
+    return cached(tables, ("times by name", of.run, steps), lambda: _times_by_name(of))
+
+
+def _times_by_name(of: SteadyDevices) -> Mapping[str, Floats]:
+    sums: dict[str, Ints] = {}
+    for device in of.devices:
+        names, words = device.work.rows.codes("name")
+        distinct, codes = np.unique(names, return_inverse=True)
+        for name, times in zip(distinct.tolist(), work_times(device, of.steps, codes, len(distinct)), strict=True):
+            word = words[name] if name >= 0 else _UNNAMED
+            sums[word] = sums[word] + times if word in sums else times
+    return {name: seconds(sums[name]) / len(of.devices) for name in sorted(sums)}
 
 
 @metric(
@@ -47,6 +77,7 @@ _MOST_BY_RADIX = (1 << 16) - 2  # codes that fit into two bytes, which numpy sor
     formula="share_kernel = time / sum of all times; share_busy = time / |union of all|; share_step = time inside the "
     "annotated steps / time of the steps",
     source="share_kernel: nvprof Time(%), nsys Time (%); categories: perflog/metrics/kernel_categories.py",
+    compares=(_samples,),
 )
 def device_kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Time of kernels, copies and memsets on each device by category, then by name; the longest first.

@@ -8,11 +8,18 @@ there count as a range, BACKWARD. Numbered steps are one range: `ProfilerStep#7`
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.metrics.traces.device_work import STEP_NAME, seconds
+from perflog.metrics.traces.device_kernels import times_by_name
+from perflog.metrics.traces.device_work import STEP_NAME, Ints, seconds
+from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN, Word, WorkTree, work_trees
+from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +58,38 @@ _COLUMNS = (
 )
 
 
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The inclusive GPU time of each range in each steady step, the mean over devices, that of all work first.
+
+    Of runs whose trace names more ranges than its steps. What is launched in no range has a name of its own.
+    """
+    by_run: dict[str, list[WorkTree]] = {}
+    for tree in range_trees(tables):
+        if tree.work and any(kind not in (None, "step") for kind in tree.kinds):
+            by_run.setdefault(tree.run, []).append(tree)
+    for of in steady_devices(tables, steady):
+        if of.run in by_run and (of.steps is None or len(of.steps)):
+            total = np.sum(list(times_by_name(tables, of).values()), axis=0)
+            yield Measure("range", ALL), of.run, total
+            for path, around, times in _times_by_path(by_run[of.run], of):
+                yield Measure("range", path, of=around or ALL), of.run, times
+
+
+def _times_by_path(trees: Sequence[WorkTree], of: SteadyDevices) -> Iterator[tuple[str, str | None, Floats]]:
+    """Path of each range, that of the range around it, and its times."""
+    sums: dict[str, Ints] = {}
+    around: dict[str, str | None] = {}
+    for tree in trees:
+        own = np.sum([work_times(device, of.steps, nodes, len(tree.names)) for device, nodes in tree.work], axis=0)
+        paths = tree.paths()
+        for path, parent, times in zip(paths, tree.parents.tolist(), tree.with_nested(own), strict=True):
+            around[path] = paths[parent] if parent >= 0 else None
+            sums[path] = sums[path] + times if path in sums else times
+    for path, times in sums.items():
+        if times.any():
+            yield path, around[path], seconds(times) / len(of.devices)
+
+
 @metric(
     title="device ranges: GPU time by range and module",
     needs=("events",),
@@ -60,6 +99,7 @@ _COLUMNS = (
     "exclusive + inclusive of the ranges inside; the exclusive times add up to the time of all work",
     source="the launching call is the one with the correlation number of the work, or the operator with its external "
     "number; ranges by the thread and the time of that call",
+    compares=(_samples,),
 )
 def device_ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """The tree of the ranges and modules of each trace, with the GPU time of what was launched in them.

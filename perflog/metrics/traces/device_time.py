@@ -6,10 +6,12 @@ Communication is exposed while a communication kernel runs and no kernel compute
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.metrics.compared import STEP_TIME, Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.device_work import (
     COMMUNICATION,
@@ -24,6 +26,7 @@ from perflog.metrics.traces.device_work import (
     trace_devices,
 )
 from perflog.metrics.traces.intervals import union
+from perflog.metrics.traces.steady_work import steady_devices, windows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,6 +78,35 @@ _COLUMNS = (
 )
 
 
+STATES = {
+    "compute": "compute", "exposed_communication": "communication", "exposed_memory": "memory", "waiting": "waiting",
+    "idle": "idle",
+}  # fmt: skip
+"""The states that a device's time divides into, by their name in comparisons."""
+
+
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The time of each state in each steady step (mean over devices), then the shares `busy` and `overlap`.
+
+    States without time count too: another side may have some. `busy`: of all time; `overlap`: hidden communication of
+    all communication, not defined for steps without communication.
+    """
+    for of in steady_devices(tables, steady):
+        divided = [device_time_columns(device, *windows(device, of.steps)) for device in of.devices]
+        columns = STATES | {"span": "span", "busy": "busy"}
+        means = {name: np.mean([times[f"{column}_s"] for times in divided], axis=0) for name, column in columns.items()}
+        for name in STATES:
+            yield Measure("device", name, of=None if of.steps is None else STEP_TIME.name), of.run, means[name]
+        if means["span"].all():
+            yield Measure("device", "busy", "1", "higher", derived=True), of.run, means["busy"] / means["span"]
+        communicating = [times["communicating_s"] for times in divided]
+        hidden = [np.nan_to_num(t["overlap"]) * total for t, total in zip(divided, communicating, strict=True)]
+        total = np.sum(communicating, axis=0)
+        if total.any():
+            overlap = np.sum(hidden, axis=0)[total > 0] / total[total > 0]
+            yield Measure("device", "overlap", "1", "higher"), of.run, overlap
+
+
 @metric(
     title="device time",
     needs=("events",),
@@ -85,6 +117,7 @@ _COLUMNS = (
     "images of ranges are no work",
     source="overlap: Holistic Trace Analysis; exposed communication: TraceLens; categories of kernels: their names; "
     "what waits: perflog/metrics/waiting_kernels.toml",
+    compares=(_samples,),
 )
 def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Time of each device that computes, communicates, copies, waits or idles, in the trace and in each step.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.traces.collective_volume import collective_volume
 from perflog.metrics.traces.device_work import seconds
+from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.recorded_operators import Operators, operators_by_file
+from perflog.metrics.traces.steady_work import devices_by_run
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
@@ -33,6 +38,45 @@ _COLUMNS = (
 )
 
 
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """Figures of the operators of traces without work of a device.
+
+    Where they are timed, the self time of all, of each operator and of each of its shapes; else bytes of tensors and of
+    collectives, and calls.
+    """
+    devices = devices_by_run(tables)
+    some = tables.only([run for run in steady.cuts if run not in devices])
+    rows, volumes = host_operators.table(some, Options()), collective_volume.table(some, Options())
+    for run, of_run in rows.groupby("run", sort=False):
+        for name, of, unit, figure in _figures(of_run, volumes[volumes["run"] == run]):
+            yield Measure("operator", name, unit, "lower" if unit else None, of=of), str(run), np.array([figure])
+
+
+def _figures(rows: pd.DataFrame, volumes: pd.DataFrame) -> Iterator[tuple[str, str | None, str, float]]:
+    """Name, the name that it is part of, unit and value."""
+    shaped = rows[rows["shapes"].notna()]
+    shapes = (shapes_text(printed) or "" for printed in shaped["shapes"])
+    shaped = shaped.assign(name=[" ".join(words).strip() for words in zip(shaped["operator"], shapes, strict=True)])
+    if rows["self_s"].notna().any():
+        yield ALL, None, "s", float(rows["self_s"].sum())
+        for name, own in rows.groupby("operator", sort=False)["self_s"].sum().items():
+            yield str(name), ALL, "s", float(own)
+        # They are no parts of their operator: the other side may have no shapes.
+        for name, own in shaped.groupby("name", sort=False)["self_s"].sum().items():
+            yield str(name), None, "s", float(own)
+        return
+    if rows["bytes"].notna().any():
+        yield "tensors of all operators", None, "B", float(rows["bytes"].sum())
+    yield "calls of all operators", None, "", float(rows["calls"].sum())
+    sizes = volumes[volumes["bytes"].notna()].groupby("op", sort=False)["bytes"].sum()
+    yield from ((f"messages of {op}", None, "B", float(size)) for op, size in sizes.items())
+    for name, of_name in shaped.groupby("name", sort=False):
+        calls, size = float(of_name["calls"].sum()), float(of_name["bytes"].sum())
+        yield f"calls of {name}", None, "", calls
+        if size:
+            yield f"tensors of {name}", None, "B", size
+
+
 @metric(
     title="operators of the host",
     needs=("events",),
@@ -42,6 +86,7 @@ _COLUMNS = (
     "share = self / sum of all self times of the file",
     source="operators as PyTorch's profiler, its execution traces and XLA's profiler record them; two recordings of a "
     "process are joined by the number of the recorded function (`rf_id`, `Record function id`)",
+    compares=(_samples,),
 )
 def host_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Calls and host time of the operators of each trace by name and shapes, the longest self time first.

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
 from perflog.metrics.traces.idle_causes import CAUSES, DeviceIdle, idle_causes
+from perflog.metrics.traces.steady_work import steady_devices, windows
 from perflog.tables.columns import NULL
 
 if TYPE_CHECKING:
@@ -46,6 +48,28 @@ _COLUMNS = (
 )
 
 
+_COMPARED = {
+    "host": "host-bound idle", "sync": "idle after a synchronisation", "data": "idle while data is loaded",
+    "launch": "idle while a launch arrives", "waiting": "idle with work queued",
+}  # fmt: skip
+"""Causes that are compared."""
+
+
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The idle time of each cause in each steady step, the mean over devices."""
+    by_run: dict[str, list[DeviceIdle]] = {}
+    for idle in idle_causes(tables):
+        by_run.setdefault(idle.device.run, []).append(idle)
+    for of in steady_devices(tables, steady):
+        members = by_run.get(of.run, [])
+        times = [windows(each.device, of.steps) for each in members]
+        for cause, name in _COMPARED.items():
+            sums = [getattr(each, cause).inside(*window) for each, window in zip(members, times, strict=True)]
+            if np.any(sums):
+                whole = None if of.steps is None else "idle"
+                yield Measure("idle", name, of=whole), of.run, seconds(np.mean(sums, axis=0))
+
+
 @metric(
     title="launches: idle time by cause, delays and queue",
     needs=("events",),
@@ -55,6 +79,7 @@ _COLUMNS = (
     "host; behind it launch and waiting; they add up to idle_s. queue = sum of the times from launch to begin / span",
     source="launches by correlation numbers; causes: HolisticTraceAnalysis' idle time breakdown, of a device in place "
     "of a stream; queue: Little's law",
+    compares=(_samples,),
 )
 def launches(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Why each device idles, in the trace and in each step; how late launched work begins, and how much of it waits.

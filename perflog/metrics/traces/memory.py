@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.device_memory import Ints, MemoryCurve, device_memory
 from perflog.metrics.traces.device_work import seconds
@@ -86,6 +87,26 @@ _CURVE_COLUMNS = (
 _SOURCE = "events `[memory]` of torch.profiler with the totals of its allocator; CUDA_GPU_MEMORY_USAGE_EVENTS of nsys"
 
 
+_COMPARED = {"peak": "peak allocated", "reserved_peak": "peak reserved", "growth": "growth a step"}
+"""Columns of the peak that compare: those of the device, or of the host, that needs most."""
+
+_LEAST_HELD = 0.01  # of the peak: smaller holders are not compared
+
+
+def _held_at_peaks(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """What each holder had at the largest peak of the memory of each run. It may have memory of device and host."""
+    peaks, holders = memory_peak.table(tables, Options()), memory_holders.table(tables, Options())
+    for (run, memory), rows in peaks.groupby(["run", "memory"], sort=False):
+        largest = rows.loc[rows["peak"].astype(float).idxmax()]
+        own = holders_of(largest.to_dict(), holders)
+        own = own[own["share"].astype(float) >= _LEAST_HELD]
+        if run not in steady.cuts:
+            continue
+        for holder, size in own.groupby("holder", sort=False)["bytes"].sum().items():
+            name, of = f"{holder}, at the peak of {memory} memory", f"{memory} memory, {_COMPARED['peak']}"
+            yield Measure("holder", name, "B", of=of), run, np.array([float(size)])
+
+
 @metric(
     title="memory peak: how much was allocated at most, and when",
     needs=("events",),
@@ -94,6 +115,10 @@ _SOURCE = "events `[memory]` of torch.profiler with the totals of its allocator;
     formula="peak = max over events of the allocated bytes; without printed totals, of the sum of the blocks that "
     "live; growth = (allocated at the end of the last step - at that of the second) / steps between",
     source=_SOURCE,
+    compares=tuple(
+        ComparedColumn("memory", f"{{memory}} memory, {name}", column, "B", ("memory",), largest=True)
+        for column, name in _COMPARED.items()
+    ),
 )
 def memory_peak(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """The peak of the memory of each device, and of the host, with what the allocator held beyond it.
@@ -129,6 +154,7 @@ def memory_peak(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     formula="sum of the blocks that live at the peak of the device, by where they were allocated; with the bytes that "
     f"are {NOT_TRACED} they add up to the peak",
     source=f"{_SOURCE}; the calls around the allocation by its thread and time, or by the call of the runtime",
+    compares=(_held_at_peaks,),
 )
 def memory_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Who held the memory of each device at its peak: ranges, modules and operators that allocated it, the most first.

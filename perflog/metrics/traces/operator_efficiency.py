@@ -11,6 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.errors import UsageError
+from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.hardware import bandwidth_tbs, given_peak, gpu_model, precision
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.device_work import TraceDevice, seconds
@@ -60,6 +61,31 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+_LEAST_COMPARED = 1e-3  # of the time of all work
+
+
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The rate of operators with the same shapes and type, over the ranks of a run: of products, else of the memory.
+
+    Collectives, which have figures of their own, and operators that take hardly any time are left out. Their times are
+    those of kernels, so the rates are derived.
+    """
+    rows = operator_efficiency.table(tables, Options())
+    whole = rows[rows["by"] == "trace"].groupby("run")["time_s"].sum()
+    rows = rows[(rows["by"] == "shape") & ~rows["class"].isin([COMMUNICATION, None])]
+    rows = rows[rows["inputs"].notna() & rows["dtype"].notna()]
+    for values, alike in rows.groupby(["run", "operator", "inputs", "dtype"], sort=False):
+        run, *words, dtype = map(str, values)
+        time = float(alike["time_s"].sum())
+        if run in steady.cuts and time > _LEAST_COMPARED * whole[run]:
+            is_product = alike["class"].isin(PRODUCTS).all()
+            amount = alike["flop" if is_product else "bytes"].sum(skipna=False)
+            unit, size = ("TFLOP/s", _TERA) if is_product else ("GB/s", 1e9)
+            if amount > 0:
+                measure = Measure("rate", f"{' '.join(words)} ({dtype})", unit, "higher", derived=True)
+                yield measure, run, np.array([float(amount) / time / size])
+
+
 @metric(
     title="operators: work and efficiency by shape",
     needs=("events",),
@@ -69,6 +95,7 @@ _COLUMNS = (
     "FLOP and bytes by the formulas of perflog/metrics/traces/operators.toml",
     source="roofline: Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785; formulas: each with its own, "
     "products as torch.utils.flop_counter; peaks: data sheets",
+    compares=(_samples,),
 )
 def operator_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
     """Time, work and rates of the operators of each trace, by operator, shapes and type of its inputs.

@@ -22,13 +22,13 @@ from perflog.analysis.compare.averages import AverageRow, window_of
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.figures import TOTAL
 from perflog.analysis.compare.findings import FindingRow
-from perflog.analysis.compare.measures import ALL
 from perflog.analysis.compare.operators import kernels_of_both, of_part
 from perflog.analysis.compare.rows import COLUMNS, FigureRow
 from perflog.analysis.compare.verdicts import without_exploratory
 from perflog.analysis.compare.warmup_costs import WarmupRow
 from perflog.analysis.lint import SEVERITIES
 from perflog.analysis.run_names import letters
+from perflog.metrics.compared import ALL
 from perflog.metrics.kernel_names import short_kernels
 from perflog.output import terminal
 from perflog.output.presenters.run_marks import LONG

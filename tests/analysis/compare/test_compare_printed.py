@@ -8,8 +8,8 @@ import pytest
 from support.json_logs import json_log, steady_times
 
 import perflog
-from perflog.analysis.compare.printed_measures import _better
 from perflog.errors import UsageError
+from perflog.metrics.series_ends import _better
 
 NCCL = """\
 # Collective test starting: all_reduce_perf

@@ -1,0 +1,221 @@
+"""The ends of series: last values, which way they are better, and the step at which runs of other length compare.
+
+The last loss of 2,000 steps and that of 1,000 steps say little about which run learns faster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, reduce
+from itertools import pairwise
+from statistics import median_high
+
+import numpy as np
+
+from perflog.metrics.compared import STEP_MEASURES, Better, Measure, Sample, Steady
+from perflog.metrics.possible import are_moments
+from perflog.metrics.registry import Tables
+from perflog.metrics.semantics import semantics_by_run
+from perflog.statistics.groups import groups_of
+from perflog.statistics.samples import Floats
+from perflog.tables.columns import NULL, Ints, Mask, Rows
+
+Figure = tuple[str, str, Better | None, Floats]
+"""Name, base unit, which way is better, values."""
+
+BETTER: dict[str, Better] = {
+    "1/s": "higher", "GB/s": "higher", "TFLOP/s": "higher", "s": "lower", "B": "lower",
+}  # fmt: skip
+"""Units of printed figures that compare, rates first. Of other figures nobody knows which way is better."""
+
+LOSS = "loss"
+"""The series of the losses of a run's steps."""
+
+EqualSteps = Mapping[str, int]
+"""Step by name of the series."""
+
+_REACHED = 0.5  # of its side's usual last step: a run that stopped before shortens no other run
+
+
+def summary_figures(rows: Rows) -> Iterator[Figure]:
+    """Yield the printed figures whose unit says which way is better, rates first."""
+    if not len(rows):
+        return
+    for unit, better in BETTER.items():
+        for key, of_key in rows.where(rows.one_of("unit", [unit])).by("key").items():
+            yield key, unit, better, of_key["value"]
+
+
+_WORDS: dict[str, Better] = {
+    **dict.fromkeys(
+        ("loss", "error", "err", "ppl", "perplexity", "wer", "cer", "fid", "latency", "time", "slowdown"), "lower"
+    ),
+    **dict.fromkeys(
+        ("acc", "accuracy", "auc", "f1", "bleu", "rouge", "throughput", "mfu", "map", "iou", "miou", "reward", "score",
+         "acc1", "acc5", "top1", "top5", "precision", "recall", "ips", "psnr", "ssim", "speedup"), "higher",
+    ),
+}  # fmt: skip
+"""Words inside the name of a value that say which way is better."""
+
+_PER, _SECOND = ("per", "/"), ("s", "sec", "second")
+"""Words one behind the other in the name of a rate, such as `tokens_per_sec`."""
+
+
+def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> Iterator[Figure]:
+    """Yield the last value of each series that a run prints by name, and the last loss of its steps.
+
+    Of a series that several ranks print it is the median of their last values. A rate that is read from time to time,
+    and not at steps, as a server does, is the median of its readings above zero: its last is that of an idle server.
+    The time of a step comes first.
+    Series are left out that are moments since 1970, and those of which neither name nor unit says which way is better.
+    `either_way`: names of series that are kept although their name tells nothing of that. Printed NaN is a value.
+    """
+    losses = steps["loss"][_printed(steps, "loss")]
+    if len(losses):
+        yield LOSS, "", "lower", losses[-1:]
+    numbers = values.where(_printed(values, "value"))
+    if len(numbers):
+        by_line = np.argsort(numbers["line"], kind="stable")
+        keys, ranks = numbers.codes("key")[0][by_line], numbers["rank"][by_line]
+        last = by_line[_last_places(keys, ranks)]  # of each rank, in the order of the lines
+        of_key: dict[str, list[tuple[str | None, float]]] = {}
+        rates = numbers.where(numbers.one_of("unit", ["1/s"]) & ~numbers.known("step") & (numbers["value"] > 0)).by(
+            "key"
+        )
+        numbers = numbers.where(last)
+        for key, unit, value in numbers.where(~are_moments(numbers["value"])).records("key", "unit", "value"):
+            of_key.setdefault(key, []).append((unit, value))
+        for key, printed in sorted(of_key.items(), key=lambda item: not names_step_time(item[0], item[1][-1][0])):
+            unit = printed[-1][0]
+            declared = key in either_way
+            better = None if declared else _better(key, unit or "")
+            if declared or better is not None:
+                last_of_ranks = [value for of_unit, value in printed if of_unit == unit]
+                at_work = rates[key]["value"] if unit == "1/s" and key in rates else last_of_ranks
+                value = float(np.median(at_work))
+                is_share = unit == "1" and "mfu" in _words(key)  # a loss of 9.6 is no 960 %
+                yield key, "" if unit == "1" and not is_share else unit or "", better, np.array([value])
+
+
+def _printed(rows: Rows, column: str) -> Mask:
+    return rows.known(column) | rows.nans(column)
+
+
+def _last_places(keys: Ints, ranks: Ints) -> Ints:
+    """The last place of each key on each rank; of a key whose ranks are not all known, its last place alone."""
+    unknown = np.unique(keys[ranks == NULL])
+    ranks = np.where(np.isin(keys, unknown), NULL, ranks)
+    groups = groups_of(keys[::-1], ranks[::-1])
+    return np.sort(len(keys) - 1 - groups.first)
+
+
+def names_step_time(key: str, unit: str | None) -> bool:
+    """Return whether the name of a value says that it is the time of a step: `avg_step_time`."""
+    words = _words(key)
+    return unit == "s" and not {"step", "iter", "iteration"}.isdisjoint(words)
+
+
+def _words(key: str) -> list[str]:
+    """Return the words of a name, in lower case."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+|/", key)]
+
+
+@lru_cache(maxsize=4096)
+def _better(key: str, unit: str) -> Better | None:
+    """Which way a value is better: by the words of its name, else by its unit."""
+    words = _words(key)
+    known = (_WORDS[word] for word in words if word in _WORDS)
+    is_rate = any(per in _PER and word in _SECOND for per, word in pairwise(words))
+    return next(known, "higher" if is_rate else BETTER.get(unit))
+
+
+def equal_steps(sides: Sequence[tuple[Tables, Sequence[str]]]) -> dict[str, int]:
+    """Return, for each series whose last step differs between runs, the last step that all runs print.
+
+    Runs that stopped early are left out. Series without such a step are left out too.
+
+    Args:
+        sides: The tables and the compared runs of each side.
+    """
+    lasts = [{run: _last_steps(tables, run) for run in runs} for tables, runs in sides]
+    steps = {}
+    for series in dict.fromkeys(name for of_side in lasts for of_run in of_side.values() for name in of_run):
+        of_sides = [{run: of_run[series] for run, of_run in of_side.items() if series in of_run} for of_side in lasts]
+        if len({step for of_side in of_sides for step in of_side.values()}) < 2 or not all(of_sides):
+            continue
+        printed = [
+            _steps(tables, run, series)
+            for (tables, _), of_side in zip(sides, of_sides, strict=True)
+            for run in _reaching(of_side)
+        ]
+        if len(shared := reduce(np.intersect1d, printed)):
+            steps[series] = int(shared[-1])
+    return steps
+
+
+def _series_values(values: Rows, steps: Rows, at: EqualSteps, either_way: Collection[str] = ()) -> Iterator[Figure]:
+    """Yield the last value of each series; before it the value at its step in `at`, if the run prints one there.
+
+    Only of figures without a unit, such as losses: a rate at one step says nothing. `either_way`: see `last_values`.
+    """
+    shared: dict[str, Figure] = {}
+    for step in set(at.values()):
+        at_step = values.where(values["step"] == step), steps.where(steps["step"] == step)
+        for figure in last_values(*at_step, either_way):
+            name, unit, *_ = figure
+            if at.get(name) == step and not unit:
+                shared[name] = figure
+    for last in last_values(values, steps, either_way):
+        if (series := last[0]) in shared:
+            yield f"{series} at step {at[series]}", *shared[series][1:]
+        yield last
+
+
+def _reaching(last_steps: Mapping[str, int]) -> Iterable[str]:
+    """The runs of a side that did not stop early."""
+    usual = median_high(last_steps.values())
+    return (run for run, step in last_steps.items() if step >= _REACHED * usual)
+
+
+def _last_steps(tables: Tables, run: str) -> dict[str, int]:
+    """The last step of each series of a run."""
+    values, steps = tables.rows_of("values", run), tables.rows_of("steps", run)
+    lasts = {}
+    losses = steps["step"][steps.known("step", "loss")]
+    if len(losses):
+        lasts[LOSS] = int(losses.max())
+    if len(values):
+        codes, words = values.codes("key")
+        last = np.full(len(words) + 1, NULL)
+        np.maximum.at(last, codes, values["step"])
+        lasts |= {word: step for word, step in zip(words, last.tolist(), strict=False) if step != NULL}
+    return lasts
+
+
+def _steps(tables: Tables, run: str, series: str) -> Ints:
+    """The steps at which a run prints a series."""
+    values, steps = tables.rows_of("values", run), tables.rows_of("steps", run)
+    of_values = values["step"][values.one_of("key", [series]) & values.known("step")]
+    of_losses = steps["step"][steps.known("step", "loss")] if series == LOSS else of_values[:0]
+    return np.unique(np.concatenate([of_values, of_losses]))
+
+
+def value_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """Yield the last values of the series of each run, and those at equal steps."""
+    means = semantics_by_run(tables.rows("runs"))
+    for run in (run for run in means if run in steady.cuts):
+        rows = tables.rows_of("values", run), tables.rows_of("steps", run)
+        for name, unit, better, values in _series_values(*rows, steady.at.get(run, {}), means[run].either_way):
+            yield Measure("value", name, unit, better), run, values
+
+
+def summary_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """Yield the printed figures of each run that measures no collectives, without averages of printed steps."""
+    for run, rows in tables.rows_by_run("summaries").items():
+        if run not in steady.cuts or len(tables.rows_of("collectives", run)):
+            continue
+        if run in steady.first:
+            rows = rows.where(~(rows.known("window_first") | rows.one_of("key", [m.name for m in STEP_MEASURES])))
+        for name, unit, better, values in summary_figures(rows):
+            yield Measure("summary", name, unit, better), run, values
