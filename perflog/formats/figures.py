@@ -51,7 +51,7 @@ _TOKENS = lazy_pattern(
     | [^\W\d][\w.-]*:\d+(?=[ \t|]+[^\W\d][\w.]*:\d+{_LEVEL})                                # host-03:0 train:145 INFO
     | [^\W\d]\w*(?:\.\w+)+:\d+(?=\ -\ )                                                       # core.trainer:261 -
     | (?:,|\bat)\ line\ \d+                                                                      # of a traceback
-    | \b[IWEF]\d{{4}}\ +{_CLOCK}\ +\d+  # I0317 10:00:13 7, of glog
+    | \b[IWEF]\d{{3,4}}\ +{_CLOCK}\ +\d+  # I0317 10:00:13 7, of glog
     | [^\W\d][\w.]*:[^\W\d]\w*:\d+(?![\w.])                                                      # module:function:54
     | [^\W\d]\w*(?:\.[^\W\d]\w*){{2,}}:\d+(?=$|[\ \]|])                                         # package.part.file:54
     | \b(?:[pt]id|[PT]ID)[\ =:]\ ?\d+                                                            # of a process

@@ -28,7 +28,7 @@ _OPAQUE = (
     r"[0-9]{1,2}/[0-9]{1,2}/(?:[0-9]{4}|[0-9]{2})(?![\w/])",
     r"[0-9]{1,2}/[0-9]{1,2}(?= [0-9]{2}:[0-9]{2}:[0-9]{2})",  # a date without a year
     rf"{_CLOCK}{_ZONE}(?!\w|:[^ \t])",  # a time of day, or an elapsed time
-    r"[IWEF][0-9]{4}(?= [0-9]{2}:[0-9]{2}:)",  # a date, as glog prints it
+    r"[IWEF][0-9]{3,4}(?= [0-9]{2}:[0-9]{2}:)",  # a date, as glog and c10d print it
     *(
         rf"(?<=[IWEF][0-9]{{4}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{6}}{' ' * n})[0-9]+" for n in (1, 2, 3)
     ),  # a thread

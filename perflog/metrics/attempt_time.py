@@ -334,16 +334,16 @@ class _Tiling:
             return _Failures([], None, 0, any=False)
         rows = rows.where(rows["line"] > self._steps.lines[-1])
         hung: list[tuple[float, int]] = []
-        times: list[int] = []
+        times: list[int | None] = []
         for line, message, time, clock in rows.records("line", "message", "time_ns", "clock"):
             if ran := _RAN_FOR.search(message or ""):
                 hung.append((int(ran[1]) / 1e3, line))
-            at = self._on_clock(time, clock)
-            if at is not None:
-                times.append(at)
+            times.append(self._on_clock(time, clock))
         hung.sort(reverse=True)
+        known = [time for time in times if time is not None]
+        first = min(known) if times and times[0] is not None else None  # what stands in front of others came before
         line = int(rows["last_line"].max()) if len(rows) else 0
-        return _Failures(hung[:1], min(times, default=None), line, any=len(rows) > 0)
+        return _Failures(hung[:1], first, line, any=len(rows) > 0)
 
     def _on_clock(self, time: int, clock: str | None) -> int | None:
         """A time after the last step on the clock of the attempt; None if the clocks cannot be compared."""

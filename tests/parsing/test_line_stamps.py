@@ -71,6 +71,7 @@ def test_a_date_with_its_time_of_day(name: str) -> None:
 UNDATED = {
     "vLLM": ("INFO %m-%d %H:%M:%S.{ms} [metrics.py:10] ", "no_year"),
     "glog": ("I%m%d %H:%M:%S.{ms} 4711 trainer.cc:12] ", "no_year"),
+    "c10d": ("[rank0]:[I%-m%d %H:%M:%S.{ms}000000 ProcessGroupNCCL.cpp:632] ", "no_year"),
     "syslog": ("%b %d %H:%M:%S.{ms} node017 train[4711]: ", "no_year"),
     "time of day": ("[%H:%M:%S.{ms}] ", "no_date"),
     "day or month": ("%m/%d/%Y %H:%M:%S.{ms} - INFO - ", "no_date"),

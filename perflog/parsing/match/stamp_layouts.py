@@ -43,7 +43,7 @@ _PATTERNS = tuple(
         _LABELS + rb"[0-3][0-9][/.-][0-3][0-9][/.-][12][0-9]{3}[ T,-]{1,2}" + _TIME,
         _LABELS + rb"(?P<month>[01][0-9])-(?P<day>[0-3][0-9])[ T]" + _TIME,
         _LABELS + rb"[0-3][0-9]/[0-3][0-9][ T]" + _TIME,
-        _LABELS + rb"[IWEFD](?P<month>[01][0-9])(?P<day>[0-3][0-9]) " + _TIME,
+        _LABELS + rb"[IWEFD](?P<month>[01]?[0-9])(?P<day>[0-3][0-9]) " + _TIME,
         _BARE_LABELS + rb"(?P<epoch>1[0-9]{9})(?:\.(?P<fraction>[0-9]{1,9}))?(?=[\] :|])",
         _BARE_LABELS + _TIME,
     )
