@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TRACED_STEP = "traced step"
-"""The whole of a trace whose steps are annotated."""
+"""The whole of a trace whose steps are annotated, or whose iterations are found."""
 
 UNTIMED = "untimed"
 """Kind of the time of a step, or of a phase with phases inside it, that no inner phase covers."""
@@ -42,8 +42,9 @@ _ROUNDED = 1e-3  # of a whole: less comes from rounding
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("of", meaning="the whole: step, phases (all phases together, where they belong to no printed step "
-                 "time), traced step (mean over the devices of a trace and its annotated steps), trace (mean over its "
-                 "devices, where no steps are annotated), gpu (all GPU work of a profile), or api (its API calls, "
+                 "time), traced step (mean over the devices of a trace and its annotated "
+                 "steps, else the iterations found), trace (mean over its "
+                 "devices, where there are no steps), gpu (all GPU work of a profile), or api (its API calls, "
                  "where it has no GPU work)"),
     MetricColumn("part", meaning="innermost phase, state of the device, or category of kernels or calls; of an untimed "
                  "part: the phase around it"),

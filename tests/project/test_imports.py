@@ -67,10 +67,11 @@ metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
-metrics.traces: input_shapes intervals device_steps device_work launches call_tree work_tree steady_work
+metrics.traces: input_shapes intervals device_steps iterations device_work launches call_tree work_tree steady_work
 metrics.traces: device_time device_kernels copies device_ranges device_operators operator_work operator_calls
 metrics.traces: operator_efficiency recorded_operators collective_volume host_operators device_memory memory_holders
-metrics.traces: counters counter_curve memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
+metrics.traces: counters counter_curve
+metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
 metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains
 metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry

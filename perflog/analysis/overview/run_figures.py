@@ -180,7 +180,8 @@ def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 
 def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
-    """The step of each trace with its work, where it is longer than its annotation; the length of those without steps.
+    """The step of each trace with its work, where it is longer than its annotation; an iteration of those without
+    annotated steps, the length of those without either.
 
     Of several traces also what their time consists of.
     """
@@ -189,6 +190,8 @@ def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
     on_host = tables.rows("steps").by("run")
     means = rows[in_steps].groupby("run", sort=False)[["span_s"]].mean().reset_index()
     annotated = [float(on_host[run]["step_time_s"].mean()) if run in on_host else np.nan for run in means["run"]]
+    if len(found := means[np.isnan(annotated)]):
+        yield _column(found, "span_s", "iteration", "s", "lower")
     if (abs(means["span_s"] - annotated) > _LONGER * means["span_s"]).any():
         yield _column(means, "span_s", "step with its work", "s", "lower")
     if not in_steps.all():  # steps can be compared, lengths of traces cannot

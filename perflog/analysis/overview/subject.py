@@ -51,6 +51,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
         yield f"{count(logs, 'log')}, " * (logs > 1) + ", ".join(_job(tables, of_jobs))
     else:
         yield f"{count(logs, 'log')}, " * (logs > 1) + count(len(log), "run") + each
+    yield from _iterations(tables)
     sources = steps.where(steps.known("step_time_s")).counts("step_time_by")
     if len(sources) == 1 and (source := next(iter(sources))) in _TIMED_BY:
         yield f"steps timed by {_TIMED_BY[source]}"
@@ -119,6 +120,13 @@ def _programs(runs: pd.DataFrame) -> str | None:
         return None
     name = leads.program if leads is not None and leads.program and not leads.generic else first
     return f"{name} with {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}"
+
+
+def _iterations(tables: Tables) -> Iterator[str]:
+    """The number of iterations of traces without annotated steps, if all devices repeat equally many."""
+    found = {len(each.steps.numbers) for each in trace_devices(tables) if not len(each.annotated.numbers)}
+    if len(found) == 1 and (number := found.pop()):
+        yield f"{count(number, 'iteration')} found by repeated kernels"
 
 
 def _traced_ranks(tables: Tables) -> set[int]:

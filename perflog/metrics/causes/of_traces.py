@@ -61,7 +61,8 @@ def states(tables: Tables, options: Options) -> Iterator[Cause]:
             if time_s or gain.gain or subject in _SIDES:
                 yield Cause(
                     run=str(run), of=of, whole_s=span_s, subject=subject, name=gain.subject,
-                    time_s=time_s or None, gain_s=gain.gain_s, by=REPLAY if gain.bound is None else BOUND, model=gain.model, metric="replay",
+                    time_s=time_s or None, gain_s=gain.gain_s, by=REPLAY if gain.bound is None else BOUND,
+                    model=gain.model, metric="replay",
                     may_bind=may_bind,
                 )  # fmt: skip
         for subject, time_s in found.items():

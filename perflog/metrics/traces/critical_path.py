@@ -41,7 +41,8 @@ _MEANINGS = "; ".join(f"{kind}: {meaning}" for kind, meaning in (HOST_KINDS | DE
 _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn("part", meaning="trace: from the device's first event to its last; step: an annotated step"),
+    MetricColumn("part", meaning="trace: from the device's first event to its last; step: an annotated step, else "
+        "an iteration that its kernels repeat"),
     MetricColumn("step", meaning="number of the step; null for the whole trace"),
     MetricColumn("by", meaning="what a row sums up: all pieces of a kind, of a name, or of a range"),
     MetricColumn("where", meaning="host or device; null for ranges, which have both"),

@@ -36,7 +36,11 @@ _LARGEST = 1 << 62  # ns: fits into int64 with room to spare
 _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn("part", meaning="trace: from the device's first event to its last; step: an annotated step"),
+    MetricColumn(
+        "part",
+        meaning="trace: from the device's first event to its last; step: an annotated step, else "
+        "an iteration that its kernels repeat",
+    ),
     MetricColumn("step", meaning="number of the step; null for the whole trace"),
     MetricColumn(
         "span_s",

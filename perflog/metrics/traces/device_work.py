@@ -23,6 +23,7 @@ from perflog.metrics.kernel_categories import OTHER, WAIT, category, category_of
 from perflog.metrics.registry import MetricColumn, Tables, cached, frame_for_metrics
 from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows, on_device
 from perflog.metrics.traces.intervals import Intervals, union
+from perflog.metrics.traces.iterations import iterations
 from perflog.readers.processes import process_label
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, index_array, one_of, without_chunks
@@ -150,7 +151,8 @@ class TraceDevice(Struct, frozen=True, eq=False):
 
     Rank, device and its name are None if the trace does not name them. `span`: time in ns from the start of its first
     event to the end of the last, 0 if no event has a length. `busy`: time of these in which anything runs. `annotated`:
-    the steps of the process that launched the work; `steps`: the same with the work of each, see `device_steps`.
+    the steps of the process that launched the work; `steps`: the same with the work of each, see `device_steps`; where
+    the file annotates none, the iterations of the device, if it clearly repeats them.
     """
 
     run: str
@@ -190,9 +192,22 @@ def _devices(tables: Tables) -> Iterator[TraceDevice]:
         for (rank, device, name), work in found.items():
             annotated = _steps_of(work, (run, part), windows.get((run, part), {}), tables)
             steps = on_device(annotated, work.starts, work.ends, work.rows["step"])
+            if (run, part) not in windows:
+                steps = _iterations(work)
             yield TraceDevice(
                 run, labels[run], part, rank, device, name, work.span, work.busy.length, annotated, steps, store
             )  # fmt: skip
+
+
+def _iterations(work: DeviceWork) -> StepWindows:
+    """The iterations that the kernels of a device repeat."""
+    kernels = np.flatnonzero(work.rows.one_of("kind", ["kernel", "graph"]))
+    names, _ = work.rows.codes("name")
+    of_optimizer = np.array([category == "optimizer" for category in work.categories], np.bool_)[work.does]
+    return iterations(
+        work.starts[kernels], work.ends[kernels], names[kernels].astype(np.int64), work.rows["stream"][kernels],
+        of_optimizer[kernels],
+    )  # fmt: skip
 
 
 class _WorkStore:

@@ -34,7 +34,8 @@ _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
     MetricColumn(
-        "of", meaning="traced step: mean of the annotated steps; trace: all of it, where no step is annotated"
+        "of",
+        meaning="traced step: mean of the annotated steps, else of the iterations found; trace: all of it, without any",
     ),
     MetricColumn("scenario", meaning="; ".join(f"{name}: {meaning}" for name, meaning in SCENARIOS.items())),
     MetricColumn(
@@ -179,7 +180,8 @@ def _trace(device: TraceDevice, walk: PathWalk) -> _Window:
 
 def _steps(device: TraceDevice, walk: PathWalk) -> Iterator[_Window]:
     """Yield the steps of a device, those that touch as one window."""
-    steps, annotated = device.steps, device.annotated
+    steps = device.steps
+    annotated = device.annotated if len(device.annotated.numbers) else steps
     order = np.argsort(steps.starts, kind="stable")
     starts, ends, threads = steps.starts[order], steps.ends[order], walk.step_threads[order]
     host_ends = annotated.ends[order]

@@ -1,0 +1,186 @@
+"""Iterations of a device without annotated steps, found where the sequence of its kernels clearly repeats.
+
+A kernel that is launched once in each iteration cuts the sequence into pieces that launch the same kernels equally
+often. Layers of a model repeat as well, but behind them, or in front of them, something else runs: what lies at the
+ends of a trace must be a part of an iteration, unless the pieces hold the optimizer, which no layer does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import NULL
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_FEWEST = 3  # iterations
+_SHORTEST = 10  # launches of an iteration: fewer are a loop around a few kernels
+_ALIKE = 0.9  # of the launches of two iterations
+_EXACTLY = 0.999  # where no optimizer tells iterations from layers
+_LESS = 0.005  # alike than those between are the first and the last one, where they are whole
+_CLEARLY = 0.03  # worse than the best: then something shorter repeats inside of the iterations
+_REGULAR = 1.25  # the longest iteration / the shortest one, in launches
+_FOREIGN = 0.01  # of an iteration, at the ends of a trace
+_MOST = 1 << 22  # counts of kernels, of all iterations together
+_FAR = -(1 << 62)
+
+
+def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: Flags) -> StepWindows:
+    """Return the iterations of a device, numbered from 1; none where the sequence does not clearly repeat.
+
+    An iteration begins with its first kernel, and ends when the next one begins, the last one with its last work.
+
+    Args:
+        starts: Begin of each kernel of the device, in order, in ns.
+        ends: End of each.
+        names: Name of each, as a code.
+        streams: Stream of each.
+        optimizer: Flags of those of the optimizer.
+    """
+    numbers, places = np.unique(streams, return_inverse=True)
+    if not len(numbers):
+        return NO_STEPS
+    main = np.flatnonzero(places == np.bincount(places).argmax())
+    codes = groups_of(names[main]).of_row
+    found = _clearest(codes, optimizer[main])
+    if found is None:
+        return NO_STEPS
+    reach = np.maximum.accumulate(ends)[main]
+    gaps = starts[main] - np.append(starts[main][:1], reach[:-1])
+    cuts = _boundaries(found, codes, gaps, optimizer[main])
+    firsts = main[cuts[:-1]]
+    begins = starts[firsts]
+    last = len(starts) if cuts[-1] == len(main) else main[cuts[-1]]
+    until = int(ends[:last].max()) if last == len(starts) else int(starts[last])
+    if len(begins) < _FEWEST:
+        return NO_STEPS
+    return StepWindows(
+        np.arange(1, len(begins) + 1), begins, np.append(begins[1:], until), np.full(len(begins), NULL, np.int64)
+    )
+
+
+class _Repetition(Struct, frozen=True, eq=False):
+    """Positions of a kernel that is launched once in each iteration, what one launches, and how alike they are."""
+
+    anchors: Ints
+    usual: Ints
+    alike: float
+
+
+def _clearest(codes: Ints, optimizer: Flags) -> _Repetition | None:
+    """The most iterations that are as alike as any."""
+    found = [
+        each for anchors in _regular(codes, optimizer) if (each := _repetition(codes, anchors, optimizer)) is not None
+    ]
+    best = max((each.alike for each in found), default=0.0)
+    clear = (each for each in found if each.alike >= best - _CLEARLY)
+    return max(clear, key=lambda each: (len(each.anchors), each.alike), default=None)
+
+
+def _regular(codes: Ints, optimizer: Flags) -> Iterator[Ints]:
+    """Yield the positions of kernels that come in nearly equal distances: of those that come equally often one.
+
+    Also of the first kernel of the optimizer behind others.
+    """
+    counts = np.bincount(codes)
+    order = np.argsort(codes, kind="stable")
+    begins = np.cumsum(counts) - counts
+    most_regular: dict[int, tuple[float, Ints]] = {}
+    able = np.flatnonzero((counts >= _FEWEST) & (counts <= len(codes) // _SHORTEST)).tolist()
+    of_optimizer = np.flatnonzero(optimizer)
+    first = of_optimizer[np.diff(of_optimizer, prepend=-_SHORTEST) >= _SHORTEST]
+    for positions in (first, *(order[begins[code] : begins[code] + counts[code]] for code in able)):
+        if len(positions) < _FEWEST or len(positions) * len(counts) > _MOST:
+            continue
+        distances = np.diff(positions)
+        ratio = float(distances.max() / distances.min())
+        if distances.min() >= _SHORTEST and ratio <= _REGULAR:
+            known = most_regular.get(len(positions))
+            if known is None or ratio < known[0]:
+                most_regular[len(positions)] = ratio, positions
+    yield from (positions for _, positions in most_regular.values())
+
+
+def _repetition(codes: Ints, anchors: Ints, optimizer: Flags) -> _Repetition | None:
+    pieces = _launches(codes, anchors)
+    inner = pieces[1:-1]
+    usual = np.median(inner, axis=0).astype(np.int64)
+    alike = min(_similar(each, usual) for each in inner)
+    of_optimizer = np.zeros(len(usual), np.bool_)
+    of_optimizer[codes[optimizer]] = True
+    if alike < _ALIKE:
+        return None
+    if optimizer.any():
+        least = usual[of_optimizer].sum() / 2
+        if least and (inner[:, of_optimizer].sum(axis=1) >= least).all():
+            return _Repetition(anchors, usual, alike)
+        return None
+    exactly = alike >= _EXACTLY and all(_part_of(each, usual) for each in pieces[[0, -1]])
+    return _Repetition(anchors, usual, alike) if exactly else None
+
+
+def _part_of(launches: Ints, usual: Ints) -> bool:
+    """Whether a piece launches nothing that an iteration does not."""
+    return bool(np.maximum(launches - usual, 0).sum() <= _FOREIGN * usual.sum())
+
+
+def _launches(codes: Ints, cuts: Ints) -> Ints:
+    """How often each kernel is launched in each piece between these cuts, and in front of and behind them."""
+    edges = [0, *cuts.tolist(), len(codes)]
+    width = int(codes.max()) + 1
+    return np.array([np.bincount(codes[a:b], minlength=width) for a, b in pairwise(edges)])
+
+
+def _similar(launches: Ints, others: Ints) -> float:
+    """The share of the launches that two pieces have in common."""
+    return 1 - float(np.abs(launches - others).sum() / max(int(launches.sum() + others.sum()), 1))
+
+
+def _boundaries(found: _Repetition, codes: Ints, gaps: Ints, optimizer: Flags) -> Ints:
+    """Positions at which iterations begin, and where the last one ends.
+
+    They begin where the trace does if that is no start-up, else behind the optimizer, else where the device idles
+    longest. What lies at the ends of the trace is an iteration if it launches what others do.
+    """
+    begin, end = found.anchors[:2].tolist()
+    base = _in_order(codes[begin:end], len(codes))
+    edges = [*found.anchors.tolist(), len(codes)]
+    table = np.array([a + _places(base, _in_order(codes[a:b], len(codes))) for a, b in pairwise(edges)], np.int64)
+    known = (table[:-1] >= 0).all(axis=0)
+    in_front, of_optimizer = int(found.anchors[0]), np.flatnonzero(optimizer[begin:end])
+    if in_front < end - begin and _part_of(_launches(codes, found.anchors)[0], found.usual):
+        least = (end - begin - in_front) % (end - begin)  # the trace begins with one
+    elif len(of_optimizer):
+        least = int(of_optimizer[-1]) + 1
+    else:
+        least = int(np.where(known, np.median(gaps[np.maximum(table[:-1], 0)], axis=0), -1).argmax())
+    able = np.flatnonzero(known & (np.arange(end - begin) >= least))
+    column = int(able[0]) if len(able) else 0  # else the kernel that cuts
+    cuts = table[:, column]
+    cuts = cuts[cuts >= 0]
+    first, *_, last = (_similar(each, found.usual) >= found.alike - _LESS for each in _launches(codes, cuts))
+    return np.array([*[0][: int(first)], *cuts.tolist(), *[len(codes)][: int(last)]], np.int64)
+
+
+def _in_order(codes: Ints, most: int) -> Ints:
+    """Each kernel of a piece as a number that tells which one, and how often it came before in the piece."""
+    order = np.argsort(codes, kind="stable")
+    alike = codes[order]
+    before = np.empty(len(codes), np.int64)
+    before[order] = np.arange(len(codes)) - np.searchsorted(alike, alike)
+    return codes * most + before
+
+
+def _places(base: Ints, others: Ints) -> Ints:
+    """Where each kernel of a piece comes in another piece; below 0 if it does not."""
+    order = np.argsort(others)
+    places = np.minimum(np.searchsorted(others[order], base), len(others) - 1)
+    return np.where(others[order][places] == base, order[places], _FAR)
