@@ -120,6 +120,30 @@ def test_a_late_host_binds_and_the_gain_is_its_time(tmp_path: Path) -> None:
     assert (first["binds"], first["subject"], first["by"]) == (True, "host", REPLAY)
 
 
+@pytest.mark.parametrize(
+    ("calls", "subject"),
+    [
+        ([call("hipStreamBeginCapture", 20, 1, 8), call("hipStreamEndCapture", 900, 1, 9)], "graph capture"),
+        ([call("cuModuleLoadDataEx", 20, 800, 8)], "compilation"),
+        ([call("cudaStreamSynchronize", 20, 5, 8)], "host"),
+        ([call("cudaStreamBeginCapture", 20, 1, 8)], "host"),  # it does not end in the trace
+    ],
+)
+def test_a_trace_of_a_start_says_so_first(tmp_path: Path, calls: list[dict[str, Any]], subject: str) -> None:
+    """A kernel of 10 us at each end of a trace of a millisecond, and what the host does between them."""
+    path = tmp_path / "a.json"
+    events = [
+        each for n, at in enumerate((0, 1000)) for each in (call("cudaLaunchKernel", at, 2, n), work(at + 5, 10, n))
+    ]
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*events, *calls]}))
+    log = perflog.read(path)
+    (first, *_) = causes(log).to_dict("records")
+    assert (first["binds"], first["subject"]) == (True, subject)
+    (told,) = (text for text in perflog.overview(log).reasons if "Bottleneck" in text)
+    assert told.startswith(f"Bottleneck: {'the ' * (subject == 'host')}{subject}")
+    assert ("no" in told.split() or "not of steady steps" in told) == (subject != "host")
+
+
 @needs_corpus
 @pytest.mark.parametrize(
     ("name", "subject", "least"),

@@ -72,7 +72,7 @@ metrics.traces: device_time device_kernels copies device_ranges device_operators
 metrics.traces: operator_efficiency recorded_operators collective_volume host_operators device_memory memory_holders
 metrics.traces: counters counter_curve
 metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
-metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains
+metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains start_up
 metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry
 metrics.causes: cause of_steps of_runs of_profiles of_jobs of_traces binding __init__

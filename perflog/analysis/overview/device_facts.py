@@ -34,6 +34,7 @@ from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.idle_causes import CAUSES
 from perflog.metrics.traces.memory import holders_of
 from perflog.metrics.traces.memory_holders import NOT_TRACED
+from perflog.metrics.traces.start_up import CAPTURE, COMPILATION
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
@@ -167,7 +168,8 @@ def critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
 def launching(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """What CUDA graphs would win where the device idles for launches that come late one after another."""
     graphs = next((each for each in causes_by_run(tables, options).get(run, ()) if each.subject == "graphs"), None)
-    if graphs is None or not graphs.gain > _TELLING:
+    bound = bound_by(tables, run, options)
+    if graphs is None or not graphs.gain > _TELLING or (bound is not None and bound.subject in (CAPTURE, COMPILATION)):
         return
     shares = _idle_shares(tables, run, options)
     if shares["host"] + shares["launch"] > _TELLING:

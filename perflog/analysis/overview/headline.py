@@ -47,6 +47,8 @@ _WORDS = {
     "communication": "exposed communication",
     "copies": "exposed copies",
 }
+_STARTS = {"graph capture": "captures graphs", "compilation": "compiles or loads kernels"}
+"""What the host does in a trace of a start."""
 
 
 def headline(tables: Tables, run: str, options: Options) -> Iterator[str]:
@@ -81,6 +83,10 @@ def _phase(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Optio
 
 
 def _trace(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
+    if cause.subject in _STARTS:
+        told = f"the host {_STARTS[cause.subject]} in {percent(cause.share)} of the time, while the GPU idles"
+        yield f"Bottleneck: {cause.subject}: {told}. So this is a trace of a start, and not of steady steps."
+        return
     if cause.metric != REPLAY and cause.subject != "rank":
         yield f"Bottleneck: {_WORDS.get(cause.subject, cause.subject)}, {percent(cause.share)} of the time."
         return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SOURCES: tuple[Source, ...] = (
     of_jobs.stuck, of_jobs.slow_ranks, of_jobs.stragglers_by_replay, of_steps.phases, of_steps.ideals, of_traces.states,
-    of_traces.late_ranks, of_traces.largest_kernels, of_profiles.categories, of_jobs.longest_stages,
+    of_traces.starts, of_traces.late_ranks, of_traces.largest_kernels, of_profiles.categories, of_jobs.longest_stages,
     of_runs.slow_steps, of_runs.between_steps, of_runs.outside_of_steps,
 )  # fmt: skip
 

@@ -16,6 +16,8 @@ _EXPLAINS = 0.5  # of the gain of what it is a part of
 _PART_OF = {
     "rank": ("communication", "waiting", "device"),
     "data": ("host",),
+    "graph capture": ("host",),
+    "compilation": ("host",),
     "compute": ("device",),
     "communication": ("device",),
     "copies": ("device",),

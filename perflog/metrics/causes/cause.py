@@ -17,6 +17,8 @@ SUBJECTS = {
     "stage": "a pipeline stage that takes longer than the mean stage, or than its peers",
     "operations": "a kind of operation that some ranks do slower than others",
     "host": "the device idles because the next work is not launched yet",
+    "graph capture": "the host records graphs, whose kernels do not run",
+    "compilation": "the host compiles or loads kernels",
     "data": "data is loaded or waited for",
     "launch": "the time from a launch to its work",
     "graphs": "host time that CUDA graphs would do without",

@@ -16,6 +16,7 @@ from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.metrics.traces.launch_delays import launches
 from perflog.metrics.traces.scenario_changes import RANK
 from perflog.metrics.traces.scenario_gains import scenario_gains
+from perflog.metrics.traces.start_up import start_ups
 from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
@@ -82,6 +83,20 @@ def _idle_times(causes: pd.DataFrame, idle_s: float, span_s: float) -> dict[str,
     times = {subject: time_s for subject, time_s in times.items() if time_s == time_s}
     left = idle_s - sum(times.values())
     return times | ({"idle": left} if left > _ROUNDED * span_s else {})
+
+
+def starts(tables: Tables, options: Options) -> Iterator[Cause]:
+    """Yield the captures of graphs and the compilation in which devices idle: a trace of these has no steady step."""
+    wholes = {
+        str(run): wholes_of_traces(rows) for run, rows in device_time.table(tables, options).groupby("run", sort=False)
+    }
+    for start in start_ups(tables):
+        whole = wholes[start.run]
+        yield Cause(
+            run=start.run, of=TRACED_STEP if (whole["part"] == "step").all() else "trace", subject=start.what,
+            whole_s=float(whole["span_s"].mean()), time_s=start.time_s, gain_s=start.time_s, by=BOUND,
+            model=_IF_ALL_ELSE, metric="device_time",
+        )  # fmt: skip
 
 
 def largest_kernels(tables: Tables, options: Options) -> Iterator[Cause]:
