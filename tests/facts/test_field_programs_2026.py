@@ -73,3 +73,49 @@ def test_the_elastic_buffers_of_deepep() -> None:
     assert [row["value"] for row in times] == pytest.approx([768.512e-6] * 16)
     assert values(log)["dispatch_scaleup_bytes"] == 117440512
     assert values(log)["fetched_bytes"] == 8 * 2**20
+
+
+def test_counters_of_nsight_compute() -> None:
+    log = whole("ncu")
+    kernels = [row["subject"] for row in log.rows("counters") if row["name"] == "Duration"]
+    assert kernels == ["kern_a(float *, int)", "kern_b(float *, int)", "k(float *)"]
+    first = {row["name"]: (row["value"], row["unit"]) for row in log.rows("counters") if row["subject"] == kernels[0]}
+    assert first == {
+        "DRAM Frequency": (6.71, "Ghz"), "SM Frequency": (1.75, "Ghz"), "Elapsed Cycles": (845438, "cycle"),
+        "Duration": (272.16, "us"), "DRAM Throughput": (94.59, "%"), "Waves Per SM": (73.14, None),
+        "Block Size": (256, None), "Registers Per Thread": (40, "register/thread"),
+    }  # fmt: skip
+
+
+def test_bandwidth_and_latency_of_rdma() -> None:
+    log = whole("perftest")
+    sizes = sorted(log.rows("collectives"), key=lambda row: row["line"])
+    assert [(row["op"], row["bytes"]) for row in sizes] == [
+        ("RDMA_Write", 2), ("RDMA_Write", 65536), ("RDMA_Write", 8388608), ("RDMA_Read", 2), ("RDMA_Read", 8388608),
+    ]  # fmt: skip
+    assert sizes[1]["algbw_gbps"] == pytest.approx(196.45 / 8)
+    assert sizes[3]["time_s"] == pytest.approx(1.06e-6)
+    peaks = [row["value"] for row in log.rows("values") if row["key"] == "peak_bandwidth"]
+    assert peaks == pytest.approx([x / 8 for x in (0.069781, 196.48, 196.6)])
+
+
+def test_babelstream() -> None:
+    assert values(whole("babelstream"))["Triad"] == pytest.approx(1412.034221)
+
+
+def test_warmup_and_benchmark_of_sglang() -> None:
+    log = whole("sglang_bench")
+    assert [row["label"] for row in log.rows("runs")] == ["warm-up", "benchmark"]
+    prefills = [row["value"] for row in log.rows("values") if row["key"] == "prefill_tokens_per_s"]
+    assert prefills == [2648.96, 5916.43]
+
+
+def test_kernels_of_flash_attention() -> None:
+    log = whole("flash_attention")
+    runs = [row["run"] for row in log.rows("runs")]
+    assert len(runs) == 4
+    of_run = [{row["key"]: row["value"] for row in log.rows("values") if row["run"] == run} for run in runs]
+    assert (of_run[0]["fav2_time"], of_run[0]["fav3_tflops"]) == (pytest.approx(0.84e-3), 120.1)
+    assert of_run[2]["flash2_backward_tflops"] == 251.8
+    assert of_run[3]["fa4_mfu"] == pytest.approx(0.448)
+    assert of_run[3]["seqlen"] == 8192
