@@ -159,10 +159,10 @@ class Tables(Mapping[str, "pd.DataFrame"]):
 
     def count(self, name: str) -> int:
         """Number of rows of a table, of which a log reads next to nothing for it."""
-        return sum(self._counts(name).values())
+        return sum(self.counts(name).values())
 
-    def _counts(self, name: str) -> dict[str, int]:
-        """Number of rows of a table by run."""
+    def counts(self, name: str) -> dict[str, int]:
+        """Number of rows of a table by run, of which a log reads next to nothing for it."""
         if isinstance(self._source, Mapping):
             return cached(self, ("rows of runs", name), lambda: self.rows(name).counts("run"))
         return {run: sum(parts.values()) for run, parts in self._part_counts(name).items()}
@@ -210,7 +210,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
 
     def _few_at_once(self, name: str, where: Where) -> Iterator[tuple[list[str] | None, list[int] | None]]:
         """Runs that pass and their parts, so that not too many rows of a table are in memory; None: all of them."""
-        counts = self._counts(name)
+        counts = self.counts(name)
         if sum(counts.values()) <= _AT_ONCE:
             yield None, None
             return
@@ -276,8 +276,8 @@ class _TablesOfRuns(Tables):
             self._rows[name] = rows.where(rows.one_of("run", self._runs))
         return self._rows[name]
 
-    def _counts(self, name: str) -> dict[str, int]:
-        return {run: number for run, number in self._all._counts(name).items() if run in self._runs}
+    def counts(self, name: str) -> dict[str, int]:
+        return {run: number for run, number in self._all.counts(name).items() if run in self._runs}
 
     def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
         return self._all.chosen(name, of_runs(where, self._runs), *columns)

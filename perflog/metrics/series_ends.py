@@ -210,6 +210,25 @@ def value_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
             yield Measure("value", name, unit, better), run, values
 
 
+def named_value_samples(tables: Tables, runs: Sequence[str]) -> Iterator[Sample]:
+    """Yield the values of runs by name, also where nobody knows which way is better: of runs that have nothing else.
+
+    Of a name that a run prints several times without a step, as a table does, it is the median; else the last value.
+    """
+    for run in runs:
+        rows = tables.rows_of("values", run)
+        rows = rows.where(rows.known("value") & ~are_moments(rows["value"]))
+        for name, of_name in rows.by("key").items():
+            unit = next((unit for (unit,) in of_name.records("unit") if unit is not None), "")
+            several = len(of_name) > 1 and not of_name.known("step").any()
+            value = float(np.median(of_name["value"])) if several else float(of_name["value"][-1])
+            yield (
+                Measure("value", f"{name}, median" if several else name, unit, _better(name, unit)),
+                run,
+                np.array([value]),
+            )
+
+
 def summary_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """Yield the printed figures of each run that measures no collectives, without averages of printed steps."""
     for run, rows in tables.rows_by_run("summaries").items():

@@ -18,8 +18,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import Struct, field
 
+from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.tables.nulls import none_if_null
 
@@ -97,6 +99,22 @@ class Job(Struct):
     waiting: set[int] = field(default_factory=set)
 
 
+def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """The calls that the ranks of each group have completed, and those that are pending, over the ranks with a dump."""
+    for run, job in jobs_of_dumps(tables).items():
+        groups: dict[str, list[dict[str, int]]] = {}
+        for (group, _), numbers in job.numbers.items():
+            groups.setdefault(group, []).append(numbers)
+        for group, members in groups.items() if run in steady.cuts else ():
+            purpose = job.purpose.get(group)
+            name = f"in group {group}" + (f" ({purpose})" if purpose else "")
+            completed = [numbers[COMPLETED] for numbers in members if COMPLETED in numbers]
+            pending = [max(numbers.get(ENQUEUED, 0) - numbers.get(COMPLETED, 0), 0) for numbers in members]
+            yield Measure("value", f"calls pending {name}", ""), run, np.array([float(sum(pending))])
+            if completed:
+                yield Measure("value", f"calls completed {name}", "", None), run, np.array([float(max(completed))])
+
+
 @metric(
     title="stuck ranks",
     needs=("counters",),
@@ -105,6 +123,7 @@ class Job(Struct):
     formula="behind = largest number of calls that a member of the group enqueued, or completed, - number of the rank; "
     "a rank holds the job up if others wait for it and it waits for none, or if others completed calls that it did not",
     source="status of process groups and pending calls, as PyTorch's flight recorder dumps them",
+    compares=(ComparedColumn("value", "calls that a rank is behind, at most", "behind", "", largest=True), _samples),
 )
 def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """The ranks that lack a call which others have enqueued, those that hold the job up first.

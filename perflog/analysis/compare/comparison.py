@@ -22,6 +22,7 @@ from msgspec.structs import asdict
 from perflog.analysis.compare import attribution, averages, findings, operators, rows, warmup_costs
 from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
 from perflog.analysis.compare.copies import without_copies
+from perflog.analysis.compare.foreign_runs import without_foreign
 from perflog.analysis.compare.headline import (
     declared_result,
     headline_rows,
@@ -38,6 +39,8 @@ from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import (
     Case,
     DifferingSetting,
+    LeftOut,
+    Runs,
     Side,
     SideReference,
     VariedSetting,
@@ -47,6 +50,7 @@ from perflog.analysis.compare.sides import (
     resolve_sides,
     setting_names,
     stores_of,
+    told_left_out,
     varied_settings,
 )
 from perflog.analysis.compare.verdicts import DEFAULT_RULE, OTHER_SETTING, RANKING, VerdictRule, without_exploratory
@@ -63,7 +67,6 @@ from perflog.units import show
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perflog.log import Log
 
 SUMMARY_KINDS = ("target", "step", "run", "device", "memory", "summary", "load", "value")
 """Kinds of rows that text shows. Of phases, layers, ranges, kernels and so on there can be thousands."""
@@ -103,6 +106,7 @@ class Comparison(Struct, frozen=True, dict=True):
         other_settings: Where a side ran on other devices, another number of ranks or another model than the base; the
             settings that the reader asked about are not among them.
         causes: What takes the time of both sides, in the words of metric `causes`: first what differs most.
+        left_out: Runs of the sides that are not compared, and why.
     """
 
     sides: tuple[str, ...]
@@ -125,6 +129,7 @@ class Comparison(Struct, frozen=True, dict=True):
     to_targets: bool = False
     other_settings: tuple[OtherSetting, ...] = ()
     causes: tuple[CauseChange, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     def __repr__(self) -> str:
         return _one_line(self)
@@ -279,18 +284,19 @@ class Comparison(Struct, frozen=True, dict=True):
             "attribution": records(self.attribution_records),
             "operators": records(self.operator_records),
             "summaries": records(self.summary_records), "warmups": records(self.warmup_records),
-            "findings": records(self.finding_records), "warnings": list(self.warnings),
+            "findings": records(self.finding_records), "left_out": records(self.left_out),
+            "warnings": list(self.warnings),
         }  # fmt: skip
 
 
 def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
-    *sides: str | os.PathLike[str] | Log,
+    *sides: SideReference,
     store: str | os.PathLike[str] | None = None,
     by: str | Sequence[str] = (),
     base: str | None = None,
     match: Sequence[str] = (),
     ignore: Sequence[str] = (),
-    history: Sequence[str | os.PathLike[str] | Log] | None = None,
+    history: Sequence[Runs] | None = None,
     targets: Mapping[str, float] | None = None,
     warmup: int | None = None,
     threshold: float = DEFAULT_RULE.threshold,
@@ -302,8 +308,8 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
 
     Args:
         *sides: What to compare, the base first. Each is a log, a run of a log ("run.txt#3" or "run.txt#label"), a
-            folder, a glob, a store, a run id or label, or a `Log`. "name=run.txt" names the side; sides with the same
-            name are repeats and form one side.
+            folder, a glob, a store, a run id or label, or a `Log`. A list of them is one side; a mapping has the sides
+            by name. "name=run.txt" names a side, too; sides with the same name are repeats and form one side.
         store: Folder of the store in which run ids and labels are looked up. Default: PERFLOG_STORE, else .perflog.
         by: A setting, or several. Their values become the sides, from the runs of everything given: numbers in their
             order, other values in the order of the runs.
@@ -353,13 +359,15 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     warmup: int | None = None,
     match: Sequence[str] = (),
     ignore: Sequence[str] = (),
-    history: Sequence[SideReference] = (),
+    history: Sequence[Runs] = (),
     targets: Mapping[str, float] | None = None,
     by: tuple[str, ...] = (),
 ) -> Comparison:
     """Compare sides that are already resolved; see `compare`. `by`: the settings whose values they are."""
+    sides, foreign = without_foreign(sides)
     sides, of_copies = zip(*map(without_copies, sides), strict=True)
-    cases, warnings = match_runs(sides, match, ignore)
+    cases, unmatched, warnings = match_runs(sides, match, ignore)
+    left_out = [*foreign, *chain(*of_copies), *unmatched]
     warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
@@ -378,9 +386,9 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         longest = max((steps for _, steps in warmup_of_run.values()), default=0)
         if warmup is not None and 0 < longest <= warmup:
             help = f"a warm-up of {warmup} steps leaves none: the longest run has {longest}"
-        raise NothingToCompareError(
-            "the sides have no figure in common", " and ".join(side.name for side in sides), help
-        )
+        empty = [side.name for side, of_side in zip(sides, values, strict=True) if not of_side.by_measure]
+        reason = "there is no figure to compare" if empty else "the sides have no figure in common"
+        raise NothingToCompareError(reason, " and ".join(empty or [side.name for side in sides]), help)
     settings = differing_settings(sides, cases)
     figures = {(row.case, row.metric) for row in compared if row.kind == "summary"}
     printed = [row for row in averages.averages(sides, cases) if (row.case, row.figure) not in figures]
@@ -401,7 +409,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         warmup=tuple(cuts),
         rule=rule,
         row_records=tuple(compared),
-        warnings=tuple(dict.fromkeys(chain(*(side.log.warnings for side in sides), *of_copies, warnings))),
+        warnings=tuple(dict.fromkeys(chain(*(side.log.warnings for side in sides), told_left_out(left_out), warnings))),
         setting_records=tuple(settings),
         varied_records=tuple(varied_settings(sides, cases)),
         attribution_records=tuple(attribution.attribution(sides, cases, values, compared)),
@@ -416,6 +424,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         to_targets=bool(targets),
         other_settings=tuple(elsewhere),
         causes=tuple(cause_changes(sides, cases, warmup)),
+        left_out=tuple(left_out),
     )
 
 

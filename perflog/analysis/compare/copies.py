@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from perflog.analysis.compare.sides import Side
+from perflog.analysis.compare.sides import LeftOut, Side
 from perflog.metrics import Tables
 from perflog.statistics.samples import Floats
 from perflog.tables.schema import TABLES
@@ -22,19 +22,14 @@ _FEWEST = 5
 """Different figures that a run prints before it can be called a copy: a few rounded ones agree by chance."""
 
 
-def without_copies(side: Side) -> tuple[Side, list[str]]:
-    """Return the side without copies, and a warning for each run that was left out."""
-    left_out = copies([side])
-    if not left_out:
-        return side, []
-    repeats = side.log.select(*(key for key in side.log.run_keys if key.id not in left_out))
-    labels = side.labels
-    warnings = [
-        f"{side.name}: {labels[copy]} has the figures of {labels[run]}, or only their beginning: it is no repeat and "
-        "does not count"
-        for copy, run in left_out.items()
+def without_copies(side: Side) -> tuple[Side, list[LeftOut]]:
+    """Return the side without copies, and these."""
+    found, labels = copies([side]), side.labels
+    left_out = [
+        LeftOut(side.name, copy, labels[copy], f"no repeat but the figures of {labels[run]}, or only their beginning")
+        for copy, run in found.items()
     ]
-    return Side(side.name, repeats), warnings
+    return side.without(found), left_out
 
 
 def copies(sides: Sequence[Side]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from perflog.analysis.compare.copies import copies
 from perflog.analysis.compare.measures import SideValues, side_values
-from perflog.analysis.compare.sides import Case, Side, SideReference, load_side
+from perflog.analysis.compare.sides import Case, Runs, Side, load_side
 from perflog.log import combined
 from perflog.metrics.compared import Measure
 from perflog.metrics.step_series import StepSeries
@@ -43,7 +43,7 @@ class History(Struct, frozen=True):
 
 
 def find_history(
-    references: Sequence[SideReference],
+    references: Sequence[Runs],
     sides: Sequence[Side],
     cases: Sequence[Case],
     cuts: Sequence[int],
@@ -83,7 +83,7 @@ def find_history(
     return History(side_values(repeats, cut_of_run), groups)
 
 
-def _others(references: Sequence[SideReference]) -> tuple[Side, Mapping[str, int]]:
+def _others(references: Sequence[Runs]) -> tuple[Side, Mapping[str, int]]:
     """The runs of all references, and by run the number of its folder or store; 0 for logs of one run."""
     sides = [load_side([reference]) for reference in references]
     place = {run: k if len(side.log) > 1 else 0 for k, side in enumerate(sides, 1) for run in side.settings}

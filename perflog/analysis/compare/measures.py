@@ -11,7 +11,7 @@ from perflog.analysis.compare.operator_trees import OperatorNode, operator_tree,
 from perflog.analysis.compare.sides import Side
 from perflog.metrics import METRICS
 from perflog.metrics.compared import KINDS, Measure, Steady
-from perflog.metrics.series_ends import EqualSteps
+from perflog.metrics.series_ends import EqualSteps, named_value_samples
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.traces.steady_work import steady_devices
 from perflog.statistics.samples import Floats
@@ -80,6 +80,9 @@ def side_values(
     for measure, run, figures in sorted(samples, key=lambda sample: KINDS.index(sample[0].kind)):
         if run in cuts:
             values.add(measure, run, figures)
+    compared = {run for of_runs in values.by_measure.values() for run in of_runs}
+    for measure, run, figures in named_value_samples(tables, [run for run in cuts if run not in compared]):
+        values.add(measure, run, figures)
     trees = operators_by_run(tables)
     for of in steady_devices(tables, steady):
         values.parts[of.run] = of.part

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,6 +21,7 @@ from perflog.tables.store import default_store, store_exists
 _NOT_REPORTED = ("pid", "tag", "started", "files", "traceName", "trace_id", "baseTimeNanoseconds")
 """Settings that differ between any two runs: the list of differences leaves them out."""
 
+_RUNS, _SEVERAL = (str, os.PathLike, Log), (Sequence, Set, Iterator)
 _LONGEST_VALUE = 60  # characters of a value in the name of a case
 SEPARATOR = "/"  # between the values of several settings in the name of a side
 _MISSING = "-"  # shown for a setting that a run does not have
@@ -30,10 +32,13 @@ _HOW = (
     "repeats with --ignore SETTING"
 )
 
-SideReference = str | os.PathLike[str] | Log
+Runs = str | os.PathLike[str] | Log
 """How a caller names runs: a `Log`, or text: a log, `LOG#3`, a folder, a glob, a store, a run id or label, or `NAME=`
 before one of these.
 """
+
+SideReference = Runs | Sequence[Runs] | Mapping[str, Runs | Sequence[Runs]]
+"""What `compare` takes: one reference, a list of them that is one side, or a mapping that has sides by name."""
 
 
 class Side(Struct, frozen=True, dict=True):
@@ -56,6 +61,28 @@ class Side(Struct, frozen=True, dict=True):
     def labels(self) -> dict[str, str]:
         """Label by run id; without a label, the log and the run's number in it."""
         return {r.id: r.label or f"{_short(r.log)}#{r.index}" for r in self.log.run_keys}
+
+    def without(self, runs: Container[str]) -> Side:
+        """Return the side without some runs."""
+        kept = [key for key in self.log.run_keys if key.id not in runs]
+        return self if len(kept) == len(self.log) else Side(self.name, self.log.select(*kept))
+
+
+class LeftOut(Struct, frozen=True):
+    """A run of a side that is not compared, and why."""
+
+    side: str
+    run: str
+    label: str
+    reason: str
+
+
+def told_left_out(runs: Sequence[LeftOut]) -> Iterator[str]:
+    """Yield a text for each side and reason."""
+    labels: dict[tuple[str, str], list[str]] = {}
+    for each in runs:
+        labels.setdefault((each.side, each.reason), []).append(each.label)
+    yield from (f"{side}: not compared, {reason}: {first_few(of)}" for (side, reason), of in labels.items())
 
 
 class Case(Struct, frozen=True):
@@ -90,26 +117,40 @@ class VariedSetting(Struct, frozen=True):
 # --- references to sides ------------------------------------------------------------------------------------------
 
 
+def _named_references(sides: Iterable[object]) -> Iterator[tuple[str | None, list[Runs]]]:
+    """Yield the name of each side, if the caller gives one, and its references."""
+    for side in sides:
+        of_names = side.items() if isinstance(side, Mapping) else [(None, side)]
+        for name, given in of_names:
+            several: list[Any] = list(given) if isinstance(given, _SEVERAL) and not isinstance(given, str) else [given]
+            if not several or not all(isinstance(each, _RUNS) for each in several):
+                help = "a side is a path, a `Log`, or a list of them; a mapping has them by the names of the sides"
+                raise UsageError(f"a side of type {type(given).__name__} is not compared", name or "", help)
+            yield name, several
+
+
 def resolve_sides(
-    references: Sequence[SideReference],
+    references: Iterable[SideReference],
     store: str | os.PathLike[str] | None = None,
     by: str | Sequence[str] = (),
     base: str | None = None,
 ) -> tuple[Side, ...]:
     """Return the sides that references name.
 
-    References with the same name ("after=run.txt") form one side. With `by`, names of settings, the runs of all
-    references are split instead: runs with the same values of these settings form a side. The side named `base` comes
-    first.
+    References with the same name ("after=run.txt"), or given together, form one side. With `by`, names of settings, the
+    runs of all references are split instead: runs with the same values of these settings form a side. The side named
+    `base` comes first.
     """
     logs: dict[str, list[Log]] = {}
-    for reference in references:
-        name, log = _named_log(reference, store)
-        if not len(log):
+    for given, several in _named_references(references):
+        names, members = zip(*(_named_log(reference, store) for reference in several), strict=True)
+        name = given or _name_of(several, names)
+        if not all(map(len, members)):
             raise UsageError(
                 "a side without runs", name, "name a log, a run of it as LOG#3, a store, a run id or label"
             )
-        logs.setdefault(name if name == _explicit_name(reference, store) else _free(name, logs), []).append(log)
+        is_named = given is not None or names == (_explicit_name(several[0], store),)
+        logs.setdefault(name if is_named else _free(name, logs), []).extend(members)
     all_sides = tuple(Side(name, _together(name, members)) for name, members in logs.items())
     if settings := setting_names(by):
         all_sides = tuple(_split(all_sides, settings))
@@ -120,6 +161,14 @@ def resolve_sides(
         help = "name a second side, or split the runs of this one by a setting: --by SETTING"
         raise UsageError("a comparison takes two sides", all_sides[0].name if all_sides else "", help)
     return all_sides if base is None else _base_first(all_sides, base)
+
+
+def _name_of(several: Sequence[Runs], names: Sequence[str]) -> str:
+    """The name of references that are given together: that of the folder that they lie in, else of the first."""
+    folders = {os.path.dirname(os.fspath(each)) for each in several if not isinstance(each, Log)}
+    if len(names) > 1 and len(folders) == 1 and (folder := os.path.basename(folders.pop())):
+        return folder
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
 def setting_names(by: str | Sequence[str]) -> tuple[str, ...]:
@@ -143,20 +192,21 @@ def _together(name: str, members: Sequence[Log]) -> Log:
     return log
 
 
-def load_side(references: Sequence[SideReference], store: str | os.PathLike[str] | None = None) -> Side:
+def load_side(references: Sequence[Runs], store: str | os.PathLike[str] | None = None) -> Side:
     """Return one side with the runs of all references."""
     named = [_named_log(reference, store) for reference in references]
     return Side(", ".join(name for name, _ in named), combined([log for _, log in named]))
 
 
-def stores_of(references: Sequence[SideReference], store: str | os.PathLike[str] | None = None) -> list[str]:
+def stores_of(references: Iterable[SideReference], store: str | os.PathLike[str] | None = None) -> list[str]:
     """Return the folders of the stores that references take runs from."""
-    named = [(os.fspath(r), _explicit_name(r, store)) for r in references if not isinstance(r, Log)]
+    every = [reference for _, several in _named_references(references) for reference in several]
+    named = [(os.fspath(r), _explicit_name(r, store)) for r in every if not isinstance(r, Log)]
     found = (store_of(text if name is None else text[len(name) + 1 :], store) for text, name in named)
     return list(dict.fromkeys(folder for folder in found if folder is not None))
 
 
-def _explicit_name(reference: SideReference, store: str | os.PathLike[str] | None) -> str | None:
+def _explicit_name(reference: Runs, store: str | os.PathLike[str] | None) -> str | None:
     """The NAME of `NAME=run.txt`; None without one. A file, folder or label with an equals sign in it comes first."""
     text = "" if isinstance(reference, Log) else os.fspath(reference)
     name, _, target = text.partition("=")
@@ -169,7 +219,7 @@ def _is_stored(label: str, store: str | os.PathLike[str] | None) -> bool:
     return store_exists(folder) and bool(load(folder).match(label))
 
 
-def _named_log(reference: SideReference, store: str | os.PathLike[str] | None) -> tuple[str, Log]:
+def _named_log(reference: Runs, store: str | os.PathLike[str] | None) -> tuple[str, Log]:
     """The name of the side that a reference belongs to, and its runs."""
     if isinstance(reference, Log):
         labels = {r.label or f"{_short(r.log)}#{r.index}" for r in reference.run_keys}
@@ -236,8 +286,8 @@ def _known_settings(all_sides: Sequence[Side]) -> list[str]:
 
 def match_runs(
     all_sides: Sequence[Side], by: Sequence[str] = (), ignored: Sequence[str] = ()
-) -> tuple[list[Case], list[str]]:
-    """Return the configurations that the base shares with another side, and warnings about runs without a partner.
+) -> tuple[list[Case], list[LeftOut], list[str]]:
+    """Return the configurations that the base shares with another side, the runs without a partner, and warnings.
 
     A configuration is a set of values of the settings in `by`, and of those that vary within every side that has
     several runs, without incidental and `ignored` ones.
@@ -264,11 +314,11 @@ def match_runs(
         for runs in group.values():
             if set(runs) & matched:
                 _check_repeats(side, runs, left_out)
-    warnings = [*_warn_unknown(all_sides, ignored), *_warn_unmatched(all_sides, matched)]
+    warnings = [*_warn_unknown(all_sides, ignored)]
     if ROUND not in ignored:
         cases, of_rounds = _by_round(all_sides, cases)
         warnings += of_rounds
-    return cases, warnings
+    return cases, list(_unmatched(all_sides, matched)), warnings
 
 
 def _by_round(all_sides: Sequence[Side], cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
@@ -320,12 +370,12 @@ def _warn_unknown(all_sides: Sequence[Side], ignored: Iterable[str]) -> Iterator
             yield f"no run has a setting `{setting}`, so to ignore it changes nothing; there are: {', '.join(known)}"
 
 
-def _warn_unmatched(all_sides: Sequence[Side], matched: set[str]) -> Iterator[str]:
+def _unmatched(all_sides: Sequence[Side], matched: set[str]) -> Iterator[LeftOut]:
     for side in all_sides:
-        alone = [label for run, label in side.labels.items() if run not in matched]
         without = "no other side has" if side is all_sides[0] else f"{all_sides[0].name} does not have"
-        if alone:
-            yield f"{side.name}: not compared, {without} this configuration: {first_few(alone)}"
+        for run, label in side.labels.items():
+            if run not in matched:
+                yield LeftOut(side.name, run, label, f"{without} this configuration")
 
 
 def _matching_keys(all_sides: Sequence[Side], left_out: Container[str]) -> list[str]:

@@ -1,0 +1,85 @@
+"""What a side is: references in lists and mappings, and runs that measure something else than the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from support.json_logs import json_log, steady_times
+from support.paths import ROOT
+
+import perflog
+from perflog.cli.main import main
+from perflog.errors import NothingToCompareError, UsageError
+
+FOREIGN = '{"scaling_factor": 8, "points": [{"nodes": 1, "throughput": 10.0}, {"nodes": 2, "throughput": 19.0}]}'
+
+
+def folder(path: Path, level: float, first: int) -> list[str]:
+    """Three runs in a folder."""
+    path.mkdir()
+    return [str(json_log(path / f"{k}.json", steady_times(first + k, level))) for k in range(3)]
+
+
+def test_a_list_is_one_side_and_a_mapping_names_them(tmp_path: Path) -> None:
+    base, side = folder(tmp_path / "main", 0.2, 1), folder(tmp_path / "pr", 0.22, 11)
+    compared = perflog.compare(base, [Path(path) for path in side])
+    assert compared.sides == ("main", "pr") and [*map(len, compared.cases[0].runs)] == [3, 3]
+    rows = compared.row_records
+    assert perflog.compare({"main": base, "pr": side}).row_records == rows
+    assert perflog.compare({"main": str(tmp_path / "main"), "pr": str(tmp_path / "pr" / "*.json")}).row_records == rows
+    assert perflog.compare({"main": [perflog.read(*base)], "pr": tuple(side)}).row_records == rows
+
+
+@pytest.mark.parametrize("side", [[], 3, pd.DataFrame({"step_time": [1.0]}), [None]])
+def test_something_else_is_no_side(tmp_path: Path, side: object) -> None:
+    base = folder(tmp_path / "main", 0.2, 1)
+    with pytest.raises(UsageError, match="is not compared"):
+        perflog.compare(base, side)  # type: ignore[arg-type]
+
+
+def test_a_file_that_measures_something_else_is_no_run_of_a_side(tmp_path: Path) -> None:
+    """The runs that have the figure are the sample; the others are listed, in text and JSON."""
+    folder(tmp_path / "main", 0.2, 1), folder(tmp_path / "pr", 0.22, 11)
+    paths = [str(tmp_path / name) for name in ("main", "pr")]
+    wanted = perflog.compare(*paths).row_records
+    for path in paths:
+        (Path(path) / "scaling.json").write_text(FOREIGN)
+    result = CliRunner().invoke(main, ["compare", *paths, "--format", "json"])
+    assert [(each["side"], each["label"], each["reason"]) for each in json.loads(result.stdout)["left_out"]] == [
+        (name, "scaling.json#1", "measures something else") for name in ("main", "pr")
+    ]
+    assert "main: not compared, measures something else: scaling.json#1" in result.stderr
+    assert perflog.compare(*paths).row_records == wanted
+    both = [str(Path(path) / "scaling.json") for path in paths]
+    assert perflog.compare(*both).row_records  # on both sides they are what is compared
+
+
+def test_logs_without_any_figure_say_so(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text("Traceback (most recent call last):\nRuntimeError: CUDA out of memory\n")
+    with pytest.raises(NothingToCompareError, match="there is no figure to compare"):
+        perflog.compare(tmp_path / "a.txt", tmp_path / "b.txt")
+
+
+DUMPS = ROOT / "tests" / "traces" / "flight_recorder"
+
+
+@pytest.mark.parametrize("path", sorted(DUMPS.iterdir()), ids=lambda path: path.name)
+def test_a_dump_of_a_flight_recorder_compares_with_itself(path: Path) -> None:
+    compared = perflog.compare(f"a={path}", f"b={path}")
+    assert any(row.metric.startswith("calls completed in group") for row in compared.row_records)
+    assert all(row.base_value == row.side_value for row in compared.row_records)
+
+
+def test_values_compare_by_name_where_a_log_has_nothing_else(tmp_path: Path) -> None:
+    """Nobody knows which way they are better."""
+    for name, value in (("a", 1.5), ("b", 1.8)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"t_removed": value, "t_original": 2.5}))
+    rows = perflog.compare(tmp_path / "a.json", tmp_path / "b.json").row_records
+    assert [(row.metric, row.better, row.base_value, row.side_value) for row in rows] == [
+        ("t_removed", None, 1.5, 1.8), ("t_original", None, 2.5, 2.5),
+    ]  # fmt: skip
