@@ -89,6 +89,12 @@ def test_the_overview_says_whose_fault_it_is() -> None:
 
 
 @needs_trace
+def test_sampled_steps_are_not_missing() -> None:
+    found = perflog.lint(perflog.read(STRAGGLER / "trace-ST.parquet"))
+    assert "steps-missing" not in set(found["code"])
+
+
+@needs_trace
 def test_a_folder_has_the_trace_and_its_sizes() -> None:
     log = perflog.read(STRAGGLER)
     assert not log.warnings
