@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from perflog.formats.durations import is_duration
-from perflog.formats.template import LIST, NUMBER, fits_64
+from perflog.formats.template import GROUPED, LIST, fits_64, fits_double
 from perflog.lazy_patterns import lazy_pattern
 
 _STRING = r"(?:\x22(?:[^\x22\\]|\\.)*+\x22|'(?:[^'\\]|\\.)*+')"
@@ -24,7 +24,7 @@ _PAIR = lazy_pattern(
     rf"((?:[{{}}\],:\s]|\[(?!{_IN_LIST}\])|{_STRING}\s*+:)*+)({_STRING}|\[{_IN_LIST}\]|{_BARE})".encode()
 )
 _BEHIND = b"]} \t,"
-_NUMBER = lazy_pattern(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?".encode())
+_NUMBER = lazy_pattern(GROUPED.encode())
 _INTEGER = lazy_pattern(rb"[+-]?\d+")
 _NUMBERS = lazy_pattern(LIST.encode())
 _ITEM = lazy_pattern(rf"{_STRING}|{_BARE}".encode())
@@ -148,7 +148,9 @@ def _kind_of_number(text: bytes) -> bytes:
         return b"integer"
     if not _NUMBER.fullmatch(text):
         return b""
-    return b"integer" if _INTEGER.fullmatch(text) and fits_64(text) else b"number"
+    if _INTEGER.fullmatch(text) and fits_64(text):
+        return b"integer"
+    return b"number" if fits_double(text) else b""
 
 
 def _kind_of_list(text: bytes) -> bytes:

@@ -51,7 +51,9 @@ A number or a name with a colon could belong to the record in front.
 PREFIX = rf"[ \t]*{TOKEN}+"
 """Pattern of what stands in front of a line."""
 
-APPENDIX = r"(?:[ \t]*(?:[|;(<\[#]|,[ \t])(?s:.*)|,|[ \t]+(?:[-=>~/]+[ \t](?s:.*)|[A-Za-z_][A-Za-z0-9_]*[:=](?s:.*)))"
+APPENDIX = (
+    r"(?:[ \t]*(?:[|;(<\[]|,[ \t])(?s:.*)|,|[ \t]+(?:#(?s:.*)|[-=>~/]+[ \t](?s:.*)|[A-Za-z_][A-Za-z0-9_]*[:=](?s:.*)))"
+)
 """Pattern of what stands behind a line. It does not begin in the middle of a number, nor with a unit."""
 
 _TOKEN = lazy_pattern(TOKEN.encode())

@@ -33,6 +33,7 @@ Two types are for what surrounds a line (see `surroundings`):
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -62,6 +63,9 @@ _SPEC = lazy_pattern(
 _SEPARATED = lazy_pattern(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
 NUMBER = r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 _ITEM = rf"(?:[\x22\x27]?{NUMBER}[\x22\x27]?|null|None)"
+_THOUSANDS = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
+GROUPED = rf"{NUMBER}|[+-]?{_THOUSANDS}(?:\.\d*)?(?:[eE][+-]?\d+)?"
+"""A number, perhaps with commas between its thousands: `12,345.6`. `12,5` is none."""
 LIST = rf"(?:[ \t]*{_ITEM}(?:[ \t]*,[ \t]*{_ITEM})*[ \t]*,?)?[ \t]*"
 """The items of a list of numbers, between its brackets."""
 LISTS = rf"[ \t]*\x5b{LIST}\x5d(?:[ \t]*,[ \t]*\x5b{LIST}\x5d)*[ \t]*"
@@ -104,7 +108,9 @@ _SIGNED = r"0-9+\-"
 _PATTERN_OF_BYTE = [
     chr(byte) if (chr(byte).isalnum() and byte < 128) or byte in b" _" else f"\\x{byte:02x}" for byte in range(256)
 ]
-_GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
+
+
+_LONGEST_SURE = 300  # digits of a number that fits into a double
 
 
 def fits_64(text: str | bytes) -> bool:
@@ -112,6 +118,13 @@ def fits_64(text: str | bytes) -> bool:
     digits = text.decode() if isinstance(text, bytes) else text
     digits = digits.replace(",", "")
     return len(digits) < 32 and -(1 << 63) <= int(digits) < 1 << 63
+
+
+def fits_double(text: str | bytes) -> bool:
+    """Return whether a printed number fits into a double: `1e400` and 400 digits do not, `inf` does."""
+    printed = text.decode() if isinstance(text, bytes) else text
+    is_short = len(printed) <= _LONGEST_SURE and "e" not in printed and "E" not in printed
+    return is_short or not math.isinf(float(printed.replace(",", ""))) or "n" in printed.lower()
 
 
 def escape(text: str) -> str:
@@ -161,8 +174,10 @@ def _non_number_pattern(stop: str) -> str:
         return f"(?:{first(without)}{gap}){tail}"
 
     digits, more = (r"\d+", "0-9") if bare or stop == "," else (r"\d[\d,]*", "0-9,")
+    odd = rf"(?:\d{{4,}},\d*|\d[\d,]*,\d{{0,2}}|\d[\d,]*,\d{{4,}})(?:{other('0-9')})?"  # `12,5` is no number
     power = rf"[+-](?:{other('0-9')})?|[+-]?\d+{other('0-9')}|{other(_SIGNED)}"
     ways = (
+        *([odd] if "," in more else []),
         digits + other(f"{more}.eE"),
         rf"(?:{digits}\.\d*|\.\d+){other('0-9eE')}",
         rf"\.(?:{other('0-9')})?",
@@ -203,13 +218,17 @@ class Field(Struct, frozen=True):
         """Whether the value is read and thrown away."""
         return self.name in (UNNAMED, DECLARED_DROPPED)
 
+    def fits(self, text: str | bytes) -> bool:
+        """Return whether the number in a captured text fits into 64 bits."""
+        return self.type in READ_BY or (fits_64(text) if self.type == "d" else fits_double(text))
+
     def pattern(self, group: str) -> str:
         """Return the pattern of the field. `group` names the capture; "" captures nothing."""
         body = _TYPES[self.type][0]
         if self.type == "j":
             body = _non_number_pattern(_BARE_ENDS)
         elif self.comma:
-            body = _GROUPED if self.type == "d" else rf"(?:{_GROUPED}(?:\.\d*)?(?:[eE][+-]?\d+)?|{NUMBER})"
+            body = rf"[+-]?{_THOUSANDS}" if self.type == "d" else f"(?:{GROUPED})"
         elif self.stop:
             body = _text_pattern(self.stop) if self.type == "c" else _non_number_pattern(self.stop)
         text = f"(?P<{group}>{body})" if group else f"(?:{body})"
@@ -361,6 +380,9 @@ class Template:
             after = pieces[index + 1]
             if not after and index == len(self.fields) - 1:
                 text = text.replace(".*?", ".*").replace("]+?", "]+")
+            if field.type == "s" and index and not pieces[index] and self.fields[index - 1].numeric:
+                body = text[text.index(".*") : -1]  # a text that the number does not go on with
+                text = text.replace(body, f"(?:(?:[^0-9A-Za-z_.,'#]|,[^0-9]|[.,]$){body})?")
             begin = f"(?P<{spans[index][1]}>" if spans and index in spans else ""
             pattern += begin + text + ")" * (index in ends) + escape(after)
         return pattern
@@ -482,12 +504,12 @@ class Template:
         """Match a whole line; trailing blanks do not matter.
 
         Returns:
-            The values by field name, in their printed units; None if the line does not match, or if an integer in it
-            has more than 64 bits.
+            The values by field name, in their printed units; None if the line does not match, or if a number in it
+            does not fit into 64 bits.
         """
         raw = line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line
         match = self.regex.fullmatch(raw.rstrip(b" \t"))
-        if match is None or not all(fits_64(match[f.name]) for f in self.fields if f.type == "d" and not f.is_dropped):
+        if match is None or not all(f.fits(match[f.name]) for f in self.fields if f.numeric and not f.is_dropped):
             return None
         return self.values(match)
 

@@ -21,7 +21,15 @@ _CLOCK = r"[0-9]{1,3}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
 _BEFORE_LEVEL = rf"[)\]]?[ \t|\[]*{_LEVEL}"
+_BEHIND_MARK = "|".join(rf"(?<=[:=(\[]{' ' * n})" for n in range(4))
+GAPPED = r"[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?"
+"""Pattern of a number with blanks between its thousands, `1 234.5`: it may also be two numbers, and is not read."""
+_GAPPED = rf"(?:(?:{_BEHIND_MARK}){GAPPED}|(?<!\S){GAPPED}(?=[ \t]*(?:$|[|;,()\]])))"
+_GROUPS = rf"(?:[0-9]{{1,3}}(?:'[0-9]{{3}})+(?:\.[0-9]+)?|{_GAPPED})(?!\w| ?[0-9])"
 _OPAQUE = (
+    rf"(?<![0-9,])[+-]?(?!{_COMMAS})[0-9]+,[0-9]+(?!\w|,\w)",  # a number with a comma for its point: `12,5`
+    rf"[+-]?{_GROUPS}",  # one with other marks between its thousands
+    r"[+-]?[0-9]+\.#[A-Z]+",  # one that is not finite, as Microsoft's library prints it: `1.#INF`
     rf"(?:{PARTS}|{DAYS_AND_CLOCK})(?![\w:])",  # a duration
     r"[A-Za-z][A-Za-z0-9+.-]*://[^ \t]+",  # an address
     rf"[0-9]{{4}}(?:-[0-9]{{2}}-[0-9]{{2}}|/[0-9]{{2}}/[0-9]{{2}})(?:T{_CLOCK}{_ZONE}|[-_][0-9][0-9:.,-]*)?",  # a date

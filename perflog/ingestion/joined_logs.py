@@ -55,7 +55,9 @@ class JoinedLogs(Struct, frozen=True, dict=True):
         each = list(zip(heads, starts.tolist(), strict=True))
         returns = [offset + start for head, start in each for offset in head.returns]
         cut = [offset + start for head, start in each for offset in head.cut]
-        chunk = Chunk(data, len(data) - SLACK, 1, int(lines.sum()) - 1, returns, cut, is_last=True)
+        unfinished = [offset + start for head, start in each for offset in head.unfinished]
+        lines_of_all = int(lines.sum()) - 1
+        chunk = Chunk(data, len(data) - SLACK, 1, lines_of_all, returns, cut, is_last=True, unfinished=unfinished)
         return cls(heads, chunk, np.cumsum(lines) - lines + 1, starts)
 
     @cached_property

@@ -6,6 +6,7 @@ go to the sink as soon as they are complete.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections import deque
@@ -311,4 +312,4 @@ class _Reading:
 
 def _copy(chunk: Chunk) -> Chunk:
     """Return the chunk with a copy of its bytes: those of a forked process are only lent."""
-    return Chunk(bytearray(chunk.data), chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut)
+    return dataclasses.replace(chunk, data=bytearray(chunk.data))

@@ -176,7 +176,7 @@ def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
     for array, offset in zip(arrays, _offsets(arrays), strict=True):
         target = np.frombuffer(slot, array.dtype, len(array), offset)
         target[:] = array
-    of_chunk = chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut
+    of_chunk = chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut, chunk.unfinished
     return spots, records, owner, batch.open_places, of_chunk
 
 
@@ -194,7 +194,7 @@ def _aligned(size: int) -> int:
 
 def _unpack(packed: tuple[Any, ...], slot: mmap.mmap) -> Batch:
     """Return the batch in a slot, as views of the shared memory."""
-    spots, records, owner, open_places, (size, first_line, lines, returns, cut) = packed
+    spots, records, owner, open_places, (size, first_line, lines, returns, cut, unfinished) = packed
 
     def view(spot: tuple[int, int, str]) -> np.ndarray[Any, Any]:
         return np.frombuffer(slot, np.dtype(spot[2]), spot[1], spot[0])
@@ -205,5 +205,5 @@ def _unpack(packed: tuple[Any, ...], slot: mmap.mmap) -> Batch:
         values = {name: view(c) if isinstance(c, tuple) else c for name, c in columns.items()}
         by_kind[kind] = Records(view(place), values, None if labels is None else view(labels))
     owned = {kind: by_kind[kind].places if spot is None else view(spot) for kind, spot in owner.items()}
-    chunk = Chunk(data, size, first_line, lines, returns, cut)  # type: ignore[arg-type]  # an array serves as bytes
+    chunk = Chunk(data, size, first_line, lines, returns, cut, unfinished=unfinished)  # type: ignore[arg-type]  # an array serves as bytes
     return Batch(chunk, by_kind, owned, unread, unread_parts, starts, ends, places, open_places)

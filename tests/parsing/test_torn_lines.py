@@ -230,3 +230,46 @@ def test_lines_whose_line_feeds_are_written_later_are_read_as_whole_ones(shape: 
         left = {rank: count for rank, count in left.items() if count}
     got, wanted = (Counter(rows(read(log.encode()))) for log in (out, "".join(f"{line}\n" for line in whole)))
     assert got == wanted
+
+
+def test_a_rank_is_below_the_world_size() -> None:
+    bench = next(line.samples[0] for line in known()["moe_layer"].lines if line.name == "bench")  # of 4 ranks
+    log = read(f"{bench}\n3 wait time: 2.5\n3123 wait time: 3.5\n".encode())
+    assert [(row["rank"], row["time_s"]) for row in log.rows("phases")] == [(3, 0.0025), (None, 0.0035)]
+
+
+@pytest.mark.parametrize("number", ["97,5", "97 234.5", "97'234.5", "97.#INF", '"97,5"', "9" * 400, "1e400"])
+def test_a_number_that_goes_on_is_read_whole_or_not_at_all(number: str) -> None:
+    """Each is put in the place of one number of a line; what is stored of the line is what it else prints."""
+    rng = random.Random(number)
+    for name, text in rng.sample(samples(), 12):
+        lines = [varied(text, rng) for _ in range(4)]
+        places = [*_NUMBER.finditer(lines[3])]
+        if not places or '": [' in text:  # `[1, 97,5]` is a list of three numbers
+            continue
+        place = rng.choice(places)
+        before, behind = lines[3][: place.start()], lines[3][place.end() :]
+        try:
+            log = read("\n".join([*lines[:3], f"{before}{number}{behind}\n"]).encode())
+        except PerflogError:
+            continue
+        printed = numbers_in(f"{before} ; {behind}").union(*map(numbers_in, lines[:3]), {97234.5})
+        of_line = {value for row in rows(log) for value in row.values}
+        whole = {value for row in rows(read("\n".join([*lines, ""]).encode())) for value in row.values}
+        assert [x for x in of_line - whole if not is_printed(x, printed)] == [], (name, before, behind)
+
+
+@examples(12)
+@given(st.data())
+def test_the_last_number_of_a_log_without_line_feed_is_no_figure_unless_it_is_whole(data: st.DataObject) -> None:
+    name, text = data.draw(st.sampled_from(samples()))
+    rng = random.Random(data.draw(st.integers(0, 1 << 30)))
+    lines = [varied(text, rng) for _ in range(4)]
+    cut = data.draw(st.integers(2, len(text)))
+    try:
+        whole, got = (
+            rows(read(log.encode())) for log in ("\n".join([*lines, ""]), "\n".join([*lines[:3], lines[3][:cut]]))
+        )
+    except PerflogError:
+        return
+    assert [row for row in got if not any(row.values <= each.values for each in whole)] == [], (name, lines[3][:cut])

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from perflog.formats.model import Line
 from perflog.formats.openings import ENOUGH_OF_HEAD, Opening, opening_of
-from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Field, Template
+from perflog.formats.template import DECLARED_DROPPED, GROUPED, UNNAMED, Field, Template
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import PRINTED, Unit
 
-IS_NUMBER = lazy_pattern(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
+IS_NUMBER = lazy_pattern(GROUPED, re.ASCII)
 WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
 """Columns that perflog fills itself: they say where a row comes from."""
 

@@ -37,12 +37,14 @@ from perflog.formats.families.missing_values import NO_VALUE, pattern_with_gaps,
 from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.openings import Opening
 from perflog.formats.template import NUMBER, UNNAMED, Template, escape, unnamed
+from perflog.formats.tokens import GAPPED
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, column_for
 
 _NUMBER = lazy_pattern(NUMBER, re.ASCII)
 _NUMBER_LIST = lazy_pattern(rf"[\[({{][ ]*{NUMBER}(?:[ ]*[,; ][ ]*{NUMBER})*[ ]*[,;]?[ ]*[\])}}]", re.ASCII)
 
+_GAPPED = lazy_pattern(GAPPED)
 _CALL = lazy_pattern(rf"[A-Za-z_][\w.]*\((?P<number>{NUMBER})(?:,[^()]*)?\)", re.ASCII)
 """A number as the repr of another library: `np.float64(0.5)`, `tensor(0.5, device='cuda:0')`."""
 
@@ -405,6 +407,8 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         value, texts = self.syntax.cut(pair.value)
         if texts:
             behind = self.syntax.texts(texts)
+            if not self.syntax.between.strip() and _GAPPED.fullmatch(" ".join([value, *texts])):
+                return [ValueForm.of(f"{{_:S}}{behind}")]
             return [form.followed_by(behind) for form in self._forms(pair._replace(value=value))]
         return [*forms, *self._undeclared(pair)]
 

@@ -80,6 +80,8 @@ _NAMES_OF = {
 _DAYS = frozenset(("day", "days"))
 _NO_VALUE = frozenset(("n/a", "none", "null"))  # words in the place of a number
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
+_GOES_ON = lazy_pattern(rb"[eE][+-]?[0-9]|[.,'][#0-9]|(?: [0-9]{3})+(?:\.[0-9]+)?[ \t]*(?:$|[|;,()\]])")
+"""What a number goes on with behind a head that ends in its first digits."""
 _MOST_UNREADABLE = 1 << 14  # shapes that a family keeps
 
 _BAR = lazy_pattern(rf"{NAMED}(?![A-Za-z])")
@@ -171,7 +173,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         for head, pattern in self._heads:
             match = pattern.search(raw) if head.text else re.match(b"", raw)
-            if match is not None:
+            if match is not None and not (head.literals[-1] == "" and _GOES_ON.match(raw, match.end())):
                 line = self._line(_text(raw[: match.start()]), head, _text(raw[match.end() :]))
                 if line is not None and line.template.match(raw) is not None:
                     return (line,)

@@ -288,6 +288,7 @@ class Assembler:
             if any(named):
                 for log, low, high in _split_by_log(records, runs):
                     row.fill_from_name(named[log], low, high)
+            row.ranks.fill(self._local_ranks.impossible(row.ranks.rank, records.places, runs), -1, -1)
             rows.append(row)
         self._rank_rules.apply(form, rows, runs, scopes)
         return rows

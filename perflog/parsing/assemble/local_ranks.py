@@ -71,14 +71,13 @@ class LocalRanks:
         self.corrections: dict[int, int] = {}
         self._settled = settled
         self._jobs: dict[int, _Job] = {}  # by number of the run
-        self._world_sizes: dict[int, set[int]] = {}  # as printed so far, before they are settings of the run
+        self._world_sizes: dict[int, dict[int, int]] = {}  # as printed so far, each with its first place
 
     def observe(self, records: Records, runs: RunIndex) -> None:
         """Remember the local ranks of records, and ranks and world sizes that they print."""
         sizes = records.columns.get("world_size")
         if isinstance(sizes, np.ndarray):
-            for run, low, high in runs.split(records.places):
-                self._world_sizes.setdefault(run.index, set()).update(sizes[low:high].tolist())
+            self._observe_sizes(sizes, records.places, runs)
         if records.labels is None:
             return
         local, nested = is_local(records.labels), is_nested(records.labels)
@@ -99,6 +98,13 @@ class LocalRanks:
                 ranks, own = printed[low:high][local[low:high]], local_rank_of(labels)
                 job.outranked |= bool((ranks - own > own).any())
 
+    def _observe_sizes(self, sizes: Ints, places: Ints, runs: RunIndex) -> None:
+        for run, low, high in runs.split(places):
+            found, first = np.unique(sizes[low:high], return_index=True)
+            known = self._world_sizes.setdefault(run.index, {})
+            for size, place in zip(found.tolist(), places[low + first].tolist(), strict=True):
+                known[size] = min(known.get(size, place), place)
+
     def ranks_of(self, records: Records, runs: RunIndex) -> Ints:
         """Return the rank that the label of each record tells; -1 if none, below it the code of a source."""
         if records.labels is None:
@@ -114,8 +120,18 @@ class LocalRanks:
                 ranks[plain] = -1  # a label alone is that of a node, or a local rank
         return ranks
 
+    def impossible(self, ranks: Ints, places: Ints, runs: RunIndex) -> Ints:
+        """Return the rows whose rank is none of the world size that stands in front of them: figures have met there."""
+        found = [np.empty(0, np.int64)]
+        for run, low, high in runs.split(places):
+            below = np.zeros(high - low, np.int64)
+            for size, place in self._world_sizes.get(run.index, {}).items():
+                below = np.where(places[low:high] > place, np.maximum(below, size), below)
+            found.append(low + np.flatnonzero((below > 0) & (ranks[low:high] >= below)))
+        return np.concatenate(found)
+
     def _processes(self, run: RunState) -> int:
-        job, sizes = self._jobs[run.index], self._world_sizes.get(run.index, set())
+        job, sizes = self._jobs[run.index], self._world_sizes.get(run.index, {})
         world_size = next(iter(sizes)) if len(sizes) == 1 else run.world_size
         processes = self._settled.get(run.index, job.processes(world_size))
         job.used.add(processes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from perflog.lazy_patterns import lazy_pattern
@@ -42,6 +42,7 @@ _UNFINISHED_ESCAPE = lazy_pattern(rb"\x1b(?:%s|%s\x1b?|%s)\Z" % (_CSI, _OSC, _OT
 _MAX_ESCAPE = 4096 + 8
 
 _RETURNS = lazy_pattern(rb"\r+")
+_FINISHED = b"})]|;%\"' \t"  # nothing behind them belongs to a number in front
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ class Chunk:
         returns: offset of each LF that stands for lone CRs: it ends a segment, not a physical line.
         cut: offset at which each segment begins that was cut.
         is_last: whether the log is known to end with these lines.
+        unfinished: offset at which each line begins that ends a log without line feed: its last number may lack digits.
     """
 
     data: bytearray
@@ -65,6 +67,7 @@ class Chunk:
     returns: list[int]
     cut: list[int]
     is_last: bool = False
+    unfinished: list[int] = field(default_factory=list)
 
 
 class _Cleaner:
@@ -91,9 +94,10 @@ class _Cleaner:
         return text
 
 
-def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int, bool]]:
-    """Yield the cleaned bytes in blocks of about `size` bytes, as (data, end, whether nothing follows).
+def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int, bool, bool]]:
+    """Yield the cleaned bytes in blocks of about `size` bytes, as (data, end, whether nothing follows, is_unfinished).
 
+    `is_unfinished`: the last line may go on. It has no line feed, and does not end with a mark that ends a number.
     data[:end] ends with LF, or within a long line with CR. At least SLACK + 1 bytes of room follow.
     """
     cleaner, tail, last = _Cleaner(), bytearray(), False
@@ -103,7 +107,8 @@ def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int, bo
         data[:begin] = tail
         with memoryview(data) as view:
             count = stream.fill(view[begin : begin + room])
-        last, filled = count < size, begin + count
+        last, filled, is_unfinished = count < size, begin + count, False
+        ends_in_return = filled > 0 and data[filled - 1] == 13
         if cleaner.held or cleaner.skipping or any(data.find(mark, begin, filled) >= 0 for mark in b"\r\x1b\0"):
             starts = range(
                 begin, max(filled, begin + 1), PIECE
@@ -115,6 +120,7 @@ def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int, bo
             filled = len(data)
             data += bytes(1 + SLACK)
         if last and filled and data[filled - 1] != 10:
+            is_unfinished = not ends_in_return and data[filled - 1] not in _FINISHED
             data[filled] = 10
             filled += 1
         end = _end_of_lines(data, filled, last)
@@ -123,7 +129,7 @@ def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int, bo
         cleaner.skipping = filled - end > LONGEST
         tail = data[end : min(filled, end + LONGEST + 1)]  # one more than LONGEST shows that it is to be cut
         if end:
-            yield data, end, last
+            yield data, end, last, is_unfinished
 
 
 def _end_of_lines(data: bytearray, filled: int, last: bool) -> int:
@@ -136,7 +142,7 @@ def _end_of_lines(data: bytearray, filled: int, last: bool) -> int:
     return end
 
 
-def to_chunk(data: bytearray, end: int, line: int, is_last: bool = False) -> Chunk:
+def to_chunk(data: bytearray, end: int, line: int, is_last: bool = False, is_unfinished: bool = False) -> Chunk:
     """Make a chunk of data[:end], whose first line has number `line`. Lone CRs become LFs, long segments are cut."""
     import numpy as np  # counts newlines ten times as fast as bytearray.count
 
@@ -162,7 +168,8 @@ def to_chunk(data: bytearray, end: int, line: int, is_last: bool = False) -> Chu
         end -= removed
         returns = [offset - removed if offset >= stop else offset for offset in returns]
         cut = [start, *(offset - removed for offset in cut)]
-    return Chunk(data, end, line, lines, returns, cut, is_last)
+    unfinished = [data.rfind(b"\n", 0, end - 1) + 1] if is_unfinished else []
+    return Chunk(data, end, line, lines, returns, cut, is_last, unfinished)
 
 
 def _with_bars_apart(data: bytearray, end: int) -> tuple[bytearray, int]:
@@ -189,4 +196,5 @@ def join_chunks(first: Chunk, second: Chunk) -> Chunk:
         first.lines + second.lines,
         [*first.returns, *(offset + size for offset in second.returns)],
         [*first.cut, *(offset + size for offset in second.cut)],
+        unfinished=[*first.unfinished, *(offset + size for offset in second.unfinished)],
     )

@@ -131,8 +131,8 @@ class Source:
         """
         line = 1
         with self.text() as utf8:
-            for data, end, is_last in clean_blocks(utf8, size):
-                chunk = to_chunk(data, end, line, is_last)
+            for data, end, is_last, is_unfinished in clean_blocks(utf8, size):
+                chunk = to_chunk(data, end, line, is_last, is_unfinished)
                 line += chunk.lines
                 yield chunk
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.formats.template import READ_BY, Field, Template, Value, fits_64
+from perflog.formats.template import READ_BY, Field, Template, Value, fits_double
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column
 from perflog.tables.arrow import index_array, mask_of, numbers_of, text_array, valid_mask
@@ -19,8 +19,8 @@ def capture(template: Template, texts: pa.Array) -> tuple[Ints, dict[str, Column
     """Match whole texts with a template.
 
     Returns:
-        The indices of the texts that match, ascending, and the values of the fields there. A text with an integer of
-        more than 64 bits does not match.
+        The indices of the texts that match, ascending, and the values of the fields there. A text with a number that
+        does not fit into 64 bits does not match.
     """
     pattern = f"^(?s:{template.pattern})$"
     fields = [f for f in template.fields if not f.is_dropped]
@@ -33,8 +33,8 @@ def capture(template: Template, texts: pa.Array) -> tuple[Ints, dict[str, Column
     captured = captured.take(index_array(rows))
     columns = {f.name: _captured_values(f, captured) for f in fields}
     if any(column is None for column in columns.values()):
-        integers = [f.name for f in fields if f.type == "d"]
-        fits = np.array([all(fits_64(row[name]) for name in integers) for row in captured.to_pylist()])
+        numeric = [f for f in fields if f.numeric]
+        fits = np.array([all(f.fits(row[f.name]) for f in numeric) for row in captured.to_pylist()])
         rows, captured = rows[fits], captured.take(index_array(fits))
         columns = {f.name: _captured_values(f, captured) for f in fields} if len(rows) else {}
     return rows, columns
@@ -51,7 +51,7 @@ def columns_of(template: Template, values: Mapping[str, Value]) -> dict[str, Col
 
 
 def _captured_values(f: Field, captured: pa.StructArray) -> Column | None:
-    """Captured texts of a field as its values; None if an integer does not fit 64 bits."""
+    """Captured texts of a field as its values; None if a number does not fit into 64 bits."""
     numbers = values_of(f, captured.field(f.name))
     if f.type in PRINTED and f.type not in READ_BY and numbers is not None:
         units = captured.field(f"{f.name}__unit").view(pa.string()).dictionary_encode()
@@ -61,7 +61,7 @@ def _captured_values(f: Field, captured: pa.StructArray) -> Column | None:
 
 
 def values_of(f: Field, texts: pa.Array) -> Column | None:
-    """Return the texts of a field, without their printed units, as its values; None if an integer has over 64 bits."""
+    """Return the texts of a field, without their printed units, as its values; None if one needs over 64 bits."""
     if not f.numeric:
         return _strings(texts)
     if f.comma:
@@ -73,12 +73,16 @@ def values_of(f: Field, texts: pa.Array) -> Column | None:
 
 
 def _numbers(texts: pa.Array, type_: str) -> Column | None:
-    """Texts as numbers; None if an integer does not fit 64 bits."""
+    """Texts as numbers; None if one does not fit into 64 bits."""
     try:
-        return numbers_of(pc.cast(texts.view(pa.string()), pa.int64() if type_ == "d" else pa.float64()))
+        numbers = numbers_of(pc.cast(texts.view(pa.string()), pa.int64() if type_ == "d" else pa.float64()))
+        is_finite = type_ == "d" or not np.isinf(numbers).any()
+        return numbers if is_finite or all(map(fits_double, texts.to_pylist())) else None
     except pa.ArrowInvalid:  # Python reads more than Arrow does, such as a plus sign
         try:
             values = [int(text) if type_ == "d" else float(text) for text in texts.to_pylist()]
+            if type_ != "d" and not all(map(fits_double, texts.to_pylist())):
+                return None
             return np.array(values, np.int64 if type_ == "d" else np.float64)
         except (OverflowError, ValueError):  # ValueError: Python refuses to read thousands of digits
             return None

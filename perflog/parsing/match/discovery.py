@@ -309,7 +309,7 @@ class TemplateDiscovery:
             self._find_in(_bare(texts, mask), declared, new)
         if partly and not new and len(texts := self._untried(families, batch, are_partial=True)):
             self._find_in(_bare(texts, partial_mask(texts, partly)), families, new)
-        return self._without_torn(new, texts) if new and batch.open_places is not None else new
+        return self._without_torn(new, texts) if new and batch.is_torn else new
 
     def _without_torn(self, new: list[FormatLine], texts: pa.Array) -> list[FormatLine]:
         """Return the new Lines without those that halves of two torn records make: rare ones that look like others.

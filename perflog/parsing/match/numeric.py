@@ -374,6 +374,9 @@ def _collect(
                     good = is_integer if good is None else good & is_integer
                 with np.errstate(invalid="ignore"):  # those too long are left out below
                     column = column.astype(np.int64)
+            elif not np.isfinite(column.sum()):  # a number too large for a double; the fast path reads no `inf`
+                is_finite = np.isfinite(column)
+                good = is_finite if good is None else good & is_finite
             if not f.is_dropped:
                 columns[f.name] = column
         if good is not None:

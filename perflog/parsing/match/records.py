@@ -159,8 +159,8 @@ class Batch(Struct):
         starts: byte offset at which each segment begins.
         ends: byte offset at which each segment ends.
         places: the place of each segment; may be left empty where no line has parts.
-        open_places: places of the segments whose end may be lost, since another record begins there on the same line;
-            None if no line is cut.
+        open_places: places of the segments whose end may be lost, since another record begins there on the same line,
+            or the log ends there; None if there are none.
         cuts: where lines were cut; None if none is, or nobody asks.
         failures: places of the segments that belong to the texts of failures; None before they are looked for.
     """
@@ -181,6 +181,11 @@ class Batch(Struct):
     def has_parts(self) -> bool:
         """Whether lines consist of several segments."""
         return self.open_places is not None or bool(self.chunk.returns)
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether records stand inside lines."""
+        return self.open_places is not None and len(self.open_places) > len(self.chunk.unfinished)
 
     @property
     def unread_segments(self) -> Ints:

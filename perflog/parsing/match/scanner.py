@@ -125,7 +125,9 @@ class Scanner:
             np.add(ends[:-1], 1, out=starts[1:])
         places = segment_places(chunk, ends)
         parts: Parts = {}
-        matches, is_read = self._matchers.fast.match(data, size, starts, ends)
+        is_unfinished = np.zeros(len(starts), np.bool_)
+        is_unfinished[np.searchsorted(starts, chunk.unfinished)] = True
+        matches, is_read = self._match_fast(chunk, starts, ends, ~is_unfinished)
         blank = starts == ends
         is_read |= blank
         in_block = self._in_opening(chunk, places, blank, parts)
@@ -133,27 +135,23 @@ class Scanner:
             matches = [(kind, _only(lines, ~in_block)) for kind, lines in matches]
             is_read |= in_block
         _add(parts, matches, places)
-        if self._matchers.fast_labelled is not None and not is_read.all():
-            labelled, is_read_too = self._matchers.fast_labelled.match(data, size, starts, ends)
-            _add(parts, [(kind, _only(lines, ~is_read)) for kind, lines in labelled.items()], places)
-            is_read |= is_read_too
         cut = np.searchsorted(starts, chunk.cut) if chunk.cut else starts[:0]  # never matched
         cut = cut if in_block is None else cut[~in_block[cut]]
         is_read[cut] = True
         left, blanks = np.flatnonzero(~is_read), [places[blank]]
-        parted, open_places, cuts = self._parted(data, starts, ends, left), None, None
+        parted, is_open, cuts = self._parted(data, starts, ends, left, is_unfinished), is_unfinished, None
         if parted is not None:
             cuts, rows, is_open, labels, starts, ends = parted  # the line of each part
             first_part, old_places = np.searchsorted(rows, np.arange(len(places))), places
             places = part_places(places, rows)
             _move(parts, old_places, places[first_part])
             left, cut, blanks = np.flatnonzero(~is_read[rows]), first_part[cut], [places[first_part[blank]]]
-            open_places = places[is_open]
+        open_places = places[is_open] if parted is not None or is_open.any() else None
         if len(left):
             stops = _without_trailing_blanks(data, starts[left], ends[left])
             lines = _Lines(data, left, places[left], starts[left], stops)
-            if parted is not None:
-                lines = replace(lines, is_open=is_open[left], labels=labels[left])
+            if open_places is not None:
+                lines = replace(lines, is_open=is_open[left], labels=None if parted is None else labels[left])
             lines, empty = self._match_regexes(lines, parts)
             left = lines.segments
             blanks.append(empty)
@@ -168,8 +166,21 @@ class Scanner:
         parts_left = np.setdiff1d(places[left], unread) if len(unread) < len(left) else left[:0]
         return Batch(chunk, records, owner, unread, parts_left, starts, ends, places, open_places, cuts)
 
+    def _match_fast(
+        self, chunk: Chunk, starts: Ints, ends: Ints, is_whole: npt.NDArray[np.bool_]
+    ) -> tuple[list[tuple[int, MatchedLines]], npt.NDArray[np.bool_]]:
+        """Read whole lines with templates of plain numbers. Return them by kind, and a mask of the lines read."""
+        matches, is_read = self._matchers.fast.match(chunk.data, chunk.size, starts, ends)
+        if self._matchers.fast_labelled is not None and not is_read.all():
+            labelled, is_read_too = self._matchers.fast_labelled.match(chunk.data, chunk.size, starts, ends)
+            matches = [*matches, *((kind, _only(lines, ~is_read)) for kind, lines in labelled.items())]
+            is_read = is_read | is_read_too
+        if not is_whole.all():
+            matches, is_read = [(kind, _only(lines, is_whole)) for kind, lines in matches], is_read & is_whole
+        return list(matches), is_read
+
     def _parted(
-        self, data: bytearray, starts: Ints, ends: Ints, left: Ints
+        self, data: bytearray, starts: Ints, ends: Ints, left: Ints, is_unfinished: npt.NDArray[np.bool_]
     ) -> tuple[Cuts, Ints, npt.NDArray[np.bool_], Ints, Ints, Ints] | None:
         """Cut segments inside which records begin.
 
@@ -205,6 +216,7 @@ class Scanner:
             ]  # blank lines do not go on in the next chunk
             has_line_feeds[row] = is_blank in ([True] * count, [True] * count + [False])
         is_open = is_followed & ~is_whole & ~has_line_feeds[rows]
+        is_open |= is_unfinished[rows] & ~is_followed
         labels = np.full(len(rows), -1, np.int64)
         for row in np.flatnonzero(has_line_feeds).tolist():
             low, high = np.searchsorted(rows, (row, row + 1)).tolist()
