@@ -99,7 +99,8 @@ class RecordStarts:
         every = [*openings.values(), *(opening for family in families for opening in family.openings)]
         self._templates = list(openings)
         self._literals = {opening.pattern: number_shape(opening.literal) for opening in every}
-        self._extents = {opening.extent: number_shape(opening.literal) for opening in every}
+        extents = {opening.extent: number_shape(opening.literal) for opening in every}
+        self._extents = [(lazy_pattern(extent.encode(), re.DOTALL), literal) for extent, literal in extents.items()]
 
     def cuts(self, texts: pa.Array, label_width: int = 0) -> list[tuple[int, list[int]]]:
         """Return the texts inside which records begin, as their indices, each with the offsets of these records.
@@ -116,16 +117,15 @@ class RecordStarts:
         body = number_shape(bytes(one_of_each.buffers()[2] or b""))
         patterns = tuple(sorted(pattern for pattern, literal in self._literals.items() if literal in body))
         openings = _union(patterns)
-        extents = [lazy_pattern(x.encode(), re.DOTALL) for x, literal in self._extents.items() if literal in body]
-        is_cut = np.zeros(len(firsts), np.bool_)
+        extents = [pattern for pattern, literal in self._extents if literal in body]
         several = np.arange(len(firsts))
         if len(firsts) > _FEW:  # to compile patterns takes longer than to look at a few texts
             several = np.flatnonzero(self._may_hold_several(one_of_each, patterns, begun))
         marks = _Marks(openings, extents, begun, label_width)
-        for shape, row in zip(several.tolist(), firsts[several].tolist(), strict=True):
-            is_cut[shape] = bool(self._cuts_of(texts[row].as_py(), marks))
+        of_firsts = {row: self._cuts_of(texts[row].as_py(), marks) for row in firsts[several].tolist()}
+        is_cut = np.array([bool(of_firsts.get(row)) for row in firsts.tolist()], np.bool_)
         cut_rows = np.flatnonzero(is_cut[shape_of]).tolist()
-        every = [(row, self._cuts_of(texts[row].as_py(), marks)) for row in cut_rows]
+        every = [(row, of_firsts.get(row) or self._cuts_of(texts[row].as_py(), marks)) for row in cut_rows]
         return [(row, offsets) for row, offsets in every if offsets]
 
     def _may_hold_several(
@@ -186,17 +186,19 @@ class RecordStarts:
         ends = [end for _, end in labels]
         starts = {self._with_bare_label(text, begin, marks): True for begin, _ in labels if begin not in ends}
         end = first  # of the record that the last opening begins
-        for opening in marks.openings.finditer(text, first):
-            if _is_inside_word(text, opening.start()) and not self._is_torn(text[first : opening.start()]):
+        openings = [opening.start() for opening in marks.openings.finditer(text, first)]
+        for k, opening in enumerate(openings):
+            if _is_inside_word(text, opening) and not self._is_torn(text[first:opening]):
                 continue
-            is_inside = opening.start() < end
-            matches = (extent.match(text, opening.start()) for extent in marks.extents)
-            end = max((match.end() for match in matches if match), default=end)
+            is_inside = opening < end
+            if k + 1 < len(openings):
+                matches = (extent.match(text, opening) for extent in marks.extents)
+                end = max((match.end() for match in matches if match), default=end)
             if is_inside:
                 continue
-            low = max(first, opening.start() - _FRONT, *(end for end in ends if end <= opening.start()), 0)
-            prefix = _PREFIX_AT_END.search(text[low : opening.start()])
-            begin = opening.start() if prefix is None else low + prefix.start()
+            low = max(first, opening - _FRONT, *(end for end in ends if end <= opening), 0)
+            prefix = _PREFIX_AT_END.search(text[low:opening])
+            begin = opening if prefix is None else low + prefix.start()
             start = begin if begin in ends else self._with_bare_label(text, begin, marks)
             is_labelled = _BARE_LABEL_AT_END.search(text, max(begin - _FRONT, 0), begin) is not None
             starts.setdefault(start, is_labelled and BARE.match(text) is not None)
@@ -326,6 +328,8 @@ def _with_repeated_beginning(texts: pa.Array) -> npt.NDArray[np.bool_]:
     if 0 < len(beginnings.dictionary) <= _MOST_BEGINNINGS:
         indices = np.where(valid_mask(beginnings.indices), numbers_of(beginnings.indices), -1)
         for index, beginning in enumerate(beginnings.dictionary.to_pylist()):
+            if not beginning:  # the lines without one
+                continue
             rows = np.flatnonzero(indices == index)
             mask[rows] = numbers_of(pc.count_substring(masked.take(index_array(rows)), beginning.strip(b" \t"))) > 1
     return mask
