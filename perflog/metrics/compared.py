@@ -78,6 +78,7 @@ class Steady(Struct, frozen=True):
 
     `cuts`: number of steps that are cut at the start, by run; other runs are not compared. `first`: first steady step
     of the runs that print step times. `at`: by run, the steps at which series are compared whose last steps differ.
+    `last`: last step of runs of which only the steps count that another run, which ended early, prints too.
     `targets`: values to reach, by series.
     """
 
@@ -85,10 +86,11 @@ class Steady(Struct, frozen=True):
     first: Mapping[str, int]
     at: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     targets: Mapping[str, float] | None = None
+    last: Mapping[str, int] = field(default_factory=dict)
 
     def rows(self, run: str, rows: Rows) -> Rows:
         """The rows of steady steps of a run. If it prints no step times, the first steps among the rows are cut."""
-        rows = rows.where(rows.known("step"))
+        rows = self.until_last(run, rows.where(rows.known("step")))
         first = self.first.get(run)
         if first is None:
             steps, cut = np.unique(rows["step"]), self.cuts[run]
@@ -96,6 +98,11 @@ class Steady(Struct, frozen=True):
                 return rows.where(np.zeros(len(rows), np.bool_))
             first = int(steps[cut])
         return rows.where(rows["step"] >= first)
+
+    def until_last(self, run: str, rows: Rows) -> Rows:
+        """The rows of the steps that count, and those without a step."""
+        last = self.last.get(run)
+        return rows if last is None else rows.where(~rows.known("step") | (rows["step"] <= last))
 
 
 class ComparedColumn(Struct, frozen=True):

@@ -205,9 +205,10 @@ def value_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """Yield the last values of the series of each run, and those at equal steps."""
     means = semantics_by_run(tables.rows("runs"))
     for run in (run for run in means if run in steady.cuts):
-        rows = tables.rows_of("values", run), tables.rows_of("steps", run)
-        for name, unit, better, values in _series_values(*rows, steady.at.get(run, {}), means[run].either_way):
-            yield Measure("value", name, unit, better), run, values
+        values, steps = (steady.until_last(run, tables.rows_of(table, run)) for table in ("values", "steps"))
+        at = {} if run in steady.last else steady.at.get(run, {})
+        for name, unit, better, figures in _series_values(values, steps, at, means[run].either_way):
+            yield Measure("value", name, unit, better), run, figures
 
 
 def named_value_samples(tables: Tables, runs: Sequence[str]) -> Iterator[Sample]:

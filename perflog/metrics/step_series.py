@@ -50,6 +50,15 @@ class StepSeries(Struct, frozen=True):
         """The values after the warm-up."""
         return self.values[self.warmup.cut :]
 
+    def until(self, last: int | None) -> StepSeries:
+        """Return the series up to a step; None: the whole."""
+        if last is None or not len(self.steps) or self.steps[-1] <= last:
+            return self
+        end = int(np.searchsorted(self.steps, last, "right"))
+        return replace(
+            self, steps=self.steps[:end], order=self.order[:end], values=self.values[:end], lines=self.lines[:end]
+        )
+
     @property
     def pauses(self) -> Mask:
         """Flag the steady values that hold a pause, such as an evaluation: over twice their median, and rare."""

@@ -65,7 +65,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
         for measure, series in of_run.items():
             if run not in series:
                 continue
-            values = series[run].values[steady.cuts[run] :]
+            values = series[run].until(steady.last.get(run)).values[steady.cuts[run] :]
             yield measure, run, values
             if measure == STEP_TIME and tokens and not tables.rows_of("steps", run).known("tokens_per_s").any():
                 yield TOKENS_PER_S, run, tokens / values

@@ -22,6 +22,7 @@ from msgspec.structs import asdict
 from perflog.analysis.compare import attribution, averages, findings, operators, rows, warmup_costs
 from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
 from perflog.analysis.compare.copies import without_copies
+from perflog.analysis.compare.cut_short import CutShort, runs_cut_short, shared_ends
 from perflog.analysis.compare.foreign_runs import without_foreign
 from perflog.analysis.compare.headline import (
     declared_result,
@@ -107,6 +108,7 @@ class Comparison(Struct, frozen=True, dict=True):
             settings that the reader asked about are not among them.
         causes: What takes the time of both sides, in the words of metric `causes`: first what differs most.
         left_out: Runs of the sides that are not compared, and why.
+        cut_short: Runs that ended early; of the others only the steps are compared that these print too.
     """
 
     sides: tuple[str, ...]
@@ -130,6 +132,7 @@ class Comparison(Struct, frozen=True, dict=True):
     other_settings: tuple[OtherSetting, ...] = ()
     causes: tuple[CauseChange, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    cut_short: tuple[CutShort, ...] = ()
 
     def __repr__(self) -> str:
         return _one_line(self)
@@ -212,6 +215,21 @@ class Comparison(Struct, frozen=True, dict=True):
         return tuple(reasons)
 
     @property
+    def ended_early(self) -> str:
+        """The runs that ended early, in words; empty if there are none."""
+        by_place: dict[tuple[str, int, int], list[str]] = {}
+        for each in self.cut_short:
+            by_place.setdefault((each.side, each.last_step, each.usual_last_step), []).append(each.label)
+        texts = [
+            f"{side} ended early at step {last:,} of {usual:,}: {first_few(labels)}"
+            for (side, last, usual), labels in by_place.items()
+        ]
+        without = {each.run for each in self.left_out}
+        if any(each.run not in without for each in self.cut_short):
+            texts.append("compared are the steps that all print")
+        return "; ".join(texts)
+
+    @property
     def diverged(self) -> dict[str, str]:
         """What became NaN or infinite, by side: of sides that train nothing while others do."""
         told: dict[str, str] = {}
@@ -244,6 +262,7 @@ class Comparison(Struct, frozen=True, dict=True):
             return f"the same bytes on both sides; {metric}: {self.verdict}"
         reasons = [f"{OTHER_SETTING}: {', '.join(self.told_settings)}"] * bool(self.other_settings)
         reasons += [f"not the same work: {', '.join(self.other_work)}"] * bool(self.other_work)
+        reasons += [self.ended_early] * bool(self.cut_short)
         single = reasons and len(self.cases) == 1 and len(self.sides) == 2 and self.headlines
         change = f" {percent(self.headlines[0].change)}" if single else ""
         if self.verdict == OTHER_SETTING:  # the first reason
@@ -285,6 +304,7 @@ class Comparison(Struct, frozen=True, dict=True):
             "operators": records(self.operator_records),
             "summaries": records(self.summary_records), "warmups": records(self.warmup_records),
             "findings": records(self.finding_records), "left_out": records(self.left_out),
+            "cut_short": records(self.cut_short),
             "warnings": list(self.warnings),
         }  # fmt: skip
 
@@ -367,13 +387,16 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     sides, foreign = without_foreign(sides)
     sides, of_copies = zip(*map(without_copies, sides), strict=True)
     cases, unmatched, warnings = match_runs(sides, match, ignore)
-    left_out = [*foreign, *chain(*of_copies), *unmatched]
+    found = findings.linted(sides, cases)
+    cut_short = runs_cut_short(sides, cases, found)
+    cases, ends, too_short = shared_ends(sides, cases, cut_short)
+    left_out = [*foreign, *chain(*of_copies), *unmatched, *too_short]
     warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
     at_steps = [equal_steps([(side.tables, runs) for side, runs in zip(sides, c.runs, strict=True)]) for c in cases]
     at_of_run = {run: at for case, at in zip(cases, at_steps, strict=True) for runs in case.runs for run in runs}
-    values = [side_values(side, cut_of_run, at_of_run, targets) for side in sides]
+    values = [side_values(side, cut_of_run, at_of_run, targets, ends) for side in sides]
     warnings += _leave_out_whole_traces(sides, cases, values)
     of_operators = operators.matched_sides(cases, values)
     operators.add_measures(of_operators, values)
@@ -392,7 +415,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     settings = differing_settings(sides, cases)
     figures = {(row.case, row.metric) for row in compared if row.kind == "summary"}
     printed = [row for row in averages.averages(sides, cases) if (row.case, row.figure) not in figures]
-    doubts = findings.findings(sides, cases, compared, settings, printed)
+    doubts = findings.findings(sides, cases, compared, settings, printed, found)
     ended_early = any(finding.code == "run-stopped" for finding in doubts)
     result = None if ended_early else declared_result(sides, cases)
     by_values = values_only(values)
@@ -425,6 +448,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         other_settings=tuple(elsewhere),
         causes=tuple(cause_changes(sides, cases, warmup)),
         left_out=tuple(left_out),
+        cut_short=tuple(cut_short),
     )
 
 

@@ -14,7 +14,7 @@ from perflog.analysis.compare.headline import RATES, unequal_steps
 from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.rows import FigureRow, by_measure
 from perflog.analysis.compare.sides import Case, DifferingSetting, Side
-from perflog.analysis.lint import RULES
+from perflog.analysis.lint import RULES, Finding
 from perflog.analysis.lint import findings as lint_findings
 from perflog.settings.run_settings import incidental_test
 from perflog.units import show
@@ -45,10 +45,11 @@ def findings(
     rows: Sequence[FigureRow],
     settings: Sequence[DifferingSetting],
     averages: Sequence[AverageRow],
+    linted: Mapping[str, Sequence[Finding]],
 ) -> list[FindingRow]:
     """Return all findings, those about the sides together first.
 
-    `settings` are the rows of `differing_settings`, `averages` those of `averages`.
+    `settings` are the rows of `differing_settings`, `averages` those of `averages`, `linted` what `linted` returns.
     """
     records: list[FindingRow] = []
     for case in cases:
@@ -62,7 +63,7 @@ def findings(
         records += _different_formats(case, differing)
         records += _same_runs(sides, case)
     for case in cases:
-        records += _linted(sides, case)
+        records += _of_runs(sides, case, linted)
     return records
 
 
@@ -208,11 +209,20 @@ def _different_formats(case: Case, settings: Sequence[DifferingSetting]) -> Iter
             yield _finding("comparison-formats", "warning", case, message, row.record)
 
 
-def _linted(sides: Sequence[Side], case: Case) -> Iterator[FindingRow]:
-    """The linter's findings on the compared runs."""
+def linted(sides: Sequence[Side], cases: Sequence[Case]) -> dict[str, list[Finding]]:
+    """Return the linter's findings on the compared runs, by side."""
+    found: dict[str, list[Finding]] = {}
+    for place, side in enumerate(sides):
+        for runs in (case.runs[place] for case in cases):
+            subject = side.tables if len(runs) == len(side.log) else side.tables.only(runs)
+            found.setdefault(side.name, []).extend(lint_findings(subject) if runs else ())
+    return found
+
+
+def _of_runs(sides: Sequence[Side], case: Case, linted: Mapping[str, Sequence[Finding]]) -> Iterator[FindingRow]:
+    """The linter's findings on the runs of a case."""
     for side, runs in zip(sides, case.runs, strict=True):
-        subject = side.tables if len(runs) == len(side.log) else side.tables.only(runs)
-        for found in lint_findings(subject) if runs else ():
+        for found in (each for each in linted[side.name] if each.run in runs):
             place, text = (case.name, side.name, found.run), json.dumps(found.evidence)
             known = found.code, found.severity or RULES[found.code].severity
             yield FindingRow(*known, *place, found.message, found.action, found.first_line, text)

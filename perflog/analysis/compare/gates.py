@@ -52,6 +52,7 @@ def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]
     asked = " ".join(dict.fromkeys(f"--ignore {each.setting}" for each in comparison.other_settings))
     told = f"{OTHER_SETTING}: {', '.join(comparison.told_settings)}; {asked} judges all the same"
     elsewhere = [GateFailure("cannot judge", told)] if comparison.other_settings else []
+    elsewhere += [GateFailure("cannot judge", comparison.ended_early)] if comparison.cut_short else []
     return [
         *([*elsewhere, *diverged] if gates else ()),
         *(failure for gate in gates for failure in _of_gate(comparison, gate)),

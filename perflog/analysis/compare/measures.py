@@ -17,6 +17,7 @@ from perflog.metrics.traces.steady_work import steady_devices
 from perflog.statistics.samples import Floats
 from perflog.statistics.warmup import Warmup
 
+_OF_RUNS = ("run", "summary")  # kinds
 _OF_DEVICES = ("device", "idle", "path", "range", "operator", "kernel")  # kinds
 
 
@@ -65,20 +66,24 @@ def side_values(
     cuts: Mapping[str, int],
     at: Mapping[str, EqualSteps] | None = None,
     targets: Mapping[str, float] | None = None,
+    last: Mapping[str, int] | None = None,
 ) -> SideValues:
     """Return what the metrics of a side's runs declare, each run without its first steps; `cuts`: their number by run.
 
     `at`: by run, the steps at which series are compared whose last steps differ. `targets`: values to reach, by series.
+    `last`: by run, the last step that counts; figures of the whole run are left out then.
     """
     tables, values = side.tables, SideValues()
-    for series in step_series(tables, warmup=0):
+    last = last or {}
+    for whole in step_series(tables, warmup=0):
+        series = whole.until(last.get(whole.run))
         if len(series.values) > (cut := cuts.get(series.run, len(series.values))):
             values.step_times[series.run] = replace(series, warmup=Warmup(cut, "cut alike")) if cut else series
     first = {run: int(series.steps[series.warmup.cut]) for run, series in values.step_times.items()}
-    steady = Steady(cuts, first, at or {}, targets)
+    steady = Steady(cuts, first, at or {}, targets, last)
     samples = [sample for metric in METRICS.values() for sample in metric.samples(tables, steady)]
     for measure, run, figures in sorted(samples, key=lambda sample: KINDS.index(sample[0].kind)):
-        if run in cuts:
+        if run in cuts and not (measure.kind in _OF_RUNS and run in last):
             values.add(measure, run, figures)
     compared = {run for of_runs in values.by_measure.values() for run in of_runs}
     for measure, run, figures in named_value_samples(tables, [run for run in cuts if run not in compared]):

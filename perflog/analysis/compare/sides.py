@@ -22,6 +22,7 @@ _NOT_REPORTED = ("pid", "tag", "started", "files", "traceName", "trace_id", "bas
 """Settings that differ between any two runs: the list of differences leaves them out."""
 
 _RUNS, _SEVERAL = (str, os.PathLike, Log), (Sequence, Set, Iterator)
+_REACHED = 0.5  # of the steps of the longest run of a side
 _LONGEST_VALUE = 60  # characters of a value in the name of a case
 SEPARATOR = "/"  # between the values of several settings in the name of a side
 _MISSING = "-"  # shown for a setting that a run does not have
@@ -327,11 +328,11 @@ def _by_round(all_sides: Sequence[Side], cases: Sequence[Case]) -> tuple[list[Ca
     Raises:
         UsageError: They are no repeats, and nothing tells which runs of the sides belong together.
     """
-    found = {
-        each.runs: (side, each)
-        for place, side in enumerate(all_sides)
-        for each in differing(side.tables, (case.runs[place] for case in cases))
-    }
+    found = {}
+    for place, side in enumerate(all_sides):
+        runs_of = {_without_short(side, case.runs[place]): case.runs[place] for case in cases}
+        for each in differing(side.tables, runs_of):
+            found[runs_of[each.runs]] = side, each
     if not found:
         return list(cases), []
     logs = {key.id: key.sha256 for side in all_sides for key in side.log.run_keys}
@@ -356,6 +357,13 @@ def _by_round(all_sides: Sequence[Side], cases: Sequence[Case]) -> tuple[list[Ca
         f"({ROUND} k, the order in the log), --ignore {ROUND} takes them for repeats"
     )
     return matched, [warning]
+
+
+def _without_short(side: Side, runs: tuple[str, ...]) -> tuple[str, ...]:
+    """The runs without those that stopped before half of the steps: they tell little of whether runs are repeats."""
+    steps = {run: len(rows) for run in runs if len(rows := side.tables.rows_of("steps", run))}
+    most = max(steps.values(), default=0)
+    return tuple(run for run in runs if steps.get(run, most) >= _REACHED * most)
 
 
 def _far_apart(difference: Difference) -> str:

@@ -216,12 +216,13 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
         numbers: dict[str, int] = {}
         planned = run.semantics.quantities.get("steps")
         ended = _has_end(run)
-        if ended is False:
+        is_short = planned is not None and _is_short(steps["step"], planned)
+        if ended is False and (planned is None or is_short):  # a run that prints all its steps is whole
             reasons.append("the line that ends a run is missing")
         if (most := usual.get(run.log, n)) > n:
             reasons.append(f"the other runs of the log have {most}")
             numbers["usual"] = most
-        if planned is not None and _is_short(steps["step"], planned):
+        if planned is not None and is_short:
             reasons.append(f"{planned:,.0f} steps were announced")
             numbers["planned"] = int(planned)
         if reasons:

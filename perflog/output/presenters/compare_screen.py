@@ -98,6 +98,8 @@ def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[st
         yield f"Not the same setting: {', '.join(compared.told_settings)} ({ask}: judge all the same)."
     if compared.other_work:
         yield f"Not the same work: {', '.join(compared.other_work)}."
+    if compared.cut_short:
+        yield f"{compared.ended_early}."
     if not compared.headlines:
         yield "No figure is on both sides that a verdict could be about."
     elif _is_pair(compared):
