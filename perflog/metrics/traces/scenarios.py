@@ -1,7 +1,8 @@
 """Scenarios: how much shorter the steps of a trace would be without their host time, kernels, communication or waits.
 
 Each is a replay of the dependencies that the critical path knows, with one set of things that take no time. Steps that
-follow one another without a gap are replayed together: what overlaps two of them is no loss.
+follow one another without a gap are replayed together: what overlaps two of them is no loss. Of a long trace a stretch
+in the middle is replayed.
 """
 
 from __future__ import annotations
@@ -16,17 +17,26 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables,
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.collective_matching import matched_collectives
 from perflog.metrics.traces.dependencies import Dependencies, dependencies
-from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, are_in_steps, seconds, trace_devices
+from perflog.metrics.traces.device_steps import StepWindows
+from perflog.metrics.traces.device_work import (
+    DEVICE_COLUMNS,
+    DeviceWork,
+    TraceDevice,
+    are_in_steps,
+    seconds,
+    trace_devices,
+)
 from perflog.metrics.traces.operator_efficiency import shares_above_roof
 from perflog.metrics.traces.path_walk import PathWalk
 from perflog.metrics.traces.rank_replay import replay_of_ranks
-from perflog.metrics.traces.replay import Flags
+from perflog.metrics.traces.replay import Flags, Ints
 from perflog.metrics.traces.scenario_changes import RANK, SCENARIOS, Scenario, scenarios
 from perflog.metrics.traces.what_if import WhatIf
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_MOST = 1 << 18  # pieces of work of a device that are replayed
 _TOUCH = 0.01  # of a step: a longer gap between two steps is time outside of them
 _FEW = 0.01  # of the work: with more whose launch is not known, the replay lacks dependencies
 
@@ -48,7 +58,14 @@ _COLUMNS = (
     MetricColumn("error_s", "s", None, "unchanged replay - time_s: 0 where the replay is exact", brief=False),
     MetricColumn("launch_known", "1", None, "share of the work whose launch is known", brief=False),
     MetricColumn("bound", meaning="why the gain is a bound; null: all dependencies are known"),
-    MetricColumn("n", meaning="number of steps"),
+    MetricColumn(
+        "replayed",
+        "1",
+        None,
+        "share of the steps, or of the trace, that is replayed: of long ones the middle",
+        brief=False,
+    ),
+    MetricColumn("n", meaning="number of steps that are replayed"),
 )
 
 
@@ -112,8 +129,9 @@ def _rows(of: Dependencies, in_steps: bool, changes: Sequence[Scenario]) -> Iter
     if not (of.launching != NO_CALL).any():
         return
     walk = PathWalk(of)
-    windows = list(_steps(device, walk)) if in_steps else [_trace(device, walk)]
-    n = len(device.steps.numbers) if in_steps else 1
+    chosen = _middle(device.work, device.steps)
+    windows = list(_steps(device, walk, chosen)) if in_steps else [_trace(of, walk)]
+    n = len(chosen) if in_steps else 1
     what_if = WhatIf(of, walk)
     unchanged, without = 0, np.zeros(len(changes), np.int64)
     for window in windows:
@@ -128,6 +146,7 @@ def _rows(of: Dependencies, in_steps: bool, changes: Sequence[Scenario]) -> Iter
         "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
         "device_name": device.device_name, "of": "traced step" if in_steps else "trace", "n": n,
         "time_s": float(seconds(whole)) / n, "error_s": float(seconds(unchanged - whole)) / n, "launch_known": share,
+        "replayed": n / len(device.steps.numbers) if in_steps else whole / device.span,
     }  # fmt: skip
     for change, ended in zip(changes, without.tolist(), strict=True):
         gain = unchanged - ended
@@ -152,7 +171,7 @@ def _rows_of_ranks(tables: Tables, in_steps: Collection[str]) -> Iterator[dict[s
                 "device_name": device.device_name, "of": "traced step" if steps else "trace", "scenario": RANK,
                 "time_s": float(seconds(found.traced)) / n, "without_s": float(seconds(without)) / n,
                 "gain_s": float(seconds(gain)) / n, "gain": gain / found.traced,
-                "error_s": float(seconds(found.unchanged - found.traced)) / n, "n": n,
+                "error_s": float(seconds(found.unchanged - found.traced)) / n, "replayed": 1.0, "n": n,
                 "bound": "what the device does between two collectives is taken as one piece",
             }  # fmt: skip
 
@@ -172,17 +191,28 @@ def _communicates(of: Dependencies, work: Flags | None, window: _Window) -> int:
     return int(np.bincount(streams, np.maximum(lengths, 0) * work).max())
 
 
-def _trace(device: TraceDevice, walk: PathWalk) -> _Window:
-    busy = device.work.busy
-    end = int(busy.ends[-1])
-    return _Window(int(busy.starts[0]), end, walk.last_thread(end), end)
+def _trace(of: Dependencies, walk: PathWalk) -> _Window:
+    busy, begins = of.device.work.busy, of.starts
+    start, end, more = int(busy.starts[0]), int(busy.ends[-1]), len(begins) - _MOST
+    if more > 0:
+        start, end = int(begins[more // 2]), int(begins[more // 2 + _MOST])
+    return _Window(start, end, walk.last_thread(end), end)
 
 
-def _steps(device: TraceDevice, walk: PathWalk) -> Iterator[_Window]:
-    """Yield the steps of a device, those that touch as one window."""
+def _middle(work: DeviceWork, steps: StepWindows) -> Ints:
+    """Places of the steps that are replayed, in order of time: all, or those around the middle."""
+    order = np.argsort(steps.starts, kind="stable")
+    first, last = (np.searchsorted(work.starts, edges[order]) for edges in (steps.starts, steps.ends))
+    begin = end = len(order) // 2
+    while end - begin < len(order) and (end == begin or last[end - 1] - first[begin] < _MOST):
+        begin, end = (begin, end + 1) if end < len(order) and end + begin <= len(order) else (begin - 1, end)
+    return order[begin:end]
+
+
+def _steps(device: TraceDevice, walk: PathWalk, order: Ints) -> Iterator[_Window]:
+    """Yield these steps of a device, those that touch as one window."""
     steps = device.steps
     annotated = device.annotated if len(device.annotated.numbers) else steps
-    order = np.argsort(steps.starts, kind="stable")
     starts, ends, threads = steps.starts[order], steps.ends[order], walk.step_threads[order]
     host_ends = annotated.ends[order]
     first = 0

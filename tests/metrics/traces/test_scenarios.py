@@ -131,3 +131,28 @@ def test_real_traces_unchanged_are_as_traced(path: Path) -> None:
     for row in found:
         assert row["error_s"] == 0
         assert 0 <= row["gain_s"] <= row["time_s"]
+
+
+@needs_corpus
+def test_of_a_long_trace_the_middle_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of six steps that are alike gain what all of them do."""
+    (path,) = (path for path in REAL if "trace_diff_control" in path.name)
+    whole = {(row["scenario"], row["subject"]): row for row in rows(replay(perflog.read(path)))}
+    monkeypatch.setattr("perflog.metrics.traces.scenarios._MOST", 3000)
+    found = rows(replay(perflog.read(path)))
+    assert {(row["n"], round(row["replayed"], 3), row["error_s"]) for row in found} == {(2, 0.333, 0)}
+    for row in found:
+        assert row["gain"] == pytest.approx(whole[row["scenario"], row["subject"]]["gain"], abs=0.06)
+
+
+def test_of_a_long_trace_without_steps_a_stretch_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of 10 us every 50 us, each launched 5 us before: the host binds, and a part of the trace tells it."""
+    path, gained = tmp_path / "a.json", []
+    events = [each for n in range(200) for each in launched(50 * n, 50 * n + 5, 10, n + 1)]
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    for most in (1 << 18, 100):
+        monkeypatch.setattr("perflog.metrics.traces.scenarios._MOST", most)
+        (row,) = rows(replay(perflog.read(path)), scenario="host")
+        assert row["error_s"] == 0
+        gained.append((row["gain"], row["replayed"]))
+    assert gained[1] == (pytest.approx(gained[0][0], abs=0.01), pytest.approx(0.5, abs=0.01))
