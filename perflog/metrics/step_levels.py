@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _FIGURES = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s", "tflops": "TFLOP/s"}
 """Figures of speed with their units: the first that a run prints tells its levels."""
 
+_LONG, _SHARE = 20, 0.1  # values, and their share of the run: a longer warm-up may be a level
+_WARM = 5  # values that are warm-up even then
 _NEAR = 20  # rows on both sides of a shift that tell what else changed
 _FEWEST = 5  # of them
 _CLEAR = 5.0  # times their scatter
@@ -54,7 +56,7 @@ _COLUMNS = (
 
 
 class RunLevels(Struct, frozen=True):
-    """The levels of the steady steps of a run: at least two."""
+    """The levels of the steps of a run behind its warm-up: at least two. They are places in the values of `series`."""
 
     series: StepSeries
     unit: str
@@ -63,7 +65,7 @@ class RunLevels(Struct, frozen=True):
     @property
     def medians(self) -> list[float]:
         """Median of each level."""
-        return [median(self.series.steady[level.start : level.stop]) for level in self.levels]
+        return [median(self.series.values[level.start : level.stop]) for level in self.levels]
 
 
 @metric(
@@ -72,8 +74,8 @@ class RunLevels(Struct, frozen=True):
     columns=_COLUMNS,
     main="value",
     formula="the levels of metric `history`, over medians of blocks of steady steps; a cut counts if it is at least "
-    "2 % and 4 times the scatter of the blocks, if 60 % of it lie between the steps next to it, and if neither side "
-    "changes by half of it",
+    "2 % and 4 times the scatter of the blocks, if 60 % of it lie between the steps next to it, if these differ by 1.6 "
+    "times what blocks elsewhere do, and if neither side changes by half of it",
     source="own; levels by Scott and Knott 1974; James and Matteson 2014",
 )
 def levels(tables: Tables, options: Options) -> pd.DataFrame:
@@ -107,18 +109,29 @@ def _run_levels(tables: Tables, warmup: int | None) -> dict[str, RunLevels]:
             if series.run in told or not len(series.steady):
                 continue
             told.add(series.run)
-            of_run = shifts(series.steady)
+            of_run = _levels_of(series, warmup is not None)
             if len(of_run) > 1:
                 found[series.run] = RunLevels(series, unit, of_run)
     return found
 
 
+def _levels_of(series: StepSeries, is_given: bool) -> list[Level]:
+    """The levels of a run. A warm-up that would be a large part of the run is the first of its levels, if it is one."""
+    cut, n = series.warmup.cut, len(series.values)
+    begins = [min(cut, _WARM), cut] if cut > max(_LONG, _SHARE * n) and not is_given else [cut]
+    for begin in begins:
+        found = shifts(series.values[begin:])
+        if len(found) > 1 and (begin == cut or found[0].stop >= _LONG):
+            return [Level(begin + level.start, begin + level.stop, level.p) for level in found]
+    return []
+
+
 def _rows(tables: Tables, run: RunLevels) -> Iterator[dict[str, Any]]:
-    series, cut = run.series, run.series.warmup.cut
+    series = run.series
     times = _times(tables, series.run)
     before: float | None = None
     for number, (level, value) in enumerate(zip(run.levels, run.medians, strict=True), 1):
-        first, last = cut + level.start, cut + level.stop - 1
+        first, last = level.start, level.stop - 1
         line = int(series.lines[first])
         row: dict[str, Any] = {
             "run": series.run, "label": series.label, "figure": series.column, "unit": run.unit, "level": number,

@@ -2,7 +2,8 @@
 
 Blocks of neighbouring values, by their medians, are what `levels` divides: a median hides single outliers and short
 periods. A cut stays only if it is a step, and no slope or slow wander, which serial dependence makes: the values right
-before and after it differ by most of the change, and neither side changes as much by itself.
+before and after it differ by most of the change, and by more than neighbouring values do elsewhere, and neither side
+changes as much by itself.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ _LEAST = 0.02  # change of a level, relative
 _CLEAR = 4.0  # times the scatter of the blocks
 _ABRUPT = 0.6  # of the change lies between the values next to the cut
 _SLOPE = 0.5  # of the change, within one of the levels: it is a slope
+_WINDOW = 3  # values, at least, on each side of a cut whose medians tell the jump there
+_STEEP, _FEW = 1.6, 16.0  # times the differences of such windows elsewhere; more in a series of few values
+_OFTEN = 0.95  # of these differences are less
 _MOST = 6  # levels; a series with more wanders
 
 
@@ -99,8 +103,26 @@ def _grade(logs: Floats, start: int, cut: int, stop: int, size: int, noise: floa
     slope = max(_slope(left), _slope(right))
     return min(
         change / math.log1p(_LEAST), change / (_CLEAR * scatter), jump / (_ABRUPT * change or 1),
-        _SLOPE * change / slope if slope else math.inf,
+        _SLOPE * change / slope if slope else math.inf, _steepness(left, right, size, len(logs)),
     )  # fmt: skip
+
+
+def _steepness(left: Floats, right: Floats, size: int, n: int) -> float:
+    """How far the values next to a cut differ, over what neighbouring windows of either side differ by."""
+    width = min(len(left), len(right), max(_WINDOW, size))
+    usual = np.concatenate([_differences(left, width), _differences(right, width)])
+    allowed = _STEEP * (1 + _FEW / n) * float(np.quantile(usual, _OFTEN)) if len(usual) else 0.0
+    jump = abs(median(right[:width]) - median(left[-width:]))
+    return jump / allowed if allowed else math.inf
+
+
+def _differences(values: Floats, width: int) -> Floats:
+    """By how much the medians of neighbouring windows differ."""
+    if len(values) < 2 * width:
+        return values[:0]
+    medians = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
+    differences: Floats = np.abs(medians[width:] - medians[:-width])
+    return differences
 
 
 def _block_scatter(values: Floats, size: int) -> float:

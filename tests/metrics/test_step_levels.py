@@ -11,6 +11,7 @@ from support.jobs import Job
 
 import perflog
 from perflog.metrics import levels
+from perflog.statistics.shifts import shifts
 
 
 def slower_from(step: int, last: int = 120, change: float = 1.5) -> Job:
@@ -60,3 +61,36 @@ def test_the_screen_and_the_linter_tell_both_levels(tmp_path: Path) -> None:
     assert " -> " in answer.figure_column(answer.figures[0])[1]
     (message,) = perflog.lint(log).query("code == 'drift'")["message"]
     assert "over steps 1 to 70, then" in message
+
+
+@pytest.mark.parametrize("step", [31, 61, 91])
+def test_the_first_level_is_no_warm_up(tmp_path: Path, step: int) -> None:
+    """Half of the steps before a shift would be cut as a warm-up."""
+    table = levels(read(slower_from(step).text, tmp_path))
+    assert table["last_step"].tolist() == [step - 1, 120]
+    assert table["first_step"].tolist()[0] <= 6
+    assert table["value"].tolist() == pytest.approx([2, 3], rel=0.01)
+
+
+def test_a_run_that_prints_rates_alone(tmp_path: Path) -> None:
+    rates = 5800 * np.exp(0.004 * np.random.default_rng(3).normal(size=200))
+    rates[120:] *= 0.75
+    line = "step: {:2d}  loss:  2.5  memory: 47.10GiB(59.55%)  tps: {:,.0f}  tflops: {:.2f}  mfu: 34.18%\n"
+    log = read("".join(line.format(step, rate, rate / 17.3) for step, rate in enumerate(rates, 1)), tmp_path)
+    answer = perflog.overview(log)
+    shown = {column[0].rstrip(" !"): column[1] for column in map(answer.figure_column, answer.figures)}
+    assert [shown["TFLOP/s"], shown["tokens/s"]] == ["335.2 -> 251.6", "5,800 -> 4,352"]
+    assert "Since step 121: tokens/s 5,800 -> 4,352, -25.0 %." in answer.reasons
+    assert set(perflog.lint(log)["code"]) == {"drift"}
+
+
+@pytest.mark.parametrize("n", [40, 100, 500])
+def test_a_slow_wander_is_no_shift(n: int) -> None:
+    """Each value is 0.95 times the one before, and chance: at most one run in a hundred is said to shift."""
+    rng, found = np.random.default_rng(n), 0
+    for _ in range(100):
+        values = rng.normal(size=n + 100)
+        for k in range(1, len(values)):
+            values[k] += 0.95 * values[k - 1]
+        found += len(shifts(1 + 0.01 * values[100:])) > 1
+    assert found <= 1

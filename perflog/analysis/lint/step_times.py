@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import numpy as np
 
@@ -132,9 +132,10 @@ def warm_up(data: LintInput) -> Iterator[Finding]:
 )
 def outliers(data: LintInput) -> Iterator[Finding]:
     """Steps after the warm-up beyond median + 10 MAD and 1.02 times the median; without times, by their rate."""
+    shifted = run_levels(data.tables, data.options.warmup)
     for s in data.series("step_time_s").values():
         far, middle, scatter = _far(s.steady)
-        if not far.any():
+        if not far.any() or s.run in shifted:  # of a run with several levels no median tells what is far
             continue
         steps = s.steps[s.warmup.cut :][far]
         effect = float(s.steady.mean() / s.steady[~far].mean() - 1)
@@ -148,10 +149,10 @@ def outliers(data: LintInput) -> Iterator[Finding]:
         )
         numbers = {"steps": steps.tolist(), "longest": float(s.steady.max()), "median": middle}
         yield Finding(s.run, message, {s.run: s.lines[s.warmup.cut :][far]}, numbers)
-    yield from _slow_by_rate(data)
+    yield from _slow_by_rate(data, shifted)
 
 
-def _slow_by_rate(data: LintInput) -> Iterator[Finding]:
+def _slow_by_rate(data: LintInput, shifted: Container[str]) -> Iterator[Finding]:
     """The same steps of runs that print no step times, by the first rate that they print."""
     told = set(data.series("step_time_s"))
     for column, unit in _RATES_OF_WORK.items():
@@ -159,7 +160,7 @@ def _slow_by_rate(data: LintInput) -> Iterator[Finding]:
             told.add(s.run)
             with np.errstate(divide="ignore"):
                 far, middle, _ = _far(1 / s.steady)
-            if not far.any() or not middle > 0:
+            if not far.any() or not middle > 0 or s.run in shifted:
                 continue
             steps, rates = s.steps[s.warmup.cut :][far], s.steady[far]
             slow = first_few(f"step {i} {r:,.5g} {unit}" for i, r in zip(steps, rates, strict=True))
@@ -201,18 +202,18 @@ def derived_times(data: LintInput) -> Iterator[Finding]:
 @rule(
     code="drift",
     severity="warning",
-    title="the step time drifts during the run",
+    title="the speed changes during the run",
     why="The run has no single step time: the result depends on which steps are taken. Clock rate, temperature, memory "
     "or data change while it runs. A difference between two runs that is not much larger than the drift means nothing.",
-    action="run longer, or find the cause; trust only differences well above the drift",
+    action="find the cause; trust only differences well above the change",
     needs=("steps",),
 )
 def drift(data: LintInput) -> Iterator[Finding]:
     """Levels of metric `levels`; else medians of the two halves more than 1 % apart, and 95 % intervals apart."""
     shifted = run_levels(data.tables, data.options.warmup)
+    yield from map(_shifted, shifted.values())
     for s in data.series("step_time_s").values():
         if s.run in shifted:
-            yield _shifted(shifted[s.run])
             continue
         half = len(s.steady) // 2
         first_half, second_half = s.steady[:half], s.steady[half:]
@@ -234,14 +235,16 @@ def drift(data: LintInput) -> Iterator[Finding]:
 
 
 def _shifted(run: RunLevels) -> Finding:
-    s, cut, values = run.series, run.series.warmup.cut, run.medians
+    s, values = run.series, run.medians
+    texts = [seconds(value) if run.unit == "s" else f"{value:,.5g} {_RATES_OF_WORK[s.column]}" for value in values]
     parts = [
-        f"{seconds(value)} over steps {s.steps[cut + level.start]} to {s.steps[cut + level.stop - 1]}"
-        for level, value in zip(run.levels, values, strict=True)
+        f"{text} over steps {s.steps[level.start]} to {s.steps[level.stop - 1]}"
+        for level, text in zip(run.levels, texts, strict=True)
     ]
     change = values[-1] / values[0] - 1
-    message = f"{percent(change, sign=True)} from the first level to the last: the median is {', then '.join(parts)}"
-    lines = [s.lines[cut + level.start] for level in run.levels]
+    since = f"since step {s.steps[run.levels[1].start]}: " if len(run.levels) == 2 else ""
+    message = f"{since}{percent(change, sign=True)}: the median is {', then '.join(parts)}"
+    lines = [s.lines[level.start] for level in run.levels]
     return Finding(s.run, message, {s.run: lines}, {"levels": values, "drift": change})
 
 

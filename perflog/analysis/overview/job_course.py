@@ -48,6 +48,11 @@ def _s(seconds: float) -> str:
     return f"{seconds:,.0f} s" if seconds >= 100 else show(seconds, "s", 3)
 
 
+def _level(value: float, unit: str) -> str:
+    """Return a level as text; the name of a rate is its unit."""
+    return show(value, unit) if unit == "s" else f"{value:,.5g}"
+
+
 def _levels(tables: Tables, marks: dict[str, str], options: Options) -> Iterator[str]:
     rows = levels_of_runs.table(tables, options)
     runs = list(dict.fromkeys(rows["run"]))
@@ -60,9 +65,7 @@ def _levels(tables: Tables, marks: dict[str, str], options: Options) -> Iterator
         alike = [run for run in runs if cuts[run] == most]
         if len(alike) > total / 2:
             of_first = rows[rows["run"] == alike[0]]
-            values = " -> ".join(
-                show(value, unit) for value, unit in zip(of_first["value"], of_first["unit"], strict=True)
-            )
+            values = " -> ".join(map(_level, of_first["value"], of_first["unit"]))
             figure = _QUANTITIES[of_first["figure"].iloc[0]]
             steps = f"step{'s' * (len(most) > 1)} {', '.join(map(str, most))}"
             yield f"{len(alike)} of {count(total, 'run')} change at {steps}: {figure} {values}."
@@ -74,6 +77,6 @@ def _levels(tables: Tables, marks: dict[str, str], options: Options) -> Iterator
             with_it = f"; with it {text}" if (text := none_if_null(row["with_it"])) else ""
             yield (
                 f"{marks.get(run, '')}Since step {int(row['first_step'])}{at}: {_QUANTITIES[row['figure']]} "
-                f"{show(before['value'], row['unit'])} -> {show(row['value'], row['unit'])}, "
+                f"{_level(before['value'], row['unit'])} -> {_level(row['value'], row['unit'])}, "
                 f"{100 * row['change']:+.1f} %{with_it}."
             )

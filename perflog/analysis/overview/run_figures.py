@@ -32,11 +32,13 @@ from perflog.metrics.possible import are_moments
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.series_ends import last_values, summary_figures
 from perflog.metrics.step_levels import run_levels
+from perflog.metrics.step_series import step_series
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS
 from perflog.metrics.traces.device_time import wholes_of_traces
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.recorded_operators import untimed_runs
+from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
 from perflog.units import show
 
@@ -65,6 +67,7 @@ _CONFIGURES = lazy_pattern(
 )
 """Names of values that configure a run, or count what it did."""
 _LONGER = 0.005  # of a step: less is not told
+_SAME = 1e-3  # relative difference of medians that are the same
 _PRINTED = 3  # summaries, and last values, that are shown of a log without other figures
 
 
@@ -151,8 +154,23 @@ def _steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = steps.table(tables, options)
     rows = rows[(rows["of"] == "step_time") & (rows["part"] == "steady") & rows["median_s"].notna()]
     spread = (rows["median_high_s"] - rows["median_low_s"]) / 2 / rows["median_s"]
-    shifted = {run: of_run.medians for run, of_run in run_levels(tables, options.warmup).items()}
-    yield replace(_column(rows, "median_s", "step", "s", "lower", spread.astype(float)), levels=shifted)
+    levels = _levels(tables, "step_time_s", options)
+    yield replace(_column(rows, "median_s", "step", "s", "lower", spread.astype(float)), levels=levels)
+
+
+def _levels(tables: Tables, column: str, options: Options) -> dict[str, list[float]]:
+    """The medians of a column of steps over the levels of each run that has several."""
+    found: dict[str, list[float]] = {}
+    shifted = run_levels(tables, options.warmup)
+    for series in step_series(tables, column, options.warmup) if shifted else ():
+        if series.run in shifted:
+            of_run = shifted[series.run]
+            first = of_run.series.order[[level.start for level in of_run.levels]]
+            level_of = np.searchsorted(first, series.order, "right")
+            parts = [series.values[level_of == level] for level in range(1, len(first) + 1)]
+            if all(map(len, parts)):
+                found[series.run] = list(map(median, parts))
+    return found
 
 
 def _phases(tables: Tables, options: Options) -> Iterator[RunFigure]:
@@ -176,7 +194,22 @@ def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
         ("tokens_per_s_gpu_median", "tokens/s/GPU", "1/s"),
         ("samples_per_s_median", "samples/s", "1/s"),
     ):
-        yield _column(rows, column, name, unit, "higher")
+        figure = _column(rows, column, name, unit, "higher")
+        yield replace(figure, levels=dict(_levels_of_rates(tables, figure, column.removesuffix("_median"), options)))
+
+
+def _levels_of_rates(
+    tables: Tables, figure: RunFigure, column: str, options: Options
+) -> Iterator[tuple[str, list[float]]]:
+    """The levels of a printed rate, in the measure of its figure: that of one rank, or of all."""
+    levels = _levels(tables, column.replace("_gpu", ""), options)
+    for series in step_series(tables, column.replace("_gpu", ""), options.warmup) if levels else ():
+        if series.run in levels and series.run in figure.values:
+            for centre in (median(series.steady), median(series.values)):
+                ranks = figure.values[series.run] / centre
+                if abs(ranks - max(round(ranks), 1)) < _SAME * ranks:
+                    yield series.run, [round(ranks) * value for value in levels[series.run]]
+                    break
 
 
 def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
