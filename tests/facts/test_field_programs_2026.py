@@ -119,3 +119,51 @@ def test_kernels_of_flash_attention() -> None:
     assert of_run[2]["flash2_backward_tflops"] == 251.8
     assert of_run[3]["fa4_mfu"] == pytest.approx(0.448)
     assert of_run[3]["seqlen"] == 8192
+
+
+def test_blocks_of_composer() -> None:
+    log = whole("composer")
+    assert [(row["step"], row["loss"]) for row in log.rows("steps")] == [(1, 11.2), (2, 11.1)]
+    assert values(log)["device_tokens_per_sec"] == 65536.1
+    assert values(log)["mfu"] == 0.4512
+    assert values(log)["memory"] == pytest.approx(61.2e9)
+    assert values(log)["eval_eval_LanguageCrossEntropy"] == 2.341
+
+
+def test_blocks_of_olmo_core() -> None:
+    log = whole("olmo_core")
+    assert [(row["step"], row["loss"]) for row in log.rows("steps")] == [(10, 10.23), (20, 10.13)]
+    last = values(log)
+    assert (last["tokens_per_s"], last["total_tokens"]) == (12345, 1.05e9)
+    assert last["mfu"] == pytest.approx(0.4512)
+
+
+def test_iterations_of_litgpt() -> None:
+    log = whole("litgpt")
+    steps = sorted(log.rows("steps"), key=lambda row: row["line"])
+    assert [row["step"] for row in steps] == [4810, 4811, 4816]
+    assert [row["step_time_s"] for row in steps] == [None] * 3  # several iterations make a step
+    assert max(r["value"] for r in log.rows("values") if r["key"] == "iter_time") == pytest.approx(0.17168)
+    assert values(log)["val_loss"] == 1.7032
+
+
+def test_metrics_of_fairseq2() -> None:
+    log = whole("fairseq2")
+    steps = log.rows("steps")
+    assert [(row["step"], row["steps_averaged"]) for row in steps][1:] == [(k, 10) for k in (20, 30, 40, 50)]
+    assert [row["step_time_s"] for row in steps][1:] == [1, 1, 1, 1]
+    assert steps[0]["memory_bytes"] == pytest.approx(41.27 * 2**30)
+    assert values(log)["validation_NLL_Loss"] == 3.0127
+
+
+def test_ms_swift_prints_its_clock() -> None:
+    line = (
+        "{{'loss': 0.48, 'learning_rate': 1e-06, 'memory(GiB)': 69.19, 'train_speed(iter/s)': 0.01, 'epoch': 0.26, "
+        "'global_step/max_steps': '{}/94', 'percentage': '12.77%', 'elapsed_time': '{}', "
+        "'remaining_time': '2h 5m 59s'}}\n"
+    )
+    log = read((line.format(12, "18m 26s") + line.format(13, "19m 58s")).encode())
+    assert unread_figures(log) == 0
+    first, second = log.rows("steps")
+    assert (first["step"], first["elapsed_s"], first["memory_bytes"]) == (12, 1106, pytest.approx(69.19 * 2**30))
+    assert second["step_time_s"] == 92
