@@ -115,7 +115,7 @@ def test_a_metric_prefix_is_read_with_its_number(text: str, value: float) -> Non
         assert found == pytest.approx({"v": value}, rel=1e-15)
 
 
-@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e5", "+3", "-.5", "5.", "1E-300", "1e400", "007", "Infinity"])
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e5", "+3", "-.5", "5.", "1E-300", "007", "Infinity"])
 def test_numbers_are_read_however_they_are_printed(text: str) -> None:
     found = Template("x {v:.2f} y").match(f"x {text} y")
     assert found is not None
