@@ -56,7 +56,7 @@ def test_it_fits_one_screen_and_ends_with_the_next_command(sides: tuple[str, ...
 
 def test_the_next_command_keeps_the_options_of_which_figures_depend() -> None:
     words = [EARLY, EARLY, "--warmup", "2", "--threshold", "0.05", "--store", "no such store"]
-    _, command = "\n".join(shown(*words, "--fail-on", "regression:99%")).split("\nNext: ")
+    _, command = "\n".join(shown(*words, "--require", "step_time")).split("\nNext: ")
     told = split(command.replace("\\\n", ""))
     assert sorted(told) == sorted(["perflog", "compare", *words, "--all"]) and told[-1] == "--all"
 

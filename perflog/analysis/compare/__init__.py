@@ -6,13 +6,14 @@ docs/compare.md explains how a verdict is reached.
 from perflog.analysis.compare.aa import aa, power
 from perflog.analysis.compare.ci_formats import bencher, github_action_benchmark
 from perflog.analysis.compare.comparison import Comparison, compare
-from perflog.analysis.compare.gates import Gate, GateFailure, failures
+from perflog.analysis.compare.gates import Gate, GateFailure, GateResult, failures, results, with_gates, without_result
 from perflog.analysis.compare.verdicts import VerdictRule
 
 __all__ = [
     "Comparison",
     "Gate",
     "GateFailure",
+    "GateResult",
     "VerdictRule",
     "aa",
     "bencher",
@@ -20,4 +21,7 @@ __all__ = [
     "failures",
     "github_action_benchmark",
     "power",
+    "results",
+    "with_gates",
+    "without_result",
 ]

@@ -21,7 +21,7 @@ from msgspec.structs import asdict
 
 from perflog.analysis.compare import attribution, averages, findings, operators, rows, warmup_costs
 from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
-from perflog.analysis.compare.copies import without_copies
+from perflog.analysis.compare.copies import copied_sides, without_copies
 from perflog.analysis.compare.cut_short import CutShort, runs_cut_short, shared_ends
 from perflog.analysis.compare.foreign_runs import without_foreign
 from perflog.analysis.compare.headline import (
@@ -72,6 +72,9 @@ if TYPE_CHECKING:
 SUMMARY_KINDS = ("target", "step", "run", "device", "memory", "summary", "load", "value")
 """Kinds of rows that text shows. Of phases, layers, ranges, kernels and so on there can be thousands."""
 
+NOTHING = "nothing to compare"
+"""The verdict where the sides have no figure that one could be about."""
+
 _TEXT_ROWS = 20  # of `str(comparison)`
 _PARTS = 10  # of a notebook's table
 _NAME = 60  # characters of a name in it: that of a kernel can have thousands
@@ -85,6 +88,16 @@ class GeometricMean(Struct, frozen=True):
     side: str
     cases: int
     change: float
+
+
+class OneSided(Struct, frozen=True):
+    """A figure that only one of two sides has: `on` is base or side."""
+
+    case: str
+    side: str
+    kind: str
+    metric: str
+    on: str
 
 
 class Comparison(Struct, frozen=True, dict=True):
@@ -109,6 +122,8 @@ class Comparison(Struct, frozen=True, dict=True):
         causes: What takes the time of both sides, in the words of metric `causes`: first what differs most.
         left_out: Runs of the sides that are not compared, and why.
         cut_short: Runs that ended early; of the others only the steps are compared that these print too.
+        copies: Sides all of whose runs are those of the base, or print the same.
+        one_sided: Figures of the whole run, or of its steps, that the base or the side lacks.
     """
 
     sides: tuple[str, ...]
@@ -133,6 +148,8 @@ class Comparison(Struct, frozen=True, dict=True):
     causes: tuple[CauseChange, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     cut_short: tuple[CutShort, ...] = ()
+    copies: tuple[str, ...] = ()
+    one_sided: tuple[OneSided, ...] = ()
 
     def __repr__(self) -> str:
         return _one_line(self)
@@ -199,7 +216,7 @@ class Comparison(Struct, frozen=True, dict=True):
             by_place.setdefault((row.case, row.side), []).append(row)
         elsewhere = {(each.case, each.side) for each in self.other_settings}
         words = [OTHER_SETTING if place in elsewhere else verdict_of_figures(of) for place, of in by_place.items()]
-        return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default="nothing to compare")
+        return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default=NOTHING)
 
     @property
     def other_work(self) -> tuple[str, ...]:
@@ -304,7 +321,7 @@ class Comparison(Struct, frozen=True, dict=True):
             "operators": records(self.operator_records),
             "summaries": records(self.summary_records), "warmups": records(self.warmup_records),
             "findings": records(self.finding_records), "left_out": records(self.left_out),
-            "cut_short": records(self.cut_short),
+            "cut_short": records(self.cut_short), "copies": list(self.copies), "one_sided": records(self.one_sided),
             "warnings": list(self.warnings),
         }  # fmt: skip
 
@@ -449,7 +466,21 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         causes=tuple(cause_changes(sides, cases, warmup)),
         left_out=tuple(left_out),
         cut_short=tuple(cut_short),
+        copies=tuple(copied_sides(sides, cases)),
+        one_sided=tuple(_one_sided(sides, cases, values)),
     )
+
+
+def _one_sided(sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues]) -> Iterator[OneSided]:
+    """Yield the figures of each case and side that the base or the side lacks, without those of parts."""
+    for case in cases:
+        has = [
+            dict.fromkeys((m.kind, m.name) for m in v.by_measure if m.kind in SUMMARY_KINDS and v.of(m, runs))
+            for v, runs in zip(values, case.runs, strict=True)
+        ]
+        for side, of_side in zip(sides[1:], has[1:], strict=True):
+            for on, ours, others in (("base", has[0], of_side), ("side", of_side, has[0])):
+                yield from (OneSided(case.name, side.name, *name, on) for name in ours if name not in others)
 
 
 def _warn_without_headline(

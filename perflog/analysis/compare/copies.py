@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from perflog.analysis.compare.sides import LeftOut, Side
+from perflog.analysis.compare.sides import Case, LeftOut, Side
 from perflog.metrics import Tables
 from perflog.statistics.samples import Floats
 from perflog.tables.schema import TABLES
@@ -30,6 +30,20 @@ def without_copies(side: Side) -> tuple[Side, list[LeftOut]]:
         for copy, run in found.items()
     ]
     return side.without(found), left_out
+
+
+def copied_sides(sides: Sequence[Side], cases: Sequence[Case]) -> list[str]:
+    """Return the names of the sides all of whose runs are runs of the base, or print the same."""
+    base = {run for case in cases for run in case.runs[0]}
+    found: list[str] = []
+    for k, side in enumerate(sides[1:], 1):
+        runs = {run for case in cases for run in case.runs[k]}
+        of_base = copies([sides[0], side]) if runs - base else {}
+        same = {run for run in runs if of_base.get(run) in base}
+        same |= {run for copy, run in of_base.items() if copy in base}
+        if runs and runs <= base | same:
+            found.append(side.name)
+    return found
 
 
 def copies(sides: Sequence[Side]) -> dict[str, str]:

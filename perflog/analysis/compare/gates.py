@@ -5,17 +5,20 @@ A gate closes where it cannot judge: a build without figures must not pass becau
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.analysis.compare.comparison import Comparison, percent
+from perflog.analysis.compare.comparison import NOTHING, Comparison, percent
 from perflog.analysis.compare.figures import VALUE
+from perflog.analysis.compare.result_rows import records
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.verdicts import OTHER_SETTING, Evidence, decide, without_exploratory
 from perflog.statistics.effects import Effect, shift_of
+from perflog.tables.schema import SCHEMA_VERSION
 
 
 class Gate(Struct, frozen=True):
@@ -26,12 +29,26 @@ class Gate(Struct, frozen=True):
         threshold: Least change that fails; None: that of the comparison.
         rises: Whether a rise fails, or a fall; None: whichever is worse.
         inconclusive: Whether an inconclusive verdict fails too.
+        required: Whether it only asks that the metric is on both sides.
     """
 
     metric: str | None = None
     threshold: float | None = None
     rises: bool | None = None
     inconclusive: bool = False
+    required: bool = False
+
+    @property
+    def text(self) -> str:
+        """The gate as the command line has it."""
+        limit = "" if self.threshold is None else f"{100 * self.threshold:g}%"
+        if self.required:
+            return f"--require {self.metric}"
+        if self.inconclusive:
+            return "inconclusive"
+        if self.metric is None:
+            return "regression" + (f":{limit}" if limit else "")
+        return f"{self.metric}:{'+' if self.rises else '-'}{limit}"
 
 
 class GateFailure(Struct, frozen=True):
@@ -42,8 +59,41 @@ class GateFailure(Struct, frozen=True):
     row: FigureRow | None = None
 
 
+class GateResult(Struct, frozen=True):
+    """What became of a gate: failed where a change was found, and what fails it, in words."""
+
+    gate: str
+    result: Literal["passed", "failed", "inconclusive", "cannot judge"]
+    reasons: tuple[str, ...]
+
+
+def results(comparison: Comparison, gates: Sequence[Gate]) -> list[GateResult]:
+    """Return what became of each gate."""
+    of_all = _of_comparison(comparison)
+    return [_result(gate, [*_of_gate(comparison, gate), *([] if gate.required else of_all)]) for gate in gates]
+
+
+def _result(gate: Gate, found: Sequence[GateFailure]) -> GateResult:
+    kinds = {failure.kind for failure in found}
+    result: Literal["passed", "failed", "inconclusive", "cannot judge"] = (
+        "failed" if "change" in kinds
+        else "inconclusive" if "inconclusive" in kinds
+        else "cannot judge" if kinds else "passed"
+    )  # fmt: skip
+    names = (f"{failure.row.side}: {failure.row.metric}: " if failure.row else "" for failure in found)
+    return GateResult(gate.text, result, tuple(f"{n}{f.message}" for n, f in zip(names, found, strict=True)))
+
+
 def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]:
     """Return what fails the gates, in their order; empty if they are passed."""
+    return [
+        *(_of_comparison(comparison) if any(not gate.required for gate in gates) else ()),
+        *(failure for gate in gates for failure in _of_gate(comparison, gate)),
+    ]
+
+
+def _of_comparison(comparison: Comparison) -> list[GateFailure]:
+    """Why no gate can judge the sides."""
     diverged = [
         GateFailure("cannot judge", f"{message} in {side}, whose speed is no result")
         for side, message in comparison.diverged.items()
@@ -53,10 +103,11 @@ def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]
     told = f"{OTHER_SETTING}: {', '.join(comparison.told_settings)}; {asked} judges all the same"
     elsewhere = [GateFailure("cannot judge", told)] if comparison.other_settings else []
     elsewhere += [GateFailure("cannot judge", comparison.ended_early)] if comparison.cut_short else []
-    return [
-        *([*elsewhere, *diverged] if gates else ()),
-        *(failure for gate in gates for failure in _of_gate(comparison, gate)),
+    elsewhere += [
+        GateFailure("cannot judge", f"{side} has the runs of {comparison.sides[0]}: a copy is compared with itself")
+        for side in comparison.copies
     ]
+    return [*elsewhere, *diverged]
 
 
 def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
@@ -72,6 +123,8 @@ def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
             else f"no figure `{gate.metric}`"
         )
         yield GateFailure("cannot judge", f"{wanted} on both sides; there are: {known}")
+    if gate.required:
+        return
     elsewhere = {(each.case, each.side) for each in comparison.other_settings}
     rows = [row for row in rows if (row.case, row.side) not in elsewhere]
     places = dict.fromkeys((row.case, row.side, row.metric) for row in rows)
@@ -90,6 +143,8 @@ def _names(row: FigureRow) -> tuple[str, ...]:
 
 
 def _of_row(comparison: Comparison, row: FigureRow, gate: Gate) -> GateFailure | None:
+    if gate.metric is not None and math.isnan(row.side_value) and not math.isnan(row.base_value):
+        return GateFailure("change", "it is NaN, which no value of the base is", row)
     threshold = comparison.rule.threshold if gate.threshold is None else gate.threshold
     better = row.better if gate.rises is None else "lower" if gate.rises else "higher"
     shift, low, high = map(shift_of, (row.change, row.change_low, row.change_high))
@@ -104,3 +159,14 @@ def _of_row(comparison: Comparison, row: FigureRow, gate: Gate) -> GateFailure |
     if gate.inconclusive and without_exploratory(verdict.words) == "inconclusive":
         return GateFailure("inconclusive", f"{verdict.reason}; {verdict.advice}", row)
     return None
+
+
+def with_gates(comparison: Comparison, gates: Sequence[Gate]) -> dict[str, Any]:
+    """Return a comparison and the results of its gates, ready for JSON."""
+    return comparison.to_dict() | {"gates": records(results(comparison, gates))}
+
+
+def without_result(error: str, gates: Sequence[Gate]) -> dict[str, Any]:
+    """Return the document in place of a comparison that could not be made, such as one without a baseline."""
+    of_gates = [GateResult(gate.text, "cannot judge", (error,)) for gate in gates]
+    return {"schema_version": SCHEMA_VERSION, "verdict": NOTHING, "error": error, "gates": records(of_gates)}

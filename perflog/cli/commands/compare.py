@@ -116,6 +116,12 @@ class GateCondition(click.ParamType["Gate"]):
     metavar="CONDITION",
     help="Exit with 1 on regression, regression:5%, inconclusive, METRIC:+3% (it rises), METRIC:-3% (it falls).",
 )
+@click.option(
+    "--require",
+    multiple=True,
+    metavar="METRIC",
+    help="Exit with 3 if this metric, or one figure of it, is not on both sides.",
+)
 @click.option("--all", "everything", is_flag=True, help="Show all figures, parts and findings.")
 @click.option("--format", type=click.Choice(_FORMATS), default="text", show_default=True, help="Format of the output.")
 @options.wide
@@ -123,6 +129,7 @@ class GateCondition(click.ParamType["Gate"]):
 def compare(
     sides: tuple[str, ...],
     gates: tuple[Gate, ...],
+    require: tuple[str, ...],
     threshold: float | None,
     history: tuple[str, ...],
     targets: tuple[options.Target, ...],
@@ -137,25 +144,29 @@ def compare(
     only if the whole interval lies beyond the threshold and 5 %. A gate that has nothing to judge exits with 3.
     """
     from perflog.analysis import compare as comparing
-    from perflog.errors import NothingToCompareError
+    from perflog.errors import NothingToCompareError, PerflogError
     from perflog.output import sheets
     from perflog.output.presenters import compare as presenter
     from perflog.output.presenters import compare_screen
 
+    gates = (*gates, *(comparing.Gate(metric, required=True) for metric in require))
     smallest = min((g.threshold for g in gates if g.threshold is not None), default=None)
     limit = threshold if threshold is not None else smallest
     option_values |= {} if limit is None else {"threshold": limit}
     option_values |= {"history": history or None, "targets": dict(targets) or None}
     try:
         comparison = comparing.compare(*sides, **option_values)
-    except NothingToCompareError as error:
-        if not gates:
+    except PerflogError as error:
+        if format == "json":
+            terminal.put(presenter.document(comparing.without_result(str(error), gates)))
+        if not gates or not isinstance(error, NothingToCompareError):
             raise
         sheets.warn(f"gate: nothing to compare: {error}")
         raise Exit(CANNOT_JUDGE) from None
     for text in comparison.warnings:
         sheets.warn(text)
-    documents: dict[str, Callable[[Any], Any]] = {"json": comparing.Comparison.to_dict, "bencher": comparing.bencher}
+    documents: dict[str, Callable[[Any], Any]] = {"bencher": comparing.bencher}
+    documents |= {"json": lambda compared: comparing.with_gates(compared, gates)}
     documents |= {"github-action-benchmark": comparing.github_action_benchmark}
     if format in documents:
         terminal.put(presenter.document(documents[format](comparison)))

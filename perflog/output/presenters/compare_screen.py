@@ -13,7 +13,7 @@ from perflog.analysis.compare.cause_changes import grown
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, of_part
 from perflog.analysis.compare.rows import FigureRow
-from perflog.analysis.compare.sides import SEPARATOR
+from perflog.analysis.compare.sides import SEPARATOR, first_few
 from perflog.analysis.compare.verdicts import CHANGES, OTHER_SETTING, without_exploratory
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.lint.wording import count
@@ -58,7 +58,7 @@ def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
         compared: The comparison.
         sides: The sides and options as they were typed, for the next command.
     """
-    verdict, settings = list(_verdict(compared)), list(_settings(compared))
+    verdict, settings = list(_verdict(compared)), [*_settings(compared), *_vanished(compared)]
     tail = [] if compared.same_bytes else [*_how_sure(compared), *_doubts(compared)]
     room = max(HEIGHT - len([*verdict, *settings, *tail]) - 1, 0)
     head = [*verdict, *_sides(compared, room), *settings]
@@ -98,6 +98,8 @@ def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[st
         yield f"Not the same setting: {', '.join(compared.told_settings)} ({ask}: judge all the same)."
     if compared.other_work:
         yield f"Not the same work: {', '.join(compared.other_work)}."
+    if compared.copies and not compared.same_bytes:
+        yield f"A copy: {' and '.join(compared.copies)} has the runs of {compared.sides[0]}."
     if compared.cut_short:
         yield f"{compared.ended_early}."
     if not compared.headlines:
@@ -291,6 +293,13 @@ def _settings(compared: Comparison) -> Iterator[str]:
             yield from folded(f"Differ too, and may be why: {', '.join(others)}", 2)
     elif names:
         yield from folded(f"Differ: {', '.join(names)}", 2)
+
+
+def _vanished(compared: Comparison) -> Iterator[str]:
+    """The figures that the base of a pair has and the side lacks."""
+    names = list(dict.fromkeys(each.metric for each in compared.one_sided if each.on == "base"))
+    if names and _is_pair(compared):
+        yield from folded(f"Not on B: {first_few([cut(cell(name), _SETTING) for name in names])}", 2)
 
 
 # --- figures and tree ---------------------------------------------------------------------------------------------
