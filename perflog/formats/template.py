@@ -362,6 +362,11 @@ class Template:
     def names(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.fields if not f.is_dropped)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether the template is a single field, with nothing around it."""
+        return len(self.fields) == 1 and not any(self.literals)
+
     @cached_property
     def pattern(self) -> str:
         """The regular expression of a line without its trailing blanks. It is not anchored."""

@@ -9,9 +9,11 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.formats.families.header_tables import HeaderTable, needs_rows
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import COMMON
 from perflog.ingestion.joined_logs import JoinedLogs, UnlikeLogsError
@@ -31,6 +33,7 @@ from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, LAUNCHER_LABEL, NO_LABELS, RANK_LABEL, Labels
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of, strings
 from perflog.parsing.match.scanner import Scanner
+from perflog.parsing.match.table_evidence import LONGEST, printed_tables
 from perflog.tables.row_order import PART_BITS
 
 _LABELS = lazy_pattern(f"^{RANK_LABEL}".encode(), re.MULTILINE)
@@ -249,8 +252,13 @@ def _detect_all(
     if proven and not _may_read_more(detection, [f for f in every if f.generic], logs):
         return detection
     left = tuple(f for f in every if f.generic or f.name in proven or f.name == COMMON)
-    with_generic = _detect(chunk, left, opening, labels, is_whole=not proven, logs=logs)
-    return with_generic if with_generic.formats else detection
+    headers = _first_headers(chunk, left) if not (proven or opening or logs) else []
+    with_generic = _detect(chunk, left, opening, labels, headers, logs=logs)
+    if with_generic.formats or proven or opening or logs:
+        return with_generic if with_generic.formats else detection
+    headers = _printed_headers(chunk, left)
+    with_tables = _detect(chunk, left, None, labels, headers) if headers else detection
+    return with_tables if with_tables.formats else detection
 
 
 def _may_read_more(detection: Detection, generic: Sequence[Format], logs: JoinedLogs | None) -> bool:
@@ -288,11 +296,10 @@ def _detect(
     every: tuple[Format, ...],
     opening: OpeningBlock | OpeningBlocks | None,
     labels: Labels,
-    is_whole: bool = True,
+    headers: Sequence[FormatLine] = (),
     logs: JoinedLogs | None = None,
 ) -> Detection:
-    """Detect the formats of a log among these, or of joined logs. `is_whole`: the whole file may be a table."""
-    headers = _first_headers(chunk, every) if is_whole and not opening and logs is None else []
+    """Detect the formats of a log among these, or of joined logs. `headers`: those of tables of any program in it."""
     data = opening.behind(chunk) if opening else chunk.data
     held = literal_index(every).held(data, len(data) - (len(chunk.data) - chunk.size))
     possible = {COMMON, *(form.name for form, x in held if _proves(x)), *(form.name for form, _ in headers)}
@@ -317,7 +324,7 @@ def _detect(
         _shown_before.keep(known, lines[:declared], shown)
     batch, _ = HeaderRowReader(appender(lines)).read(lines, scanned, {})
     if headers and not any(_has_figure(line) for _, line in lines if line.under_header):
-        return _detect(chunk, every, opening, labels, is_whole=False)  # the first line only looks like a header
+        return _detect(chunk, every, opening, labels)  # they only look like headers
     if logs is not None:
         _check_alike(logs, known, lines, batch)
         kinds = {kind: lines[kind] for kind in range(declared, len(lines)) if kind in batch.records}
@@ -357,8 +364,24 @@ def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:
     """Return the header that the first line of a log is, blank lines and comments aside; [] if it is none."""
     texts = (x.rstrip() for x in bytes(chunk.data[: min(chunk.size, _FIRST_BYTES)]).split(b"\n"))
     first = next((x for x in texts if x and not x.lstrip().startswith(b"#")), b"").decode("utf-8", "surrogateescape")
-    families = ((f, x) for f in formats for x in f.families if is_first(x))
+    families = ((f, x) for f in formats for x in f.families if is_first(x) and not needs_rows(x))
     return next(([(f, line) for line in lines] for f, x in families if (lines := x.lines(first))), [])
+
+
+def _printed_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:
+    """Return the headers of the tables of a log that their rows prove, with the columns that these rows show."""
+    families = [(f, x) for f in formats for x in f.families if isinstance(x, HeaderTable) and x.needs_rows]
+    data = bytes(chunk.data[: min(chunk.size, _FIRST_BYTES)])
+    texts = pa.array([text[:LONGEST] for text in data.split(b"\n") if text.strip()], pa.binary())
+    headers: list[FormatLine] = []
+    for _, table in printed_tables(texts):
+        family = {"styles": (table.style,), "cell_types": table.cell_types()}
+        lines = (
+            [(f, replace(line, telling=True)) for line in replace(x, **family).lines(table.block[0])]
+            for f, x in families
+        )
+        headers += next(filter(None, lines), [])
+    return headers
 
 
 def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Batch) -> tuple[DetectedFormat, ...]:

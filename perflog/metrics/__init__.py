@@ -6,6 +6,7 @@ the step of a log is in `phases`, exposed communication of a trace in `traces.de
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.breakdown import breakdown
+from perflog.metrics.cases import case_pairs, cases
 from perflog.metrics.causes import causes
 from perflog.metrics.collectives import collectives
 from perflog.metrics.communication import communication
@@ -64,7 +65,7 @@ _ORDER = (
     rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency,
     host_operators, launches, launch_queue, critical_path, replay, copies, memory_peak, memory_holders,
     memory_curve, counters, counter_curve, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges,
-    sweep, configurations, factors, history,
+    sweep, configurations, factors, cases, case_pairs, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -95,6 +96,8 @@ __all__ = [
     "Options",
     "Tables",
     "breakdown",
+    "case_pairs",
+    "cases",
     "causes",
     "collective_bandwidth",
     "collective_volume",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.compared import Better, Measure, Sample, Steady
+from perflog.metrics.compared import Measure, Sample, Steady
+from perflog.metrics.directions import Better
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import none_if_null

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from msgspec import Struct, field
 
+from perflog.metrics.directions import Better
 from perflog.statistics.samples import Floats
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import none_if_null
@@ -28,8 +29,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ALL = "all"
 """Name of the sum of all layers, all kernels, all operators, all API calls, or the work of all ranges."""
-
-Better = Literal["lower", "higher"]
 
 
 class Measure(Struct, frozen=True):

@@ -5,15 +5,15 @@ The last loss of 2,000 steps and that of 1,000 steps say little about which run 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, reduce
-from itertools import pairwise
+from functools import reduce
 from statistics import median_high
 
 import numpy as np
 
-from perflog.metrics.compared import STEP_MEASURES, Better, Measure, Sample, Steady
+from perflog.metrics.compared import STEP_MEASURES, Measure, Sample, Steady
+from perflog.metrics.directions import BETTER, Better, words_of
+from perflog.metrics.directions import better as better_way
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import Tables
 from perflog.metrics.semantics import semantics_by_run
@@ -23,11 +23,6 @@ from perflog.tables.columns import NULL, Ints, Mask, Rows
 
 Figure = tuple[str, str, Better | None, Floats]
 """Name, base unit, which way is better, values."""
-
-BETTER: dict[str, Better] = {
-    "1/s": "higher", "GB/s": "higher", "TFLOP/s": "higher", "s": "lower", "B": "lower",
-}  # fmt: skip
-"""Units of printed figures that compare, rates first. Of other figures nobody knows which way is better."""
 
 LOSS = "loss"
 """The series of the losses of a run's steps."""
@@ -45,21 +40,6 @@ def summary_figures(rows: Rows) -> Iterator[Figure]:
     for unit, better in BETTER.items():
         for key, of_key in rows.where(rows.one_of("unit", [unit])).by("key").items():
             yield key, unit, better, of_key["value"]
-
-
-_WORDS: dict[str, Better] = {
-    **dict.fromkeys(
-        ("loss", "error", "err", "ppl", "perplexity", "wer", "cer", "fid", "latency", "time", "slowdown"), "lower"
-    ),
-    **dict.fromkeys(
-        ("acc", "accuracy", "auc", "f1", "bleu", "rouge", "throughput", "mfu", "map", "iou", "miou", "reward", "score",
-         "acc1", "acc5", "top1", "top5", "precision", "recall", "ips", "psnr", "ssim", "speedup"), "higher",
-    ),
-}  # fmt: skip
-"""Words inside the name of a value that say which way is better."""
-
-_PER, _SECOND = ("per", "/"), ("s", "sec", "second")
-"""Words one behind the other in the name of a rate, such as `tokens_per_sec`."""
 
 
 def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> Iterator[Figure]:
@@ -89,12 +69,12 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
         for key, printed in sorted(of_key.items(), key=lambda item: not names_step_time(item[0], item[1][-1][0])):
             unit = printed[-1][0]
             declared = key in either_way
-            better = None if declared else _better(key, unit or "")
+            better = None if declared else better_way(key, unit or "")
             if declared or better is not None:
                 last_of_ranks = [value for of_unit, value in printed if of_unit == unit]
                 at_work = rates[key]["value"] if unit == "1/s" and key in rates else last_of_ranks
                 value = float(np.median(at_work))
-                is_share = unit == "1" and "mfu" in _words(key)  # a loss of 9.6 is no 960 %
+                is_share = unit == "1" and "mfu" in words_of(key)  # a loss of 9.6 is no 960 %
                 yield key, "" if unit == "1" and not is_share else unit or "", better, np.array([value])
 
 
@@ -112,22 +92,8 @@ def _last_places(keys: Ints, ranks: Ints) -> Ints:
 
 def names_step_time(key: str, unit: str | None) -> bool:
     """Return whether the name of a value says that it is the time of a step: `avg_step_time`."""
-    words = _words(key)
+    words = words_of(key)
     return unit == "s" and not {"step", "iter", "iteration"}.isdisjoint(words)
-
-
-def _words(key: str) -> list[str]:
-    """Return the words of a name, in lower case."""
-    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+|/", key)]
-
-
-@lru_cache(maxsize=4096)
-def _better(key: str, unit: str) -> Better | None:
-    """Which way a value is better: by the words of its name, else by its unit."""
-    words = _words(key)
-    known = (_WORDS[word] for word in words if word in _WORDS)
-    is_rate = any(per in _PER and word in _SECOND for per, word in pairwise(words))
-    return next(known, "higher" if is_rate else BETTER.get(unit))
 
 
 def equal_steps(sides: Sequence[tuple[Tables, Sequence[str]]]) -> dict[str, int]:

@@ -20,7 +20,7 @@ errors bundled lazy_patterns entry_points units remote file_names whole_files fi
 tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests standing_out repeats levels shifts
-formats: expressions flops durations figures bars surroundings template tokens openings torn_shapes
+formats: expressions flops durations figures bars surroundings template tokens openings torn_shapes words
 formats: object_shapes model
 formats.families: name_units base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
@@ -29,7 +29,7 @@ parsing.input: bar_cuts chunks containers json_documents limits log_names rank_n
 parsing.input: spilled_input
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments
-parsing.match: header_rows bar_states block_bodies
+parsing.match: header_rows table_evidence bar_states block_bodies
 parsing.failures: kinds origins reader rows first_cause __init__
 parsing.assemble: column_values run_state run_failures run_tracker line_account figure_account text_blocks
 parsing.assemble: rank_streams local_ranks
@@ -56,12 +56,12 @@ ingestion.suggest: __init__
 ingestion: batches growth bulk cluster following watching standard_input in_memory
 log
 settings: members run_settings __init__
-metrics: compared registry settings_by_run run_moments attempts hardware kernel_categories kernel_names
+metrics: directions compared registry settings_by_run run_moments attempts hardware kernel_categories kernel_names
 metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
 metrics: series_ends step_series run_rows pipeline phase_table modelled_jobs whatif
-metrics: communication collectives curves imbalance steps sweep
+metrics: communication cases collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput time_to_train
@@ -86,7 +86,8 @@ analysis.compare: warmup_costs findings cause_changes comparison gates ci_format
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
 analysis.overview: what_if
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
-analysis.overview: headline device_facts log_facts bottlenecks job_course subject next_commands targets __init__
+analysis.overview: headline device_facts log_facts case_facts bottlenecks job_course subject next_commands targets
+analysis.overview: __init__
 analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path
 plots: memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline

@@ -37,6 +37,7 @@ from perflog.analysis.repeats import ROUND, Difference, Result, differing
 from perflog.log import Log
 from perflog.metrics import Options, Tables, sweep
 from perflog.metrics.attempts import attempts
+from perflog.metrics.cases import case_tables
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.traces.recorded_operators import companions
@@ -273,9 +274,14 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
             *_reasons(log, tables, groups, figures, bases, options),
         ],
         doubts=doubts(findings(tables, options)),
-        next=next_commands(names, log, groups, tables, any(f.better for f in figures), together),
+        next=next_commands(names, log, groups, tables, _ranks_something(tables, figures), together),
         warnings=log.warnings,
     )
+
+
+def _ranks_something(tables: Tables, figures: Sequence[RunFigure]) -> bool:
+    """Whether a figure tells which run is better, or which case of a benchmark."""
+    return any(figure.better for figure in figures) or bool(case_tables(tables))
 
 
 def _differences(

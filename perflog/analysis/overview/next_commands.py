@@ -11,6 +11,7 @@ from perflog.log import Log
 from perflog.metrics import (
     Options,
     Tables,
+    cases,
     collectives,
     curves,
     device_kernels,
@@ -92,6 +93,8 @@ def _metric_of(tables: Tables) -> str | None:
     for metric in tried:
         if tables.count(metric.needs[0]) and len(metric.table(tables, Options())):
             return metric.name
+    if len(cases.table(tables, Options())):
+        return cases.name
     return curves.name if (curves.table(tables, Options())["of"] == "curve").any() else None
 
 

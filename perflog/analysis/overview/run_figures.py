@@ -28,6 +28,7 @@ from perflog.metrics import (
     throughput,
 )
 from perflog.metrics.breakdown import UNTIMED
+from perflog.metrics.cases import case_tables
 from perflog.metrics.possible import are_moments
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.series_ends import last_values, summary_figures
@@ -336,6 +337,8 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     bars tell of loading and the like, stand last.
     """
     figures = list(_last_values(tables, options)) or list(_named_values(tables))
+    of_cases = {name for found in case_tables(tables).values() for table in found for name in table.names}
+    figures = [figure for figure in figures if figure.name not in of_cases]  # no case stands for the others
     rows = tables.rows("values")
     of_steps = rows.where(rows.known("step")).counts("key")
 

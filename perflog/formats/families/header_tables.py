@@ -19,6 +19,7 @@ from perflog.formats.families.base import literal, look_up
 from perflog.formats.families.header_columns import (
     UNIT_SUFFIX,
     DeclaredColumn,
+    NameMatch,
     has_needs,
     is_header,
     match_names,
@@ -31,12 +32,13 @@ from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
-from perflog.units import UNITS, Unit
+from perflog.units import UNITS, Unit, unit_of
 
 _DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t", "bars": "|"}
-STYLES = ("blanks", "left", "words", *_DELIMITERS)
-"""Columns are separated by two or more blanks; the same, and aligned with the left end of their names; by any blanks;
-by commas, semicolons, tabs or bars, with quotes around cells that contain one."""
+STYLES = ("blanks", "left", "frame", "words", *_DELIMITERS)
+"""Columns are separated by two or more blanks; the same, and aligned with the left end of their names; the same, and
+the header leaves the first column without a name, as a data frame its index; by any blanks; by commas, semicolons, tabs
+or bars, with quotes around cells that contain one."""
 
 _GAP = lazy_pattern(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may stand behind the name of a row
 _START = lazy_pattern(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
@@ -50,6 +52,11 @@ _BAR_DROPPED = "progress of a bar; its rate is a moving average"
 _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
 _END = 1 << 30
 _PLACES = ("rank", "step")  # where a figure belongs; no figures
+
+
+def needs_rows(family: object) -> bool:
+    """Return whether a family is a table of any program, whose rows must prove that its header is one."""
+    return isinstance(family, HeaderTable) and family.needs_rows
 
 
 def is_rule(text: str) -> bool:
@@ -84,6 +91,8 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         dropped: By name or glob of a column that is not declared, why its figures need no table.
         unit_names: What printed units mean here: `KB = "KiB"`.
         is_first: Whether the header can only be the first line of a log, and have the names of any program.
+        needs_rows: Whether it is rather a line of any place that the rows under it prove to be a header.
+        cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `rGBps`, `t`, `z`.
     """
 
     name: str
@@ -100,6 +109,8 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     dropped: Mapping[str, str] = field(default_factory=dict)
     unit_names: Mapping[str, str] = field(default_factory=dict)
     is_first: bool = False
+    needs_rows: bool = False
+    cell_types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def samples(self) -> tuple[str, ...]:
@@ -177,12 +188,22 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
                 continue
             match = match_names_of_any_program if self.is_first else match_names
             matches = match(names, self.columns, self.row)
+            matches = [self._with_unit_in_cells(name, *match) for name, match in zip(names, matches, strict=True)]
             columns, units = tuple(c for c, _ in matches), tuple(unit for _, unit in matches)
             known = [c for c in columns if c is not None]
             if all(c.forms for c in known) and (self.is_first or has_needs((c.name for c in known), self.needs)):
                 starts = [m.end() for m in _START.finditer(text)] if style == "left" else []
                 return Header(self, style, tuple(names), columns, units, _extents(starts))
         return None
+
+    def _with_unit_in_cells(self, name: str, column: DeclaredColumn | None, unit: str) -> NameMatch:
+        """Return the column of a printed name that reads numbers with the unit in its cells, and that unit."""
+        printed = self.cell_types.get(name, "")
+        fields = [form.fields[0] for form in column.forms if form.is_bare and form.fields[0].numeric] if column else []
+        if column is None or not printed or not fields:
+            return column, unit
+        form = Template(f"{{{fields[0].name}:{printed[0]}}}{literal(printed[1:])}")
+        return replace(column, forms=(form, *column.forms)), unit or unit_of(printed[1:])[0]
 
 
 def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -195,7 +216,8 @@ def split(text: str, style: str, most: int = 0) -> list[str]:
     if style == "words":
         return _WORD.findall(without_bar(text))
     if style not in _DELIMITERS:
-        return _GAP.split(without_bar(text).strip(), max(most - 1, 0))
+        whole = without_bar(text).rstrip()
+        return _GAP.split(whole if style == "frame" else whole.lstrip(), max(most - 1, 0))
     try:
         return next(csv.reader([text], delimiter=_DELIMITERS[style], skipinitialspace=True), [])
     except csv.Error:  # a cell longer than the module's limit

@@ -22,9 +22,10 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
     """Load a `[[table]]` entry. Raises FormatError."""
     common = shared(entry, scopes)
     declared = _columns(entry)
-    needs = entry.texts("needs", required=True)
+    needs_rows = entry.get("rows_prove", bool, False)
+    is_first = entry.get("first", bool, False) or needs_rows
+    needs = entry.texts("needs", required=not needs_rows)
     names = [c.name for c in declared]
-    is_first = entry.get("first", bool, False)
     for name in () if is_first else (name for need in needs for name in need.split("|")):
         if name not in names:
             raise entry.error(
@@ -64,6 +65,7 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
         dropped=dropped,
         unit_names=unit_names(entry),
         is_first=is_first,
+        needs_rows=needs_rows,
     )
 
 

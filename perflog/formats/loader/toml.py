@@ -36,8 +36,8 @@ _KEYS = {
         "step_by", "outside", "telling", "unknown", "dropped", "unit_names",
     },
     "table": {
-        "name", "style", "first", "needs", "telling", "columns", "inner", "among", "units", "unit_names", "sample",
-        "table", "unit", "set", "compute", "map", "run", "opens", "covers", "within", "outside", "dropped",
+        "name", "style", "first", "rows_prove", "needs", "telling", "columns", "inner", "among", "units", "unit_names",
+        "sample", "table", "unit", "set", "compute", "map", "run", "opens", "covers", "within", "outside", "dropped",
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},
     "json": {

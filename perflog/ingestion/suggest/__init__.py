@@ -12,7 +12,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from perflog.errors import InputError
-from perflog.formats.families.header_tables import is_rule
+from perflog.formats.families.header_tables import is_rule, needs_rows
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
@@ -99,7 +99,7 @@ def guess(source: Source, formats: Sequence[Format] = ()) -> list[Format]:
     """
     if not formats and find_reader(source) is not None:
         return []
-    candidates = () if formats else list(known().values())
+    candidates = () if formats else [f for f in known().values() if not any(map(needs_rows, f.families))]
     suggestion = _Suggestion(source, formats, candidates, _GUESSED_LINES, only_sure=True)
     try:
         text = suggestion.text()

@@ -1,58 +1,34 @@
-"""Drafts `[[table]]` entries: a header that names columns, and rows with as many cells under it.
-
-Commas, tabs, bars or blanks separate the cells. A header of words and blanks could be a sentence, so each cell of its
-rows must stand under its own name.
-"""
+"""Drafts `[[table]]` entries for printed tables: a header that names columns, and rows with as many cells under it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import pyarrow.compute as pc
-from msgspec import Struct, field
+from msgspec import field
 
-from perflog.formats.families.header_tables import is_rule, split, without_bar
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
 from perflog.formats.tokens import MARK, NAME, NUMBER, OPAQUE, skeleton, tokens
-from perflog.ingestion.suggest import name_evidence, naming
+from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft, Slot, draft, text_of
 from perflog.ingestion.suggest.line_shapes import LineShape, figures_only
 from perflog.ingestion.suggest.naming import Named
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.records import Batch, strings
-from perflog.tables.arrow import mask_of
+from perflog.parsing.match.table_evidence import (
+    FILE_STYLES,
+    LONGEST,
+    VALUE_AND_UNIT,
+    PrintedTable,
+    printed_tables,
+    value_and_unit,
+)
 from perflog.tables.row_order import PART_BITS
 from perflog.units import DURATIONS, unit_of
 
-_NAME = r'"?[A-Za-z_#][^,:={}"\t]*"?'
-_HEADER = lazy_pattern(rf"(?:{_NAME})?(?:, ?{_NAME})+|(?:{_NAME})?(?:\t *{_NAME})+")
-_STYLES = ("tab", "csv", "bars", "left", "blanks", "words")  # of a `[[table]]`, in the order of trying
-_MARKS = ("tab", "csv", "bars")
-_PLAIN_MARKS = ("tab", "csv")  # of files for programs: no cell is padded
-_PARTS = lazy_pattern(r"[^ \t]+(?: [^ \t]+)*")  # what two blanks separate
-_SPANS = {"left": _PARTS, "blanks": _PARTS, "words": re.compile(r"[^ \t]+")}
-_WORD_OR_CLOCK = r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|\(?%\)?|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
-_POSSIBLE = rf"^(?:(?:{_WORD_OR_CLOCK}){{3,}}(?:[ \t]+[0-9]+%.*)?|(?:{_HEADER.pattern}))[ \t]*$"
-_POSSIBLE_BELOW = r"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^#"  # a row, a rule or a comment
-_CLOCK = lazy_pattern(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # in front of the names of a header
-_ROWS = 200  # rows below a header that show what its columns hold
-_MOST_HEADERS = 40  # headers of a log that are tried
-_LONGEST = 1 << 14  # bytes of a header or a row
-_FEW = 2  # columns of a table that could be a sentence with a comma: it needs as many rows
-_VALUE = lazy_pattern(
-    r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    r"|(?i:nan|[+-]?inf(?:inity)?)"
-)
-_NO_CELL = lazy_pattern(r".*[:=]|[^\w#-]")  # a name with its mark, a mark alone
 _COUNT = lazy_pattern(r"[0-9]+/[0-9]+")  # of a total
-_NAMED_VALUE = lazy_pattern(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
-_VALUE_AND_UNIT = lazy_pattern(rf"(?P<value>{_VALUE.pattern})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)?")
-_GLUED = frozenset("k K M G T c x".split())  # behind a number, beside units
 _MOST_DIGITS = 18
 _HEADER_SAYS = "the table's header says so"
 _KERNELS = {
@@ -114,120 +90,21 @@ def find_tables(batch: Batch) -> Iterator[TableDraft]:
         return
     rows = batch.rows(batch.unread)
     begin = batch.starts[rows].astype(np.int64)
-    texts = strings(batch.chunk.data, begin, np.minimum(batch.ends[rows].astype(np.int64), begin + _LONGEST))
-    possible = mask_of(pc.match_substring_regex(texts, _POSSIBLE))
-    followed = mask_of(pc.match_substring_regex(texts, _POSSIBLE_BELOW))
-    end = 0
-    for place in np.flatnonzero(possible[:-1] & followed[1:])[:_MOST_HEADERS].tolist():
-        if place < end:
-            continue
-        lines = [x.decode("utf-8", "replace").rstrip() for x in texts.slice(place, _ROWS + 1).to_pylist()]
-        tables = (_Printed.of(lines, style) for style in _STYLES)
-        table = next((t for t in tables if t is not None and t.names_columns()), None)
-        entry = _draft_table(table, int(batch.unread[place]) >> PART_BITS) if table is not None else None
-        if table is not None and entry is not None:
-            end = place + len(table.block) + len(table.rows) - 1
+    texts = strings(batch.chunk.data, begin, np.minimum(batch.ends[rows].astype(np.int64), begin + LONGEST))
+    for place, table in printed_tables(texts):
+        entry = _draft_table(table, int(batch.unread[place]) >> PART_BITS)
+        if entry is not None:
             yield entry
 
 
-class _Printed(Struct, frozen=True):
-    """A header and the rows under it, cut into cells.
-
-    Attributes:
-        style: What separates the cells: one of `_STYLES`.
-        block: The lines from the header to the first row.
-        names: The cells of the header.
-        lines: The lines of the rows.
-        rows: The cells of the rows, as many in each as in the header.
-    """
-
-    style: str
-    block: Sequence[str]
-    names: Sequence[str]
-    lines: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    @classmethod
-    def of(cls, lines: Sequence[str], style: str) -> _Printed | None:
-        """Return the table that begins with the first of these lines; None if no rows of values follow."""
-        cut = _cells_at(lines[0]) if style == "left" else partial(_cells, style=style)
-        names = cut(lines[0])
-        if not names or (style == "tab" and any(name.startswith("|") for name in names)):
-            return None
-        rows: dict[int, list[str]] = {}
-        following = ""
-        for place, text in enumerate(lines[1:], 1):
-            if is_rule(text) or (text[:1] == "#" == lines[0][:1]):
-                continue
-            cells = cut(text)
-            has_value = any(map(_value_and_unit, cells))
-            own_cells = cells[1:-1] if names[-1].endswith("...") else cells  # `UserCounters...` above pairs
-            names_itself = style != "tab" and any(map(_NAMED_VALUE.search, own_cells))
-            if len(cells) != len(names) or not has_value or names_itself:
-                following = text
-                break
-            rows[place] = cells
-        has_rows = len(rows) >= (_FEW if len(names) <= _FEW else 1)
-        words = following.split()
-        is_cut_off = sum(_VALUE.fullmatch(x) is not None for x in words) * 2 > len(words)  # a row of other cells
-        if not has_rows or (is_cut_off and style not in _MARKS):
-            return None
-        return cls(style, lines[: min(rows) + 1], names, [lines[place] for place in rows], [*rows.values()])
-
-    def columns(self) -> dict[str, list[str]]:
-        """Return the cells of each column by its name, without prefixes: what the header and each row begin with.
-
-        A name that two columns share, or that is cut off, names neither.
-        """
-        columns = [(name, [row[k] for row in self.rows]) for k, name in enumerate(self.names)]
-        is_prefix = [set(cells) == {name} or (_CLOCK.fullmatch(name) is not None) for name, cells in columns]
-        first = is_prefix.index(False) if False in is_prefix else len(columns)
-        clear = {name for name in self.names if self.names.count(name) == 1 and not name.endswith(("...", "…"))}
-        return {name: cells for name, cells in columns[first:] if name in clear}
-
-    def names_columns(self) -> bool:
-        """Whether the first line can only be a header: each column has its own name, and each cell stands under it."""
-        columns = self.columns()
-        names = list(columns)
-        if self.style in _PLAIN_MARKS:
-            return bool(names) and _HEADER.fullmatch(self.block[0]) is not None
-        mark = ":" if self.style != "words" and len(self.rows) >= _FEW else ""  # `Loaded: 0.5 seconds` names its figure
-        cells = [cell.removesuffix(mark) for column in columns.values() for cell in column]
-        if any(map(_NO_CELL.fullmatch, (*names, *cells))):
-            return False
-        are_names = all(re.search("[A-Za-z]", x) and not figure_spans(x) for x in names if x not in ("", "#"))
-        words = [word for name in names for word in name.lower().split()]
-        if len(names) <= _FEW or not are_names or not name_evidence.SENTENCE_WORDS.isdisjoint(words):
-            return False
-        if self.style in ("bars", "left"):
-            return True
-        is_aligned = "\t" not in self.block[0] and all(map(self._is_aligned, self.lines))
-        return is_aligned or (self._counts_up() and all(_VALUE.fullmatch(x) for row in self.rows for x in row))
-
-    def _is_aligned(self, text: str) -> bool:
-        """Whether each cell of a row stands under its own name, or under none."""
-        names, cells = (
-            [match.span() for match in _SPANS[self.style].finditer(without_bar(line)) if match[0] != ":"]
-            for line in (self.block[0], text)
-        )
-        above = ({i for i, (a, b) in enumerate(names) if a < end and begin < b} for begin, end in cells)
-        return len(cells) == len(names) and all(not places or k in places for k, places in enumerate(above))
-
-    def _counts_up(self) -> bool:
-        """Whether the first column is that of a step."""
-        firsts = [row[0] for row in self.rows]
-        is_counter = self.names[0].strip("# ").lower() in name_evidence.COUNTERS and all(x.isdecimal() for x in firsts)
-        return is_counter and len(firsts) > 1 and all(int(a) < int(b) for a, b in pairwise(firsts))
-
-
-def _draft_table(table: _Printed, first: int) -> TableDraft | None:
+def _draft_table(table: PrintedTable, first: int) -> TableDraft | None:
     """Return the entry for a table; None if no column has a number in each row."""
     columns = table.columns()
-    always = [name for name, cells in columns.items() if name and all(map(_value_and_unit, cells))]
+    always = [name for name, cells in columns.items() if name and all(map(value_and_unit, cells))]
     if not always:
         return None
     entry = TableDraft(LineShape(first, len(table.rows)), [], style=table.style)
-    has_marks = table.style in _PLAIN_MARKS
+    has_marks = table.style in FILE_STYLES
     entry.comments = [text for text in table.block[1:-1] if text[:1] == "#"]
     entry.block = "\n".join([*table.block, *table.lines[1:2]])
     row_name = "" if has_marks else _row_name(columns)
@@ -250,40 +127,10 @@ def _draft_table(table: _Printed, first: int) -> TableDraft | None:
 def _row_name(columns: Mapping[str, Sequence[str]]) -> str:
     """Return the column whose texts name the rows: the first one, or the last; "" for none."""
     first, last = next(iter(columns)), list(columns)[-1]
-    units = {pair and pair[1] for pair in map(_value_and_unit, columns[first])}
+    units = {pair and pair[1] for pair in map(value_and_unit, columns[first])}
     if (None in units or len(units) > 1) and not all(map(_COUNT.fullmatch, columns[first])):
         return first
     return last if all(re.match(r"\W*[A-Za-z]", x) for x in columns[last]) else ""
-
-
-def _value_and_unit(cell: str) -> tuple[str, str] | None:
-    """Return the number in a cell, and the unit behind it; None for another cell: `12 openat`, `6.75 B`, `61.2g`."""
-    match = _VALUE_AND_UNIT.fullmatch(cell)
-    if match is None:
-        return None
-    value, unit = match["value"], match["unit"] or ""
-    if unit == " B" or (unit == "B" and "." in value):  # bytes or billions
-        return None
-    is_unit = not unit or unit in _GLUED or bool(unit_of(unit)[0]) or (unit[0] != " " and len(unit) > 1)
-    return (value, unit) if is_unit else None
-
-
-def _cells(text: str, style: str) -> list[str]:
-    cells = [x.strip() for x in split(text, style)]
-    return cells[:-1] if style in _MARKS and cells[1:] and not cells[-1] else cells  # a mark ends each line
-
-
-def _cells_at(header: str) -> Callable[[str], list[str]]:
-    """Return what cuts a row where the names of a header begin; a row in which a cell begins elsewhere has no cells."""
-    starts = [match.start() for match in _PARTS.finditer(header)]
-
-    def cut(text: str) -> list[str]:
-        cells = [text[begin:end] for begin, end in zip(starts, [*starts[1:], None], strict=True)]
-        is_apart = all(text[begin - 1 : begin] in ("", " ") for begin in starts[1:]) and not text[: starts[0]].strip()
-        are_left = all(cell[:1] != " " or not cell.strip() for cell in cells) and " :" not in cells[0]
-        return [cell.strip() for cell in cells] if is_apart and are_left else []
-
-    return cut
 
 
 # --- columns ------------------------------------------------------------------------------------------------------
@@ -298,7 +145,7 @@ def _add_column(entry: TableDraft, name: str, cells: Sequence[str], can_be_text:
         cells: Its cells, without those that have no value.
         can_be_text: Whether it may hold texts with figures.
     """
-    numbers = [pair for x in cells if (pair := _value_and_unit(x))]
+    numbers = [pair for x in cells if (pair := value_and_unit(x))]
     bare = [value for value, unit in numbers if not unit and (len(value) <= _MOST_DIGITS or "." in value)]
     units = {unit for _, unit in numbers} if len(numbers) == len(cells) else set()
     unit = units.copy().pop() if len(units) == 1 else ""
@@ -316,7 +163,7 @@ def _add_column(entry: TableDraft, name: str, cells: Sequence[str], can_be_text:
         entry.add(name, [number, Slot(LITERAL, [unit.strip()], [unit[: -len(unit.strip())]])], *commas)
     elif slots := _slots_of_cells(name, cells):
         entry.add(name, slots)
-    elif bare and (can_be_text or all(_value_and_unit(x) or not figure_spans(x) for x in cells)):
+    elif bare and (can_be_text or all(value_and_unit(x) or not figure_spans(x) for x in cells)):
         number = _number(entry.style, name, bare, "r")
         others = sorted({unit for _, unit in numbers if unit and not set("{}") & set(unit)})
         fields = ["{}" if unit_of(unit)[0] == number.named.unit else "_" for unit in others]
@@ -345,7 +192,7 @@ def _slots_of_cells(name: str, cells: Sequence[str]) -> list[Slot]:
     lines = {f"{name}: {cell}": figures_only(f"{name}: {cell}") for cell in cells}
     shapes = {skeleton(line) for line in lines.values()}
     head = figures_only(f"{name}:")
-    is_odd = any(map(_VALUE_AND_UNIT.fullmatch, cells))  # a number with a word that is no unit
+    is_odd = any(map(VALUE_AND_UNIT.fullmatch, cells))  # a number with a word that is no unit
     if is_odd or len(shapes) != 1 or any(token.kind not in (NAME, MARK) for token in head):
         return []
     line = draft(shapes.pop(), LineShape(0, len(cells), lines))

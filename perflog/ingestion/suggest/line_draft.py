@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from perflog.formats.durations import measures
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
+from perflog.formats.words import COUNTERS
 from perflog.ingestion.suggest import name_evidence, naming
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
-from perflog.ingestion.suggest.name_evidence import COUNTERS, Bond
+from perflog.ingestion.suggest.name_evidence import Bond
 from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
 from perflog.ingestion.suggest.printed_tables import HEAD, TAIL

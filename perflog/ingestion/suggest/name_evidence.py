@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
+from perflog.formats.words import COUNTERS, SENTENCE_WORDS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, unit_of
 
@@ -29,20 +30,9 @@ _SEPARATORS = frozenset(",;|()[]{}<>\"`'!?")
 _SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a blank behind them
 _OPENING = frozenset("([{<'\"`$~#")
 _GLUE = frozenset("/-.@#_+%&*°")  # marks inside a name
-COUNTERS = frozenset(
-    "epoch epochs step steps iter iters iteration iterations it batch rank round episode update".split()
-)
-"""Words that name the whole number behind them, wherever they stand."""
-
 _DEVICES = frozenset(  # a whole number behind such a word is a label
     "gpu cpu gpus device dev node host worker thread core socket layer head expert stage nic port net numa process "
     "proc shard group chunk block level bin row column col id idx index no number version run test trial".split()
-)
-SENTENCE_WORDS = frozenset(  # words of sentences
-    "in at of on for with from to by and or but than then after before over within about into as if was were are be is "
-    "has have had using per out the a an not no only some all each every will would should can could until "
-    "since took takes take ran running loaded loading saved saving finished done got found uses left "
-    "processed completed started starting".split()
 )
 _FACTORS = frozenset("k K M G T B million billion thousand mln bn millions billions thousands".split())
 _SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name

@@ -61,6 +61,8 @@ def unread_in_words(overview: Overview) -> str:
 
 def _table(overview: Overview) -> Iterator[str]:
     if not overview.figures:
+        if overview.reasons:  # cases of a benchmark, of which none stands for the others
+            return
         yield "No figure that perflog can rank these runs by: `perflog show` lists the tables."
         return
     table = [column for column in (_marks(overview), *_settings(overview), _runs(overview)) if column]

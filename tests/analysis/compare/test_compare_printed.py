@@ -9,7 +9,6 @@ from support.json_logs import json_log, steady_times
 
 import perflog
 from perflog.errors import UsageError
-from perflog.metrics.series_ends import _better
 
 NCCL = """\
 # Collective test starting: all_reduce_perf
@@ -99,12 +98,12 @@ def test_counts_alone_are_no_measure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "better"),
+    ("name", "direction"),
     [("tokens_per_sec", "higher"), ("samples/s", "higher"), ("imagesPerSecond", "higher"), ("tokens/sec/gpu", "higher"),
      ("sec_per_step", None), ("ms/step", None), ("bytes_per_sample", None), ("per_step_loss", "lower")],
 )  # fmt: skip
-def test_the_name_of_a_rate_says_that_more_is_better(name: str, better: str | None) -> None:
-    assert _better(name, "") == better
+def test_the_name_of_a_rate_says_that_more_is_better(name: str, direction: str | None) -> None:
+    assert better(name, "") == direction
 
 
 def test_a_loss_is_a_number_without_a_unit(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""Facts of benchmarks over parameters: the best case and the worst, and how far variants lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from perflog.metrics import Options, Tables, case_pairs, cases
+from perflog.units import show
+
+_MOST_FIGURES, _MOST_PAIRS = 4, 3
+_APART = 0.005  # variants that are nearer to each other are equal
+_DIGITS = 4
+
+
+def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Where each figure of a table of cases is best and worst; of a figure without a known direction, its ends."""
+    rows = cases.table(tables, options)
+    rows = rows[(rows["run"] == run) & rows["min"].notna() & (rows["min"] < rows["max"])]
+    several = rows["table"].nunique() > 1
+    for over, of_table in ((of_table["over"].iloc[0], of_table) for _, of_table in rows.groupby("table", sort=False)):
+        number = int(of_table["cases"].max())
+        lines = f", lines {of_table['first_line'].min():,} to {of_table['last_line'].max():,}" if several else ""
+        parts = [_ends(row) for row in of_table.to_dict("records")]
+        more = f"; {len(parts) - _MOST_FIGURES} more figures" if len(parts) > _MOST_FIGURES else ""
+        failed = int(of_table["failed"].max())
+        without = f" ({failed} without a finite figure)" if failed else ""
+        yield f"{number} cases over {over}{lines}{without}: {'; '.join(parts[:_MOST_FIGURES])}{more}."
+
+
+def variants(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """How far variants of what is measured lie apart, where other parameters vary too."""
+    rows = case_pairs.table(tables, options)
+    rows = rows[(rows["run"] == run) & (rows["cases"] > 1)]
+    rows = rows[(rows["max"] > 1 + _APART) | (rows["min"] < 1 - _APART)]
+    for row in rows.head(_MOST_PAIRS).to_dict("records"):
+        key = f"{row['key']} " if isinstance(row["key"], str) else ""
+        ends = f"{_times(row['min'])} ({row['min_at']}) to {_times(row['max'])} ({row['max_at']})"
+        mean = f"{_times(row['ratio'])} in the geometric mean of {row['cases']} cases"
+        yield f"{row['variant']} / {row['base']}: {key}{ends}, {mean}."
+    if len(rows) > _MOST_PAIRS:
+        yield f"{len(rows) - _MOST_PAIRS} more pairs of variants are compared by case."
+
+
+def _ends(row: dict[str, Any]) -> str:
+    unit = row["unit"] if isinstance(row["unit"], str) else ""
+    low, high = (f"{show(row[end], unit, _DIGITS)} ({row[f'{end}_at']})" for end in ("min", "max"))
+    if not isinstance(row["better"], str):
+        return f"{row['key']} {low} to {high}"
+    best, worst = (low, high) if row["better"] == "lower" else (high, low)
+    return f"{row['key']} best {best}, worst {worst}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.3g}x"

@@ -1,0 +1,414 @@
+"""Cases of a benchmark: figures that a log prints over parameters, such as message sizes, shapes or chunk sizes.
+
+A record that prints parameters and figures together, and belongs to no step, is one measurement. Records with the same
+names are a table of cases. Its parameters are the leading names whose values together tell the cases apart.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.directions import better, words_of
+from perflog.metrics.possible import are_moments
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.statistics.groups import groups_of
+from perflog.statistics.samples import Floats
+from perflog.tables.columns import Ints, Rows
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("table", meaning="number of the table of cases in the log"),
+    MetricColumn("over", meaning="parameters that tell the cases apart"),
+    MetricColumn("key", meaning="name of the figure"),
+    MetricColumn("unit", meaning="unit of its values; null: a plain number"),
+    MetricColumn("cases", meaning="number of cases that have the figure"),
+    MetricColumn("failed", meaning="number of cases that print NaN or infinity in its place"),
+    MetricColumn(
+        "better",
+        meaning="lower or higher, by its name or unit; null: neither tells it, or the cases are different work",
+    ),
+    MetricColumn("min", meaning="smallest value; of a case that is measured again the median of its values"),
+    MetricColumn("min_at", meaning="its case, the first of several"),
+    MetricColumn("max", meaning="largest value"),
+    MetricColumn("max_at", meaning="its case, the first of several"),
+    MetricColumn("ratio", meaning="max / min, if both are positive"),
+    MetricColumn("first_line", meaning="line of the first case", brief=False),
+    MetricColumn("last_line", meaning="line of the last case", brief=False),
+)
+
+_PAIR_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("table", meaning="number of the table of cases in the log"),
+    MetricColumn("key", meaning="name of the figure; null: each variant is a figure of its own name"),
+    MetricColumn("parameter", meaning="parameter that names the variants; null: the names of the figures do"),
+    MetricColumn("base", meaning="variant that the other is compared with: the first one printed"),
+    MetricColumn("variant", meaning="the other variant"),
+    MetricColumn("cases", meaning="number of cases that both have, equal in all other parameters"),
+    MetricColumn("better", meaning="lower or higher, by the name or unit of the figure; null: neither tells it"),
+    MetricColumn("ratio", meaning="figure of the variant / figure of the base: geometric mean over the cases"),
+    MetricColumn("min", meaning="smallest ratio"),
+    MetricColumn("min_at", meaning="its case"),
+    MetricColumn("max", meaning="largest ratio"),
+    MetricColumn("max_at", meaning="its case"),
+)
+
+_CONFIGURES = lazy_pattern(
+    r"(?:.*[_.])?(?:size|len|length|dim|dims|heads|layers|hidden|experts|topk|chunk|chunks|sms|batch|bs|seq\w*|tp|dp|pp|"
+    r"ep|cp|isl|osl|tokens|concurrency|conc|nodes|gpus|ranks|threads|blocks?|warps|stages|iters?|width|depth|world_size|"
+    r"channels|degree|shape)|(?:num|n|max|min|micro|global|local)_\w+|\w+_(?:in|out)put_(?:len|tokens)|[a-z]|[a-z]dim",
+    re.IGNORECASE,
+)
+"""Names of whole numbers that configure a measurement."""
+
+_NAMES_WORK = lazy_pattern(
+    r"(?:.*[_. ])?(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task)s?", re.IGNORECASE
+)
+"""Names of words that say which work is measured."""
+
+_COUNTS = frozenset(
+    "epoch epochs step steps iter iters iteration iterations it episode update round index idx id no line row time "
+    "timestamp date datetime elapsed request request_id uuid trial".split()
+)
+"""Names of what a series runs over: its records are no cases."""
+
+_SAME = " = "  # between the names of parameters that are equal in each record
+_LONG = 64  # cases of one parameter that count up by one, or that texts name each: rather a list than a sweep
+_MOST_VARIANTS = 8
+_MOST_OVER = 5  # parameters that are named
+
+
+class CaseTable(Struct, frozen=True):
+    """Records with the same names: the cases of one table.
+
+    `parameters`, `figures`: values by name, one for each record; a figure that a record lacks is NaN. `settings`:
+    parameters that are the same in all records. `units`: unit by name. `bad`: by figure, the records that print NaN or
+    infinity. `lines`: the line of each record.
+    """
+
+    parameters: dict[str, list[Any]]
+    figures: dict[str, Floats]
+    settings: dict[str, Any]
+    units: dict[str, str]
+    bad: dict[str, npt.NDArray[np.bool_]]
+    lines: Ints
+
+    @property
+    def over(self) -> str:
+        """The names of the parameters."""
+        names = list(self.parameters)
+        more = f" and {len(names) - _MOST_OVER} more" if len(names) > _MOST_OVER else ""
+        return f"{' x '.join(names[:_MOST_OVER])}{more}"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its parameters, settings and figures."""
+        parameters = (name for together in self.parameters for name in together.split(_SAME))
+        return frozenset((*parameters, *self.settings, *self.figures))
+
+    @property
+    def is_of_different_work(self) -> bool:
+        """Whether the cases are different pieces of work, such as kernels: none of them is the best."""
+        return len(self.parameters) == 1 and all(map(_NAMES_WORK.fullmatch, self.parameters))
+
+    def at(self, record: int, without: str | None = None) -> str:
+        """Return the case of a record as text: `impl flash, seq_len 128`."""
+        return ", ".join(
+            f"{name} {_text(values[record], self.units.get(name, ''))}"
+            for name, values in self.parameters.items()
+            if name != without
+        )
+
+    def cases(self, figure: str, without: str | None = None) -> dict[tuple[Any, ...], tuple[float, int]]:
+        """Return the median of a figure and the first record of each case, with or without one of its parameters."""
+        columns = [values for name, values in self.parameters.items() if name != without]
+        found: dict[tuple[Any, ...], list[int]] = {}
+        for record in np.flatnonzero(np.isfinite(self.figures[figure])).tolist():
+            found.setdefault(tuple(values[record] for values in columns), []).append(record)
+        return {case: (float(np.median(self.figures[figure][of])), of[0]) for case, of in found.items()}
+
+
+def case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
+    """Return the tables of cases of each run that has any, in the order of the log."""
+    return cached(tables, ("cases",), lambda: _case_tables(tables))
+
+
+@metric(
+    title="cases",
+    needs=("values",),
+    columns=_COLUMNS,
+    main="max",
+    formula="smallest and largest value of a figure over the cases; a case that is measured again counts by its median",
+    source="values as printed; parameters are the leading names of a record whose values tell the records apart",
+)
+def cases(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """Figures that a run prints over parameters: the best case, the worst, and how far they lie apart.
+
+    Rows of `values` of one record, for no step, are one measurement. Steps, epochs and requests are series, no cases.
+
+    Example:
+        >>> table = perflog.metrics.cases(perflog.read("run.txt"))
+        >>> len(table)
+        0
+    """
+    import pandas as pd
+
+    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    rows = []
+    for run, found in case_tables(tables).items():
+        for number, table in enumerate(found, 1):
+            head = {"run": run, "label": labels.get(run), "table": number, "over": table.over}
+            rows += [head | row for row in _rows(table)]
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+
+
+@metric(
+    title="case_pairs",
+    needs=("values",),
+    columns=_PAIR_COLUMNS,
+    main="ratio",
+    formula="figure of a variant / figure of the base at the same values of all other parameters; geometric mean",
+    source="a variant is a value of a parameter that is a word, or a figure that stands beside another one",
+)
+def case_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
+    """Variants of what is measured, such as implementations and libraries, compared case by case with the first one.
+
+    Example:
+        >>> table = perflog.metrics.case_pairs(perflog.read("run.txt"))
+        >>> len(table)
+        0
+    """
+    import pandas as pd
+
+    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    rows = []
+    for run, found in case_tables(tables).items():
+        for number, table in enumerate(found, 1):
+            rows += [{"run": run, "label": labels.get(run), "table": number} | row for row in _pairs(table)]
+    return pd.DataFrame(rows, columns=[c.name for c in _PAIR_COLUMNS])
+
+
+def _rows(table: CaseTable) -> Iterator[dict[str, Any]]:
+    """A row for each figure of a table."""
+    for key in table.figures:
+        found = [*table.cases(key).values()]
+        unit = table.units.get(key, "")
+        row: dict[str, Any] = {"key": key, "unit": unit or None, "cases": len(found)}
+        row |= {"better": None if table.is_of_different_work else better(key, unit)}
+        row |= {"failed": int(table.bad[key].sum())}
+        row |= {"first_line": int(table.lines.min()), "last_line": int(table.lines.max())}
+        if found:
+            (low, low_at), (high, high_at) = min(found, key=_value), max(found, key=_value)
+            row |= {"min": low, "min_at": table.at(low_at), "max": high, "max_at": table.at(high_at)}
+            row |= {"ratio": high / low if low > 0 else None}
+        yield row
+
+
+def _value(case: tuple[float, int]) -> float:
+    return case[0]
+
+
+def _pairs(table: CaseTable) -> Iterator[dict[str, Any]]:
+    """A row for each variant that is compared with the first one."""
+    for parameter, values in table.parameters.items() if not table.is_of_different_work else ():
+        variants = list(dict.fromkeys(values))
+        if not all(isinstance(x, str) for x in variants) or not 2 <= len(variants) <= _MOST_VARIANTS:
+            continue
+        place = list(table.parameters).index(parameter)
+        for key in table.figures:
+            by_variant: dict[str, dict[tuple[Any, ...], tuple[float, int]]] = {x: {} for x in variants}
+            for case, found in table.cases(key).items():
+                by_variant[case[place]][(*case[:place], *case[place + 1 :])] = found
+            for variant in variants[1:]:
+                unit = table.units.get(key, "")
+                ratios = _ratios(table, by_variant[variants[0]], by_variant[variant], parameter)
+                pair = {"key": key, "parameter": parameter, "base": variants[0], "variant": variant}
+                yield from (pair | {"better": better(key, unit)} | row for row in ratios)
+    providers = _providers(table)
+    for variant in providers[1:]:
+        for row in _ratios(table, table.cases(providers[0]), table.cases(variant), None):
+            yield {"base": providers[0], "variant": variant} | row
+
+
+def _ratios(
+    table: CaseTable,
+    base: dict[tuple[Any, ...], tuple[float, int]],
+    other: dict[tuple[Any, ...], tuple[float, int]],
+    without: str | None,
+) -> Iterator[dict[str, Any]]:
+    """The ratios of one variant to another over the cases that both have; none if there are none."""
+    both = [(other[case][0] / base[case][0], other[case][1]) for case in other if case in base and base[case][0] > 0]
+    both = [found for found in both if found[0] > 0]
+    if both:
+        (low, low_at), (high, high_at) = min(both, key=_value), max(both, key=_value)
+        row: dict[str, Any] = {"cases": len(both), "ratio": math.exp(np.mean([math.log(ratio) for ratio, _ in both]))}
+        row |= {"min": low, "min_at": table.at(low_at, without), "max": high, "max_at": table.at(high_at, without)}
+        yield row
+
+
+def _providers(table: CaseTable) -> list[str]:
+    """Figures that measure the same and are named after what is measured: cuBLAS, Triton; [] if a name tells another.
+
+    A header names them, so they have no unit, and no name says what quantity it is.
+    """
+    names = list(table.figures)
+    plain = [name for name in names if not table.units.get(name) and better(name, "") is None]
+    return names if len(names) > 1 and plain == names and not any(map(_CONFIGURES.fullmatch, names)) else []
+
+
+# --- tables of records ----------------------------------------------------------------------------------------------
+
+
+def _case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
+    rows = tables.rows("values")
+    rows = rows.where(~rows.known("step"))
+    found = {run: list(_tables_of(of_run)) for run, of_run in rows.by("run").items()}
+    return {run: sorted(of, key=lambda table: int(table.lines[0])) for run, of in found.items() if of}
+
+
+def _tables_of(rows: Rows) -> Iterator[CaseTable]:
+    """The tables of cases among the values of one run."""
+    records = groups_of(rows["line"], rows["part"])
+    if len(records.sizes) < 2 or not (records.sizes > 1).any():
+        return
+    codes, words = rows.codes("key")
+    by_names: dict[tuple[int, ...], list[int]] = {}
+    order = np.argsort(records.of_row, kind="stable")
+    bounds = np.append(0, np.cumsum(records.sizes))
+    for record in np.flatnonzero(records.sizes > 1).tolist():
+        names = tuple(codes[order[bounds[record] : bounds[record + 1]]].tolist())
+        by_names.setdefault(names, []).append(record)
+    groups: list[tuple[tuple[int, ...], list[int]]] = []
+    for names, of_names in sorted(by_names.items(), key=lambda item: -len(item[0])):
+        if len(set(names)) < len(names):
+            continue  # a name twice: a list, or ranks
+        whole = next((members for all_names, members in groups if set(names) <= set(all_names)), None)
+        if whole is not None:  # cells without a value
+            whole += of_names
+        else:
+            groups.append((names, of_names))
+    for names, members in groups:
+        if len(members) > 1:
+            places = np.concatenate([order[bounds[r] : bounds[r + 1]] for r in sorted(members)])
+            yield from _tables_with(rows.where(places), [words[code] for code in names])
+
+
+def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
+    """The tables of records with these names; none if they have no parameters or no figures."""
+    records = groups_of(rows["line"], rows["part"])
+    number = len(records.sizes)
+    codes, words = rows.codes("key")
+    units_of_row, unit_words = rows.codes("unit")
+    texts, values, nans = rows["text"], rows["value"], rows.nans("value")
+    columns: dict[str, list[Any]] = {}
+    units: dict[str, str] = {}
+    bad: dict[str, npt.NDArray[np.bool_]] = {}
+    for name in names:
+        places = np.flatnonzero(codes == words.index(name))
+        cells: list[Any] = [None] * number
+        for place in places.tolist():
+            value = values[place]
+            cells[records.of_row[place]] = texts[place] if math.isnan(value) and not nans[place] else float(value)
+        columns[name] = cells
+        found = {unit_words[code] for code in units_of_row[places].tolist() if code >= 0}
+        units[name] = found.pop() if len(found) == 1 else ""
+        bad[name] = np.array([isinstance(x, float) and not math.isfinite(x) for x in cells], np.bool_)
+    parameters, settings = _parameters(columns, units)
+    rest = [name for name in names if name not in parameters and name not in settings]
+    figures = {name: np.array([_number(x) for x in columns[name]]) for name in rest}
+    figures = {name: of for name, of in figures.items() if np.isfinite(of).any() and not are_moments(of).any()}
+    if not parameters or not figures:
+        return
+    lines = rows["line"][records.first]
+    together = _together({name: columns[name] for name in parameters})
+    for sweep in _sweeps(list(zip(*together.values(), strict=True))):
+        yield CaseTable(
+            {name: cells[sweep] for name, cells in together.items()},
+            {name: of[sweep] for name, of in figures.items()},
+            settings,
+            units,
+            {name: of[sweep] for name, of in bad.items()},
+            lines[sweep],
+        )
+
+
+def _together(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Parameters that are equal in each record have one name: `M = N = K`."""
+    names: dict[tuple[Any, ...], list[str]] = {}
+    for name, cells in columns.items():
+        names.setdefault(tuple(cells), []).append(name)
+    return {_SAME.join(of_cells): list(cells) for cells, of_cells in names.items()}
+
+
+def _sweeps(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
+    """The stretches of records that each begin with the same case and go on to others: sweeps of different kinds.
+
+    Their lines have the same names, and what tells the kinds apart is not in them.
+    """
+    begin = 0
+    for place in range(1, len(records)):
+        if records[place] == records[begin] != records[place - 1]:
+            yield slice(begin, place)
+            begin = place
+    yield slice(begin, len(records))
+
+
+def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[list[str], dict[str, Any]]:
+    """The names that tell records apart, and those that are the same in all; no parameters if they are a series."""
+    leading, settings, found = [], {}, set[tuple[Any, ...]]()
+    number = len(next(iter(columns.values())))
+    for name, cells in columns.items():
+        distinct = len(found) == number
+        is_word = all(isinstance(x, str) or x is None for x in cells)
+        if not is_word and not _is_whole(cells, units[name]):
+            break
+        if not is_word and distinct and _CONFIGURES.fullmatch(name) is None:
+            break
+        if len(set(cells)) == 1:
+            settings[name] = cells[0]
+            continue
+        leading.append(name)
+        found = set(zip(*(columns[n] for n in leading), strict=True))
+    if not leading or _is_series(leading, columns):
+        return [], {}
+    return leading, settings
+
+
+def _is_whole(cells: Sequence[Any], unit: str) -> bool:
+    """Whether cells are whole numbers of things, or sizes in bytes, with words such as `auto` among them."""
+    numbers = [x for x in cells if isinstance(x, float)]
+    return unit in ("", "1", "B") and None not in cells and all(x.is_integer() for x in numbers) and bool(numbers)
+
+
+def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+    """Whether records run over steps, moments or requests."""
+    if any(name.lower() in _COUNTS or _COUNTS.intersection(words_of(name)[-1:]) for name in names):
+        return True
+    cells = columns[names[0]]
+    if len(names) > 1 or len(cells) < _LONG:
+        return False
+    if all(isinstance(x, str) for x in cells):
+        return len(set(cells)) == len(cells)
+    return all(isinstance(b, float) and isinstance(a, float) and b - a == 1 for a, b in pairwise(cells))
+
+
+def _number(cell: Any) -> float:
+    return cell if isinstance(cell, float) else math.nan
+
+
+def _text(value: Any, unit: str) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return show(value, unit) if unit else f"{value:,.0f}" if value.is_integer() else f"{value:g}"

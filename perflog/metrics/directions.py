@@ -1,0 +1,43 @@
+"""Which way a figure is better, by the words of its name and by its unit."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+Better = Literal["lower", "higher"]
+
+BETTER: dict[str, Better] = {
+    "1/s": "higher", "GB/s": "higher", "TFLOP/s": "higher", "s": "lower", "B": "lower",
+}  # fmt: skip
+"""Units whose figures are better one way, rates first. Of other figures only the name may tell it."""
+
+_WORDS: dict[str, Better] = {
+    **dict.fromkeys(
+        ("loss", "error", "err", "ppl", "perplexity", "wer", "cer", "fid", "latency", "time", "slowdown"), "lower"
+    ),
+    **dict.fromkeys(
+        ("acc", "accuracy", "auc", "f1", "bleu", "rouge", "throughput", "mfu", "map", "iou", "miou", "reward", "score",
+         "acc1", "acc5", "top1", "top5", "precision", "recall", "ips", "psnr", "ssim", "speedup"), "higher",
+    ),
+}  # fmt: skip
+"""Words inside the name of a value that say which way is better."""
+
+_PER, _SECOND = ("per", "/"), ("s", "sec", "second")
+"""Words one behind the other in the name of a rate, such as `tokens_per_sec`."""
+
+
+@lru_cache(maxsize=4096)
+def better(key: str, unit: str) -> Better | None:
+    """Return which way a value is better: by the words of its name, else by its unit; None if neither tells it."""
+    words = words_of(key)
+    known = (_WORDS[word] for word in words if word in _WORDS)
+    is_rate = any(per in _PER and word in _SECOND for per, word in pairwise(words))
+    return next(known, "higher" if is_rate else BETTER.get(unit))
+
+
+def words_of(key: str) -> list[str]:
+    """Return the words of a name, in lower case."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+|/", key)]

@@ -1,0 +1,233 @@
+"""Finds printed tables by their rows: lines with as many cells as the line above them has names.
+
+Commas, tabs, bars or blanks separate the cells. A header of words and blanks could be a sentence, so each cell of its
+rows must stand under its own name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from perflog.formats.families.header_tables import is_rule, split, without_bar
+from perflog.formats.families.missing_values import NO_VALUE
+from perflog.formats.figures import figure_spans
+from perflog.formats.words import COUNTERS, SENTENCE_WORDS
+from perflog.lazy_patterns import lazy_pattern
+from perflog.tables.arrow import mask_of
+from perflog.units import DURATIONS, SIZES, unit_of
+
+FILE_STYLES = ("tab", "csv")
+"""Styles of files for programs: no cell is padded."""
+
+LONGEST = 1 << 14
+"""Bytes of a header or a row."""
+
+VALUE = (
+    r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"|(?i:nan|[+-]?inf(?:inity)?)"
+)
+"""Pattern of a number as tables print it."""
+
+_NAME = r'"?[A-Za-z_#][^,:={}"\t]*"?'
+_HEADER = lazy_pattern(rf"(?:{_NAME})?(?:, ?{_NAME})+|(?:{_NAME})?(?:\t *{_NAME})+")
+_STYLES = ("tab", "csv", "bars", "left", "frame", "blanks", "words")  # in the order of trying
+_MARKS = ("tab", "csv", "bars")
+_PARTS = lazy_pattern(r"[^ \t]+(?: [^ \t]+)*")  # what two blanks separate
+_SPANS = {"left": _PARTS, "blanks": _PARTS, "words": re.compile(r"[^ \t]+")}
+_WORD_OR_CLOCK = r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|\(?%\)?|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
+_COUNTED = rf"(?i:[# \t]*(?:{'|'.join(sorted(COUNTERS))}))[ \t]+[^ \t]*[A-Za-z][^ \t]*"  # `step loss`
+_INDENTED = r"[ \t]{2}[ \t]*[^ \t]*[A-Za-z].*"
+_POSSIBLE = rf"^(?:(?:{_WORD_OR_CLOCK}){{3,}}(?:[ \t]+[0-9]+%.*)?|(?:{_HEADER.pattern})|{_INDENTED}|{_COUNTED})[ \t]*$"
+_POSSIBLE_BELOW = r"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^#"  # a row, a rule or a comment
+_CLOCK = lazy_pattern(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # in front of the names of a header
+_ROWS = 200  # rows below a header that show what its columns hold
+_MOST_HEADERS = 40  # headers that are tried
+_FEW = 2  # columns of a table that could be a sentence with a comma: it needs as many rows
+_VALUE = lazy_pattern(VALUE)
+_NO_CELL = lazy_pattern(r".*[:=]|[^\w#-]")  # a name with its mark, a mark alone
+_NAMED_VALUE = lazy_pattern(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
+VALUE_AND_UNIT = lazy_pattern(rf"(?P<value>{VALUE})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)?")
+_GLUED = frozenset("k K M G T c x".split())  # behind a number, beside units
+
+
+def printed_tables(texts: pa.Array) -> Iterator[tuple[int, PrintedTable]]:
+    """Yield the tables among the lines of a log, and the index of each header.
+
+    Args:
+        texts: The lines in order, as binary; a line may be cut off after `LONGEST` bytes.
+    """
+    possible = mask_of(pc.match_substring_regex(texts, _POSSIBLE))
+    followed = mask_of(pc.match_substring_regex(texts, _POSSIBLE_BELOW))
+    end = 0
+    for place in np.flatnonzero(possible[:-1] & followed[1:])[:_MOST_HEADERS].tolist():
+        if place < end:
+            continue
+        lines = [x.decode("utf-8", "replace").rstrip() for x in texts.slice(place, _ROWS + 1).to_pylist()]
+        tables = (PrintedTable.of(lines, style) for style in _STYLES)
+        table = next((t for t in tables if t is not None and t.names_columns()), None)
+        if table is not None:
+            end = place + len(table.block) + len(table.rows) - 1
+            yield place, table
+
+
+class PrintedTable(Struct, frozen=True):
+    """A header and the rows under it, cut into cells.
+
+    Attributes:
+        style: What separates the cells: a style of a `[[table]]` entry.
+        block: The lines from the header to the first row.
+        names: The cells of the header.
+        lines: The lines of the rows.
+        rows: The cells of the rows, as many in each as in the header.
+    """
+
+    style: str
+    block: Sequence[str]
+    names: Sequence[str]
+    lines: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    @classmethod
+    def of(cls, lines: Sequence[str], style: str) -> PrintedTable | None:
+        """Return the table that begins with the first of these lines; None if no rows of values follow."""
+        cut = _cells_at(lines[0]) if style == "left" else partial(_cells, style=style)
+        names = cut(lines[0])
+        if not names or (style == "tab" and any(name.startswith("|") for name in names)):
+            return None
+        rows: dict[int, list[str]] = {}
+        following = ""
+        for place, text in enumerate(lines[1:], 1):
+            if is_rule(text) or (text[:1] == "#" == lines[0][:1]):
+                continue
+            cells = cut(text)
+            has_value = any(map(value_and_unit, cells))
+            own_cells = cells[1:-1] if names[-1].endswith("...") else cells  # `UserCounters...` above pairs
+            names_itself = style != "tab" and any(map(_NAMED_VALUE.search, own_cells))
+            if len(cells) != len(names) or not has_value or names_itself:
+                following = text
+                break
+            rows[place] = cells
+        has_rows = len(rows) >= (_FEW if len(names) <= _FEW else 1)
+        words = following.split()
+        is_cut_off = sum(_VALUE.fullmatch(x) is not None for x in words) * 2 > len(words)  # a row of other cells
+        if not has_rows or (is_cut_off and style not in _MARKS):
+            return None
+        return cls(style, lines[: min(rows) + 1], names, [lines[place] for place in rows], [*rows.values()])
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the cells of each column by its name, without prefixes: what the header and each row begin with.
+
+        A name that two columns share, or that is cut off, names neither.
+        """
+        columns = [(name, [row[k] for row in self.rows]) for k, name in enumerate(self.names)]
+        is_prefix = [set(cells) == {name} or (_CLOCK.fullmatch(name) is not None) for name, cells in columns]
+        first = is_prefix.index(False) if False in is_prefix else len(columns)
+        clear = {name for name in self.names if self.names.count(name) == 1 and not name.endswith(("...", "…"))}
+        return {name: cells for name, cells in columns[first:] if name in clear}
+
+    def names_columns(self) -> bool:
+        """Whether the first line can only be a header: each column has its own name, and each cell stands under it."""
+        columns = self.columns()
+        names = list(columns)
+        if self.style in FILE_STYLES:
+            return bool(names) and _HEADER.fullmatch(self.block[0]) is not None
+        mark = ":" if self.style != "words" and len(self.rows) >= _FEW else ""  # `Loaded: 0.5 seconds` names its figure
+        cells = [cell.removesuffix(mark) for column in columns.values() for cell in column]
+        if any(map(_NO_CELL.fullmatch, (*names, *cells))):
+            return False
+        are_names = all(re.search("[A-Za-z]", x) and not figure_spans(x) for x in names if x not in ("", "#"))
+        words = [word for name in names for word in name.lower().split()]
+        if len(names) < _FEW or not are_names or not SENTENCE_WORDS.isdisjoint(words):
+            return False
+        if self.style == "frame":
+            return self._is_frame()
+        if len(names) == _FEW and not self._is_ruled():
+            return len(self.rows) > _FEW and self._counts_up() and self._holds_numbers()
+        if self.style in ("bars", "left"):
+            return True
+        is_aligned = "\t" not in self.block[0] and all(map(self._is_aligned, self.lines))
+        return is_aligned or (self._counts_up() and self._holds_numbers())
+
+    def _holds_numbers(self) -> bool:
+        """Whether each cell is a number."""
+        return all(_VALUE.fullmatch(x) for row in self.rows for x in row)
+
+    def cell_types(self) -> dict[str, str]:
+        """Return how the cells of columns print numbers with units, as `HeaderTable.cell_types` has it."""
+        types = {}
+        for name, cells in self.columns().items():
+            pairs = [value_and_unit(cell) for cell in cells if cell not in NO_VALUE]
+            units = {pair[1] for pair in pairs if pair}
+            if None in pairs or not any(units):
+                continue
+            plain = {unit.strip() for unit in units}
+            if len(units) == 1:
+                types[name] = f"r{units.pop()}"
+            elif plain <= set(DURATIONS):
+                types[name] = "t"
+            elif plain <= SIZES.keys():
+                types[name] = "z"
+        return types
+
+    def _is_ruled(self) -> bool:
+        """Whether a rule separates the header from its rows."""
+        return any(map(is_rule, self.block[1:-1]))
+
+    def _is_frame(self) -> bool:
+        """Whether the rows are those of a data frame: the header leaves the column of their numbers without a name."""
+        firsts = [row[0] for row in self.rows]
+        are_numbers = not self.names[0] and all(x.isdecimal() for x in firsts)
+        return are_numbers and all(int(a) + 1 == int(b) for a, b in pairwise(firsts))
+
+    def _is_aligned(self, text: str) -> bool:
+        """Whether each cell of a row stands under its own name, or under none."""
+        names, cells = (
+            [match.span() for match in _SPANS[self.style].finditer(without_bar(line)) if match[0] != ":"]
+            for line in (self.block[0], text)
+        )
+        above = ({i for i, (a, b) in enumerate(names) if a < end and begin < b} for begin, end in cells)
+        return len(cells) == len(names) and all(not places or k in places for k, places in enumerate(above))
+
+    def _counts_up(self) -> bool:
+        """Whether the first column is that of a step."""
+        firsts = [row[0] for row in self.rows]
+        is_counter = self.names[0].strip("# ").lower() in COUNTERS and all(x.isdecimal() for x in firsts)
+        return is_counter and len(firsts) > 1 and all(int(a) < int(b) for a, b in pairwise(firsts))
+
+
+def value_and_unit(cell: str) -> tuple[str, str] | None:
+    """Return the number in a cell, and the unit behind it; None for another cell: `12 openat`, `6.75 B`, `61.2g`."""
+    match = VALUE_AND_UNIT.fullmatch(cell)
+    if match is None:
+        return None
+    value, unit = match["value"], match["unit"] or ""
+    if unit == " B" or (unit == "B" and "." in value):  # bytes or billions
+        return None
+    is_unit = not unit or unit in _GLUED or bool(unit_of(unit)[0]) or (unit[0] != " " and len(unit) > 1)
+    return (value, unit) if is_unit else None
+
+
+def _cells(text: str, style: str) -> list[str]:
+    cells = [x.strip() for x in split(text, style)]
+    return cells[:-1] if style in _MARKS and cells[1:] and not cells[-1] else cells  # a mark ends each line
+
+
+def _cells_at(header: str) -> Callable[[str], list[str]]:
+    """Return what cuts a row where the names of a header begin; a row in which a cell begins elsewhere has no cells."""
+    starts = [match.start() for match in _PARTS.finditer(header)]
+
+    def cut(text: str) -> list[str]:
+        cells = [text[begin:end] for begin, end in zip(starts, [*starts[1:], None], strict=True)]
+        is_apart = all(text[begin - 1 : begin] in ("", " ") for begin in starts[1:]) and not text[: starts[0]].strip()
+        are_left = all(cell[:1] != " " or not cell.strip() for cell in cells) and " :" not in cells[0]
+        return [cell.strip() for cell in cells] if is_apart and are_left else []
+
+    return cut

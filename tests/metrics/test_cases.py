@@ -1,0 +1,123 @@
+"""Cases of a benchmark: which names are parameters, where a figure is best and worst, how far variants lie apart."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import perflog
+from perflog.metrics import case_pairs, cases
+
+
+def log_of(tmp_path: Path, text: str, name: str = "run.csv") -> perflog.Log:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return perflog.read(path)
+
+
+IMPLEMENTATIONS = """\
+{"impl": "flash", "test": "forward", "seq_len": 128, "time": 0.05}
+{"impl": "plain", "test": "forward", "seq_len": 128, "time": 0.02}
+{"impl": "flash", "test": "forward", "seq_len": 65536, "time": 40.0}
+{"impl": "plain", "test": "forward", "seq_len": 65536, "time": 845.9}
+"""
+
+
+def test_ends_and_variants(tmp_path: Path) -> None:
+    log = log_of(tmp_path, IMPLEMENTATIONS, "run.jsonl")
+    [row] = cases(log).to_dict("records")
+    assert (row["over"], row["key"], row["cases"], row["better"]) == ("impl x seq_len", "time", 4, "lower")
+    assert (row["min"], row["min_at"]) == (0.02, "impl plain, seq_len 128")
+    assert (row["max"], row["max_at"]) == (845.9, "impl plain, seq_len 65,536")
+    [pair] = case_pairs(log).to_dict("records")
+    assert (pair["base"], pair["variant"], pair["cases"]) == ("flash", "plain", 2)
+    assert (pair["min"], pair["min_at"], pair["max_at"]) == (pytest.approx(0.4), "seq_len 128", "seq_len 65,536")
+    assert pair["max"] == pytest.approx(845.9 / 40)
+    assert pair["ratio"] == pytest.approx(math.sqrt(0.4 * 845.9 / 40))
+
+
+def test_no_case_is_the_headline(tmp_path: Path) -> None:
+    overview = log_of(tmp_path, IMPLEMENTATIONS, "run.jsonl").overview()
+    assert not overview.figures
+    assert overview.reasons[0].startswith(
+        "4 cases over impl x seq_len: time best 0.02 (impl plain, seq_len 128), worst"
+    )
+
+
+def test_columns_that_name_what_is_measured_are_variants(tmp_path: Path) -> None:
+    log = log_of(tmp_path, "M,N,cuBLAS,Triton\n256,256,4.0,5.0\n512,512,20.0,40.0\n")
+    assert list(cases(log)["over"].unique()) == ["M = N"]
+    [pair] = case_pairs(log).to_dict("records")
+    assert (pair["base"], pair["variant"]) == ("cuBLAS", "Triton")
+    assert (pair["min"], pair["max"], pair["max_at"]) == (1.25, 2.0, "M = N 512")
+
+
+def test_sweeps_of_different_kinds_are_not_pooled(tmp_path: Path) -> None:
+    """Both sweeps print the same names; a case is measured again in each."""
+    lines = [f"{chunk},{sms},{rate}" for base in (10, 100) for chunk, sms, rate in ((4, 24, base), (8, 24, base + 1))]
+    rows = cases(log_of(tmp_path, "\n".join(["chunk,sms,rate GB/s", *lines, ""]))).to_dict("records")
+    assert [(row["table"], row["cases"], row["min"], row["max"]) for row in rows] == [(1, 2, 10, 11), (2, 2, 100, 101)]
+
+
+def test_a_failed_case_is_no_value(tmp_path: Path) -> None:
+    [row] = cases(log_of(tmp_path, "batch_size,throughput\n1,10.0\n2,nan\n4,30.0\n8,inf\n")).to_dict("records")
+    assert (row["cases"], row["failed"], row["min"], row["max"]) == (2, 2, 10.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "epoch,accuracy\n1,0.5\n2,0.6\n3,0.7\n",
+        "request_id,latency_ms\na1,10.5\nb2,11.5\n",
+        "index,throughput\n0,10.5\n1,11.5\n",
+        "throughput\n",
+    ],
+)
+def test_series_are_no_cases(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(text, encoding="utf-8")
+    try:
+        log = perflog.read(path)
+    except perflog.errors.InputError:
+        return
+    assert not len(cases(log))
+
+
+def test_kernels_are_different_work(tmp_path: Path) -> None:
+    """Each row is a piece of work: none is the best, and none a variant of another."""
+    log = log_of(tmp_path, "name,throughput,mean_ms\nsoftmax,3.5,0.1\ngemm,4.5,2.0\n")
+    assert cases(log)["better"].isna().all()
+    assert not len(case_pairs(log))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([64, 128, 256]), st.sampled_from(["a", "b"]), st.floats(0.5, 1e6)), min_size=2)
+)
+def test_ends_are_those_of_medians(
+    tmp_path_factory: pytest.TempPathFactory, measured: list[tuple[int, str, float]]
+) -> None:
+    """Against medians by case computed with the standard library; sweeps that begin again are tables of their own."""
+    path = tmp_path_factory.mktemp("cases") / "run.csv"
+    path.write_text("\n".join(["size,impl,throughput", *(f"{s},{i},{v!r}" for s, i, v in measured), ""]), "utf-8")
+    tables: list[list[tuple[int, str, float]]] = [[measured[0]]]
+    for before, row in pairwise(measured):
+        if row[:2] == tables[-1][0][:2] != before[:2]:
+            tables.append([])
+        tables[-1].append(row)
+    expected = []
+    for table in tables:
+        of_case: dict[tuple[int, str], list[float]] = {}
+        for size, impl, value in table:
+            of_case.setdefault((size, impl), []).append(value)
+        medians = [statistics.median(values) for values in of_case.values()]
+        expected.append((min(medians), max(medians)))
+    found = cases(perflog.read(path))
+    varies = len({row[0] for row in measured}) > 1 or len({row[1] for row in measured}) > 1
+    ends = list(zip(found["min"], found["max"], strict=True))
+    assert ends == [(pytest.approx(low), pytest.approx(high)) for low, high in expected] if varies else not ends

@@ -1,0 +1,84 @@
+"""Tables of any program: the rows under a header prove it, wherever it stands and whatever separates the cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.reading import Reading, read
+
+from perflog.errors import InputError
+
+
+def text(*lines: str) -> bytes:
+    return "\n".join([*lines, ""]).encode()
+
+
+def rows(got: Reading) -> dict[int, dict[str, Any]]:
+    """By line, the values of its row by name."""
+    found: dict[int, dict[str, Any]] = {}
+    for row in got.rows("values"):
+        found.setdefault(row["line"], {})[row["key"]] = row["text"] if row["value"] is None else row["value"]
+    return found
+
+
+TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
+    (
+        ("M,N,cuBLAS,Triton", "256,512,4.1,4.2", "512,512,26.2,91.5"),
+        {
+            2: {"M": 256, "N": 512, "cuBLAS": 4.1, "Triton": 4.2},
+            3: {"M": 512, "N": 512, "cuBLAS": 26.2, "Triton": 91.5},
+        },
+    ),
+    (
+        ("gemm:", "      M     Ours", "0  256.0    4.5", "1  512.0   26.5"),
+        {3: {"M": 256, "Ours": 4.5}, 4: {"M": 512, "Ours": 26.5}},
+    ),
+    (
+        ("# Results", "", "| ISL | TTFT Avg (ms) |", "|-----|-----|", "| 128 | 35.5 |", "", "Done."),
+        {5: {"ISL": 128, "TTFT_Avg": 0.0355}},
+    ),
+    (
+        ("name         launches   mean_ms", "gemm_1            120     2.000", "soft max            7     0.500"),
+        {
+            2: {"name": "gemm_1", "launches": 120, "mean": 0.002},
+            3: {"name": "soft max", "launches": 7, "mean": 0.0005},
+        },
+    ),
+    (
+        (
+            "| size  | algbw    | time   |",
+            "| ----: | -------: | -----: |",
+            "| 32KiB | 0.5GBps  | 35.5us |",
+            "| 1MiB  | 20.5GBps | 1.5ms  |",
+        ),
+        {3: {"size": 32768, "algbw": 0.5, "time": 35.5e-6}, 4: {"size": 1 << 20, "algbw": 20.5, "time": 0.0015}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "expected"), TABLES)
+def test_rows_prove_a_header(lines: tuple[str, ...], expected: dict[int, dict[str, Any]]) -> None:
+    got = read(text(*lines))
+    assert got.done.formats == ["tables"]
+    assert {line: pytest.approx(row) for line, row in expected.items()} == rows(got)
+    assert got.done.figures["unread"] == 0
+
+
+def test_a_table_of_steps_has_steps() -> None:
+    got = read(text("step loss", "1 4.5", "2 4.25", "3 4.0"))
+    assert [(row["step"], row["loss"]) for row in got.rows("steps")] == [(1, 4.5), (2, 4.25), (3, 4.0)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Hello, world", "12, 14 monkeys and more, and so on"),
+        ("Loading the model took", "12 seconds of 14"),
+        ("a note to the reader", "3 of 4 tests passed"),
+        ("| one | two |", "| three | four |"),
+    ],
+)
+def test_sentences_are_no_tables(lines: tuple[str, ...]) -> None:
+    with pytest.raises(InputError):
+        read(text(*lines))
