@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.formats.bars import OF_BARS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.directions import better, words_of
 from perflog.metrics.possible import are_moments
@@ -273,9 +274,16 @@ def _providers(table: CaseTable) -> list[str]:
 
 def _case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     rows = tables.rows("values")
-    rows = rows.where(~rows.known("step"))
+    steps = tables.rows("steps")
+    trains = steps.where(steps.known("step")).counts("run")  # what such a run lists beside its steps configures it
+    rows = rows.where(~rows.known("step") & ~rows.one_of("run", trains) & ~rows.one_of("key", _of_bars(rows)))
     found = {run: list(_tables_of(of_run)) for run, of_run in rows.by("run").items()}
     return {run: sorted(of, key=lambda table: int(table.lines[0])) for run, of in found.items() if of}
+
+
+def _of_bars(rows: Rows) -> list[str]:
+    """The names of states of progress bars."""
+    return [name for name in rows.codes("key")[1] if OF_BARS.search(name)]
 
 
 def _tables_of(rows: Rows) -> Iterator[CaseTable]:
@@ -329,7 +337,8 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
     rest = [name for name in names if name not in parameters and name not in settings]
     figures = {name: np.array([_number(x) for x in columns[name]]) for name in rest}
     figures = {name: of for name, of in figures.items() if np.isfinite(of).any() and not are_moments(of).any()}
-    if not parameters or not figures:
+    is_measured = any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
+    if not parameters or not is_measured:  # whole numbers without a unit describe, such as offsets of documents
         return
     lines = rows["line"][records.first]
     together = _together({name: columns[name] for name in parameters})
@@ -367,23 +376,35 @@ def _sweeps(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
 
 def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[list[str], dict[str, Any]]:
     """The names that tell records apart, and those that are the same in all; no parameters if they are a series."""
-    leading, settings, found = [], {}, set[tuple[Any, ...]]()
+    settings = {name: cells[0] for name, cells in columns.items() if _is_setting(cells, units[name])}
+    leading, found = list[str](), set[tuple[Any, ...]]()
     number = len(next(iter(columns.values())))
     for name, cells in columns.items():
-        distinct = len(found) == number
+        if name in settings:
+            continue
         is_word = all(isinstance(x, str) or x is None for x in cells)
         if not is_word and not _is_whole(cells, units[name]):
             break
-        if not is_word and distinct and _CONFIGURES.fullmatch(name) is None:
+        if not is_word and len(found) == number and _CONFIGURES.fullmatch(name) is None:
             break
-        if len(set(cells)) == 1:
-            settings[name] = cells[0]
-            continue
         leading.append(name)
         found = set(zip(*(columns[n] for n in leading), strict=True))
     if not leading or _is_series(leading, columns):
         return [], {}
-    return leading, settings
+    return [name for name in leading if not _is_redundant(name, leading, columns)], settings
+
+
+def _is_setting(cells: Sequence[Any], unit: str) -> bool:
+    """Whether all records print the same word or whole number."""
+    return len(set(cells)) == 1 and (isinstance(cells[0], str) or _is_whole(cells, unit))
+
+
+def _is_redundant(name: str, leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+    """Whether each record has a word of its own, such as the name of its file, and other parameters tell them apart."""
+    cells = columns[name]
+    others = [columns[n] for n in leading if n != name]
+    is_own = all(isinstance(x, str) for x in cells) and len(set(cells)) == len(cells)
+    return is_own and bool(others) and len(set(zip(*others, strict=True))) == len(cells)
 
 
 def _is_whole(cells: Sequence[Any], unit: str) -> bool:

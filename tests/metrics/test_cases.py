@@ -51,7 +51,7 @@ def test_no_case_is_the_headline(tmp_path: Path) -> None:
 
 
 def test_columns_that_name_what_is_measured_are_variants(tmp_path: Path) -> None:
-    log = log_of(tmp_path, "M,N,cuBLAS,Triton\n256,256,4.0,5.0\n512,512,20.0,40.0\n")
+    log = log_of(tmp_path, "M,N,cuBLAS,Triton\n256,256,4.5,5.625\n512,512,20.25,40.5\n")
     assert list(cases(log)["over"].unique()) == ["M = N"]
     [pair] = case_pairs(log).to_dict("records")
     assert (pair["base"], pair["variant"]) == ("cuBLAS", "Triton")

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from perflog.formats.bars import OF_BARS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import (
     Options,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 
 Better = Literal["lower", "higher"]
 
-_OF_BARS = lazy_pattern(r"^(?:bar(?:_total)?|smoothed_\w+)$|_elapsed$")  # names that states of bars give
 _LOSS_DIGITS = 4  # losses of one model differ in the third: 3.276 reaches a target of 3.28, 3.282 does not
 
 TOTAL = "total"
@@ -345,7 +345,7 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     def place(figure: RunFigure) -> tuple[bool, bool, bool, bool]:
         configures = _CONFIGURES.fullmatch(figure.name) is not None
         is_of_step = bool(of_steps.get(figure.name))
-        return bool(_OF_BARS.search(figure.name)), configures, is_of_step, figure.unit != "1/s"
+        return bool(OF_BARS.search(figure.name)), configures, is_of_step, figure.unit != "1/s"
 
     return sorted(figures, key=place)
 

@@ -320,6 +320,8 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         """Return the cells of a row in all columns; [] if the line cannot be a row."""
         if self.extents and self._inside(text):
             return [text[slice(*extent)].strip() for extent in self.extents]
+        if self.style == "bars" and "|" not in text:
+            return []
         cells = [x.strip() for x in split(text, self.style, len(self.names))]
         if self.style in _DELIMITERS and 0 < len(cells) < len(self.names):
             cells += [""] * (len(self.names) - len(cells))

@@ -216,7 +216,8 @@ def _figure_fields(row: LineRows) -> list[str]:
     if names_its_number(row):
         return ["value"]
     elsewhere = {"rank", "step", *row.line.run, *row.line.paths}
-    return [name for name in row.line.template.names if name not in elsewhere]
+    names = (name for name in row.line.template.names if name not in elsewhere)
+    return [name for name in names if name in row.line.paths or column_for("summaries", name) is None]
 
 
 def _decimals(f: Field) -> int:

@@ -9,6 +9,7 @@ from support.json_logs import json_log, steady_times
 
 import perflog
 from perflog.errors import UsageError
+from perflog.metrics.directions import better
 
 NCCL = """\
 # Collective test starting: all_reduce_perf
