@@ -61,7 +61,7 @@ metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
 metrics: series_ends step_series run_rows pipeline phase_table modelled_jobs whatif
-metrics: communication cases collectives curves imbalance steps sweep
+metrics: communication cases serving collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput time_to_train
@@ -86,8 +86,8 @@ analysis.compare: warmup_costs findings cause_changes comparison gates ci_format
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
 analysis.overview: what_if
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
-analysis.overview: headline device_facts log_facts case_facts bottlenecks job_course subject next_commands targets
-analysis.overview: __init__
+analysis.overview: headline device_facts log_facts case_facts serving_facts bottlenecks job_course subject next_commands
+analysis.overview: targets __init__
 analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path
 plots: memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline

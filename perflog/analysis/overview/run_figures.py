@@ -25,6 +25,7 @@ from perflog.metrics import (
     kernels,
     memory_peak,
     ranges,
+    serving,
     steps,
     throughput,
 )
@@ -138,6 +139,19 @@ def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = rows.sort_values("n", ascending=False, kind="stable").drop_duplicates("run")  # both buffers before one
     yield _column(rows, "peak_busbw", "peak bus bw", "GB/s", "higher")
     yield _column(rows, "mean_busbw", "mean bus bw", "GB/s", "higher")
+
+
+def _serving(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    """Latencies of requests and tokens, the median or else the mean and the 99th percentile, then the rates."""
+    rows = serving.table(tables, options)
+    for name, of_name in rows[rows["unit"].isin(["s", "1/s"])].groupby("of", sort=False):
+        unit = of_name["unit"].iloc[0]
+        printed = name if unit == "1/s" else name.upper() if name in ("ttft", "tpot", "itl") else str(name)
+        middle = "median" if of_name["median"].notna().any() else "mean"
+        shown = f"{printed} {middle}" if unit == "s" else printed
+        yield _column(of_name, middle, shown, unit, "lower" if unit == "s" else "higher")
+        if unit == "s":
+            yield _column(of_name, "p99", f"{printed} p99", unit, "lower")
 
 
 def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001 (all kinds take the same)
@@ -385,6 +399,7 @@ def _by_name(figures: Iterator[tuple[str, tuple[str, str, Better | None], float]
 _Kind = Callable[[Tables, Options], Iterator[RunFigure]]
 _KINDS: tuple[_Kind, ...] = (
     _collectives,
+    _serving,
     _totals,
     _steps,
     _untimed,

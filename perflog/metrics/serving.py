@@ -1,0 +1,199 @@
+"""Serving: latency of requests and tokens, and throughput while requests run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.statistics.samples import Floats
+from perflog.tables.columns import Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_STATISTICS = ("mean", "median", "p90", "p95", "p99", "min", "max")
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn(
+        "of",
+        meaning="ttft (time to first token), tpot (time per output token), itl (inter-token latency), latency (of a "
+        "request), or the printed name of a rate, a number of requests or a share of the cache",
+    ),
+    MetricColumn("unit", meaning="unit of the values; null: a plain number"),
+    MetricColumn("by", meaning="printed: a report holds the statistics; requests, readings: computed from them"),
+    MetricColumn("n", meaning="number of requests, or of readings while requests run; null: printed statistics"),
+    *(MetricColumn(name, meaning=f"{name} of the values") for name in _STATISTICS),
+    MetricColumn("tail", meaning="p99 / median"),
+    MetricColumn("first_line", meaning="first line that it rests on", brief=False),
+    MetricColumn("last_line", meaning="last line that it rests on", brief=False),
+)
+
+_QUANTITIES = {
+    "ttft": r"ttft|time_to_first_token",
+    "tpot": r"tpot|time_per_output_token",
+    "itl": r"itl|inter_token_latency|intertoken_latency",
+    "latency": r"e2el|e2e_latency|end_to_end_latency|request_latency",
+}
+_QUANTITY = lazy_pattern(
+    "|".join(rf"(?P<{name}>(?<![a-z])(?:{words})(?![a-z]))" for name, words in _QUANTITIES.items())
+)
+_STATISTIC = lazy_pattern(
+    r"(?<![a-z0-9])(?:(?P<mean>mean|avg|average)|(?P<median>median|p50)|(?P<named>p9[059]|min|max))(?![a-z0-9])"
+)
+_RATES = lazy_pattern(r"(?:.*_)?(?:throughput|tokens_per_s|requests_per_s)(?:_.*)?", re.IGNORECASE)
+_OTHER_STATISTIC = lazy_pattern(r"(?<![a-z0-9])(?:std|stddev|p[0-9]+|peak)(?![a-z0-9])")
+RUNNING, WAITING, CACHE = "running_requests", "waiting_requests", "gpu_cache_usage"
+"""Names of the readings of a server."""
+
+_READINGS = ("generation_tokens_per_s", "prompt_tokens_per_s", RUNNING, WAITING, CACHE)
+
+
+class _Found(Struct):
+    """What is known of one quantity of a run."""
+
+    unit: str
+    by: str
+    values: dict[str, float]
+    n: int | None
+    lines: tuple[int, int]
+
+
+@metric(
+    title="serving",
+    needs=("runs",),
+    columns=_COLUMNS,
+    main="p99",
+    formula="statistics as the report prints them, else over the requests, or over the readings with running requests",
+    source="reports of serving benchmarks; logs of engines that print their state from time to time",
+)
+def serving(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """Latency of requests and tokens, then throughput, requests and cache of a server, while requests run.
+
+    Example:
+        >>> table = perflog.metrics.serving(perflog.read("run.txt"))
+        >>> len(table)
+        0
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for key in tables["runs"][["run", "label"]].to_dict("records"):
+        for name, found in served(tables).get(key["run"], {}).items():
+            row = key | {"of": name, "unit": found.unit or None, "by": found.by, "n": found.n} | found.values
+            if found.values.get("median") and "p99" in found.values:
+                row["tail"] = found.values["p99"] / found.values["median"]
+            rows.append(row | {"first_line": found.lines[0], "last_line": found.lines[1]})
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+
+
+def served(tables: Tables) -> dict[str, dict[str, _Found]]:
+    """Return the quantities of each run that serves requests, latencies first."""
+    return cached(tables, ("serving",), lambda: _served(tables))
+
+
+def _served(tables: Tables) -> dict[str, dict[str, _Found]]:
+    found: dict[str, dict[str, _Found]] = {}
+    readings = tables.rows("values")
+    readings = readings.where(readings.known("value") & ~readings.known("step"))
+    for run, rows in readings.by("run").items():
+        found[run] = dict(_of_engine(rows)) or dict(_of_requests(rows))
+    summaries = tables.rows("summaries")
+    for run, rows in summaries.by("run").items():
+        found[run] = found.get(run, {}) | dict(_printed(rows))
+    order = [*_QUANTITIES]
+    return {
+        run: dict(sorted(of.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
+        for run, of in found.items()
+        if of and not order_free(of)
+    }
+
+
+def order_free(found: dict[str, _Found]) -> bool:
+    """Whether nothing says that requests were served: a throughput alone is that of any program."""
+    return RUNNING not in found and not any(name in _QUANTITIES for name in found)
+
+
+def _printed(rows: Rows) -> Iterator[tuple[str, _Found]]:
+    """The statistics of a report."""
+    found: dict[str, _Found] = {}
+    for key, unit, value, line in rows.records("key", "unit", "value", "line"):
+        quantity, statistic = _quantity(key), _statistic(key)
+        if (
+            quantity is None
+            and _RATES.fullmatch(key)
+            and statistic is None
+            and not _OTHER_STATISTIC.search(_plain(key))
+        ):
+            quantity, statistic = key, "mean"
+        if quantity is None or statistic is None or not np.isfinite(value):
+            continue
+        of = found.setdefault(quantity, _Found(unit or "", "printed", {}, None, (line, line)))
+        of.values.setdefault(statistic, value)
+        of.lines = min(of.lines[0], line), max(of.lines[1], line)
+    yield from found.items()
+
+
+def _quantity(key: str) -> str | None:
+    """The latency that a printed name is of; None for another one, and for the number of its tokens."""
+    match = _QUANTITY.search(_plain(key))
+    return match.lastgroup if match else None
+
+
+def _statistic(key: str) -> str | None:
+    match = _STATISTIC.search(_plain(key))
+    return (match["named"] or match.lastgroup) if match else None
+
+
+def _plain(key: str) -> str:
+    """A printed name in lower case, with underscores between its words."""
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower())
+
+
+def _of_requests(rows: Rows) -> Iterator[tuple[str, _Found]]:
+    """Latencies of single requests, each a value; and statistics that a file of results holds by name."""
+    statistics: list[int] = []
+    for key, of_key in rows.by("key").items():
+        quantity = _quantity(key)
+        if quantity is None:
+            continue
+        if _statistic(key) is not None:
+            statistics += np.flatnonzero(rows.one_of("key", [key])).tolist()
+        elif len(of_key) > 1 and not _OTHER_STATISTIC.search(_plain(key)):
+            yield quantity, _computed(of_key, "requests")
+    if statistics:
+        yield from _printed(rows.where(np.sort(np.array(statistics, np.int64))))
+
+
+def _of_engine(rows: Rows) -> Iterator[tuple[str, _Found]]:
+    """What an engine prints of its state from time to time, at the readings with running requests."""
+    by_key = rows.by("key")
+    if RUNNING not in by_key:
+        return
+    running = by_key[RUNNING]
+    busy = {(line, part) for line, part, value in running.records("line", "part", "value") if value > 0}
+    for name in _READINGS:
+        if name in by_key:
+            of_name = by_key[name]
+            at_work = np.array([place in busy for place in of_name.records("line", "part")], np.bool_)
+            if at_work.any():
+                yield name, _computed(of_name.where(at_work), "readings")
+
+
+def _computed(rows: Rows, by: str) -> _Found:
+    values: Floats = rows["value"][np.isfinite(rows["value"])]
+    units = {unit for (unit,) in rows.records("unit") if unit}
+    p90, p95, p99 = np.quantile(values, [0.9, 0.95, 0.99]) if len(values) else (np.nan,) * 3
+    statistics = {"mean": values.mean(), "median": np.median(values), "p90": p90, "p95": p95, "p99": p99}
+    statistics |= {"min": values.min(), "max": values.max()}
+    lines = rows["line"]
+    unit = units.pop() if len(units) == 1 else ""
+    return _Found(
+        unit, by, {k: float(v) for k, v in statistics.items()}, len(values), (int(lines.min()), int(lines.max()))
+    )

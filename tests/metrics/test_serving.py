@@ -1,0 +1,75 @@
+"""Serving: latencies first, statistics as printed or over the requests, an engine while requests run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import perflog
+from perflog.metrics import serving
+
+REPORT = """\
++ vllm bench serve --model Qwen/Qwen3-8B --random-input-len 1024 --num-prompts 16
+============ Serving Benchmark Result ============
+Successful requests:                     16
+Output token throughput (tok/s):         268.31
+Mean TTFT (ms):                          2633.55
+P99 TTFT (ms):                           4610.48
+Median ITL (ms):                         46.55
+P99 ITL (ms):                            258.31
+==================================================
+"""
+READING = (
+    "INFO 05-19 10:13:{second:02d} [loggers.py:271] Engine 000: Avg prompt throughput: {prompt:.1f} tokens/s, Avg generation "
+    "throughput: {generation:.1f} tokens/s, Running: {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: "
+    "{cache:.1f}%, Prefix cache hit rate: 0.0%"
+)
+
+
+def log_of(tmp_path: Path, text: str, name: str = "run.txt") -> perflog.Log:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return perflog.read(path)
+
+
+def test_a_report(tmp_path: Path) -> None:
+    log = log_of(tmp_path, REPORT)
+    rows = serving(log).set_index("of")
+    assert list(rows.index) == ["ttft", "itl", "Output_token_throughput"]
+    assert (rows.loc["ttft", "mean"], rows.loc["ttft", "p99"]) == (pytest.approx(2.63355), pytest.approx(4.61048))
+    assert rows.loc["itl", "tail"] == pytest.approx(258.31 / 46.55)
+    overview = log.overview()
+    assert [figure.name for figure in overview.figures][:4] == ["TTFT mean", "TTFT p99", "ITL median", "ITL p99"]
+    assert "ITL: median 46.5 ms, p99 258 ms (5.5 times the median)." in overview.reasons
+    assert not any("times nothing inside" in text for text in overview.reasons)
+    assert json.loads(log.arrow("runs")["config"][0].as_py())["arguments"].endswith("--num-prompts 16")
+
+
+def test_an_idle_server_is_no_reading(tmp_path: Path) -> None:
+    readings = [(9000, 1000, 18, 43, 95.9), (8000, 1200, 18, 42, 95.5), (0, 0, 0, 0, 0)]
+    lines = [
+        READING.format(second=k, prompt=p, generation=g, running=r, waiting=w, cache=c)
+        for k, (p, g, r, w, c) in enumerate(readings)
+    ]
+    log = log_of(tmp_path, "\n".join([*lines, ""]))
+    rows = serving(log).set_index("of")
+    assert (rows.loc["generation_tokens_per_s", "median"], rows.loc["generation_tokens_per_s", "n"]) == (1100, 2)
+    assert log.overview().reasons == [
+        "While requests run (2 of 3 readings): 18 running, 42 to 43 waiting, KV cache 96 % full: the server is saturated."
+    ]
+
+
+def test_latencies_of_requests(tmp_path: Path) -> None:
+    times = [float(x) for x in range(100, 300, 7)]
+    records = [{"metrics": {"time_to_first_token": {"value": x, "unit": "ms"}}, "id": f"r{x}"} for x in times]
+    [row] = serving(log_of(tmp_path, "\n".join(map(json.dumps, records)) + "\n", "run.jsonl")).to_dict("records")
+    assert (row["of"], row["by"], row["n"]) == ("ttft", "requests", len(times))
+    assert row["median"] == pytest.approx(float(np.median(times)) / 1000)
+    assert row["p99"] == pytest.approx(float(np.quantile(times, 0.99)) / 1000)
+
+
+def test_a_throughput_alone_is_no_server(tmp_path: Path) -> None:
+    assert not len(serving(log_of(tmp_path, "batch_size,throughput\n1,10.5\n2,20.5\n", "run.csv")))
