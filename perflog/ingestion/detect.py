@@ -9,7 +9,6 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -42,6 +41,7 @@ _BARE_LABELS = lazy_pattern(rb"^ *([0-9]{1,9}): ", re.MULTILINE)
 _WIDTHS = lazy_pattern(rb"^( *[0-9]{1,9}): ", re.MULTILINE)
 _ENOUGH_LABELS, _NEARLY_ALL = 8, 0.9  # labels of one width, that share of all
 _FIRST_BYTES = 1 << 16  # of a log, in which rank labels and headers are looked for
+_LINES_WITH_HEADERS = 1 << 13  # unread lines among which headers of tables are looked for
 _MOST_RANKS = 4096  # numbers in front of lines that each print a larger one are ranks only below it
 
 
@@ -254,11 +254,10 @@ def _detect_all(
     left = tuple(f for f in every if f.generic or f.name in proven or f.name == COMMON)
     headers = _first_headers(chunk, left) if not (proven or opening or logs) else []
     with_generic = _detect(chunk, left, opening, labels, headers, logs=logs)
-    if with_generic.formats or proven or opening or logs:
-        return with_generic if with_generic.formats else detection
-    headers = _printed_headers(chunk, left)
-    with_tables = _detect(chunk, left, None, labels, headers) if headers else detection
-    return with_tables if with_tables.formats else detection
+    if not (proven or opening or logs or headers):
+        headers = _printed_headers(with_generic.batch, left)
+        with_generic = _detect(chunk, left, None, labels, headers) if headers else with_generic
+    return with_generic if with_generic.formats else detection
 
 
 def _may_read_more(detection: Detection, generic: Sequence[Format], logs: JoinedLogs | None) -> bool:
@@ -368,11 +367,14 @@ def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:
     return next(([(f, line) for line in lines] for f, x in families if (lines := x.lines(first))), [])
 
 
-def _printed_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:
-    """Return the headers of the tables of a log that their rows prove, with the columns that these rows show."""
+def _printed_headers(batch: Batch, formats: Iterable[Format]) -> list[FormatLine]:
+    """Return the headers of tables among the unread lines that their rows prove, with the columns that these show."""
     families = [(f, x) for f in formats for x in f.families if isinstance(x, HeaderTable) and x.needs_rows]
-    data = bytes(chunk.data[: min(chunk.size, _FIRST_BYTES)])
-    texts = pa.array([text[:LONGEST] for text in data.split(b"\n") if text.strip()], pa.binary())
+    if not families or not len(batch.unread):
+        return []
+    rows = batch.rows(batch.unread[:_LINES_WITH_HEADERS])
+    begin = batch.starts[rows].astype(np.int64)
+    texts = strings(batch.chunk.data, begin, np.minimum(batch.ends[rows].astype(np.int64), begin + LONGEST))
     headers: list[FormatLine] = []
     for _, table in printed_tables(texts):
         family = {"styles": (table.style,), "cell_types": table.cell_types()}

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from perflog.formats.bars import OF_BARS
 from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import better, words_of
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
@@ -146,10 +147,22 @@ def case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     return cached(tables, ("cases",), lambda: _case_tables(tables))
 
 
+def case_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """Yield each figure of each case: a comparison matches cases by their parameters."""
+    for run, found in case_tables(tables).items():
+        for table in found if run in steady.cuts else ():
+            for key in table.figures:
+                unit = table.units.get(key, "")
+                direction = None if table.is_of_different_work else better(key, unit)
+                for value, record in table.cases(key).values():
+                    yield Measure("value", f"{key}, {table.at(record)}", unit, direction), run, np.array([value])
+
+
 @metric(
     title="cases",
     needs=("values",),
     columns=_COLUMNS,
+    compares=(case_samples,),
     main="max",
     formula="smallest and largest value of a figure over the cases; a case that is measured again counts by its median",
     source="values as printed; parameters are the leading names of a record whose values tell the records apart",

@@ -11,6 +11,7 @@ from statistics import median_high
 
 import numpy as np
 
+from perflog.metrics.cases import case_tables
 from perflog.metrics.compared import STEP_MEASURES, Measure, Sample, Steady
 from perflog.metrics.directions import BETTER, Better, words_of
 from perflog.metrics.directions import better as better_way

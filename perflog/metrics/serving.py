@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.cases import case_tables
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.statistics.samples import Floats
 from perflog.tables.columns import Rows
@@ -103,6 +104,8 @@ def _served(tables: Tables) -> dict[str, dict[str, _Found]]:
     readings = tables.rows("values")
     readings = readings.where(readings.known("value") & ~readings.known("step"))
     for run, rows in readings.by("run").items():
+        of_cases = {name for table in case_tables(tables).get(run, ()) for name in table.names}
+        rows = rows.where(~rows.one_of("key", of_cases))  # no case stands for the others
         found[run] = dict(_of_engine(rows)) or dict(_of_requests(rows))
     summaries = tables.rows("summaries")
     for run, rows in summaries.by("run").items():

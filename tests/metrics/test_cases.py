@@ -121,3 +121,12 @@ def test_ends_are_those_of_medians(
     varies = len({row[0] for row in measured}) > 1 or len({row[1] for row in measured}) > 1
     ends = list(zip(found["min"], found["max"], strict=True))
     assert ends == [(pytest.approx(low), pytest.approx(high)) for low, high in expected] if varies else not ends
+
+
+def test_a_comparison_matches_cases(tmp_path: Path) -> None:
+    one = log_of(tmp_path, "size,throughput\n64,10.5\n128,20.5\n256,40.5\n", "one.csv")
+    two = log_of(tmp_path, "size,throughput\n256,81.0\n64,10.5\n", "two.csv")
+    changes = {row["metric"]: row["change"] for row in perflog.compare(one, two).to_dict()["rows"]}
+    assert changes["throughput, size 256"] == pytest.approx(1.0)
+    assert changes["throughput, size 64"] == pytest.approx(0.0)
+    assert not any("128" in name for name in changes)

@@ -23,9 +23,9 @@ P99 ITL (ms):                            258.31
 ==================================================
 """
 READING = (
-    "INFO 05-19 10:13:{second:02d} [loggers.py:271] Engine 000: Avg prompt throughput: {prompt:.1f} tokens/s, Avg generation "
-    "throughput: {generation:.1f} tokens/s, Running: {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: "
-    "{cache:.1f}%, Prefix cache hit rate: 0.0%"
+    "INFO 05-19 10:13:{second:02d} [loggers.py:271] Engine 000: Avg prompt throughput: {prompt:.1f} tokens/s, "
+    "Avg generation throughput: {generation:.1f} tokens/s, Running: {running} reqs, "
+    "Waiting: {waiting} reqs, GPU KV cache usage: {cache:.1f}%, Prefix cache hit rate: 0.0%"
 )
 
 
@@ -57,9 +57,9 @@ def test_an_idle_server_is_no_reading(tmp_path: Path) -> None:
     log = log_of(tmp_path, "\n".join([*lines, ""]))
     rows = serving(log).set_index("of")
     assert (rows.loc["generation_tokens_per_s", "median"], rows.loc["generation_tokens_per_s", "n"]) == (1100, 2)
-    assert log.overview().reasons == [
-        "While requests run (2 of 3 readings): 18 running, 42 to 43 waiting, KV cache 96 % full: the server is saturated."
-    ]
+    [text] = log.overview().reasons
+    load = "18 running, 42 to 43 waiting, KV cache 96 % full: the server is saturated."
+    assert text == f"While requests run (2 of 3 readings): {load}"
 
 
 def test_latencies_of_requests(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ formats: object_shapes model
 formats.families: name_units base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
-parsing.input: bar_cuts chunks containers json_documents limits log_names rank_names source growing_source followed_file
+parsing.input: bar_cuts chunks compression containers json_documents limits archives log_names notebooks rank_names
+parsing.input: source growing_source followed_file
 parsing.input: spilled_input
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments
@@ -60,8 +61,8 @@ metrics: directions compared registry settings_by_run run_moments attempts hardw
 metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
-metrics: series_ends step_series run_rows pipeline phase_table modelled_jobs whatif
-metrics: communication cases serving collectives curves imbalance steps sweep
+metrics: cases series_ends step_series run_rows pipeline phase_table modelled_jobs whatif
+metrics: communication serving collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput time_to_train

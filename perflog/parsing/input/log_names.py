@@ -1,4 +1,4 @@
-"""Names of logs as users write them: paths, globs, folders, addresses, files in braces, one run (LOG#3, LOG:3)."""
+"""Names of logs as users write them: paths, globs, folders, archives, addresses, files in braces, one run (LOG#3)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from perflog import remote
 from perflog.errors import InputError, nearest
 from perflog.file_names import usable
 from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.input.archives import is_archive, members, place_of
 from perflog.remote import is_in_storage, is_remote
 
 STDIN = "-"
 
 # Other files that are often in a folder with logs. In a storage a Parquet file would be fetched to see its columns.
-_NOT_LOGS = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .npz .npy .pyc .o .a .zip .tar".split())
-_NOT_FETCHED = _NOT_LOGS | {".parquet"}
+_NOT_LOGS = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .npz .npy .pyc .o .a".split())
+_NOT_FETCHED = _NOT_LOGS | {".parquet", ".zip", ".tar"}
 
 _BRACES = lazy_pattern(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
 _RANGE = lazy_pattern(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
@@ -105,14 +106,18 @@ class LogName:
             return True  # reading it tells
         if self.is_glob:
             return bool(_matching_files(self.log))
-        return self.log == STDIN or os.path.exists(self.files[0])
+        return self.log == STDIN or _exists(self.files[0])
 
     def logs(self) -> list[LogName]:
-        """Return the logs of the name: the sorted files of a folder or glob, else this log alone."""
+        """Return the logs of the name: the sorted files of a folder, archive or glob, else this log alone."""
         if is_in_storage(self.log):
             return self._logs_in_storage()
         if os.path.isdir(self.log):
             paths = _files_in(self.log)
+        elif is_archive(self.log):
+            paths = _files_of_archive(self.log)
+            if not paths:
+                raise _no_logs(self.log)
         elif self.is_glob:
             paths = _matching_files(self.log)
             if not paths:
@@ -121,7 +126,7 @@ class LogName:
                 )
         else:
             return [self]
-        return [LogName.of_file(path, self.run) for path in paths]
+        return [LogName.of_file(file, self.run) for path in paths for file in _unpacked(path)]
 
     def _logs_in_storage(self) -> list[LogName]:
         """Return the logs of an address in a storage. One that cannot be asked for is an error when it is read."""
@@ -171,8 +176,8 @@ def split_run(text: str) -> tuple[str, str]:
 
 
 def _exists(path: str) -> bool:
-    """Whether there is a file or folder on this machine."""
-    return not is_remote(path) and os.path.exists(path)
+    """Whether there is a file or folder on this machine, or a file in an archive."""
+    return not is_remote(path) and (os.path.exists(path) or os.path.exists(place_of(path)))
 
 
 def _matching_files(pattern: str) -> list[str]:
@@ -259,6 +264,19 @@ def _files_in(folder: str) -> list[str]:
     if not paths:
         raise _no_logs(folder)
     return sorted(paths)
+
+
+def _files_of_archive(path: str) -> list[str]:
+    """Return all files in an archive that may be logs, sorted."""
+    return [name for name in members(path) if _may_be_log(name)]
+
+
+def _unpacked(path: str) -> list[str]:
+    """Return a file, or of an archive its files that may be logs. One that is damaged is an error when it is read."""
+    try:
+        return _files_of_archive(path) if is_archive(path) else [path]
+    except InputError:
+        return [path]
 
 
 def _may_be_log(name: str, others: Collection[str] = _NOT_LOGS) -> bool:

@@ -11,26 +11,21 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property, partial
-from importlib import import_module
 from typing import Any, BinaryIO
 
 from perflog import temporary
 from perflog.errors import InputError
+from perflog.parsing.input.archives import place_of
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
+from perflog.parsing.input.compression import codec_of, decompressor
 from perflog.parsing.input.containers import holds_records, unwrapped
 from perflog.parsing.input.json_documents import HEAD, as_records, is_document
 from perflog.parsing.input.limits import MOST_UNPACKED, check_stream, check_unpacked
 from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_of_kernel
+from perflog.parsing.input.notebooks import is_notebook, outputs
 from perflog.parsing.input.rank_names import label_of_file
 from perflog.remote import download, is_remote, shown
 
-_MAGIC = (
-    (re.compile(rb"\x1f\x8b\x08"), "gzip"),
-    (re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), "zstd"),  # second: a skippable frame, as pzstd writes
-    (re.compile(rb"\xfd7zXZ\0"), "xz"),
-    (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),
-)
-_MODULES = {"gzip": "gzip", "zstd": "compression.zstd", "xz": "lzma", "bzip2": "bz2"}
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
@@ -60,7 +55,7 @@ class Source:
                 self._size = (os.fstat(file.fileno()).st_size if size is None else size) or sys.maxsize
         except OSError as err:
             raise cannot_open(name, err) from err
-        self._codec = next((codec for pattern, codec in _MAGIC if pattern.match(magic)), "")
+        self._codec = codec_of(magic)
         start = self.first_bytes(3)
         self._bom, self._encoding = next(((b, e) for b, e in _BOMS if start.startswith(b)), (b"", ""))
         self._remove = weakref.finalize(self, _unlink, path) if is_spill_file else None
@@ -144,6 +139,8 @@ class Source:
             utf8 = ByteStream(_recode(stream, self._encoding), self.name) if self._encoding else stream
             if self._holds_records:
                 utf8 = ByteStream(unwrapped(blocks_of(utf8)), self.name)
+            elif self._holds_notebook:
+                utf8 = ByteStream(outputs(blocks_of(utf8)), self.name)
             elif self._holds_json:
                 utf8 = ByteStream(as_records(blocks_of(utf8)), self.name)
             yield utf8
@@ -153,6 +150,11 @@ class Source:
         """Whether the lines are records of a container runtime, in which the lines of programs are."""
         start = len(self._bom)
         return not self._encoding and holds_records(self.first_bytes(HEAD)[start:])
+
+    @cached_property
+    def _holds_notebook(self) -> bool:
+        """Whether the file is a notebook, whose cells hold what programs printed."""
+        return not self._encoding and is_notebook(self.first_bytes(HEAD))
 
     @cached_property
     def _holds_json(self) -> bool:
@@ -204,7 +206,7 @@ class Source:
     def _decompress(self) -> Generator[bytes]:
         count = 0
         try:
-            with closing(_decompressor(self.path, self._codec)) as file:
+            with closing(decompressor(self.path, self._codec)) as file:
                 while block := file.read1(PIECE):
                     count += len(block)
                     if count > MOST_UNPACKED:
@@ -310,21 +312,13 @@ class ByteStream:
         return count
 
 
-def _decompressor(path: str, codec: str) -> Any:
-    if codec == "zstd" and sys.version_info < (3, 14):
-        import pyarrow as pa
-
-        return pa.CompressedInputStream(pa.OSFile(os.fsencode(path)), codec)
-    return import_module(_MODULES[codec]).open(path)
-
-
 def _bytes_before_fault(path: str, codec: str, skip: int) -> bytes:
     """The decompressed bytes between the first `skip` and the fault.
 
     A read that fails drops the bytes that it had decompressed before the fault, so these are read one by one.
     """
     tail = bytearray()
-    with suppress(Exception), closing(_decompressor(path, codec)) as file:
+    with suppress(Exception), closing(decompressor(path, codec)) as file:
         while skip and (block := file.read1(min(skip, PIECE))):
             skip -= len(block)
         while byte := file.read1(1):
@@ -371,13 +365,14 @@ def _open(name: str) -> Source:
         return _spill(name, sys.stdin.buffer)
     if is_remote(name):
         return _kept(shown(name), partial(download, name, check=partial(check_stream, name=shown(name))))
+    place = place_of(name)
     try:
-        status = os.stat(name)
+        status = os.stat(place)
         mode = status.st_mode
         if stat.S_ISDIR(mode):
             raise InputError("this is a folder, not a log", name, "name a log in it")
         if stat.S_ISREG(mode) and not is_of_kernel(status):
-            return Source(name, name)
+            return Source(name, place)
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             raise InputError("this is a device, not a log", name, "name a file, or - for standard input")
         with open(name, "rb") as pipe:  # it can be read only once

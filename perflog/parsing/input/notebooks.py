@@ -1,0 +1,102 @@
+"""Notebooks as logs: the outputs of the code cells of a Jupyter notebook, in their order.
+
+What a program printed is text. A table in HTML, such as the one that Hugging Face's Trainer fills while it trains,
+becomes the rows of a Markdown table. Pictures and widgets are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator, Iterable, Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+from perflog.lazy_patterns import lazy_pattern
+
+MOST_BYTES = 1 << 28
+"""Bytes of a notebook that is read; of a larger file the lines are read as they are."""
+
+_CELLS = lazy_pattern(rb'\A\s*\{(?s:.*?)"(?:cells|worksheets)"\s*:\s*\[')
+_ANSI = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def is_notebook(head: bytes) -> bool:
+    """Return whether a file is a notebook, given its first bytes."""
+    return b'"cell_type"' in head and _CELLS.match(head) is not None
+
+
+def outputs(blocks: Iterable[bytes]) -> Generator[bytes]:
+    """Yield what the cells of a notebook printed, given its bytes.
+
+    A file that is cut off or too large stays as it is.
+    """
+    blocks, held = iter(blocks), bytearray()
+    for block in blocks:
+        held += block
+        if len(held) > MOST_BYTES:
+            yield bytes(held)
+            yield from blocks
+            return
+    try:
+        cells = json.loads(held)["cells"]
+        texts = [text for cell in cells for output in cell.get("outputs", ()) for text in _texts(output)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        yield bytes(held)
+        return
+    yield from (f"{text.removesuffix(chr(10))}\n".encode("utf-8", "surrogateescape") for text in texts)
+
+
+def _texts(output: dict[str, Any]) -> Iterator[str]:
+    """The texts of one output of a cell."""
+    data = output.get("data", {})
+    if "text" in output:  # a stream
+        yield _joined(output["text"])
+    elif "traceback" in output:
+        yield _ANSI.sub("", "\n".join(output["traceback"]))
+    elif "<table" in (html := _joined(data.get("text/html", ""))):
+        yield "\n".join(_rows_of_tables(html))
+    elif "text/plain" in data:
+        yield _joined(data["text/plain"])
+
+
+def _joined(text: str | list[str]) -> str:
+    return text if isinstance(text, str) else "".join(text)
+
+
+class _Tables(HTMLParser):
+    """Collects the cells of the tables of a page: `tables` holds the rows of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: list[list[list[str]]] = []
+        self._cell: list[str] | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr" and self.tables:
+            self.tables[-1].append([])
+        elif tag in ("td", "th") and self.tables and self.tables[-1]:
+            self._cell = []
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th") and self._cell is not None:
+            self.tables[-1][-1].append(re.sub(r"[|\s]+", " ", "".join(self._cell)).strip())
+            self._cell = None
+
+    def handle_data(self, data: str) -> None:
+        if self._cell is not None:
+            self._cell.append(data)
+
+
+def _rows_of_tables(html: str) -> Iterator[str]:
+    """The rows of tables in HTML as those of Markdown, with a rule under the first."""
+    page = _Tables()
+    page.feed(html)
+    for table in page.tables:
+        for number, cells in enumerate(row for row in table if row):
+            yield f"| {' | '.join(cells)} |"
+            if not number:
+                yield f"|{' --- |' * len(cells)}"
+        yield ""
