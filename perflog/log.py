@@ -301,12 +301,13 @@ class Log:
         """
         return frame_of(self.arrow(name))
 
-    def sql(self, query: str) -> pd.DataFrame:
-        """Return the result of an SQL query over the tables of these runs, through DuckDB (extra `sql`).
+    def sql(self, query: str, external: bool = False) -> pd.DataFrame:
+        """Return the result of an SQL query over the tables of these runs, through DuckDB (`pip install duckdb`).
 
         Args:
             query: SQL as DuckDB understands it. The tables of the schema are views, and `settings` has one row per run
                 with its settings as columns. Table `"values"` needs its quotes: the word is a keyword of SQL.
+            external: Whether the query may read and write files.
 
         Returns:
             One column per column of the result, with nullable types. Numbers are in base units, as in the tables.
@@ -320,11 +321,15 @@ class Log:
                steps   fastest
             0    ...
         """
-        return frame_of(self.sql_arrow(query))
+        return frame_of(self.sql_arrow(query, external))
 
-    def sql_arrow(self, query: str) -> pa.Table:
+    def sql_arrow(self, query: str, external: bool = False) -> pa.Table:
         """Return what `sql` returns, as a pyarrow Table."""
-        return run_query(query, lambda name: _settings_table(self.settings) if name == SETTINGS else self.arrow(name))
+
+        def view(name: str) -> pa.Table:
+            return _settings_table(self.settings) if name == SETTINGS else self.arrow(name)
+
+        return run_query(query, view, external)
 
     def match(self, name: str | int) -> tuple[RunKey, ...]:
         """Return the runs that a name can mean; none if it means no run.

@@ -28,7 +28,7 @@ _WITH_CREATE = ("s3://", "s3a://", "gs://", "gcs://")
 _AT_ONCE = 16  # files whose first bytes are fetched at once
 _LOOP_THREAD = "fsspecIO"
 
-_EXTRA = "pip install 'perflog-ml[remote]'"
+_EXTRA = "pip install fsspec, and s3fs for s3://, gcsfs for gs://, huggingface-hub for hf://"
 
 
 class RemoteFile(Struct, frozen=True):

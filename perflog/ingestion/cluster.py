@@ -110,7 +110,7 @@ def _connected(scheduler: str) -> Client:
     try:
         from distributed import Client
     except ImportError as error:
-        help = "pip install 'perflog-ml[dask]'"
+        help = "pip install distributed"
         raise UsageError("--scheduler needs Dask, which is not installed", help=help) from error
     try:
         client = Client(scheduler, timeout=_WAIT_FOR_SCHEDULER, set_as_default=False)

@@ -345,7 +345,7 @@ def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:
         if sheet.title:
             yield f"## {escaped(sheet.title)}\n"
         if sheet.columns:
-            yield f"| {' | '.join(c.short or c.name for c in sheet.columns)} |"
+            yield f"| {' | '.join(escaped(c.short or c.name) for c in sheet.columns)} |"
             yield f"| {' | '.join('---:' if c.number else '---' for c in sheet.columns)} |"
         for row in sheet.rows:
             cells = (escaped(cell(v, c.unit)) for v, c in zip(row, sheet.columns, strict=True))

@@ -23,14 +23,17 @@ _OPTIONS: dict[str, Any] = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",  # names are views, not variables of the caller
 }
+_CLOSED = {"enable_external_access": "false", "lock_configuration": "true"}  # a query reads and writes no file
+_TICK_S = 0.1  # between looks at whether a query is over; a signal is seen as soon
 
 
-def run_query(query: str, fetch: Callable[[str], pa.Table]) -> pa.Table:
+def run_query(query: str, fetch: Callable[[str], pa.Table], external: bool = False) -> pa.Table:
     """Return the result of an SQL query.
 
     Args:
         query: SQL as DuckDB understands it. A table whose name does not occur in it is not read.
         fetch: Returns the view of a name out of `VIEWS`.
+        external: Whether the query may read and write files.
 
     Returns:
         One column per column of the result, in types that pandas knows: a sum of integers is an integer, another
@@ -42,19 +45,43 @@ def run_query(query: str, fetch: Callable[[str], pa.Table]) -> pa.Table:
     try:
         import duckdb
     except ImportError as error:
-        raise UsageError("SQL needs DuckDB, which is not installed", help="pip install 'perflog-ml[sql]'") from error
+        raise UsageError("SQL needs DuckDB, which is not installed", help="pip install duckdb") from error
     named = set(re.findall(r"\w+", query.lower()))
     with duckdb.connect(config=_OPTIONS) as connection:
         for name in VIEWS:
             if name in named:
                 connection.register(name, fetch(name))
+        for name, value in () if external else _CLOSED.items():
+            connection.execute(f"SET {name} = {value}")
         try:
-            relation = connection.sql(query)
-            if relation is not None:
-                return _plain(relation.to_arrow_table())
+            result = _interruptible(connection, query)
+        except duckdb.PermissionException as error:
+            help = "`perflog query --external`, or `external=True`, lets a query read and write files"
+            raise UsageError(f"the query may not do this: {str(error).strip()}", help=help) from error
         except duckdb.Error as error:
             raise UsageError(f"the query fails: {str(error).strip()}", help=_HELP) from error
-    raise UsageError("the query has no result", help="begin it with select")
+    if result is None:
+        raise UsageError("the query has no result", help="begin it with select")
+    return _plain(result)
+
+
+def _interruptible(connection: Any, query: str) -> Any:
+    """Return the result of a query as an Arrow table, or None. A signal to this process ends the query at once."""
+    from concurrent.futures import ThreadPoolExecutor, wait
+
+    def run() -> Any:
+        relation = connection.sql(query)
+        return None if relation is None else relation.to_arrow_table()
+
+    with ThreadPoolExecutor(1) as executor:
+        found = executor.submit(run)
+        try:
+            while not wait([found], _TICK_S).done:
+                pass
+        except BaseException:
+            connection.interrupt()
+            raise
+        return found.result()
 
 
 def _plain(table: pa.Table) -> pa.Table:

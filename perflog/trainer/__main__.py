@@ -49,7 +49,7 @@ def train(
     for spec in specs:
         check_sizes(spec, int(os.environ.get("WORLD_SIZE", "1")), recipe.program)
     if find_spec("torch") is None:
-        raise PerflogError("the trainer needs PyTorch, which is not installed", help='pip install "perflog-ml[train]"')
+        raise PerflogError("the trainer needs PyTorch, which is not installed", help="pip install torch")
     ranks = import_module("perflog.trainer.rank_context")
     program = import_module(f"perflog.trainer.{recipe.program}")
     with ranks.join_process_group(ranks.choose_device(device)) as context:

@@ -72,7 +72,7 @@ def launch(
     """
     if launcher is TORCHRUN and find_spec("torch") is None:
         reason = "the trainer needs PyTorch, which is not installed; all other commands work without"
-        raise LaunchError(reason, help="pip install 'perflog-ml[train]'")
+        raise LaunchError(reason, help="pip install torch")
     if (port := _port(ranks.options)) and not _NODES.search(" ".join(ranks.options)) and _in_use(port):
         raise LaunchError(f"port {port} is taken by another program", help=_OTHER_PORT)
     with tempfile.TemporaryDirectory(dir=temporary.folder(), ignore_cleanup_errors=True) as folder:

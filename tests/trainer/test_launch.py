@@ -88,7 +88,7 @@ def test_ranks_find_perflog_and_not_what_lies_around(log: Path) -> None:
 
 def test_without_torch_it_says_what_to_install(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "find_spec", lambda _: None)
-    with pytest.raises(LaunchError, match=r"PyTorch, which is not installed(.|\n)*pip install 'perflog-ml\[train\]'"):
+    with pytest.raises(LaunchError, match=r"PyTorch, which is not installed(.|\n)*pip install torch"):
         launch(["program.py"], RankOptions(1), log)
     assert not log.exists()
 

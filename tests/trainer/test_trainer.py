@@ -198,7 +198,7 @@ def test_without_torch_the_extra_is_named() -> None:
     assert told("moe-layer", first="m.find_spec = lambda name: None") == (
         3,
         "",
-        'perflog: the trainer needs PyTorch, which is not installed\npip install "perflog-ml[train]"\n',
+        "perflog: the trainer needs PyTorch, which is not installed\npip install torch\n",
     )
 
 

@@ -15,8 +15,9 @@ from perflog.cli import completion, options
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, metavar="[RUN]...")
 @options.store
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="Rows to print; 0 for all.  [default in text: 40]")
+@click.option("--external", is_flag=True, help="Let the query read and write files.")
 @options.print_format
-def query(sql: str, runs: tuple[str, ...], store: str | None, limit: int | None, format: str) -> None:
+def query(sql: str, runs: tuple[str, ...], store: str | None, limit: int | None, external: bool, format: str) -> None:
     """Ask the tables of RUNs in SQL, through DuckDB. Without a RUN: those of the store.
 
     Each table is a view: runs, steps, phases and so on; `settings` has the settings of the runs as columns. Table
@@ -28,4 +29,4 @@ def query(sql: str, runs: tuple[str, ...], store: str | None, limit: int | None,
     log = combined([find_runs(run, store) for run in runs]) if runs else load(store)
     for text in log.warnings:
         sheets.warn(text)
-    sheets.write([sheets.result_sheet(log.sql_arrow(sql), format, limit)], format)
+    sheets.write([sheets.result_sheet(log.sql_arrow(sql, external), format, limit)], format)

@@ -64,7 +64,7 @@ def regenerate(
     """Run a RECIPE of the reference trainer on this machine, read its log, and compare it with the bundled run.
 
     Without RECIPE, list the recipes. Options after -- go to torchrun, for several nodes. Needs PyTorch:
-    pip install 'perflog-ml[train]'
+    pip install torch
     """
     from perflog.output import sheets
     from perflog.tables.store import default_store
