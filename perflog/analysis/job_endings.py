@@ -17,6 +17,7 @@ from msgspec.structs import asdict, fields
 
 from perflog.metrics import Tables
 from perflog.metrics.registry import cached
+from perflog.metrics.serving import RUNNING
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
 from perflog.parsing.failures.kinds import NOTICE, TRACEBACK, kinds
 from perflog.parsing.failures.rows import FATAL, FailureRow
@@ -170,14 +171,17 @@ def _endings(tables: Tables) -> list[Ending]:
 
 
 class _Steps:
-    """The steps of some runs of a log, in the order of lines."""
+    """The steps of some runs of a log, or else the states of a server, in the order of lines."""
 
     def __init__(self, tables: Tables, runs: Sequence[str]) -> None:
         rows = tables.rows("steps")
         rows = rows.where(rows.one_of("run", runs))
         if not len(rows):
             rows = tables.rows("values")
-            rows = rows.where(rows.one_of("run", runs) & rows.known("step"))
+            of_runs = rows.where(rows.one_of("run", runs))
+            rows = of_runs.where(of_runs.known("step"))
+            if not len(rows):  # a server has no steps; it goes on while it prints its state
+                rows = of_runs.where(of_runs.one_of("key", [RUNNING]))
         rows = rows.where(np.argsort(rows["line"], kind="stable"))
         self.lines = rows["line"].tolist()
         self.runs = rows.codes("run")[0].tolist()

@@ -73,3 +73,13 @@ def test_latencies_of_requests(tmp_path: Path) -> None:
 
 def test_a_throughput_alone_is_no_server(tmp_path: Path) -> None:
     assert not len(serving(log_of(tmp_path, "batch_size,throughput\n1,10.5\n2,20.5\n", "run.csv")))
+
+
+def test_a_request_that_fails_ends_no_server(tmp_path: Path) -> None:
+    busy = READING.format(second=1, prompt=900.0, generation=100.0, running=2, waiting=0, cache=5.0)
+    failure = ["Traceback (most recent call last):", '  File "serve.py", line 5, in f', "ValueError: too many tokens"]
+    after = READING.format(second=11, prompt=900.0, generation=100.0, running=2, waiting=0, cache=5.0)
+    log = log_of(tmp_path, "\n".join([busy, *failure, after, ""]))
+    assert len(log.arrow("failures")) == 1
+    assert not log.overview().outcome
+    assert log_of(tmp_path, "\n".join([busy, *failure, ""]), "ended.txt").overview().outcome
