@@ -7,11 +7,9 @@ Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp and FlightRecorderDetail
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
-import pickle
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -20,6 +18,7 @@ from typing import Any
 from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
+from perflog.readers import plain_pickles
 from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.odd_numbers import nanoseconds, whole
@@ -218,16 +217,6 @@ class Dump:
         return printed
 
 
-class _PlainData(pickle.Unpickler):
-    """Reads pickles of plain data. A pickle can name code to run: this one refuses it."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it names code, {module}.{name}, which perflog does not run")
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError(f"it refers to an object elsewhere, {pid!r}")
-
-
 def _content(source: Source) -> dict[str, Any]:
     """Return the data of a dump."""
     if source.size() > _LARGEST:
@@ -240,7 +229,7 @@ def _content(source: Source) -> dict[str, Any]:
             parts.append(bytes(block[:count]))
     data = b"".join(parts)
     try:
-        content = _PlainData(io.BytesIO(data)).load() if _PICKLE.match(data) else json.loads(data)
+        content = plain_pickles.load(data) if _PICKLE.match(data) else json.loads(data)
     except Exception as error:
         raise InputError(f"the dump cannot be read: {error}", source.name, "copy it again from its node") from error
     if not _is_plain(content, _SHARED * len(data)):

@@ -127,7 +127,7 @@ class Attack:
 def test_code_in_a_pickle_does_not_run(tmp_path: Path) -> None:
     made = tmp_path / "made"
     path = write(tmp_path / "trace_0", {"version": "2.9", "pg_config": {}, "entries": Attack(made)})
-    with pytest.raises(InputError, match=r"it names code, \w+\.mkdir, which perflog does not run"):
+    with pytest.raises(InputError, match="it names code, which perflog does not run"):
         perflog.read(path)
     assert not made.exists()
 
@@ -208,5 +208,5 @@ def doubled(times: int) -> list[Any]:
 @pytest.mark.parametrize("sizes", [itself(), doubled(60), [[10**5000]]])
 def test_lists_that_never_end_are_an_error(tmp_path: Path, sizes: list[Any]) -> None:
     path = write(tmp_path / "trace_3", dump(GROUPS, STATUS, [ENTRY | {"input_sizes": sizes}]))
-    with pytest.raises(InputError, match="no plain data"):
+    with pytest.raises(InputError, match=r"no plain data|more than numbers"):
         perflog.read(path)
