@@ -191,7 +191,7 @@ def named_value_samples(tables: Tables, runs: Sequence[str]) -> Iterator[Sample]
             several = len(of_name) > 1 and not of_name.known("step").any()
             value = float(np.median(of_name["value"])) if several else float(of_name["value"][-1])
             yield (
-                Measure("value", f"{name}, median" if several else name, unit, _better(name, unit)),
+                Measure("value", f"{name}, median" if several else name, unit, better_way(name, unit)),
                 run,
                 np.array([value]),
             )
