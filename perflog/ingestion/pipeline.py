@@ -16,6 +16,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from perflog.formats.families.header_tables import needs_rows
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
 from perflog.ingestion.detect import Detection, detect, prints_steps
@@ -47,6 +48,7 @@ of the run."""
 _FEW_FIGURES = 10  # numbers of a log that may be chance
 _LONG = 32 << 20  # bytes of a log for which starting a second process pays
 _MOST_JOINED = 4  # chunks that are joined into one
+_DOCUMENTS = (".md", ".rst", ".html", ".adoc")
 _ROWS_AT_ONCE = 1 << 16  # rows of a table that are written at once
 _RUNS_AT_ONCE = 1 << 12  # rows of `runs` and of `lines` that are written at once
 
@@ -85,7 +87,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
         return reader.read(source, sink(), ReadOptions(label, threads, progress, processes))
     every = known()
     common = [every[COMMON]] if COMMON in every else []
-    candidates = [f for f in every.values() if f.name != COMMON] if formats is None else []
+    candidates = _candidates(source) if formats is None else []
     head = source.head()
     detection = detect(head, [*common, *(formats if formats is not None else candidates)])
     decided: RankDecisions = {}
@@ -108,6 +110,14 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
             local |= change.processes
 
 
+def _candidates(source: Source) -> list[Format]:
+    """Return the formats that a log may be in. Tables of a document that was found in a folder are about other logs."""
+    every = [form for form in known().values() if form.name != COMMON]
+    if not (source.is_found and source.name.lower().endswith(_DOCUMENTS)):
+        return every
+    return [form for form in every if not any(map(needs_rows, form.families))]
+
+
 class _Reading:
     """One pass over a log. `assembler` makes its assembler, with what earlier passes have settled."""
 
@@ -126,7 +136,7 @@ class _Reading:
         self.source, self.sink = source, sink
         every = known()
         self.common = [every[COMMON]] if COMMON in every else []
-        candidates = [f for f in every.values() if f.name != COMMON] if formats is None else []
+        candidates = _candidates(source) if formats is None else []
         self.detection, self.discovery = detection, detection.discovery.copy()
         active = list(formats) if formats is not None else [d.format for d in self.detection.formats]
         self.active: list[Format] = active

@@ -18,6 +18,7 @@ from perflog.metrics.directions import better as better_way
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import Tables
 from perflog.metrics.semantics import semantics_by_run
+from perflog.metrics.serving import served
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
 from perflog.tables.columns import NULL, Ints, Mask, Rows

@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.cases import case_tables
+from perflog.metrics.compared import Measure, Sample, Steady
+from perflog.metrics.directions import Better
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.statistics.samples import Floats
 from perflog.tables.columns import Rows
@@ -50,6 +52,9 @@ _STATISTIC = lazy_pattern(
 )
 _RATES = lazy_pattern(r"(?:.*_)?(?:throughput|tokens_per_s|requests_per_s)(?:_.*)?", re.IGNORECASE)
 _OTHER_STATISTIC = lazy_pattern(r"(?<![a-z0-9])(?:std|stddev|p[0-9]+|peak)(?![a-z0-9])")
+REQUESTS, READINGS = "requests", "readings"
+"""What statistics are computed from."""
+
 RUNNING, WAITING, CACHE = "running_requests", "waiting_requests", "gpu_cache_usage"
 """Names of the readings of a server."""
 
@@ -57,19 +62,32 @@ _READINGS = ("generation_tokens_per_s", "prompt_tokens_per_s", RUNNING, WAITING,
 
 
 class _Found(Struct):
-    """What is known of one quantity of a run."""
+    """What is known of one quantity of a run. `key`: the name of the values that its statistics were computed from."""
 
     unit: str
     by: str
     values: dict[str, float]
     n: int | None
     lines: tuple[int, int]
+    key: str = ""
+
+
+def serving_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """Yield what is computed: latencies of requests, median and p99, and the state of an engine while requests run."""
+    for run, found in served(tables).items():
+        for name, of in found.items() if run in steady.cuts else ():
+            way: Better | None = "lower" if of.unit == "s" else "higher" if of.unit == "1/s" else None
+            statistics = ("median", "p99") if of.by == REQUESTS else ("median",) if of.by == READINGS else ()
+            for statistic in statistics:
+                shown = f"{name} {statistic}" if of.by == REQUESTS else name
+                yield Measure("value", shown, of.unit, way), run, np.array([of.values[statistic]])
 
 
 @metric(
     title="serving",
     needs=("runs",),
     columns=_COLUMNS,
+    compares=(serving_samples,),
     main="p99",
     formula="statistics as the report prints them, else over the requests, or over the readings with running requests",
     source="reports of serving benchmarks; logs of engines that print their state from time to time",
@@ -169,7 +187,7 @@ def _of_requests(rows: Rows) -> Iterator[tuple[str, _Found]]:
         if _statistic(key) is not None:
             statistics += np.flatnonzero(rows.one_of("key", [key])).tolist()
         elif len(of_key) > 1 and not _OTHER_STATISTIC.search(_plain(key)):
-            yield quantity, _computed(of_key, "requests")
+            yield quantity, _computed(of_key, REQUESTS, key)
     if statistics:
         yield from _printed(rows.where(np.sort(np.array(statistics, np.int64))))
 
@@ -186,10 +204,10 @@ def _of_engine(rows: Rows) -> Iterator[tuple[str, _Found]]:
             of_name = by_key[name]
             at_work = np.array([place in busy for place in of_name.records("line", "part")], np.bool_)
             if at_work.any():
-                yield name, _computed(of_name.where(at_work), "readings")
+                yield name, _computed(of_name.where(at_work), READINGS, name)
 
 
-def _computed(rows: Rows, by: str) -> _Found:
+def _computed(rows: Rows, by: str, key: str) -> _Found:
     values: Floats = rows["value"][np.isfinite(rows["value"])]
     units = {unit for (unit,) in rows.records("unit") if unit}
     p90, p95, p99 = np.quantile(values, [0.9, 0.95, 0.99]) if len(values) else (np.nan,) * 3
@@ -198,5 +216,10 @@ def _computed(rows: Rows, by: str) -> _Found:
     lines = rows["line"]
     unit = units.pop() if len(units) == 1 else ""
     return _Found(
-        unit, by, {k: float(v) for k, v in statistics.items()}, len(values), (int(lines.min()), int(lines.max()))
+        unit,
+        by,
+        {k: float(v) for k, v in statistics.items()},
+        len(values),
+        (int(lines.min()), int(lines.max())),
+        key,
     )

@@ -61,8 +61,8 @@ metrics: directions compared registry settings_by_run run_moments attempts hardw
 metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
-metrics: cases series_ends step_series run_rows pipeline phase_table modelled_jobs whatif
-metrics: communication serving collectives curves imbalance steps sweep
+metrics: cases serving series_ends step_series run_rows pipeline phase_table modelled_jobs whatif
+metrics: communication collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput time_to_train

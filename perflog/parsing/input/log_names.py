@@ -38,12 +38,14 @@ class LogName:
         files: The files that `log` stands for; mostly one, which is then `log` itself.
         run: The run that was asked for, by index or label; empty for all runs.
         remote_size: The bytes of a file on object storage, if its listing told them.
+        is_found: Whether the file was found in a folder, and nobody named it.
     """
 
     log: str
     files: tuple[str, ...]
     run: str = ""
     remote_size: int | None = field(default=None, compare=False, repr=False)
+    is_found: bool = field(default=False, compare=False, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> LogName:
@@ -112,7 +114,8 @@ class LogName:
         """Return the logs of the name: the sorted files of a folder, archive or glob, else this log alone."""
         if is_in_storage(self.log):
             return self._logs_in_storage()
-        if os.path.isdir(self.log):
+        is_folder = os.path.isdir(self.log)
+        if is_folder:
             paths = _files_in(self.log)
         elif is_archive(self.log):
             paths = _files_of_archive(self.log)
@@ -126,7 +129,8 @@ class LogName:
                 )
         else:
             return [self]
-        return [LogName.of_file(file, self.run) for path in paths for file in _unpacked(path)]
+        files = (file for path in paths for file in _unpacked(path))
+        return [replace(LogName.of_file(file, self.run), is_found=is_folder) for file in files]
 
     def _logs_in_storage(self) -> list[LogName]:
         """Return the logs of an address in a storage. One that cannot be asked for is an error when it is read."""

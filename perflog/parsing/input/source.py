@@ -39,8 +39,11 @@ class Source:
     """One log in one file, which can be read again and again.
 
     `name` is the log as the user named it, without the run. `path` is where its bytes are: the same file, or a spill
-    file, which `close` removes. Of a log that grows, only the first `size` bytes are read.
+    file, which `close` removes. Of a log that grows, only the first `size` bytes are read. `is_found`: it was found in a
+    folder, and nobody named it.
     """
+
+    is_found = False
 
     def __init__(self, name: str, path: str, is_spill_file: bool = False, size: int | None = None) -> None:
         self.name = name
@@ -352,7 +355,9 @@ def open_source(name: LogName | str) -> Source:
     name = LogName.parse(name) if isinstance(name, str) else name
     if len(name.files) > 1:
         return JoinedSource(shown(name.log), [_open(file) for file in name.files])
-    return _open(name.log)
+    source = _open(name.log)
+    source.is_found = name.is_found
+    return source
 
 
 def open_beginning(name: LogName, data: bytes) -> Source:
