@@ -174,6 +174,9 @@ def value_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     means = semantics_by_run(tables.rows("runs"))
     for run in (run for run in means if run in steady.cuts):
         values, steps = (steady.until_last(run, tables.rows_of(table, run)) for table in ("values", "steps"))
+        elsewhere = [name for table in case_tables(tables).get(run, ()) for name in table.names]
+        elsewhere += [of.key for of in served(tables).get(run, {}).values()]  # `cases`, `serving` compare them
+        values = values.where(~values.one_of("key", elsewhere))
         at = {} if run in steady.last else steady.at.get(run, {})
         for name, unit, better, figures in _series_values(values, steps, at, means[run].either_way):
             yield Measure("value", name, unit, better), run, figures

@@ -39,8 +39,8 @@ class Source:
     """One log in one file, which can be read again and again.
 
     `name` is the log as the user named it, without the run. `path` is where its bytes are: the same file, or a spill
-    file, which `close` removes. Of a log that grows, only the first `size` bytes are read. `is_found`: it was found in a
-    folder, and nobody named it.
+    file, which `close` removes. Of a log that grows, only the first `size` bytes are read. `is_found`: it was found in
+    a folder, and nobody named it.
     """
 
     is_found = False
