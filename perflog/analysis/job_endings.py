@@ -285,7 +285,8 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
         others += [row for row in rows if task is not None and row.task == task]
         of_task = [row for row in others if row.task is not None]
         node = _first(of_task, "node") or _first([*about, *others], "node")
-        gpu, device = _first(about, "gpu"), _first(about, "device")
+        # a device that the message of an exception names, as `cuda:0`, is not the one that failed
+        gpu, device = None if kind in _PLAIN else _first(about, "gpu"), _first(about, "device")
         local = _first(about, "local_rank")
         if all(each is None for each in (rank, task, node, gpu, device, local)) or kind in ("time_limit", "preemption"):
             continue

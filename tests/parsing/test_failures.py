@@ -236,6 +236,39 @@ slurmstepd: error: *** STEP 322.0 ON n19 CANCELLED AT 2020-07-03T02:59:56 DUE TO
 srun: error: n19: tasks 2,4-5,7: Terminated
 """,
     ),
+    "a launcher that ends the others": (
+        "first_failed",
+        3,
+        """\
+WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 4045370 closing signal SIGTERM
+WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 4045371 closing signal SIGTERM
+ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 2) local_rank: 3 (pid: 4045373) of binary: python
+============================================================
+run_mae_pretraining.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2024-11-20_12:41:04
+  host      : daniserver
+  rank      : 3 (local_rank: 3)
+  exitcode  : 2 (pid: 4045373)
+============================================================
+""",
+    ),
+    "a task that exits, and one that is aborted then": (
+        "task_exit",
+        0,
+        """\
+srun: error: gpu-node1: task 0: Exited with exit code 1
+/app/slurm/run.sh: line 197: 2985003 Aborted                 (core dumped) "${BASE_CMD[@]}" 2>&1
+srun: error: gpu-node2: task 1: Exited with exit code 134
+gpu-node2:2985003:2985024 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer n1<45074>
+[rank1]:[E ProcessGroupNCCL.cpp:583] [Rank 1] To avoid data inconsistency, we are taking the entire process down.
+""",
+    ),
 }
 
 
@@ -245,6 +278,48 @@ def test_failures_as_programs_print_them(name: str, tmp_path: Path) -> None:
     answer = perflog.diagnose(read(tmp_path, text))
     assert answer.kind == kind
     assert [each.rank for each in answer.culprits if each.rank is not None] == ([] if rank is None else [rank])
+
+
+TORN_BEFORE_SUMMARY = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 3544, in <module>
+Traceback (most recent call last):
+  File "/w/train.py", line 3544, in <module>
+Traceback (most recent call last):
+    with open(yaml_filename) as _file:  File "/w/train.py", line 3544, in <module>
+ ^^ ^ ^ ^^^FileNotFoundError^: ^[Errno 2] No such file or directory: '/w/config/a.yaml'^
+FileNotFoundError: [Errno 2] No such file or directory: '/w/config/a.yaml'
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-06-09_19:52:21
+  host      : c562-009
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 1321826)
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-06-09_19:52:21
+  host      : c562-009
+  rank      : 0 (local_rank: 0)
+  exitcode  : 1 (pid: 1321825)
+============================================================
+"""
+
+
+def test_the_summary_behind_torn_tracebacks_is_one(tmp_path: Path) -> None:
+    """Tracebacks of several processes are torn, and some never end: `Failures:` is no exception that ends them."""
+    answer = perflog.diagnose(read(tmp_path, TORN_BEFORE_SUMMARY))
+    assert (answer.kind, answer.certainty) == ("missing_file", "one of")
+    assert sorted(each.rank for each in answer.culprits if each.rank is not None) == [0, 1]
+
+
+def test_a_device_in_the_message_of_an_exception_is_not_accused(tmp_path: Path) -> None:
+    text = "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.\n"
+    answer = perflog.diagnose(read(tmp_path, f'Traceback (most recent call last):\n  File "a.py", line 1\n{text}'))
+    assert (answer.kind, answer.culprits) == ("exception", [])
 
 
 # --- made jobs with a planted culprit -----------------------------------------------------------------------------

@@ -32,6 +32,9 @@ _EITHER = (
 )  # fmt: skip
 _SIGNALS = {-9: "killed", -11: "segmentation_fault", -7: "crash", -4: "crash", -8: "crash"}
 _SIGABRT = -6
+_BY_OTHERS = (_SIGABRT, -15, -9, 134, 137, 143)
+"""Exit codes of processes that a watchdog or a launcher ends; above 128 as a shell tells them."""
+
 _DEFAULT_GROUP = re.compile(r"^0?(?:\(?default_pg\)?)?$|default_pg")
 _ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that tell the same
 _NUMBER = re.compile(r"\d+")
@@ -70,6 +73,7 @@ def judge(rows: Sequence[FailureRow], ranks_seen: Collection[int] = (), world_si
         lambda: _of_devices(rows),
         lambda: _of_causes(rows),
         lambda: _of_signals(rows),
+        lambda: _of_exits(rows),
         lambda: _of_either(rows, ranks_seen, world_size),
         lambda: _of_echoes(rows, ranks_seen, world_size),
         lambda: _of_reports(rows),
@@ -199,6 +203,19 @@ def _of_signals(rows: Sequence[FailureRow]) -> Judgement | None:
     return Judgement(kind, [row, *named], ranks, LIKELY, f"signal {-(row.exit_code or 0)} ended it")
 
 
+def _of_exits(rows: Sequence[FailureRow]) -> Judgement | None:
+    """One task exited by itself, and another was aborted when it was gone: only the aborted one tells of it."""
+    echoes = [row for row in rows if kinds()[row.kind].role == ECHO and not _by_launcher(row)]
+    exits = [row for row in rows if row.kind == "task_exit" and row.rank is not None and row.exit_code is not None]
+    own = [row for row in exits if (row.exit_code or 0) > 0 and row.exit_code not in _BY_OTHERS]
+    printed = {row.rank for row in echoes}
+    aborted = [row for row in exits if row.exit_code in _BY_OTHERS and row.rank in printed]
+    if not aborted or len(own) != 1 or own[0].rank in printed or any(row.kind == "collective_timeout" for row in rows):
+        return None
+    why = "it exited by itself; the others tell that a process went away, and were aborted"
+    return Judgement("task_exit", own, [own[0].rank or 0], LIKELY, why)
+
+
 def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement | None:
     """No text tells a cause: what may be one, by who waits for whom."""
     for kind in _EITHER:
@@ -293,7 +310,7 @@ def _odd_operation(told: Sequence[FailureRow]) -> list[int]:
 def _of_echoes(rows: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement | None:
     """Only what another process left behind: the rank that tells nothing is the one that went away."""
     echoes = [row for row in rows if kinds()[row.kind].role == ECHO or row.kind == "nccl_error"]
-    if not echoes:
+    if not echoes or (all(map(_by_launcher, echoes)) and _of_reports(rows) is not None):
         return None
     printed = {row.rank for row in echoes if row.rank is not None}
     absent = _absent(printed, seen, world_size)

@@ -36,6 +36,9 @@ _FRAME = lazy_pattern(r"^(?:Exception raised from |frame #\d+: |[=-]{20,}$)")
 _LONG = ("nccl_error", "checkpoint")
 """Kinds of which the text may have several lines, without a traceback of Python."""
 
+_SUMMARIES = ("first_failed", "later_failed")
+"""Kinds of the headings of torchrun's summary."""
+
 _ENTRY = lazy_pattern(r"(?:^|[\s\]])(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.*)$")
 _NUMBERED = lazy_pattern(r"(?:^|[\s\]])\[\d+\]:\s*$")
 _LAUNCHER = lazy_pattern(
@@ -163,7 +166,7 @@ class FailureReader:
         found = told(text)
         if found is None:
             return False
-        if found.kind.name in ("first_failed", "later_failed"):
+        if found.kind.name in _SUMMARIES:
             stream = stream or self._streams.setdefault(labels, _Stream())
             stream.summary, stream.entry, stream.lines = found.kind, None, 0
             return True
@@ -226,8 +229,10 @@ class FailureReader:
         match = _EXCEPTION.match(text)
         if match is None or match["name"].split(".")[0] in _NO_NAME or not _is_exception(match["name"]):
             return False
-        stream.begun.pop(0)
         found = told(text)
+        if found is not None and found.kind.name in _SUMMARIES:  # `Failures:` behind a torn traceback
+            return False
+        stream.begun.pop(0)
         kind = found.kind if found is not None else kinds()["exception"]
         values = found.values if found is not None else {}
         start = found.start if found is not None else 0
@@ -279,7 +284,8 @@ class FailureReader:
             return True
         if "====" in text or told(text) is not None:
             stream.summary = stream.entry = None
-            self._streams.pop(labels, None)
+            if not stream.begun:  # of a torn log tracebacks may still be open
+                self._streams.pop(labels, None)
             return "====" in text
         if entry is not None and (found := told(text.strip())) is not None:
             entry.values |= {"cause": found.kind.name}
