@@ -236,6 +236,27 @@ slurmstepd: error: *** STEP 322.0 ON n19 CANCELLED AT 2020-07-03T02:59:56 DUE TO
 srun: error: n19: tasks 2,4-5,7: Terminated
 """,
     ),
+    "a traceback with an indent": (
+        "gpu_error",
+        None,
+        """\
+Traceback (most recent call last):
+    File "/x/distributed_c10d.py", line 1771, in _new_process_group_helper
+      backend_class = ProcessGroupNCCL(
+                      ^^^^^^^^^^^^^^^^^
+  RuntimeError: CUDA driver error: invalid device ordinal
+""",
+    ),
+    "an error of the shell before a job that runs into its limit": (
+        "time_limit",
+        None,
+        """\
+CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'.
+  0%|          | 0/50 [00:00<?, ?it/s]
+ 22%|##2       | 11/50 [1:55:26<6:49:05, 629.37s/it]
+slurmstepd: error: *** JOB 42221 ON clr1247 CANCELLED AT 2022-04-14T16:20:46 DUE TO TIME LIMIT ***
+""",
+    ),
     "a launcher that ends the others": (
         "first_failed",
         3,
@@ -314,6 +335,15 @@ def test_the_summary_behind_torn_tracebacks_is_one(tmp_path: Path) -> None:
     answer = perflog.diagnose(read(tmp_path, TORN_BEFORE_SUMMARY))
     assert (answer.kind, answer.certainty) == ("missing_file", "one of")
     assert sorted(each.rank for each in answer.culprits if each.rank is not None) == [0, 1]
+
+
+def test_of_ranks_that_run_out_of_memory_none_is_the_first(tmp_path: Path) -> None:
+    """They ask for different amounts."""
+    line = "[rank{0}]: RuntimeError: NPU out of memory. Tried to allocate {1} (NPU {0}; 60.96 GiB total capacity)\n"
+    text = "".join(line.format(rank, amount) for rank, amount in ((7, "728.00 MiB"), (2, "1.66 GiB"), (1, "1.66 GiB")))
+    answer = perflog.diagnose(read(tmp_path, text))
+    assert (answer.kind, answer.certainty) == ("gpu_out_of_memory", "one of")
+    assert sorted(each.rank for each in answer.culprits if each.rank is not None) == [1, 2, 7]
 
 
 def test_a_device_in_the_message_of_an_exception_is_not_accused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from math import gcd
 from msgspec import Struct, field
 
 from perflog.parsing.failures.kinds import CAUSE, ECHO, EITHER, NOTICE, REPORT, TRACEBACK, kinds
-from perflog.parsing.failures.rows import FailureRow
+from perflog.parsing.failures.rows import FATAL, FailureRow
 
 SURE, LIKELY, ONE_OF, NOT_KNOWN = "sure", "likely", "one of", "unknown"
 """How sure it is which process was the first."""
@@ -97,6 +97,7 @@ def _from_outside(rows: Sequence[FailureRow]) -> Judgement | None:
         return None
     first = outside[0]
     before = rows[: next(i for i, row in enumerate(rows) if row is first)]
+    before = [row for row in before if row.severity == FATAL or row.kind != "exception"]  # the job went on after it
     if any(kinds()[row.kind].role != REPORT and row.kind != "terminated" and not _later(row, first) for row in before):
         return None
     return Judgement(first.kind, [row for row in outside if row.kind == first.kind], [], SURE, "the scheduler says so")
@@ -169,13 +170,14 @@ def _is_own(row: FailureRow, others: Collection[int]) -> bool:
 def _of_several(ordered: Sequence[FailureRow], causes: Sequence[FailureRow]) -> Judgement:
     """Several processes tell a cause: the earliest by clocks, else the first text if the others tell something else."""
     earliest = _earliest(ordered)
-    alike = {(row.kind, _NUMBER.sub("#", row.message)) for row in ordered}
+    plain = ("exception", "assertion")
+    alike = {(row.kind, _NUMBER.sub("#", row.message) if row.kind in plain else "") for row in ordered}
     if len(alike) == 1:
         if earliest is not None:
             return _of_one(earliest, causes, LIKELY, "it is the earliest of those that tell the same")
         ranks = sorted({row.rank for row in ordered if row.rank is not None})
         return Judgement(ordered[0].kind, list(ordered), ranks, ONE_OF, f"{len(ordered)} processes tell the same")
-    specific = [row for row in ordered if row.kind not in ("exception", "assertion")]
+    specific = [row for row in ordered if row.kind not in plain]
     if earliest is None and len(specific) == 1:
         earliest = specific[0] if specific[0] is ordered[0] else None
     if earliest is not None:

@@ -224,6 +224,8 @@ class FailureReader:
         if TRACEBACK in text:
             return False
         text = _without(before, text)
+        if text.startswith("  ") and _EXCEPTION.match(text.strip()) and told(text.strip()) is not None:
+            text = text.strip()  # of a traceback that is printed with an indent
         if not text or text.startswith(("  ", "\t", "[Previous line repeated")):
             return True
         match = _EXCEPTION.match(text)
