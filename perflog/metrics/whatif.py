@@ -13,12 +13,18 @@ from perflog.metrics.modelled_jobs import jobs_of_layers, jobs_of_phases
 from perflog.metrics.operation_graph import COMPUTE, KINDS, TRANSFERS, ModelError, Operation, step_graph
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.step_replay import OPERATIONS, Flags, Job, without_waiting
+from perflog.metrics.traces.scenarios import ReplayedRanks, replayed_ranks
 from perflog.readers.event_columns import OPERATION
 from perflog.tables.arrow import one_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
+COLLECTIVES = "collectives"
+_OF_RANKS = (
+    "between collectives that all ranks leave together each rank takes its own time, and typically the median of the "
+    "ranks; what a device does there is one piece"
+)
 _SLOWEST = 3  # per cent of the workers, at least one: those of M_W
 _AS_ONE = {name: f"{name.partition('-')[0]}-pp-comm" for name in TRANSFERS}
 
@@ -48,7 +54,8 @@ _COLUMNS = (
     MetricColumn("traced_s", "s", None, "mean step as traced, with what the model does not know", brief=False),
     MetricColumn("n", meaning="number of steps"),
     MetricColumn("left_out", meaning="number of steps whose operations are not complete", brief=False),
-    MetricColumn("rests_on", meaning="operations as traced, or a model: layers (of stages), phases (of ranks)"),
+    MetricColumn("rests_on", meaning="operations as traced, or a model: layers (of stages), phases (of ranks), "
+        "collectives (of traces of ranks)"),
     MetricColumn("assumes", meaning="what the model assumes; without figures, why it cannot be", brief=False),
 )  # fmt: skip
 
@@ -98,6 +105,8 @@ def whatif(tables: Tables, options: Options) -> pd.DataFrame:
             rows.append(place | {"of": "job", "rests_on": OPERATIONS, "assumes": job.reason})
         else:
             rows += [place | row for row in _rows(job)]
+    for found in replayed_ranks(tables) if tables.count("events") else ():
+        rows += [{"run": found.run, "label": labels[found.run]} | row for row in _rows_of_ranks(found)]
     integers = ("dp_rank", "stage", "rank", "n", "left_out")
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(dict.fromkeys(integers, "Int64"))
 
@@ -166,6 +175,32 @@ def _rows(job: Job) -> Iterator[dict[str, Any]]:
             "slowdown": score,
         }  # fmt: skip
     yield same | told[-1]
+
+
+def _rows_of_ranks(found: ReplayedRanks) -> Iterator[dict[str, Any]]:
+    """Give the rows of a job of which each rank has a trace: the job, then its ranks."""
+    job, scale = found.replay, 1e-9 / found.n
+    lost = job.unchanged - job.ideal
+
+    def mended(without: int) -> float:
+        return (job.unchanged - without) / lost if lost > 0 else np.nan
+
+    same: dict[str, Any] = {
+        "ideal_s": job.ideal * scale,
+        "replayed_s": job.unchanged * scale,
+        "traced_s": job.traced * scale,
+    }
+    same |= {"n": found.n, "left_out": 0, "rests_on": COLLECTIVES, "assumes": _OF_RANKS}
+    yield same | {
+        "of": "job", "slowdown": job.unchanged / job.ideal, "m_w": mended(job.without_slowest),
+        "time_s": job.unchanged * scale,
+    }  # fmt: skip
+    each = zip(found.ranks, job.alone, job.without, strict=True)
+    for rank, alone, without in sorted(each, key=lambda of_rank: -of_rank[1]):
+        yield same | {
+            "of": "worker", "rank": rank, "slowdown": alone / job.ideal, "mended": mended(without),
+            "time_s": alone * scale, "without_s": without * scale,
+        }  # fmt: skip
 
 
 def _longer(job: Job, part: _Part) -> float:

@@ -61,7 +61,7 @@ metrics: directions compared registry settings_by_run run_moments attempts hardw
 metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
-metrics: cases serving series_ends step_series run_rows pipeline phase_table modelled_jobs whatif
+metrics: cases serving series_ends step_series run_rows pipeline phase_table modelled_jobs
 metrics: communication collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: attempt_time timeline goodput step_levels
@@ -75,7 +75,7 @@ metrics.traces: counters counter_curve
 metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
 metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains start_up
 metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
-metrics: breakdown rank_spread headroom waterfall telemetry
+metrics: whatif breakdown rank_spread headroom waterfall telemetry
 metrics.causes: cause of_steps of_runs of_profiles of_jobs of_traces binding __init__
 metrics: __init__
 analysis: run_names repeats job_endings

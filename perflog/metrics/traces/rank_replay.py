@@ -26,11 +26,18 @@ Window = tuple[int, int]
 
 
 class RankReplay(Struct, frozen=True):
-    """Times of a job in ns: as traced, and if one rank is as fast as the median, by the rank's place in the job."""
+    """Times of a job in ns: as traced, replayed unchanged, and replayed with ranks that are as fast as the median.
+
+    `without`: one rank is, by its place in the job; `alone`: all others are; `ideal`: all are; `without_slowest`: those
+    are whose `alone` is longest, three per cent of the ranks and at least one.
+    """
 
     traced: int
     unchanged: int
     without: list[int]
+    alone: list[int]
+    ideal: int
+    without_slowest: int
 
 
 def replay_of_ranks(matched: MatchedCollectives, windows: Sequence[Window]) -> RankReplay | None:
@@ -44,23 +51,18 @@ def replay_of_ranks(matched: MatchedCollectives, windows: Sequence[Window]) -> R
     if calls is None:
         return None
     begin, last = min(start for start, _ in windows), max(end for _, end in windows)
-    own, saved = calls.own_times(begin)
-    columns = len(windows) + 1  # the first is the unchanged one
-    less = np.zeros((len(own), columns), np.int64)
-    less[np.arange(len(own)), calls.members + 1] = saved
-    ended = np.full((len(own) + 1, columns), begin, np.int64)  # the last one stands for the begin
-    for rows in np.split(np.arange(len(own)), calls.heads[1:]):
-        arrived = ended[calls.before[rows]] + own[rows, None] - less[rows]
-        if calls.together[rows[0]]:
-            arrived = np.broadcast_to(arrived.max(axis=0), arrived.shape)
-            ended[rows] = arrived + (calls.ends[rows] - calls.starts[rows].max())[:, None]
-        else:
-            ended[rows] = arrived + (calls.ends[rows] - calls.starts[rows])[:, None]
-    is_end = calls.keys == _END
-    top = ended[:-1][is_end].max(axis=0)
-    return RankReplay(last - begin, int(top[0] - begin), (top[1:] - begin).tolist())
+    one = np.eye(len(windows), dtype=np.bool_)
+    nobody, everybody = np.zeros((2, 1, len(windows)), np.bool_)
+    everybody[:] = True
+    unchanged, ideal, *of_ranks = calls.replayed(np.concatenate([nobody, everybody, one, ~one]), begin)
+    without, alone = of_ranks[: len(windows)], of_ranks[len(windows) :]
+    slowest = np.zeros(len(windows), np.bool_)
+    slowest[np.argsort(-np.array(alone), kind="stable")[: -(-len(windows) * _SLOWEST // 100)]] = True
+    (without_slowest,) = calls.replayed(slowest[None], begin)
+    return RankReplay(last - begin, unchanged, without, alone, ideal, without_slowest)
 
 
+_SLOWEST = 3  # per cent of the ranks
 _END = np.iinfo(np.int64).max  # key of what stands for the end of a window, a call without length
 
 
@@ -111,6 +113,21 @@ class _Calls(Struct, frozen=True, eq=False):
             found = np.append(by_end, _FIRST)[place]  # at place -1 there is none
             before[own] = np.where(found < own, found, _FIRST)  # of its own collective, or of a later one: none
         return cls(keys, members, starts, ends, flags, before, heads)
+
+    def replayed(self, faster: npt.NDArray[np.bool_], begin: int) -> list[int]:
+        """Return how long the job takes if some ranks are as fast as the median; rows of flags, by place in the job."""
+        own, saved = self.own_times(begin)
+        less = saved[:, None] * faster.T[self.members]
+        ended = np.full((len(own) + 1, len(faster)), begin, np.int64)  # the last one stands for the begin
+        for rows in np.split(np.arange(len(own)), self.heads[1:]):
+            arrived = ended[self.before[rows]] + own[rows, None] - less[rows]
+            since = self.starts[rows]
+            if self.together[rows[0]]:
+                arrived = np.broadcast_to(arrived.max(axis=0), arrived.shape)
+                since = since.max()
+            ended[rows] = arrived + (self.ends[rows] - since)[:, None]
+        top: list[int] = (ended[:-1][self.keys == _END].max(axis=0) - begin).tolist()
+        return top
 
     def own_times(self, begin: int) -> tuple[Ints, Ints]:
         """Return the time of each call's rank before it, and how much longer that is than the median of the ranks.

@@ -7,7 +7,7 @@ in the middle is replayed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from perflog.metrics.traces.device_work import (
 )
 from perflog.metrics.traces.operator_efficiency import shares_above_roof
 from perflog.metrics.traces.path_walk import PathWalk
-from perflog.metrics.traces.rank_replay import replay_of_ranks
+from perflog.metrics.traces.rank_replay import RankReplay, replay_of_ranks
 from perflog.metrics.traces.replay import Flags, Ints
 from perflog.metrics.traces.scenario_changes import RANK, SCENARIOS, Scenario, scenarios
 from perflog.metrics.traces.what_if import WhatIf
@@ -98,21 +98,26 @@ def replay(tables: Tables, options: Options) -> pd.DataFrame:
 def _frame(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
-    by_run: dict[str, list[TraceDevice]] = {}
-    for device in trace_devices(tables):
-        if device.span:
-            by_run.setdefault(device.run, []).append(device)
-    in_steps = {run for run, devices in by_run.items() if are_in_steps(devices)}
+    in_steps = _runs_in_steps(tables)
     roofs = shares_above_roof(tables, options)
     rows = [
         row
         for of in dependencies(tables)
         for row in _rows(of, of.device.run in in_steps, list(scenarios(of, roofs.get(of.device))))
     ]
-    rows += _rows_of_ranks(tables, in_steps)
+    rows += _rows_of_ranks(tables)
     rows.sort(key=lambda row: (row["run"], -row["gain_s"]))
     integers = dict.fromkeys(("rank", "device", "n"), "Int64")
     return pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]).astype(integers)
+
+
+def _runs_in_steps(tables: Tables) -> set[str]:
+    """The runs whose steps stand for all of them."""
+    by_run: dict[str, list[TraceDevice]] = {}
+    for device in trace_devices(tables):
+        if device.span:
+            by_run.setdefault(device.run, []).append(device)
+    return {run for run, devices in by_run.items() if are_in_steps(devices)}
 
 
 class _Window(Struct, frozen=True):
@@ -156,19 +161,44 @@ def _rows(of: Dependencies, in_steps: bool, changes: Sequence[Scenario]) -> Iter
         }  # fmt: skip
 
 
-def _rows_of_ranks(tables: Tables, in_steps: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Rows of the ranks of each job whose clocks agree."""
+class ReplayedRanks(Struct, frozen=True):
+    """The replay of a job of which each rank has a trace: its first run, its ranks, and its number of steps."""
+
+    run: str
+    members: Sequence[TraceDevice]
+    in_steps: bool
+    n: int
+    replay: RankReplay
+
+    @property
+    def ranks(self) -> list[int | None]:
+        """The rank of each member."""
+        return [member.rank for member in self.members]
+
+
+def replayed_ranks(tables: Tables) -> list[ReplayedRanks]:
+    """Return the replay of each job whose clocks agree."""
+    return cached(tables, "replay of ranks", lambda: list(_replayed_ranks(tables)))
+
+
+def _replayed_ranks(tables: Tables) -> Iterator[ReplayedRanks]:
+    in_steps = _runs_in_steps(tables)
     for matched in matched_collectives(tables):
         members, steps = matched.job.members, all(device.run in in_steps for device in matched.job.members)
         found = replay_of_ranks(matched, [_whole(device, steps) for device in members])
-        if found is None:
-            continue
-        n = max(len(device.steps.numbers) for device in members) if steps else 1
-        for device, without in zip(members, found.without, strict=True):
+        if found is not None:
+            n = max(len(device.steps.numbers) for device in members) if steps else 1
+            yield ReplayedRanks(members[0].run, members, steps, n, found)
+
+
+def _rows_of_ranks(tables: Tables) -> Iterator[dict[str, Any]]:
+    for job in replayed_ranks(tables):
+        found, n = job.replay, job.n
+        for device, without in zip(job.members, found.without, strict=True):
             gain = found.unchanged - without
             yield {
                 "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
-                "device_name": device.device_name, "of": "traced step" if steps else "trace", "scenario": RANK,
+                "device_name": device.device_name, "of": "traced step" if job.in_steps else "trace", "scenario": RANK,
                 "time_s": float(seconds(found.traced)) / n, "without_s": float(seconds(without)) / n,
                 "gain_s": float(seconds(gain)) / n, "gain": gain / found.traced,
                 "error_s": float(seconds(found.unchanged - found.traced)) / n, "replayed": 1.0, "n": n,

@@ -16,7 +16,7 @@ from support.metrics_logs import rows
 from support.trace_tables import by_hand, reduce
 
 import perflog
-from perflog.metrics import replay
+from perflog.metrics import replay, whatif
 
 REAL = sorted((CORPUS / "torchtrace").glob("*.json.gz"))
 SMALL = [path for path in REAL if path.stat().st_size < 500_000]
@@ -113,7 +113,8 @@ def test_ranks_as_fast_as_the_median_step_by_step(own: list[list[int]]) -> None:
         for starts, until in zip(arrivals, ends, strict=True)
         for rank, start in enumerate(starts)
     ]
-    found = {row["rank"]: row for row in rows(replay(by_hand(events)), scenario="rank")}
+    tables = by_hand(events)
+    found = {row["rank"]: row for row in rows(replay(tables), scenario="rank")}
     assert set(found) == {0, 1, 2}
     for rank, row in found.items():
         faster = [[min(time, int(median(times))) if r == rank else time for r, time in enumerate(times)]
@@ -121,6 +122,17 @@ def test_ranks_as_fast_as_the_median_step_by_step(own: list[list[int]]) -> None:
         assert row["error_s"] == 0
         assert row["time_s"] * 1e9 == pytest.approx(end - begin)
         assert row["gain_s"] * 1e9 == pytest.approx(end - in_steps_of(faster, length)[1], abs=1e-3)
+    usual = [[min(time, int(median(times))) for time in times] for times in own]
+    ideal = in_steps_of(usual, length)[1] - begin
+    job, *workers = rows(whatif(tables))
+    assert (job["slowdown"], job["rests_on"]) == (pytest.approx((end - begin) / ideal), "collectives")
+    for worker in workers:
+        alone = [[times[r] if r == worker["rank"] else usual[k][r] for r in range(3)] for k, times in enumerate(own)]
+        assert worker["slowdown"] == pytest.approx((in_steps_of(alone, length)[1] - begin) / ideal)
+        gone = found[worker["rank"]]["gain_s"] * 1e9
+        lost = end - begin - ideal
+        assert worker["mended"] == (pytest.approx(gone / lost, abs=1e-6) if lost else None)
+    assert job["m_w"] == (workers[0]["mended"] if end - begin > ideal else None)
 
 
 @needs_corpus
