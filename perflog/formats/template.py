@@ -110,6 +110,9 @@ _PATTERN_OF_BYTE = [
 ]
 
 
+_BEHIND_NUMBER = (
+    r"(?:[^0-9A-Za-z_.,'# \t]|,[^0-9]|[.,]$|[ \t]+(?:[^0-9 \t]|$))"  # a text that a number does not go on with
+)
 _LONGEST_SURE = 300  # digits of a number that fits into a double
 
 
@@ -387,7 +390,7 @@ class Template:
                 text = text.replace(".*?", ".*").replace("]+?", "]+")
             if field.type == "s" and index and not pieces[index] and self.fields[index - 1].numeric:
                 body = text[text.index(".*") : -1]  # a text that the number does not go on with
-                text = text.replace(body, f"(?:(?:[^0-9A-Za-z_.,'#]|,[^0-9]|[.,]$){body})?")
+                text = text.replace(body, f"(?:{_BEHIND_NUMBER}{body})?")
             begin = f"(?P<{spans[index][1]}>" if spans and index in spans else ""
             pattern += begin + text + ")" * (index in ends) + escape(after)
         return pattern

@@ -424,3 +424,33 @@ def test_the_dicts_of_slime(tmp_path: Path) -> None:
     assert (values["value"]["rollout_time"], values["unit"]["rollout_time"]) == (371.1796889305115, "s")
     assert values["value"]["perf_tokens_per_gpu_per_s"] == 239.12643295688667
     assert values["value"]["rollout_response_len_mean"] == 2773.71484375
+
+
+# What a user of allenai/OLMo printed, shortened: torchrun, wandb, OLMo behind the prefix of its logger
+OLMO = """\
+W1212 11:03:17.693000 9724 torch/distributed/run.py:803] *****************************************
+2025-12-12 11:03:38.634\tquick-rain-shines-fin-03:0\ttrain:417\tINFO\tCLI environment prepared
+wandb: Tracking run with wandb version 0.18.7
+2025-12-12 11:06:03.813\tquick-rain-shines-fin-03:0\tolmo.train:979\tINFO\t[step=1/15000,epoch=0]
+    optim/total_grad_norm=0.1704
+    train/CrossEntropyLoss=2.951
+    train/Perplexity=19.12
+    System/Peak GPU Memory (MB)=43,313
+2025-12-12 11:06:07.702\tquick-rain-shines-fin-03:0\tolmo.train:979\tINFO\t[step=2/15000,epoch=0]
+    optim/total_grad_norm=0.1631
+    train/CrossEntropyLoss=3.017
+    train/Perplexity=20.78
+    throughput/total_tokens=450,887,680
+    throughput/device/tokens_per_second=67,566
+    throughput/device/batches_per_second=0.2577
+"""
+
+
+def test_the_blocks_of_olmo(tmp_path: Path) -> None:
+    log = read(tmp_path, OLMO)
+    (run,), (step,) = (log.table(name).to_dict("records") for name in ("runs", "steps"))
+    assert (run["format"], json.loads(run["config"])["max_steps"]) == ("olmo", 15000)
+    assert (step["step"], step["loss"], step["grad_norm"], step["tokens_per_s"]) == (2, 3.017, 0.1631, 67566)
+    values = log.table("values")
+    of_first = values[values["step"] == 1].set_index("key")["value"].to_dict()
+    assert of_first == {"grad_norm": 0.1704, "loss": 2.951, "perplexity": 19.12, "peak_memory": 43313e6}
