@@ -960,3 +960,9 @@ def test_the_unit_in_a_name_is_that_of_the_number() -> None:
     assert [(r["step_time_s"], r["memory_bytes"]) for r in got.rows("steps")] == [(pytest.approx(0.4125), 40.5e9)]
     values = [(r["key"], r["value"], r["unit"]) for r in got.rows("values")]
     assert values == [("util", pytest.approx(0.955), "1"), ("fwd", pytest.approx(0.1005), "s"), ("params", 7.0, None)]
+
+
+def test_a_time_in_minutes() -> None:
+    log = "".join(f"step {k} | loss: 2.5 | elapsed time: {k}.25m | lr: 1m\n" for k in (1, 2))
+    got = read(log.encode())
+    assert [(row["key"], row["value"], row["unit"]) for row in got.rows("values")][:1] == [("elapsed_time", 75.0, "s")]

@@ -243,7 +243,7 @@ def test_each_epoch_of_a_bar_that_is_printed_when_it_is_complete() -> None:
     for epoch, loss in enumerate(("2.3010", "2.1010", "nan"), 1):
         lines += [f"Epoch {epoch}/3", KERAS.format(loss=loss, val_loss="2.0000")]
     got = read("\n".join(lines).encode())
-    assert steps_of(got, "line", "step", "copy")[:3] == [(2, 100, 1), (4, 100, 2), (6, 100, 3)]
+    assert steps_of(got, "line", "epoch", "step", "copy") == [(2 * k, k, 100, 1) for k in (1, 2, 3)]
     assert [row["loss"] for row in got.rows("steps")][:2] == [2.301, 2.101]
     assert [row["line"] for row in got.rows("values") if row["key"] == "val_loss"] == [2, 4, 6]
 

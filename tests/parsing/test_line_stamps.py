@@ -183,3 +183,11 @@ def test_labels_of_many_widths() -> None:
     fronts = dict(zip(times, pods * 2, strict=True))
     found = logged(times, lambda time: f"{fronts[time]}{time:%Y-%m-%dT%H:%M:%S}.000Z ")
     assert [r["printed_ns"] for r in found] == [since_1970(time) for time in times]
+
+
+def test_steps_before_the_first_printed_time_take_theirs_from_the_stamps() -> None:
+    times = [f"2026-01-01 10:00:{3 * k:02d},100 - INFO - step {k} | loss: 2.{k:02d}" for k in range(1, 9)]
+    log = [line + " | step_time: 2.5s" if k > 5 else line for k, line in enumerate(times, 1)]
+    steps = read("\n".join([*log, ""]).encode()).rows("steps")
+    assert [row["step_time_s"] for row in steps] == [None, *[3.0] * 4, *[2.5] * 3]
+    assert [row["step_time_by"] for row in steps] == [None, *["line"] * 4, *[None] * 3]

@@ -125,7 +125,7 @@ def steps_missing(data: LintInput) -> Iterator[Finding]:
             continue
         known = jumps[jumps > 0]
         usual = int(np.bincount(known).argmax()) if known.max() < 1 << 20 else int(np.median(known))
-        holes = (jumps > usual) & (_covered(steps)[1:] < jumps)
+        holes = (jumps >= 2 * usual) & (_covered(steps)[1:] < jumps)
         if holes.any() and not data.tables.only([run.id]).count("events"):
             lost = int((jumps[holes] // usual - 1).sum())
             gaps = [f"{a} to {b}" for a, b in zip(numbers[:-1][holes], numbers[1:][holes], strict=True)]

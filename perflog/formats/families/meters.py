@@ -72,6 +72,7 @@ _TRAINING = frozenset(("train", "training"))
 _PER_STEP = frozenset("step steps it iter iters iteration batch".split())  # `0.35 sec/step`
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
+_TIMED = lazy_pattern(r"time|elapsed|duration|eta\b", re.IGNORECASE)  # a name of a number whose `m` is a minute
 _KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
 _NAMES_OF = {
     "s": re.compile("time|sec|dur|cost|elapsed|latency|wall|data|batch|forward|backward", re.IGNORECASE),
@@ -209,8 +210,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
             common = replace(common, compute={**common.compute, **_time_of_step(template.names, units)})
         line = replace(self.shape, line=common).line_of(template, names.from_keys, names.paths)
         settings = tuple(name for name in template.names if name in prefix.totals | rest.totals)
-        counts = any(f.name == line.within and f.type == "d" for f in template.fields)  # `epoch: 0.31` does not
-        within = line.within if counts else None
+        is_counted = all(f.type == "d" for f in template.fields if f.name == line.within)  # `epoch: 0.31` is not
+        within = line.within if is_counted else None
         dropped = line.dropped
         if prefix.bar or rest.bar:
             because = dict.fromkeys((dropped.get(DECLARED_DROPPED, _BAR_DROPPED), _BAR_DROPPED))
@@ -606,6 +607,8 @@ class _MeterText(Struct):
         behind = parts[k + 1].text if k + 1 < len(parts) else ""
         attached = k + 1 < len(parts) and parts[k + 1].kind == NAME and not parts[k + 1].gap
         unit_text = "".join(part.text for part in parts[k + 1 : end])
+        if attached and behind == "m" and not unit and _TIMED.search(" ".join(self._words)):  # `total time: 1.03m`
+            unit, end, unit_text = "min", k + 2, behind
         per = _counted_per(parts, k + 1) if behind == "/" and not unit_text else ""
         key, suffix = self._key_of_number(unit, token.text, unit_text, per)
         if suffix is None and UNITS.get(unit) == UNITS["1/s"]:

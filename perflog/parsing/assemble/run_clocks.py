@@ -10,7 +10,7 @@ A bar that is too short for differences has its smoothed rate.
 
 The time of a step is the difference between its reading and that of the step read before it, over the number of steps
 in between. It is null across a pause or a start, and where the clock or the steps go back. A clock of whole seconds may
-be wrong by as much as a step takes. So readings of stamps and bars count only where they are `_APART` times the last
+be wrong by as much as a step takes. So readings of stamps and bars count only where they are `APART` times the last
 printed digit apart. A bar that begins again in each epoch tells nothing of the whole run.
 """
 
@@ -28,7 +28,7 @@ from perflog.parsing.assemble.line_rows import BAR, CLOCK, LINE, RATE, ClockColu
 from perflog.parsing.assemble.run_state import ClockTotal, RunIndex
 from perflog.parsing.assemble.step_repeats import by_number
 from perflog.parsing.assemble.step_windows import UNKNOWN
-from perflog.parsing.match.bar_states import SMOOTHED
+from perflog.parsing.match.bar_states import APART, SMOOTHED
 from perflog.parsing.match.numeric import Ints
 from perflog.tables.row_order import PART_BITS
 
@@ -45,7 +45,6 @@ _STARTS, _STOPS, _PAUSES, _DERIVES, _PRINTS, _IS_BAR, _COVERS = range(8, 15)
 `_COVERS`: the number of steps that the line covers, UNKNOWN if nothing tells it.
 """
 _SOURCES = 4
-_APART = 20  # units of the last printed digit between two readings: a difference is wrong by 5 % at most
 _SECOND = 10**9
 
 
@@ -221,11 +220,11 @@ def _read_steps(clock: _Clock, table: Ints, columns: ClockColumns, rates: Floats
     """Fill the step times: differences between the first readings of one step and the next, rank by rank."""
     pauses = clock.pauses + np.cumsum((table[_PAUSES] > 0) | (table[_STARTS] > 0))
     clock.pauses = int(pauses[-1])
-    clock.prints |= bool(table[_PRINTS].any())
+    prints = clock.prints | np.logical_or.accumulate(table[_PRINTS] > 0)  # from this row on
+    clock.prints = bool(prints[-1])
     table = np.vstack([table, pauses, np.arange(table.shape[1])])
     reads = (table[_TIME] >= 0) & (table[_STEP] >= 0)
-    if clock.prints:
-        reads &= table[_SOURCE] % _SOURCES != LINE
+    reads &= ~prints | (table[_SOURCE] % _SOURCES != LINE)
     table = table[:, reads]
     for stream, selected in by_number(table[_RANK] * (_SOURCES << 3) + table[_SOURCE]):
         _read_stream(clock, stream, table[:, selected], columns)
@@ -241,7 +240,7 @@ def _read_stream(clock: _Clock, stream: int, readings: Ints, columns: ClockColum
     first = np.append(True, (np.diff(readings[[_STEP, _EPOCH, -2]]) != 0).any(axis=0))
     counts, beside = np.flatnonzero(first), bool(readings[_DIGIT].any())
     if beside:
-        counts = counts[_apart(readings[_TIME, counts], _APART * readings[_DIGIT, counts])]
+        counts = counts[_apart(readings[_TIME, counts], APART * readings[_DIGIT, counts])]
     of_step = np.cumsum(first)
     skips = np.diff(of_step[counts]) > 1
     skips[:1] |= last is not None and last.skipped

@@ -130,7 +130,7 @@ def opening_marker(places: Ints, markers: Markers) -> Ints:
     """Return the index of the opening line of each record, -1 if none.
 
     Where several ranks wrote to one line, it holds several opening lines: the k-th opens the scope of the k-th record
-    on the lines that are interleaved in the same way. A record on a separate line after such a line could
+    on the lines that are glued in the same way. A record on a separate line after such a line could
     belong to any of the ranks: -1.
     """
     index = last_marker(places, markers.places)

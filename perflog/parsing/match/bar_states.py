@@ -36,7 +36,10 @@ BAR_ELAPSED = "bar_elapsed"
 SMOOTHED = "smoothed_step_time"
 """The field that holds the seconds of a step by the smoothed rate of a short bar, of rows with a step; else NaN.
 
-Of a bar that takes less than `_SHORT` by its own rate, differences of whole seconds tell nothing."""
+Of a bar that takes less than `APART` seconds by its own rate, differences of whole seconds tell nothing."""
+
+APART = 20
+"""Units of the last printed digit between two readings of a clock: a difference is wrong by 5 % at most."""
 
 _GROWTH = 1.1  # of the count, from one row of `values` to the next
 _START = 0.02  # share of the total up to which a bar has just begun
@@ -47,7 +50,6 @@ _FIELD = re.compile(r"\{(\w+):")
 _LEAST_DECIMALS = 2  # of a printed epoch, which may end with zeros
 _UNKNOWN = -1
 _ANY_LENGTH = (0.0, math.inf)  # of an epoch, in steps
-_SHORT = 20.0  # seconds
 _SLOW = 1.0  # seconds of a step, at which a bar is drawn at each step
 
 
@@ -380,8 +382,8 @@ def _short_bar_times(line: Line, records: Records) -> np.ndarray[Any, Any]:
 
 
 def _of_short_bar(step_time: float, total: float) -> float:
-    """Return the seconds of a step of a bar that takes less than `_SHORT`, else NaN."""
-    return step_time if total > 0 and step_time * total < _SHORT else math.nan
+    """Return the seconds of a step of a bar that takes less than `APART` seconds, else NaN."""
+    return step_time if total > 0 and step_time * total < APART else math.nan
 
 
 def _epoch(line: Line, records: Records, row: int) -> float | None:

@@ -1,8 +1,8 @@
 """The records of a chunk, their places in the log, and which kind accounts for each line.
 
 A *segment* is a physical line, or what stands between two lone carriage returns in it. A *place* is one integer for a
-segment: the number of its physical line and its part of that line (`tables.row_order`). Interleaved records have a
-place each. A *kind* is the index of a line shape among the lines of a scanner.
+segment: the number of its physical line and its part of that line (`tables.row_order`). Records glued on one line have
+a place each. A *kind* is the index of a line shape among the lines of a scanner.
 """
 
 from __future__ import annotations
