@@ -966,3 +966,9 @@ def test_a_time_in_minutes() -> None:
     log = "".join(f"step {k} | loss: 2.5 | elapsed time: {k}.25m | lr: 1m\n" for k in (1, 2))
     got = read(log.encode())
     assert [(row["key"], row["value"], row["unit"]) for row in got.rows("values")][:1] == [("elapsed_time", 75.0, "s")]
+
+
+def test_two_rates_in_one_bracket_are_named_by_their_units() -> None:
+    line = "step 9600, auc = 0.8267, loss = 0.2872, real_mean: 0.1259, (238.1 it/sec; 243848.0 examples/sec)\n"
+    rates = [(row["key"], row["value"]) for row in read(line.encode()).rows("values") if row["unit"] == "1/s"]
+    assert rates == [("it_per_sec", 238.1), ("examples_per_sec", 243848.0)]
