@@ -274,7 +274,9 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
             *_reasons(log, tables, groups, figures, bases, options),
         ],
         doubts=doubts(findings(tables, options)),
-        next=next_commands(names, log, groups, tables, _ranks_something(tables, figures), together),
+        next=next_commands(
+            names, log, groups, tables, _ranks_something(tables, figures), together, _in_common(figures, groups)
+        ),
         warnings=log.warnings,
     )
 
@@ -291,6 +293,11 @@ def _differences(
     first = figures[0] if figures and figures[0].better and figures[0].name != TOTAL else None
     result = None if first is None else Result(first.name, first.unit, first.values)
     return differing(tables, (group.runs for group in groups), options.warmup, result)
+
+
+def _in_common(figures: Sequence[RunFigure], groups: Sequence[RunGroup]) -> bool:
+    """Whether any figure is known of two rows or more."""
+    return any(sum(any(run in f.values for run in group.runs) for group in groups) > 1 for f in figures)
 
 
 def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict[int, int]:

@@ -39,8 +39,12 @@ def next_commands(
     tables: Tables,
     has_figures: bool,
     metric_of_folder: str | None = None,
+    in_common: bool = True,
 ) -> list[str]:
-    """Return the commands that answer the next question about these runs; without figures, how to read more of them."""
+    """Return the commands that answer the next question about these runs; without figures, how to read more of them.
+
+    `in_common`: whether rows have a figure in common.
+    """
     shown, commands = join(names), []
     if any(tables.rows("failures").known("kind") & ~tables.rows("failures").one_of("severity", [NOTICE])):
         commands.append(f"perflog diagnose {shown}")
@@ -55,7 +59,7 @@ def next_commands(
         commands.append(f"perflog compare {shown}")
     elif len(groups) == 2 and all(len(group.runs) > 1 for group in groups) and len(set(folders)) == 2:
         commands.append("perflog compare " + join([os.path.join(names[0], folder) for folder in folders]))
-    elif len(groups) > 1 and len(varied) == 1 and varied != ["format"]:
+    elif in_common and len(groups) > 1 and len(varied) == 1 and varied != ["format"]:
         commands.append(f"perflog compare {shown} --by {varied[0]}")
     elif len(groups) > 3 and len(varied) > 1 and tables.count("steps"):
         commands.append(f"perflog analyze {shown} factors")
