@@ -16,7 +16,7 @@ from perflog.statistics.samples import Floats
 from perflog.tables.schema import TABLES
 
 Figures = list[Floats]
-"""The columns of figures of a run, each of as many rows."""
+"""The columns of figures of a run: those of its steps, then its values, then its summaries."""
 
 _FEWEST = 5
 """Different figures that a run prints before it can be called a copy: a few rounded ones agree by chance."""
@@ -48,39 +48,48 @@ def copied_sides(sides: Sequence[Side], cases: Sequence[Case]) -> list[str]:
 
 def copies(sides: Sequence[Side]) -> dict[str, str]:
     """Return the runs that print what another run prints, or its beginning, and that run."""
-    alike: dict[tuple[bytes, ...], list[tuple[str, Figures]]] = {}
+    alike: dict[bytes, list[tuple[str, Figures]]] = {}
     for side in sides:
         for run, figures in _figures(side.tables):
-            alike.setdefault(tuple(column[:1].tobytes() for column in figures), []).append((run, figures))
+            alike.setdefault(_first(figures), []).append((run, figures))
     return dict(pair for runs in alike.values() for pair in _copies(runs))
 
 
 def _copies(runs: list[tuple[str, Figures]]) -> Iterator[tuple[str, str]]:
     """Pairs of a copy and the longer run that has all its figures."""
     left_out: set[str] = set()
-    for (run, figures), (other, beginning) in combinations(sorted(runs, key=lambda of: -len(of[1][0])), 2):
+    for (run, figures), (other, beginning) in combinations(sorted(runs, key=lambda of: -sum(map(len, of[1]))), 2):
         if run not in left_out and other not in left_out and _begins(figures, beginning):
             left_out.add(other)
             yield other, run
 
 
 def _begins(figures: Figures, beginning: Figures) -> bool:
-    size = len(beginning[0])
-    return all(np.array_equal(a[:size], b, equal_nan=True) for a, b in zip(figures, beginning, strict=True))
+    """Whether each column begins as another one: a run that prints its losses again in other times is no copy."""
+    return all(np.array_equal(a[: len(b)], b, equal_nan=True) for a, b in zip(figures, beginning, strict=True))
+
+
+def _first(figures: Figures) -> bytes:
+    """The first row of the steps of a run, else its first value, else its first summary."""
+    *steps, values, summaries = figures
+    return next((b"".join(c[:1].tobytes() for c in of) for of in (steps, [values], [summaries]) if len(of[0])), b"")
 
 
 def _figures(tables: Tables) -> Iterator[tuple[str, Figures]]:
-    """The columns of figures of each run: those of its steps, else its values, else its summaries."""
+    """The columns of figures of each run that prints enough different ones."""
     columns: dict[str, Sequence[str]] = {
         "steps": [c.name for c in TABLES["steps"] if c.type == "float64"], "values": ["value"], "summaries": ["value"]
     }  # fmt: skip
-    seen: set[str] = set()
-    for name, names in columns.items():
-        for run, rows in tables.rows_by_run(name).items():
-            figures = [rows[column] for column in names]
-            if run not in seen and any(_vary([column[:size] for column in figures]) for size in (_FEWEST, len(rows))):
-                seen.add(run)
-                yield run, figures
+    by_table = {name: tables.rows_by_run(name) for name in columns}
+    for run in dict.fromkeys(run for rows in by_table.values() for run in rows):
+        rows = {name: tables.rows_of(name, run) for name in columns}
+        figures = [rows[name][column] for name in columns for column in columns[name]]
+        if any(
+            _vary([rows[name][column][:size] for column in columns[name]])
+            for name in columns
+            for size in (_FEWEST, None)
+        ):
+            yield run, figures
 
 
 def _vary(figures: Figures) -> bool:

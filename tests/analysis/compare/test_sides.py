@@ -83,3 +83,13 @@ def test_values_compare_by_name_where_a_log_has_nothing_else(tmp_path: Path) -> 
     assert [(row.metric, row.better, row.base_value, row.side_value) for row in rows] == [
         ("t_removed", None, 1.5, 1.8), ("t_original", None, 2.5, 2.5),
     ]  # fmt: skip
+
+
+def test_a_run_with_the_same_losses_in_other_times_is_no_copy(tmp_path: Path) -> None:
+    """A program with a fixed seed prints its losses again; its times differ."""
+    for name, slower in (("old", 1.0), ("new", 1.25)):
+        lines = [{"step": s, "loss": 5 - 0.25 * s, "elapsed": 8 * s * slower} for s in range(1, 11)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (tmp_path / "cut.jsonl").write_bytes((tmp_path / "old.jsonl").read_bytes()[:-60])
+    assert not perflog.compare(tmp_path / "old.jsonl", tmp_path / "new.jsonl").copies
+    assert perflog.compare(tmp_path / "old.jsonl", tmp_path / "cut.jsonl").copies
