@@ -67,11 +67,11 @@ def test_what_no_dump_holds_is_refused(name: str) -> None:
 def test_a_refusal_takes_no_time_and_no_memory() -> None:
     """In a process of its own, whose memory and time are limited: no bomb reaches the unpickler."""
     code = (
-        "import resource; resource.setrlimit(resource.RLIMIT_CPU, (20, 20)); import sys; "
-        "sys.path.insert(0, 'tests'); sys.path.insert(0, 'tests/readers'); import test_plain_pickles as t\n"
+        "import resource; resource.setrlimit(resource.RLIMIT_CPU, (20, 20)); import sys\n"
+        "sys.path[:0] = ['tests', 'tests/readers']; import test_plain_pickles as t\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))\n"
         "for bomb in t.BOMBS.values():\n"
         "    try: t.load(bomb())\n"
         "    except t.NotPlainError: pass\n"
-        "assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

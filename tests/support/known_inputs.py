@@ -95,7 +95,7 @@ def own_formats() -> list[Format]:
 @cache
 def cut_down() -> list[Reading]:
     """The logs in tests/data."""
-    return [read(path.read_bytes()) for path in sorted(DATA.glob("*.txt"))]
+    return [read(path.read_bytes()) for path in sorted((*DATA.glob("*.txt"), *DATA.glob("*.md")))]
 
 
 @cache

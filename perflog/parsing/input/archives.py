@@ -6,22 +6,21 @@ unpacked. Only plain files count, and none outside of the archive's own folder. 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import tarfile
-import warnings
-import zipfile
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import PurePosixPath
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from perflog import temporary
 from perflog.errors import InputError
 from perflog.parsing.input.compression import codec_of, decompressor
 from perflog.parsing.input.limits import check_room, check_unpacked
+
+if TYPE_CHECKING:
+    import tarfile
 
 _ENDS = (".zip", ".tar", ".tgz", ".txz", ".tbz2", ".tzst", *(f".tar.{end}" for end in ("gz", "xz", "bz2", "zst")))
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -80,6 +79,8 @@ def _unpacked(path: str) -> str:
 
 @cache
 def _folder_of(real: str, changed_ns: int, size: int, name: str) -> str:
+    import hashlib
+
     key = hashlib.sha256(f"{real}\0{changed_ns}\0{size}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
     folder = os.path.join(temporary.folder(), f"archive-{key}")
     if os.path.isdir(folder):
@@ -121,12 +122,16 @@ def _unpack(path: str, folder: str, size: int, name: str) -> None:
     except Exception as err:  # each codec has errors of its own
         if count:
             kept = f"the first {count} of its files were kept, the last of them perhaps in part"
+            import warnings
+
             warnings.warn(f"{name}: ends early or is damaged ({err}): {kept}", stacklevel=2)
             return
         raise InputError(f"is damaged or no archive: {err}", name, "check it with `tar -tf` or `unzip -t`") from err
 
 
 def _members_of_zip(path: str) -> Generator[_Member]:
+    import zipfile
+
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             is_link = (info.external_attr >> 16) & 0o170000 == 0o120000
@@ -146,6 +151,8 @@ def _members_of_tar(path: str) -> Generator[_Member]:
 @contextmanager
 def _opened(path: str) -> Iterator[tarfile.TarFile]:
     """Open a tar file as a stream: each member is read once, in the order of the file."""
+    import tarfile
+
     with open(path, "rb") as file:
         codec = codec_of(file.read(16))
     with closing(decompressor(path, codec)) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
