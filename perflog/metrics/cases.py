@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -179,12 +179,7 @@ def cases(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (al
     """
     import pandas as pd
 
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    rows = []
-    for run, found in case_tables(tables).items():
-        for number, table in enumerate(found, 1):
-            head = {"run": run, "label": labels.get(run), "table": number, "over": table.over}
-            rows += [head | row for row in _rows(table)]
+    rows = _rows_of_runs(tables, _rows)
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
@@ -206,12 +201,19 @@ def case_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
     """
     import pandas as pd
 
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    rows = []
-    for run, found in case_tables(tables).items():
-        for number, table in enumerate(found, 1):
-            rows += [{"run": run, "label": labels.get(run), "table": number} | row for row in _pairs(table)]
+    rows = _rows_of_runs(tables, _pairs)
     return pd.DataFrame(rows, columns=[c.name for c in _PAIR_COLUMNS])
+
+
+def _rows_of_runs(tables: Tables, rows_of: Callable[[CaseTable], Iterator[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The rows of each table of cases, with its run, label and number in front."""
+    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    return [
+        {"run": run, "label": labels.get(run), "table": number} | row
+        for run, found in case_tables(tables).items()
+        for number, table in enumerate(found, 1)
+        for row in rows_of(table)
+    ]
 
 
 def _rows(table: CaseTable) -> Iterator[dict[str, Any]]:
@@ -219,7 +221,7 @@ def _rows(table: CaseTable) -> Iterator[dict[str, Any]]:
     for key in table.figures:
         found = [*table.cases(key).values()]
         unit = table.units.get(key, "")
-        row: dict[str, Any] = {"key": key, "unit": unit or None, "cases": len(found)}
+        row: dict[str, Any] = {"over": table.over, "key": key, "unit": unit or None, "cases": len(found)}
         row |= {"better": None if table.is_of_different_work else better(key, unit)}
         row |= {"failed": int(table.bad[key].sum())}
         row |= {"first_line": int(table.lines.min()), "last_line": int(table.lines.max())}

@@ -132,13 +132,13 @@ def _served(tables: Tables) -> dict[str, dict[str, _Found]]:
     return {
         run: dict(sorted(of.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
         for run, of in found.items()
-        if of and not order_free(of)
+        if _serves(of)
     }
 
 
-def order_free(found: dict[str, _Found]) -> bool:
-    """Whether nothing says that requests were served: a throughput alone is that of any program."""
-    return RUNNING not in found and not any(name in _QUANTITIES for name in found)
+def _serves(found: dict[str, _Found]) -> bool:
+    """Whether something says that requests were served: a throughput alone is that of any program."""
+    return RUNNING in found or any(name in _QUANTITIES for name in found)
 
 
 def _printed(rows: Rows) -> Iterator[tuple[str, _Found]]:

@@ -19,6 +19,7 @@ from perflog.metrics import (
     host_operators,
     kernels,
     phases,
+    serving,
     stages,
     steps,
     stuck_ranks,
@@ -97,8 +98,9 @@ def _metric_of(tables: Tables) -> str | None:
     for metric in tried:
         if tables.count(metric.needs[0]) and len(metric.table(tables, Options())):
             return metric.name
-    if len(cases.table(tables, Options())):
-        return cases.name
+    for metric in (serving, cases):
+        if len(metric.table(tables, Options())):
+            return metric.name
     return curves.name if (curves.table(tables, Options())["of"] == "curve").any() else None
 
 
