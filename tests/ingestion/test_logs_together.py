@@ -84,10 +84,10 @@ def test_logs_that_differ_in_their_numbers(sample: Path, tmp_path: Path) -> None
     check(write(tmp_path, [varied(text, seed) for seed in range(6)]))
 
 
-def test_many_samples_are_read_together(tmp_path: Path) -> None:
-    """The property above says nothing where all logs are read alone."""
+def test_most_samples_are_read_together(tmp_path: Path) -> None:
+    """The property above says nothing where all logs are read alone. Many programs of 2026 print tables and blocks."""
     read = {}
-    for k, sample in enumerate(_SAMPLES):
+    for k, sample in enumerate(path for path in _SAMPLES if path.parent.name != "programs_2026"):
         folder = tmp_path / str(k)
         folder.mkdir()
         text = sample.read_text(errors="surrogateescape")
@@ -96,7 +96,7 @@ def test_many_samples_are_read_together(tmp_path: Path) -> None:
                 read[sample.name] = check(write(folder, [varied(text, seed) for seed in range(4)]))
             except PerflogError:
                 continue
-    assert sum(count == 4 for count in read.values()) * 5 > len(read) * 2, read
+    assert sum(count == 4 for count in read.values()) * 2 > len(read), read
 
 
 @settings(max_examples=40)
