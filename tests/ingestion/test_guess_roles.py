@@ -218,6 +218,13 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float | None, str | None]]]] = 
             (2, "words_per_s", 688.74, "1/s"),
         ],
     ),
+    "like composer": (
+        "[epoch=1 batch=5/5]:\n         Fit loss/train/total: 8.4213\n         Fit time/batch: 4\n",
+        [
+            (1, "batch", 5, None), (1, "batches", 5, None), (1, "epoch", 1, None),
+            (2, "fit_loss_train_total", 8.4213, None), (3, "fit_time_batch", 4, None),
+        ],
+    ),
     "cyclegan": (
         "(epoch: 1, iters: 200, time: 0.226, data: 0.002) D_A: 0.206 G_A: 0.293 cycle_A: 2.389 \n",
         [
@@ -251,6 +258,18 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float | None, str | None]]]] = 
             (2, "number_4_of_nvidia_h100", 3, None), (2, "share", 0, "1"), (2, "size", 81559e6, "B"),
             (3, "number_1_of_nvidia_h100", 2, None), (3, "number_2_of_nvidia_h100", 30, None),
             (3, "number_4_of_nvidia_h100", 3, None), (3, "share", 0, "1"), (3, "size", 81559e6, "B"),
+        ],
+    ),
+    "like olmo": (
+        ("2025-12-12 11:05:02.009\tquick-rain-03:0\tacme.fit:979\tINFO\t[step=1/15000 epoch=0]\n"
+        "    fit/Perplexity=20.04\n"
+        "2025-12-12 11:05:05.850\tquick-rain-03:0\tacme.fit:979\tINFO\t[step=2/15000 epoch=0]\n"
+        "    fit/Perplexity=18.52\n"),
+        [
+            (1, "epoch", 0, None), (1, "step", 1, None), (1, "steps", 15000, None),
+            (2, "fit_perplexity", 20.04, None),
+            (3, "epoch", 0, None), (3, "step", 2, None), (3, "steps", 15000, None),
+            (4, "fit_perplexity", 18.52, None),
         ],
     ),
     "tf_cnn_benchmarks": (
