@@ -604,13 +604,16 @@ def ingest(
     """
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
-    from perflog.ingestion.bulk import IngestTask, ingest_in_turn, log_names
+    from perflog.ingestion.bulk import IngestTask, ingest_in_turn, log_names, split_documents
     from perflog.ingestion.cluster import ingest_on_cluster
 
     formats = tuple([format] if isinstance(format, str) else format or ())
     task = IngestTask(os.fspath(store or default_store()), label, formats, strict, guess)
     logs = log_names([os.fspath(name) for name in names], formats)
-    outcomes = dict(ingest_on_cluster(logs, task, scheduler) if scheduler else ingest_in_turn(logs, task))
+    of_logs, documents = split_documents(
+        ingest_on_cluster(logs, task, scheduler) if scheduler else ingest_in_turn(logs, task)
+    )
+    outcomes = dict(of_logs)
     errors = [outcome for outcome in outcomes.values() if isinstance(outcome, PerflogError)]
     if errors:
         if len(errors) > 1:
@@ -621,6 +624,8 @@ def ingest(
     log = load(task.store)
     log = log.select(*(key for key in log.run_keys if key.sha256 in digests))
     log.warnings += [f"{name}: {text}" for name, result in results.items() for text in result.warnings]
+    if documents:
+        log.warnings.append(_left_out("nothing in them is known", list(map(str, documents))))
     return log
 
 

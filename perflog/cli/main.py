@@ -174,6 +174,7 @@ def _ingest(
     """Ingest logs, show the progress, then print errors and warnings. Return the outcomes and the store."""
     from perflog.cli.progress import byte_progress
     from perflog.ingestion import bulk
+    from perflog.output import sheets
     from perflog.parsing.input.log_names import STDIN
     from perflog.parsing.input.spilled_input import standard_input
     from perflog.remote import is_in_storage
@@ -200,8 +201,11 @@ def _ingest(
             done = ingest_on_cluster(names, task, scheduler, progress)
         else:
             done = bulk.ingest_many(names, task, threads, progress)
-        outcomes += ((str(name), outcome) for name, outcome in done)
+        of_logs, documents = bulk.split_documents(done)
+    outcomes += ((str(name), outcome) for name, outcome in of_logs)
     _print_errors(outcomes)
+    if documents:
+        sheets.warn(f"documents, no logs: {', '.join(map(str, documents))}")
     return outcomes, task.store
 
 

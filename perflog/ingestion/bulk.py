@@ -334,6 +334,17 @@ def _replace_earlier(writer: BatchWriter, result: IngestResult, stored: History)
         writer.origins[log] = before | stored.origin if before else stored.origin
 
 
+def split_documents(
+    outcomes: Iterable[tuple[LogName, Outcome]],
+) -> tuple[list[tuple[LogName, Outcome]], list[LogName]]:
+    """Return the outcomes of logs, and the documents that were found beside them, such as a README, and are no logs."""
+    outcomes = list(outcomes)
+    left_out = [name for name, done in outcomes if name.is_found_document and isinstance(done, InputError)]
+    if len(left_out) == len(outcomes):
+        return outcomes, []
+    return [(name, done) for name, done in outcomes if name not in left_out], left_out
+
+
 def ingest_in_turn(names: Sequence[LogName], task: IngestTask) -> Iterator[tuple[LogName, Outcome]]:
     """Ingest logs one after the other, in this process.
 

@@ -48,7 +48,6 @@ of the run."""
 _FEW_FIGURES = 10  # numbers of a log that may be chance
 _LONG = 32 << 20  # bytes of a log for which starting a second process pays
 _MOST_JOINED = 4  # chunks that are joined into one
-_DOCUMENTS = (".md", ".rst", ".html", ".adoc")
 _ROWS_AT_ONCE = 1 << 16  # rows of a table that are written at once
 _RUNS_AT_ONCE = 1 << 12  # rows of `runs` and of `lines` that are written at once
 
@@ -113,7 +112,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
 def _candidates(source: Source) -> list[Format]:
     """Return the formats that a log may be in. Tables of a document that was found in a folder are about other logs."""
     every = [form for form in known().values() if form.name != COMMON]
-    if not (source.is_found and source.name.lower().endswith(_DOCUMENTS)):
+    if not source.is_document:
         return every
     return [form for form in every if not any(map(needs_rows, form.families))]
 

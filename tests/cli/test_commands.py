@@ -19,6 +19,7 @@ from support.paths import ROOT, TESTS
 from support.patience import PATIENCE_S
 from support.stores import rows
 
+import perflog as perflog_api
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.store import Store
 
@@ -193,6 +194,20 @@ def test_a_folder_and_a_glob(name: str, pattern: str) -> None:
     said = told("ingest", "--json", name)
     assert [x["log"] for x in said["logs"]] == sorted(str(path) for path in DATA.glob(pattern))
     assert {MOE, EARLY, SWEEP, NVPROF, PIPELINE, TRAINER} <= {x["log"] for x in said["logs"]}
+
+
+def test_a_document_beside_logs_is_no_log_and_no_error(work: Path) -> None:
+    (work / "runs").mkdir()
+    (work / "runs" / "log.txt").write_bytes(Path(MOE).read_bytes())
+    (work / "runs" / "README.md").write_text("# Notes\n\nWe ran this on 3 nodes.\n")
+    done = run("ingest", "--json", "runs")
+    said = json.loads(done.stdout)
+    assert [x["log"] for x in said["logs"]] == ["runs/log.txt"] and not said["errors"]
+    assert "documents, no logs: runs/README.md" in done.stderr
+    assert [text for text in perflog_api.ingest("runs").warnings if "README.md" in text]
+    assert "nothing in it is recognised" in run("ingest", "runs/README.md", code=3).stderr
+    (work / "runs" / "log.txt").unlink()
+    assert "nothing in it is recognised" in run("ingest", "runs", code=3).stderr
 
 
 def test_standard_input() -> None:

@@ -21,6 +21,7 @@ STDIN = "-"
 # Other files that are often in a folder with logs. In a storage a Parquet file would be fetched to see its columns.
 _NOT_LOGS = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .npz .npy .pyc .o .a".split())
 _NOT_FETCHED = _NOT_LOGS | {".parquet", ".zip", ".tar"}
+_DOCUMENTS = frozenset(".md .rst .html .adoc".split())
 
 _BRACES = lazy_pattern(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
 _RANGE = lazy_pattern(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
@@ -38,7 +39,7 @@ class LogName:
         files: The files that `log` stands for; mostly one, which is then `log` itself.
         run: The run that was asked for, by index or label; empty for all runs.
         remote_size: The bytes of a file on object storage, if its listing told them.
-        is_found: Whether the file was found in a folder, and nobody named it.
+        is_found: Whether the file was found in a folder or archive, and nobody named it.
     """
 
     log: str
@@ -96,6 +97,11 @@ class LogName:
         return replace(self, run="")
 
     @property
+    def is_found_document(self) -> bool:
+        """Whether the file is a text about logs, such as a README, that was found in a folder."""
+        return self.is_found and not _may_be_log(self.log, _DOCUMENTS)
+
+    @property
     def is_glob(self) -> bool:
         """Whether the name is a pattern, which `logs` has to expand."""
         if is_remote(self.log) and not is_in_storage(self.log):
@@ -114,14 +120,15 @@ class LogName:
         """Return the logs of the name: the sorted files of a folder, archive or glob, else this log alone."""
         if is_in_storage(self.log):
             return self._logs_in_storage()
-        is_folder = os.path.isdir(self.log)
-        if is_folder:
+        is_found = True
+        if os.path.isdir(self.log):
             paths = _files_in(self.log)
         elif is_archive(self.log):
             paths = _files_of_archive(self.log)
             if not paths:
                 raise _no_logs(self.log)
         elif self.is_glob:
+            is_found = False
             paths = _matching_files(self.log)
             if not paths:
                 raise InputError(
@@ -130,7 +137,7 @@ class LogName:
         else:
             return [self]
         files = (file for path in paths for file in _unpacked(path))
-        return [replace(LogName.of_file(file, self.run), is_found=is_folder) for file in files]
+        return [replace(LogName.of_file(file, self.run), is_found=is_found) for file in files]
 
     def _logs_in_storage(self) -> list[LogName]:
         """Return the logs of an address in a storage. One that cannot be asked for is an error when it is read."""

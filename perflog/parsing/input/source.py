@@ -39,11 +39,11 @@ class Source:
     """One log in one file, which can be read again and again.
 
     `name` is the log as the user named it, without the run. `path` is where its bytes are: the same file, or a spill
-    file, which `close` removes. Of a log that grows, only the first `size` bytes are read. `is_found`: it was found in
-    a folder, and nobody named it.
+    file, which `close` removes. Of a log that grows, only the first `size` bytes are read. `is_document`: it is a text
+    about logs that was found in a folder, and nobody named it.
     """
 
-    is_found = False
+    is_document = False
 
     def __init__(self, name: str, path: str, is_spill_file: bool = False, size: int | None = None) -> None:
         self.name = name
@@ -356,7 +356,7 @@ def open_source(name: LogName | str) -> Source:
     if len(name.files) > 1:
         return JoinedSource(shown(name.log), [_open(file) for file in name.files])
     source = _open(name.log)
-    source.is_found = name.is_found
+    source.is_document = name.is_found_document
     return source
 
 
