@@ -12,16 +12,21 @@ from os.path import basename
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, text_of
 from perflog.analysis.lint.wording import count, first_few
 from perflog.analysis.logs_of_jobs import runs_of_jobs
+from perflog.analysis.overview.job_course import level_changes
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
 from perflog.metrics import Options, Tables, stuck_ranks
+from perflog.metrics.attempt_time import STALL
+from perflog.metrics.attempts import attempts, last_saved
 from perflog.metrics.divergence import Divergence, divergences
+from perflog.metrics.goodput import losses_of
 from perflog.metrics.stuck_ranks import jobs_of_dumps
+from perflog.metrics.timeline import job_timelines
 from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE
 from perflog.parsing.failures.kinds import kinds
 from perflog.parsing.failures.rows import FailureRow
@@ -65,6 +70,8 @@ class Diagnosis(Struct, frozen=True):
         settles: What would settle it.
         last_step: The last step before.
         earlier: What ended earlier attempts, in sentences.
+        cost: What it cost: time without steps, steps that were done again or are not saved.
+        speed: Since which step a run is faster or slower, in sentences.
     """
 
     names: Sequence[str]
@@ -79,6 +86,8 @@ class Diagnosis(Struct, frozen=True):
     settles: str = ""
     last_step: int | None = None
     earlier: Sequence[str] = ()
+    cost: str = ""
+    speed: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return f"<perflog.Diagnosis of {' '.join(self.names)}: {self.verdict}>"
@@ -119,6 +128,12 @@ def diagnose_jobs(log: Log, *names: str) -> list[Diagnosis]:
 
 def _diagnose(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Diagnosis:
     """Return what ended the job of some runs; `logs`: by run."""
+    speed = [*level_changes(tables, Options(), {})]
+    return replace(_ended(tables, logs, names), speed=speed)
+
+
+def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Diagnosis:
+    """Return what ended the job of some runs, or holds it up."""
     found = endings(tables)
     final = [ending for ending in found if not ending.goes_on]
     ended = [ending for ending in found if ending.goes_on and ending.restarts]
@@ -144,7 +159,37 @@ def _diagnose(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> 
             evidence=stop.evidence if stop is not None else (), last_step=stop.step if stop is not None else None,
         )  # fmt: skip
     others = [text for text, ending in zip(earlier, ended, strict=True) if ending is not chosen]
-    return _diagnosis(names, chosen, logs, others)
+    answer = _diagnosis(names, chosen, logs, others)
+    cost = _cost(tables, chosen)
+    if final:
+        return replace(answer, verdict=f"Ended by {chosen.sentence}", cost=cost)
+    stop, attempt = last_stop(tables), attempts(tables).get(chosen.run)
+    on = f" to {stop.place}" if stop is not None else ""
+    which = f"attempt {attempt.number} of {attempt.of}" if attempt is not None else "an attempt"
+    verdict = f"The job recovered and went on{on}; {which} ended by {chosen.sentence}"
+    return replace(answer, verdict=verdict, cost=cost)
+
+
+def _cost(tables: Tables, ending: Ending) -> str:
+    """Return what the end of an attempt cost, in words; "" if the log does not tell."""
+    job = next((job for job in job_timelines(tables) if ending.run in job.runs), None)
+    parts = []
+    if job is not None:
+        number = job.runs.index(ending.run) + 1
+        stalled = [each for _, attempt, each in job.intervals if attempt == number and each.kind == STALL]
+        stalled = [each for each in stalled if ending.last_step is None or each.last_line >= ending.line]
+        if seconds := sum(each.end - each.begin for each in stalled) / 1e9:
+            parts.append(f"{seconds:,.0f} s in which no step was done")
+        for loss in losses_of(tables, job):
+            if loss.run == ending.run:
+                again = f"{count(loss.steps, 'step')} done again, " if loss.steps else ""
+                parts.append(f"{again}{loss.seconds:,.0f} s from the end of the attempt to the first new step")
+    if not ending.goes_on and ending.last_step is not None:
+        saved = last_saved(tables, ending.run, ending.line)
+        if saved is not None and 0 < saved < ending.last_step:
+            steps = count(ending.last_step - saved, "step")
+            parts.append(f"{steps} since the checkpoint of step {saved:,}")
+    return "; ".join(parts)
 
 
 def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], earlier: Sequence[str]) -> Diagnosis:
@@ -154,7 +199,6 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
     shown = sorted(first, key=lambda row: row.rank not in judged.ranks)[:EVIDENCE]
     evidence = [_evidence(row, logs, several) for row in shown]
     others = [row for row in ending.rows if not any(row is each for each in first)]
-    title = "Ended by" if not ending.goes_on else "An attempt ended by"
     reason = None
     if not ending.culprits:
         kind = judged.kind or first[0].kind
@@ -162,7 +206,7 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
         reason = f"it came from outside: {judged.why}" if outside else judged.why or "the texts do not tell"
     return Diagnosis(
         names,
-        f"{title} {ending.sentence}",
+        ending.sentence,
         judged.kind or first[0].kind,
         ending.culprits,
         reason,

@@ -36,12 +36,16 @@ class Stop(Struct, frozen=True):
     behind: dict[int, int]
 
     @property
+    def place(self) -> str:
+        """The last step: `step 40 of 1,000`."""
+        return f"step {self.step:,}" + (f" of {self.planned:,}" if self.planned is not None else "")
+
+    @property
     def sentence(self) -> str:
         """Where the log stops: `the log stops at step 40 of 1,000 (line 46, 12:20:31)`."""
-        of = f" of {self.planned:,}" if self.planned is not None else ""
         verb = "stops at" if self.planned is not None and self.step < self.planned else "ends with"
         where = f"line {self.line:,}" + (f", {self.time}" if self.time else "")
-        return f"the log {verb} step {self.step:,}{of} ({where})"
+        return f"the log {verb} {self.place} ({where})"
 
     @property
     def evidence(self) -> list[str]:

@@ -31,7 +31,6 @@ _OF_MARKS = {
     "checkpoint": CHECKPOINT, "evaluation": EVALUATION, "validation": EVALUATION,
     "restore": STARTUP, "startup": STARTUP,
 }  # fmt: skip
-_RAN_FOR = re.compile(r"ran for ([0-9]+) milliseconds")
 _DATA = re.compile(r"(?:^|[^a-z])(?:data|dataloader|batch.generator|load|loader|fetch|input)(?![a-z])", re.IGNORECASE)
 
 _NEAR = 8  # step lines on both sides that tell how long a step takes there
@@ -335,9 +334,9 @@ class _Tiling:
         rows = rows.where(rows["line"] > self._steps.lines[-1])
         hung: list[tuple[float, int]] = []
         times: list[int | None] = []
-        for line, message, time, clock in rows.records("line", "message", "time_ns", "clock"):
-            if ran := _RAN_FOR.search(message or ""):
-                hung.append((int(ran[1]) / 1e3, line))
+        for line, waited, time, clock in rows.records("line", "waited_s", "time_ns", "clock"):
+            if waited > 0:
+                hung.append((waited, line))
             times.append(self._on_clock(time, clock))
         hung.sort(reverse=True)
         known = [time for time in times if time is not None]

@@ -204,6 +204,15 @@ def _saves(milestones: Rows) -> dict[str, set[int]]:
     return saves
 
 
+def last_saved(tables: Tables, run: str, until: int) -> int | None:
+    """Return the last step of a run that a checkpoint before a line holds; None if its lines tell of none."""
+    rows = tables.rows_of("milestones", run)
+    rows = rows.where(rows.one_of("kind", [CHECKPOINT]) & (rows["line"] < until))
+    ended = rows.where(~rows.one_of("edge", ["begin"]))  # a save may be under way
+    steps = [step_of(step, name) for step, name in ended.records("step", "name")]
+    return max((step for step in steps if step is not None), default=None)
+
+
 def _loaded(extent: Extent, order: list[Extent], restores: Mapping[str, Rows]) -> tuple[int | None, int] | None:
     """The step and the line of the checkpoint that a run loads before its first step; None if it loads none.
 

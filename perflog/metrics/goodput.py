@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.metrics.attempt_time import DOWN, KINDS, REPEATED, TRAINING, Interval
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
@@ -92,9 +93,9 @@ def _row(tables: Tables, job: JobTimeline, label: str | None, utilisation: dict[
     row: dict[str, Any] = {"run": job.job, "label": label, "attempts": len(job.runs)}
     row |= {name: seconds.get(kind, 0.0) for kind, name in _SECONDS.items()}
     row |= {"steps": _steps(job, TRAINING), "steps_lost": _steps(job, REPEATED), "first_step_s": _first_step(job)}
-    losses = list(_losses(tables, job))
-    row["recover_s"] = float(np.mean([loss[2] for loss in losses])) if losses else None
-    row["lost_by"] = "; ".join(f"{cause}: {steps:,} steps, {time:,.0f} s" for cause, steps, time in losses) or None
+    losses = losses_of(tables, job)
+    row["recover_s"] = float(np.mean([loss.seconds for loss in losses])) if losses else None
+    row["lost_by"] = "; ".join(f"{each.cause}: {each.steps:,} steps, {each.seconds:,.0f} s" for each in losses) or None
     if job.whole and wall > 0:
         row |= {"wall_s": wall, "goodput": training / wall, "scheduling": 1 - down / wall}
         row["runtime"] = training / (wall - down)
@@ -122,8 +123,17 @@ def _first_step(job: JobTimeline) -> float | None:
     return None if first is None else (first.begin - start + (first.end - first.begin) / max(_count(first), 1)) / _NS
 
 
-def _losses(tables: Tables, job: JobTimeline) -> list[tuple[str, int, float]]:
-    """Of each attempt that another one follows: its first failure, steps done again, and seconds until a new step."""
+class Loss(Struct, frozen=True):
+    """What the end of an attempt cost: steps that were done again, and seconds from its end to the first new step."""
+
+    run: str
+    cause: str
+    steps: int
+    seconds: float
+
+
+def losses_of(tables: Tables, job: JobTimeline) -> list[Loss]:
+    """Return what was lost by the end of each attempt that another one follows."""
     found = []
     for number in range(1, len(job.runs)):
         own = [interval for _, attempt, interval in job.intervals if attempt == number and interval.kind != DOWN]
@@ -137,7 +147,8 @@ def _losses(tables: Tables, job: JobTimeline) -> list[tuple[str, int, float]]:
             continue
         done = 0 if last is None else max(0, last - new.first_step + 1)  # of these steps those that are not new
         begins = new.begin + (new.end - new.begin) * done / max(_count(new), 1)
-        found.append((_cause(tables, job.runs[number - 1]), again, (begins - own[-1].end) / _NS))
+        run = job.runs[number - 1]
+        found.append(Loss(run, _cause(tables, run), again, (begins - own[-1].end) / _NS))
     return found
 
 

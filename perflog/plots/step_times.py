@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.metrics.step_levels import run_levels
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.plots.canvas import (
     BLACK,
@@ -23,7 +25,9 @@ from perflog.plots.canvas import (
     unit_of,
 )
 from perflog.plots.registry import plot
+from perflog.statistics.levels import Level
 from perflog.statistics.samples import OUTLIER, Floats, modified_z_scores
+from perflog.tables.columns import Mask
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -66,20 +70,22 @@ def steps(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """
     medians = {row["run"]: row for row in rows.to_dict("records")}
     series_of = {series.run: series for series in step_series(canvas.tables, warmup=canvas.options.warmup)}
-    note = (
-        f"Outlier: modified z-score of a steady step beyond {OUTLIER}. Interval: {canvas.options.level:.0%} confidence."
-    )
+    levels = {run: each for run, each in run_levels(canvas.tables, canvas.options.warmup).items() if each.unit == "s"}
+    scores = f"Outlier: modified z-score of a steady step beyond {OUTLIER}, in its level."
+    note = f"{scores} Interval: {canvas.options.level:.0%} confidence."
     figure, panels = canvas.panels(list(medians), [note])
     handles: dict[str, Any] = {}
     for run, axes in panels:
-        _draw_steps(axes, series_of[run], medians[run], handles)
+        of_run = levels.get(run)
+        _draw_steps(axes, series_of[run], of_run.levels if of_run is not None else (), medians[run], handles)
         _draw_windows(axes, canvas.tables["summaries"], run, handles)
-        axes.set_title(f"{canvas.run_name(run)}\n{_subtitle(medians[run], wide=len(medians) == 1)}")
+        subtitle = _subtitle(medians[run], of_run.medians if of_run is not None else [], wide=len(medians) == 1)
+        axes.set_title(f"{canvas.run_name(run)}\n{subtitle}")
     legend(figure, handles.values())
     return figure
 
 
-def _subtitle(row: dict[str, Any], wide: bool) -> str:
+def _subtitle(row: dict[str, Any], levels: Sequence[float], wide: bool) -> str:
     low, high = row["median_low_s"], row["median_high_s"]
     _, factor = unit_of(row["median_s"], "s")
     interval = "" if np.isnan(low) else f" ({low / factor:.4g}–{high / factor:.4g})"
@@ -87,14 +93,26 @@ def _subtitle(row: dict[str, Any], wide: bool) -> str:
     short = reasons[0] if wide and len(reasons) == 1 else f"{len(reasons)} step{'s' * (len(reasons) > 1)}"
     left_out = f"; left out: {short}" if reasons else ""
     means = f"; each line is the mean of {row['steps_averaged']} steps" if row["steps_averaged"] > 1 else ""
-    return f"median {show(row['median_s'], 's')}{interval}, warm-up {row['warmup']}{left_out}{means}"
+    medians = " -> ".join(show(level, "s") for level in levels) or f"{show(row['median_s'], 's')}{interval}"
+    return f"median {medians}, warm-up {row['warmup']}{left_out}{means}"
 
 
-def _draw_steps(axes: Axes, series: StepSeries, row: dict[str, Any], handles: dict[str, Any]) -> None:
+def _outliers(values: Floats, levels: Sequence[tuple[int, int]]) -> Mask:
+    """Flag the values that are outliers of their own level."""
+    flags: Mask = np.zeros(len(values), np.bool_)
+    for begin, end in levels:
+        of_level = values[begin:end]
+        flags[begin:end] = np.abs(modified_z_scores(of_level, of_level)) > OUTLIER
+    return flags
+
+
+def _draw_steps(
+    axes: Axes, series: StepSeries, levels: Sequence[Level], row: dict[str, Any], handles: dict[str, Any]
+) -> None:
     unit, factor = unit_of(row["median_s"], "s")
     x, y, cut = series.order.astype(np.float64), series.values / factor, series.warmup.cut
     shade_warmup(axes, x, cut, handles)
-    outlier = np.abs(modified_z_scores(y, y[cut:])) > OUTLIER
+    outlier = _outliers(y, [(level.start, level.stop) for level in levels] or [(cut, len(y))])
     outlier[:cut] = False
     dot = "." if len(x) <= _MAX_MARKED_STEPS else ""
     thin_x, thin_y, k = envelope(x, y)
@@ -104,8 +122,13 @@ def _draw_steps(axes: Axes, series: StepSeries, row: dict[str, Any], handles: di
     (circles,) = axes.plot(
         x[outlier], y[outlier], "o", mfc="none", mec=RED, markersize=size, label="outlier", gid="outliers"
     )
-    median = axes.axhline(row["median_s"] / factor, color=BLACK, linestyle="--", label="median of steady steps")
-    if not np.isnan(row["median_low_s"]):
+    style: dict[str, Any] = {"color": BLACK, "linestyle": "--", "label": "median of steady steps"}
+    for level in levels:
+        part = slice(level.start, level.stop)
+        (median,) = axes.plot(x[[level.start, level.stop - 1]], [np.median(y[part])] * 2, gid="level", **style)
+    if not levels:
+        median = axes.axhline(row["median_s"] / factor, **style)
+    if not levels and not np.isnan(row["median_low_s"]):
         low, high = row["median_low_s"] / factor, row["median_high_s"] / factor
         handles.setdefault("interval", axes.axhspan(low, high, color=SKY, alpha=0.6, label="interval of the median"))
     _set_limits(axes, x, y, y[cut:], handles)

@@ -415,6 +415,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _int("seq", "sequence number of the collective"),
         _int("last_enqueued", "last collective that the rank enqueued in the group"),
         _int("last_completed", "last collective that the rank completed in the group"),
+        _real("waited_s", "how long the collective had waited when it was given up, as printed", "s"),
         _int("exit_code", "exit code of the process; below 0 the signal that ended it"),
         _word("peer", "address of the other end of a connection, or ranks that a barrier waits for, as printed"),
     ),

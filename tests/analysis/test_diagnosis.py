@@ -104,3 +104,39 @@ def test_the_rank_that_dispatches_at_a_third_of_the_bandwidth() -> None:
     assert Counter(text.partition(" ")[0] for text in found.culprits[0].evidence) == {
         "dispatch_time": 1, "dispatch_bandwidth": 1
     }  # fmt: skip
+
+
+def test_a_job_that_recovered_says_so_first(tmp_path: Path) -> None:
+    job = Job()
+    job.start(100)
+    job.steps(1, 40, 2.0)
+    job.save(40, 30.0)
+    job.steps(41, 60, 2.0, "repeated")
+    job.hang(300)
+    job.spend("down", 200)
+    job.start(120, 40)
+    job.steps(41, 80, 2.0)
+    path = tmp_path / "run.log"
+    path.write_text(job.text)
+    log = perflog.read(path)
+    answer = perflog.diagnose(log)
+    assert answer.verdict.startswith(
+        "The job recovered and went on to step 80 of 1,000; attempt 1 of 2 ended by a collective that timed out"
+    )
+    assert answer.cost == (
+        "300 s in which no step was done; 20 steps done again, 360 s from the end of the attempt to the first new step"
+    )
+    waited = [row["waited_s"] for row in log.arrow("failures").to_pylist()]
+    assert waited == [300.0, 299.999, 299.998]
+
+
+def test_what_is_not_saved_is_lost(tmp_path: Path) -> None:
+    job = Job()
+    job.start(100)
+    job.steps(1, 40, 2.0)
+    job.save(40, 30.0)
+    job.steps(41, 60, 2.0)
+    job.lines.append("slurmstepd: error: *** JOB 7 ON node1 CANCELLED AT 2026-03-01T12:20:31 DUE TO TIME LIMIT ***")
+    path = tmp_path / "run.log"
+    path.write_text(job.text)
+    assert perflog.diagnose(perflog.read(path)).cost == "20 steps since the checkpoint of step 40"

@@ -22,6 +22,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from support import seeds
 from support.drawings import bars, xs, ys
+from support.jobs import Job
 from support.paths import ROOT
 from support.reading import DATA, NAMES
 
@@ -702,3 +703,19 @@ def test_every_plot_is_a_function_of_the_package() -> None:
 
 def test_tables_will_do_for_a_log() -> None:
     assert panels(plots.steps(Tables(reference("moe_layer_early"))))
+
+
+def test_steps_of_two_levels_are_judged_by_their_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    times = np.concatenate([rng.normal(2, 0.01, 60), rng.normal(3, 0.01, 60)])
+    times[[30, 100]] = 2.5, 3.5
+    job = Job()
+    job.start(10)
+    job.steps(1, 120, iter(times.tolist()))
+    path = tmp_path / "run.log"
+    path.write_text(job.text)
+    (axes,) = plots.steps(perflog.read(path), warmup=0).axes
+    (odd,) = by_gid(axes, "outliers")
+    assert {31, 101} <= set(xs(odd))
+    assert len(xs(odd)) < 8
+    assert [list(xs(line)) for line in by_gid(axes, "level")] == [[1, 60], [61, 120]]

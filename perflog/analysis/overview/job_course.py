@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from perflog.analysis.lint.wording import count
@@ -30,7 +30,7 @@ def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) 
         for job in jobs:
             if text := _goodput(job):
                 yield (marks.get(job.job, "") if several else "") + text
-    yield from _levels(tables, marks, options)
+    yield from level_changes(tables, options, marks)
 
 
 def _goodput(job: JobTimeline) -> str:
@@ -53,7 +53,8 @@ def _level(value: float, unit: str) -> str:
     return show(value, unit) if unit == "s" else f"{value:,.5g}"
 
 
-def _levels(tables: Tables, marks: dict[str, str], options: Options) -> Iterator[str]:
+def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) -> Iterator[str]:
+    """Yield since when each of a few runs is at another level; `marks` stand in front, by run."""
     rows = levels_of_runs.table(tables, options)
     runs = list(dict.fromkeys(rows["run"]))
     if not runs:

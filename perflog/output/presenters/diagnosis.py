@@ -30,7 +30,7 @@ def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
 
 
 def _job(answer: Diagnosis) -> Iterator[str]:
-    yield from folded(cell(answer.verdict), 2)
+    yield from folded(cell(answer.verdict), 3)
     for name, text in parts(answer):
         if name != "verdict":
             yield from folded(f"{name}: {cell(text)}" if name else f"  {cell(text)}", 2 if name else 4)
@@ -63,15 +63,9 @@ def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
         yield "Nobody is accused", answer.reason
     if answer.kind:
         yield "How sure", f"{answer.certainty}: {answer.why}" if answer.why else answer.certainty
-    if answer.evidence:
-        yield "Evidence", answer.evidence[0][:_TEXT]
-        for text in answer.evidence[1:]:
-            yield "", text[:_TEXT]
-    if answer.followed:
-        yield "What followed", answer.followed
-    if answer.last_step is not None:
-        yield "Last step", f"{answer.last_step:,}"
-    for text in answer.earlier[:4]:
-        yield "Earlier", text
-    if answer.settles:
-        yield "To settle it", answer.settles
+    yield from zip(("Evidence", *[""] * len(answer.evidence)), (text[:_TEXT] for text in answer.evidence), strict=False)
+    last = f"{answer.last_step:,}" if answer.last_step is not None else ""
+    others = [("What followed", answer.followed), ("What it cost", answer.cost), ("Last step", last)]
+    others += [("Earlier", text) for text in answer.earlier[:4]]
+    others += [("Speed", text.removesuffix(".")) for text in answer.speed]
+    yield from ((name, text) for name, text in [*others, ("To settle it", answer.settles)] if text)

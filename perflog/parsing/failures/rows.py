@@ -63,6 +63,7 @@ class FailureRow(Struct):
     seq: int | None
     last_enqueued: int | None
     last_completed: int | None
+    waited_s: float | None
     exit_code: int | None
     peer: str | None
 
@@ -114,6 +115,7 @@ def _row(failure: Failure, run: str) -> FailureRow:
         seq=_number(values, "seq"),
         last_enqueued=_number(values, "last_enqueued"),
         last_completed=_number(values, "last_completed"),
+        waited_s=None if (waited := _number(values, "waited_ms")) is None else waited / 1e3,
         exit_code=exit_code,
         peer=values.get("absent") or values.get("peer_address") or values.get("tasks"),
     )
