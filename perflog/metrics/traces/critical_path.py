@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -106,15 +106,24 @@ def critical_path(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
     return _frame(chain.from_iterable(map(_rows, dependencies(tables))))  # holds one device at a time
 
 
-def kinds_on_paths(tables: Tables) -> pd.DataFrame:
-    """Return the rows of `critical_path` by kind, whose gains are null: these take most of the time of the metric."""
+def kinds_on_paths(tables: Tables, found: Iterable[dict[str, Any]] | None = None) -> pd.DataFrame:
+    """Return the rows of `critical_path` by kind, whose gains are null: these take most of the time of the metric.
+
+    Args:
+        tables: Tables of the runs.
+        found: `rows_of_kinds` of all devices, from whoever has gone through the dependencies for something else.
+    """
     return cached(
-        tables, "kinds on critical paths",
-        lambda: _frame(chain.from_iterable(map(_rows_of_kinds, dependencies(tables)))),
+        tables,
+        "kinds on critical paths",
+        lambda: _frame(
+            chain.from_iterable(rows_of_kinds(PathWalk(each)) for each in dependencies(tables))
+            if found is None else found
+        ),
     )  # fmt: skip
 
 
-def _frame(rows: Iterator[dict[str, Any]]) -> pd.DataFrame:
+def _frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     ordered = sorted(rows, key=lambda row: (row["run"], row["part"] == "step"))
@@ -151,8 +160,9 @@ def _rows(of_device: Dependencies) -> Iterator[dict[str, Any]]:
         yield from _of_window(of_device, window, sums, what_if)
 
 
-def _rows_of_kinds(of_device: Dependencies) -> Iterator[dict[str, Any]]:
-    walk = PathWalk(of_device)
+def rows_of_kinds(walk: PathWalk) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `kinds_on_paths` of a device."""
+    of_device = walk.dependencies
     for window in _windows(of_device.device, walk):
         times, numbers = walk.kinds(window.start, window.end, window.thread)
         kinds = np.flatnonzero(numbers)

@@ -206,7 +206,8 @@ def _blocked(
     known = np.flatnonzero(threads != NO_CALL)
     known = np.sort(known[groups_of(threads[known], launches.starts[known]).first])  # the first work of each call
     begins, ends = launched[known], launches.ends[known]
-    queue = np.searchsorted(np.sort(begins), begins) - np.searchsorted(starts[known], begins, "right")
+    ascending = np.sort(begins, kind="stable")  # merges parts that ascend, as most are
+    queue = np.searchsorted(ascending, begins) - np.searchsorted(starts[known], begins, "right")
     lengths, full = ends - launches.starts[known], queue >= _FULL
     usual = round(float(np.median(lengths[~full]))) if not full.all() else 0
     excess = np.maximum(lengths - usual, 0)

@@ -45,10 +45,10 @@ def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: 
         streams: Stream of each.
         optimizer: Flags of those of the optimizer.
     """
-    numbers, places = np.unique(streams, return_inverse=True)
-    if not len(numbers):
+    if not len(streams):
         return NO_STEPS
-    main = np.flatnonzero(places == np.bincount(places).argmax())
+    alike = groups_of(streams)
+    main = np.flatnonzero(alike.of_row == alike.sizes.argmax())
     codes = groups_of(names[main]).of_row
     found = _clearest(codes, optimizer[main])
     if found is None:

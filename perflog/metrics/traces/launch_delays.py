@@ -157,7 +157,8 @@ class _Queue:
     """Pieces of work from launch to begin. Times in ns."""
 
     def __init__(self, launched: Ints, begun: Ints) -> None:
-        self._launched, self._begun = np.sort(launched), np.sort(np.maximum(launched, begun))
+        self._launched = np.sort(launched, kind="stable")  # merges parts that ascend, as most are
+        self._begun = np.sort(np.maximum(launched, begun), kind="stable")
 
     def waiting(self, starts: Ints, ends: Ints) -> Floats:
         """Sum, over the pieces of work, of their time in the queue inside each window."""

@@ -83,6 +83,17 @@ class Replayed:
         np.maximum.at(self.last_use, of.sources[needs], of.turns[needs])
         np.maximum.at(self.last_use, of.waits.works, 2 * of.waits.returns)
 
+    def inside(self, start: int, end: int) -> slice:
+        """Return where the works stand that may run in a window."""
+        return slice(
+            int(np.searchsorted(self.reach, start, "right")), int(np.searchsorted(self.dependencies.starts, end))
+        )
+
+    def calls_inside(self, start: int, end: int) -> int:
+        """Return the number of stretches of the calls of all threads in a window."""
+        lines = self.dependencies.timelines.values()
+        return sum(int(np.subtract(*np.searchsorted(line.begins, (end, start)))) for line in lines)
+
 
 class _Changes(NamedTuple):
     """What happens to threads, in order.
@@ -155,11 +166,10 @@ class Replay:
         parts = any(each.works is not None and each.works.dtype != np.bool_ for each in changes)
         self._shares: type[np.float64 | np.bool_] = np.float64 if parts else np.bool_
         self._columns = len(things) + 1
-        first, last = np.searchsorted(of.reach, start, "right"), np.searchsorted(self._of.starts, end)
-        works = np.arange(first, last)
-        self._works = works[np.argsort(self._of.turns[works], kind="stable")]
-        self._first, self._positions = int(first), np.empty(len(works), np.int64)
-        self._positions[self._works - first] = np.arange(len(works))
+        inside = of.inside(start, end)
+        self._works = inside.start + np.argsort(self._of.turns[inside], kind="stable")
+        self._first, self._positions = inside.start, np.empty(len(self._works), np.int64)
+        self._positions[self._works - inside.start] = np.arange(len(self._works))
         self._thread, self._host_end, self._returned = NO_CALL, end, np.zeros(0, np.int64)
         self._clocks = {thread: _Clock(self, of, thread, start, end) for thread in self._of.timelines}
         self._later = {thread: np.zeros(self._columns, np.int64) for thread in self._clocks}  # than alone

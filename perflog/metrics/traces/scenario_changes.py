@@ -15,6 +15,7 @@ from perflog.metrics.traces.device_work import COMMUNICATION, COMPUTE, MEMORY, W
 from perflog.metrics.traces.idle_causes import DATA_RANGE, is_wait
 from perflog.metrics.traces.path_walk import HOST_CALLS, HOST_TIME, LAUNCHES, WAITS, kinds_of, waits_of
 from perflog.metrics.traces.replay import Change, Flags, Ints
+from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
 SCENARIOS = {
@@ -103,7 +104,8 @@ def _streams(of: Dependencies) -> Iterator[Scenario]:
     first, more, kind, _ = waits_of(of, np.arange(len(streams)))
     times = np.where(np.isin(kind, WAITS), first, 0) + more
     other = of.bound_by == OTHER_STREAM
-    numbers, place = np.unique(streams, return_inverse=True)
+    alike = groups_of(streams)
+    numbers, place = streams[alike.first], alike.of_row
     waiting = np.bincount(place, times + other, len(numbers))  # one that waits without a gap counts too
     if len(numbers) < 2:
         return

@@ -16,6 +16,7 @@ from msgspec import Struct
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.collective_matching import matched_collectives
+from perflog.metrics.traces.critical_path import kinds_on_paths, rows_of_kinds
 from perflog.metrics.traces.dependencies import Dependencies, dependencies
 from perflog.metrics.traces.device_steps import StepWindows
 from perflog.metrics.traces.device_work import (
@@ -100,11 +101,15 @@ def _frame(tables: Tables, options: Options) -> pd.DataFrame:
 
     in_steps = _runs_in_steps(tables)
     roofs = shares_above_roof(tables, options)
-    rows = [
-        row
-        for of in dependencies(tables)
-        for row in _rows(of, of.device.run in in_steps, list(scenarios(of, roofs.get(of.device))))
-    ]
+    rows: list[dict[str, Any]] = []
+    kinds: list[dict[str, Any]] = []
+    for of in dependencies(tables):
+        walk = PathWalk(of)
+        kinds += rows_of_kinds(walk)
+        if (of.launching != NO_CALL).any():
+            rows += _rows(walk, of.device.run in in_steps, list(scenarios(of, roofs.get(of.device))))
+        del of, walk  # before the next one is made
+    kinds_on_paths(tables, kinds)  # they cost little here, and going through the dependencies once more does not
     rows += _rows_of_ranks(tables)
     rows.sort(key=lambda row: (row["run"], -row["gain_s"]))
     integers = dict.fromkeys(("rank", "device", "n"), "Int64")
@@ -129,11 +134,9 @@ class _Window(Struct, frozen=True):
     host_end: int
 
 
-def _rows(of: Dependencies, in_steps: bool, changes: Sequence[Scenario]) -> Iterator[dict[str, Any]]:
+def _rows(walk: PathWalk, in_steps: bool, changes: Sequence[Scenario]) -> Iterator[dict[str, Any]]:
+    of = walk.dependencies
     device = of.device
-    if not (of.launching != NO_CALL).any():
-        return
-    walk = PathWalk(of)
     chosen = _middle(device.work, device.steps)
     windows = list(_steps(device, walk, chosen)) if in_steps else [_trace(of, walk)]
     n = len(chosen) if in_steps else 1
@@ -143,7 +146,7 @@ def _rows(of: Dependencies, in_steps: bool, changes: Sequence[Scenario]) -> Iter
         things = [each.change for each in changes]
         ended, ends = what_if.ends(window.start, window.end, things, window.thread, window.host_end)
         unchanged += ended - window.start
-        without += np.maximum(ends - window.start, [_communicates(of, each.communicates, window) for each in changes])
+        without += np.maximum(ends - window.start, [_communicates(what_if, each.communicates, window) for each in changes])
     whole = sum(window.end - window.start for window in windows)
     share = float((of.launching != NO_CALL).mean())
     lacking = f"the launch of {100 * (1 - share):.0f} % of the work is not known" if 1 - share > _FEW else None
@@ -212,13 +215,14 @@ def _whole(device: TraceDevice, steps: bool) -> tuple[int, int]:
     return int(starts.min()), int(ends.max())
 
 
-def _communicates(of: Dependencies, work: Flags | None, window: _Window) -> int:
+def _communicates(what_if: WhatIf, work: Flags | None, window: _Window) -> int:
     """The longest time of a stream in a window with this work, in ns; 0 without any."""
     if work is None:
         return 0
-    lengths = np.minimum(of.ends, window.end) - np.maximum(of.starts, window.start)
-    _, streams = np.unique(of.device.work.rows["stream"], return_inverse=True)
-    return int(np.bincount(streams, np.maximum(lengths, 0) * work).max())
+    of, inside = what_if.replayed.dependencies, what_if.replayed.inside(window.start, window.end)
+    lengths = np.minimum(of.ends[inside], window.end) - np.maximum(of.starts[inside], window.start)
+    times = np.bincount(what_if.replayed.streams[inside], np.maximum(lengths, 0) * work[inside], 1)
+    return int(times.max())
 
 
 def _trace(of: Dependencies, walk: PathWalk) -> _Window:

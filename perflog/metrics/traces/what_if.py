@@ -20,14 +20,14 @@ from perflog.metrics.traces.replay import Change, Replay, Replayed, Thing
 
 Ints = npt.NDArray[np.int64]
 
-_HOST_AT_ONCE = 2  # things of the host: each takes a column over all its calls
+_CALLS_AT_ONCE = 1 << 22  # calls in a window, times things of the host: each takes a column over all of them
 
 
 class WhatIf:
     """Computes what a device would gain. What all windows need is prepared once."""
 
     def __init__(self, dependencies: Dependencies, walk: PathWalk) -> None:
-        self._walk, self._replayed = walk, Replayed(dependencies)
+        self._walk, self.replayed = walk, Replayed(dependencies)
         self._kinds = kinds_of(dependencies)
 
     def gains(self, start: int, end: int, things: Sequence[Thing], step_thread: int = NO_CALL) -> Ints:
@@ -54,11 +54,12 @@ class WhatIf:
         kinds = [each.kinds if isinstance(each, Change) else each[0] for each in things]
         on_thread = list(map(self._is_on_thread, kinds))
         host = [i for i, on in enumerate(on_thread) if on]
-        groups = [host[i : i + _HOST_AT_ONCE] for i in range(0, len(host), _HOST_AT_ONCE)]
-        groups.append([i for i, on in enumerate(on_thread) if not on])
+        at_once = max(_CALLS_AT_ONCE // (1 + self.replayed.calls_inside(start, end)), 2)
+        groups = [host[i : i + at_once] for i in range(0, max(len(host), 1), at_once)]
+        groups[-1] = groups[-1] + [i for i, on in enumerate(on_thread) if not on]
         without, unchanged = np.zeros(len(things), np.int64), end
         for group in filter(None, groups):
-            ends = Replay(self._replayed, [things[i] for i in group], start, end).ends(thread, host_end)
+            ends = Replay(self.replayed, [things[i] for i in group], start, end).ends(thread, host_end)
             unchanged, without[group] = int(ends[0]), ends[1:]
         return unchanged, without
 
