@@ -80,7 +80,8 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
     rows: Rows
     does: Codes
     categories: Sequence[str]
-    _messages: pa.Table
+    _events: pa.Table
+    _moving: Ints  # rows of these that communicate
 
     @cached_property
     def starts(self) -> Ints:
@@ -105,7 +106,7 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
     @property
     def messages(self) -> Rows:
         """The rows of `communication`."""
-        return of_arrow(without_chunks(self._messages))
+        return of_arrow(without_chunks(self._messages()))
 
     @property
     def communication(self) -> pd.DataFrame:
@@ -114,7 +115,10 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
         Columns: line, start_ns, duration_ns, name, stream, bytes, collective, group, group_ranks, seq, ranks, src_rank,
         dst_rank, dtype, in_split, out_split.
         """
-        return frame_for_metrics(self._messages)
+        return frame_for_metrics(self._messages())
+
+    def _messages(self) -> pa.Table:
+        return self._events.take(index_array(self._moving))
 
     @cached_property
     def states(self) -> dict[str, Intervals]:
@@ -238,14 +242,13 @@ class _WorkStore:
 
 def _work_by_device(events: pa.Table) -> dict[_Key, DeviceWork]:
     """The work of each device among the events of a file."""
-    rows, devices = of_arrow(events), {}
+    rows, kept, devices = of_arrow(events), of_arrow(events.select(_WHAT)), {}  # what nobody asks for is not copied
     does, categories = _what_it_does(rows)
     chosen = has_times(rows) & (does != categories.index("synchronisation"))
     for key, index in _by_device(rows, np.flatnonzero(chosen)):
         ordered = index[np.argsort(rows["start_ns"][index], kind="stable")]
         moving = ordered[does[ordered] == categories.index("communication")]
-        kept = of_arrow(without_chunks(events.select(_WHAT).take(index_array(ordered))))
-        devices[key] = DeviceWork(kept, does[ordered], categories, events.select(_MESSAGE).take(index_array(moving)))
+        devices[key] = DeviceWork(kept.where(ordered), does[ordered], categories, events.select(_MESSAGE), moving)
     return devices
 
 

@@ -146,7 +146,9 @@ def _rows(walk: PathWalk, in_steps: bool, changes: Sequence[Scenario]) -> Iterat
         things = [each.change for each in changes]
         ended, ends = what_if.ends(window.start, window.end, things, window.thread, window.host_end)
         unchanged += ended - window.start
-        without += np.maximum(ends - window.start, [_communicates(what_if, each.communicates, window) for each in changes])
+        without += np.maximum(
+            ends - window.start, [_communicates(what_if, each.communicates, window) for each in changes]
+        )
     whole = sum(window.end - window.start for window in windows)
     share = float((of.launching != NO_CALL).mean())
     lacking = f"the launch of {100 * (1 - share):.0f} % of the work is not known" if 1 - share > _FEW else None
