@@ -612,8 +612,8 @@ def test_what_happened_to_the_job_has_a_section(tmp_path: Path) -> None:
     markdown = to_markdown(report)
     section = markdown.partition("## What happened to the job")[2].partition("<details>")[0]
     assert (
-        "| verdict | The job recovered and went on to step 60 of 1,000; attempt 1 of 2 ended by a collective that timed "
-        "out, line 35 |"
+        "| verdict | The job recovered and went on to step 60 of 1,000; attempt 1 of 2 ended by a collective that "
+        "timed out, line 35 |"
     ) in section
     assert "| a collective that timed out | #1 | 3 | 0, 1, 2 | 35–37 |" in section
     rows = dict(re.findall(r"^\| ([a-z]+) \| .* ([\d.]+) s \| [\d.]+ % \|$", section, re.MULTILINE))
