@@ -40,6 +40,7 @@ _LAUNCHER_LABEL = lazy_pattern(LAUNCHER_LABEL.encode())
 _BARE_LABELS = lazy_pattern(rb"^ *([0-9]{1,9}): ", re.MULTILINE)
 _WIDTHS = lazy_pattern(rb"^( *[0-9]{1,9}): ", re.MULTILINE)
 _ENOUGH_LABELS, _NEARLY_ALL = 8, 0.9  # labels of one width, that share of all
+_RARE = 0.1  # of all labels: so many look like srun's by chance
 _FIRST_BYTES = 1 << 16  # of a log, in which rank labels and headers are looked for
 _LINES_WITH_HEADERS = 1 << 13  # unread lines among which headers of tables are looked for
 _MOST_RANKS = 4096  # numbers in front of lines that each print a larger one are ranks only below it
@@ -432,12 +433,15 @@ def _labels(chunk: Chunk) -> Labels:
     of_launcher = sum(_LAUNCHER_LABEL.match(x) is not None for x in lines)
     if not count or count * 2 < len(lines):
         return NO_LABELS
+    bare = [int(number) for number in _BARE_LABELS.findall(head)]
+    is_rare = len(bare) < _RARE * count
     if of_launcher * 2 < len(lines):
-        return Labels(of_any=True)
-    if _is_counter([int(number) for number in _BARE_LABELS.findall(head)]):
+        return Labels(of_any=True, bare_is_rare=is_rare)
+    if _is_counter(bare):
         return NO_LABELS
     same = (t for t in LABEL_TEMPLATES if sum(t.regex.match(x) is not None for x in lines) * 2 >= len(lines))
-    return Labels(next(same, None), of_launcher=True, of_any=True, width=_label_width(chunk))
+    template = next(same, None)
+    return Labels(template, of_launcher=True, of_any=True, bare_is_rare=is_rare, width=_label_width(chunk))
 
 
 def _label_width(chunk: Chunk) -> int:

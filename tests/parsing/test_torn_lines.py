@@ -32,6 +32,7 @@ _NUMBER = re.compile(r"(?<![A-Za-z_@#\d.:/-])\d+(?:\.\d+)?(?![A-Za-z_\d:/-])")
 _PRINTED = re.compile(r"(?<![\d.])[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _VARIED = re.compile(r"(\d\.)(\d+)(?!\d|e)")
 _TIME = re.compile(r"\d+(?::\d\d)+(?:\.\d+)?")
+_RANK = re.compile(r"(?i)(\brank\"?[ :=]{0,2} *)\d+")
 _UNITS = (1, 1e-2, 60, 3600, *(10.0**k for k in (-9, -6, -3, 3, 6, 9, 12)), *(2.0**k for k in (10, 20, 30)))
 
 LABELS: dict[str, Callable[[int, int], str]] = {
@@ -93,6 +94,11 @@ def varied(text: str, rng: random.Random) -> str:
     return _NUMBER.sub(digits, text)
 
 
+def record_of(rank: int, text: str, rng: random.Random) -> str:
+    """The line with other numbers, as one rank prints it: a rank that it prints is its own."""
+    return _RANK.sub(lambda match: f"{match[1]}{rank}", varied(text, rng))
+
+
 def numbers_in(line: str) -> set[float]:
     """The numbers that a line prints, durations such as `0:01:30` in seconds among them."""
     times = (sum(60**k * float(part) for k, part in enumerate(reversed(m[0].split(":")))) for m in _TIME.finditer(line))
@@ -129,7 +135,7 @@ def torn(name: str, text: str, label: str, ranks: int, seed: int) -> tuple[list[
     """Read a torn log. Return the wrong rows, and how many rows whole lines should give and gave."""
     rng, width = random.Random(seed), len(str(ranks - 1))
     lines = {
-        rank: [f"{LABELS[label](rank, width)}{varied(text, rng)}\n" for _ in range(max(2, 48 // ranks))]
+        rank: [f"{LABELS[label](rank, width)}{record_of(rank, text, rng)}\n" for _ in range(max(2, 48 // ranks))]
         for rank in range(ranks)
     }
     try:
@@ -195,6 +201,34 @@ def test_the_label_directly_in_front_of_a_line_counts() -> None:
     torn = [f"{LABELS['srun'](2, 2)}{lines[9]}", f" 2:{lines[11]}"]  # a label in front of a whole line, and half of one
     ranks = {row["line"]: row.get("rank") for row in read("".join(lines + torn).encode()).rows("values")}
     assert ranks == {**{rank + 1: rank for rank in range(12)}, 13: 9, 14: None}
+
+
+def test_a_rank_that_a_record_prints_again_cuts_it_not() -> None:
+    text = dict(samples())["prime_rl/step_early"]
+    lines = [f"[Rank {rank}] {text.replace('Rank 0', f'Rank {rank}')}\n" for rank in range(12)]
+    got = read("".join([*lines[:8], "[Rank 8", lines[9], lines[8][7:], *lines[10:]]).encode())
+    assert [row["rank"] for row in got.rows("steps")] == [*range(8), 9, 10, 11]
+    assert {row["tokens_per_s"] for row in got.rows("steps")} == {76539.15}
+
+
+@pytest.mark.parametrize("name", ["meters/timm", "litgpt/validation"])
+@pytest.mark.parametrize("label", ["mpirun", "ray", "torchrun"])
+def test_a_tail_that_begins_with_a_number_has_no_figure_of_it_and_no_rank(name: str, label: str) -> None:
+    text = dict(samples())[name]
+    lines = [f"{LABELS[label](rank, 2)}{text}\n" for rank in range(64)]
+    place = lines[0].rindex("04.35") if name == "meters/timm" else lines[0].index("iter ") + 5
+    torn = [part for k in range(56, 64, 2) for part in (lines[k][:place], lines[k + 1], lines[k][place:])]
+    got = read("".join([*lines[:56], *torn]).encode())
+    of_tails = [row for row in got.rows("values") if row["line"] > 56 and row["line"] % 2 == 0]
+    assert all(row.get("rank") is None and row["value"] != 4.35 for row in of_tails)
+
+
+def test_an_object_behind_the_head_of_its_record_begins_none() -> None:
+    text = dict(samples())["mlperf/old_measured"]
+    lines = [f"[rank{rank}]:{text}\n" for rank in range(6)]
+    place = lines[5].index("{")  # the tail is a line of JSON for itself
+    got = read("".join([*lines[:4], lines[5][:place], lines[4], lines[5][place:]]).encode())
+    assert [row["line"] for row in got.rows("values") if row["key"] == "eval_accuracy"] == [1, 2, 3, 4, 5]
 
 
 GLUED = {  # a line of a rank and a step; numbers of fixed widths are varied

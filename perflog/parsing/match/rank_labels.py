@@ -65,12 +65,14 @@ class Labels(Struct, frozen=True):
         template: The label that most lines have, if they have the same one: the fast path reads it.
         of_launcher: Whether most lines have a label of a launcher.
         of_any: Whether most lines have a label, of a launcher or of the program: a number without one is no line.
+        bare_is_rare: Whether hardly any line has a label of srun: `7: ` is then the tail of a torn line.
         width: The width of srun's labels, if all have the same: `13: ` of three ranks is a torn `1` and `3: `; else 0.
     """
 
     template: Template | None = None
     of_launcher: bool = False
     of_any: bool = False
+    bare_is_rare: bool = False
     width: int = 0
 
 

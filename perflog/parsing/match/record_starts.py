@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.model import Format, Line
 from perflog.formats.openings import ENOUGH, opening_of
 from perflog.formats.surroundings import GLUED_PREFIX, PREFIX
@@ -95,11 +96,14 @@ class RecordStarts:
         glued = {line.template: line for _, line in lines if _may_be_glued(line)}
         letters = {t: ENOUGH if line.read else _ENOUGH_OF_CONTEXT for t, line in glued.items()}
         openings = {t: opening for t, enough in letters.items() if (opening := opening_of(t, enough)) is not None}
-        families = (family for form in formats for family in form.families)
+        families = [family for form in formats for family in form.families]
         every = [*openings.values(), *(opening for family in families for opening in family.openings)]
         self._templates = list(openings)
         self._literals = {opening.pattern: number_shape(opening.literal) for opening in every}
         extents = {opening.extent: number_shape(opening.literal) for opening in every}
+        self._object_heads = {
+            head for family in families if isinstance(family, JsonFamily) for head in family.shape.heads
+        }
         self._extents = [(lazy_pattern(extent.encode(), re.DOTALL), literal) for extent, literal in extents.items()]
 
     def cuts(self, texts: pa.Array, label_width: int = 0) -> list[tuple[int, list[int]]]:
@@ -169,7 +173,7 @@ class RecordStarts:
         for start, is_sure in self._starts(text, begin, marks):
             front = text[begin:start]
             has_front = bool(front.strip()) or (start > begin and _CLOSED_LABEL.match(text, start) is not None)
-            if start > begin and has_front and (is_sure or self._is_record(front, marks.openings)):
+            if start > begin and has_front and (is_sure or self._is_record(front, text[start:], marks.openings)):
                 offsets.append(start)
                 has_sure |= is_sure
                 begin = _end_of_labels(text, start)
@@ -181,8 +185,9 @@ class RecordStarts:
 
     def _starts(self, text: bytes, first: int, marks: _Marks) -> list[tuple[int, bool]]:
         """Return the offsets behind `first` where a record may begin, ascending, and whether one does in any case."""
-        closed = _ANY_LABEL if _PRINTED_LABEL.match(text) else _CLOSED_LABEL
-        labels = [label.span() for label in closed.finditer(text, first)]
+        own = _PRINTED_LABEL.match(text, first)  # a rank that a record prints again is its own
+        found = (_ANY_LABEL if own or _PRINTED_LABEL.match(text) else _CLOSED_LABEL).finditer(text, first)
+        labels = [label.span() for label in found if own is None or label[0] != own[0] or label.start() == first]
         ends = [end for _, end in labels]
         starts = {self._with_bare_label(text, begin, marks): True for begin, _ in labels if begin not in ends}
         end = first  # of the record that the last opening begins
@@ -242,8 +247,10 @@ class RecordStarts:
                 return True
         return False
 
-    def _is_record(self, text: bytes, openings: re.Pattern[bytes]) -> bool:
-        """Return whether a text holds a record, whole or torn."""
+    def _is_record(self, text: bytes, behind: bytes, openings: re.Pattern[bytes]) -> bool:
+        """Return whether a text holds a record, whole or torn. The object behind the head of one belongs to it."""
+        if behind.startswith(b"{") and any(h.regex.fullmatch(text.rstrip(b" \t")) for h in self._object_heads):
+            return False
         return openings.search(text) is not None or self._is_torn(text)
 
     def _is_torn(self, text: bytes) -> bool:

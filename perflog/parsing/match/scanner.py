@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.formats.model import Format
+from perflog.formats.model import Format, Line
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.captures import capture
@@ -239,13 +239,13 @@ class Scanner:
         return in_block
 
     def _drop_odd_labels(self, records: dict[int, Records], chunk: Chunk, places: Ints, starts: Ints) -> None:
-        """Drop the labels of srun at the beginnings of lines that have another width than most."""
-        raw, width = np.frombuffer(chunk.data, np.uint8), self._labels.width
+        """Drop the labels of srun at the beginnings of lines where most have other ones, or of another width."""
+        raw, width, is_rare = np.frombuffer(chunk.data, np.uint8), self._labels.width, self._labels.bare_is_rare
         for of_kind in records.values():
-            if width and of_kind.labels is not None:
+            if (width or is_rare) and of_kind.labels is not None:
                 begins = starts[np.searchsorted(places, of_kind.places)]
                 is_bare = (raw[begins] == 32) | ((raw[begins] >= 48) & (raw[begins] <= 57))
-                is_odd = is_bare & (raw[begins + width] != 58) & (of_kind.places & PART_MASK == 0)
+                is_odd = is_bare & (is_rare | (raw[begins + width] != 58)) & (of_kind.places & PART_MASK == 0)
                 of_kind.labels = np.where(is_odd, -1, of_kind.labels)
 
     def _drop_early(self, records: dict[int, Records], places: Ints) -> Ints:
@@ -319,7 +319,7 @@ class Scanner:
             mask = candidates.mask(template, left & held)
             if may_have_label and kind in matchers.any_start:
                 mask = mask & candidates.without_label
-            if self._labels.of_any and not template.letters:
+            if self._labels.of_any and kind in matchers.with_torn_number:
                 mask = mask & (lines.label_array() != NO_LABEL)
             rows = np.flatnonzero(mask)
             if len(rows) <= _FEW:
@@ -349,6 +349,7 @@ class _Matchers:
         literals: a literal to look for first, since an expression takes long to fail, as an index into those of the
             prefilter. The beginning of a line is compared anyway.
         prefilter: finds the lines with these literals, all in one pass.
+        with_torn_number: kinds that the tail of a torn line may be, where whole lines have labels and it has none.
         any_start: kinds that begin with any text, and would take a rank label for part of it.
         objects: reads lines with many values by the shape of their object.
     """
@@ -362,10 +363,10 @@ class _Matchers:
             kind: line.template for kind, (_, line) in enumerate(lines) if not (line.under_header or line.by_object)
         }
         self.objects = ObjectLines(lines)
+        self.with_torn_number = {kind for kind, t in templates.items() if _may_be_tail(lines[kind][1], t)}
         # The fast path does not know of generic formats, which read what no other line reads.
         exact = {kind: t for kind, t in templates.items() if not lines[kind][0].generic}
-        # Where lines have labels, a number alone without one may be the tail of any line.
-        alone = {kind: t for kind, t in exact.items() if not has_labels or t.letters}
+        alone = {kind: t for kind, t in exact.items() if not has_labels or kind not in self.with_torn_number}
         self.fast = FixedWidthMatcher(_numeric(alone))
         self.fast_labelled: NumericMatcher | None = None
         if label is not None:
@@ -475,6 +476,12 @@ def _literal(template: Template) -> str:
     """Return a text that every line of a template contains behind its first field: of words if it has any."""
     behind = (literal.strip(" \t") for literal in template.literals[1:])
     return max(behind, key=lambda text: (sum(map(str.isalnum, text)), len(text)))
+
+
+def _may_be_tail(line: Line, template: Template) -> bool:
+    """Return whether lines of a template begin with a number, which may be the end of one, or have no other words."""
+    begins_with_number = bool(template.fields) and template.fields[0].numeric and not template.literals[0].strip()
+    return not template.letters or (begins_with_number and line.bar is None)
 
 
 def _begins_with_any_text(template: Template) -> bool:
