@@ -58,7 +58,11 @@ def ingest_on_cluster(
         ]
         for index, batch in enumerate(batches):
             future, futures[index] = futures[index], None  # a result that nobody holds leaves the cluster
-            outcomes = ingest_batch(task, batch, None) if future is None else _result(client, work, batch, future)
+            outcomes = ingest_batch(task, batch, None) if future is None else _result(future)
+            if outcomes is None:
+                for other in filter(None, futures):
+                    other.exception()  # waits until it is done
+                outcomes = [(_result(_submit(client, work, [name])) or [killed(name, _KILLED)])[0] for name in batch]
             if progress is not None:
                 progress(sum(map(size, batch)))
             yield from zip(batch, outcomes, strict=True)
@@ -153,17 +157,17 @@ def _submit(client: Client, work: _Work, names: Sequence[LogName]) -> Future:
     return client.submit(work, names, pure=False, key=f"perflog-{os.urandom(8).hex()}")
 
 
-def _result(client: Client, work: _Work, names: Sequence[LogName], future: Future) -> list[Outcome]:
-    """Wait for a task, and return its outcomes. Of logs that kill their workers each gets a task of its own."""
+def _result(future: Future) -> list[Outcome] | None:
+    """Wait for a task, and return its outcomes; None if it stood in the queues of workers that were killed.
+
+    Another task of such a worker may have killed it. So a log is known to be the one only if it runs alone.
+    """
     from distributed import KilledWorker
 
     try:
         outcomes: list[Outcome] = future.result()
         return outcomes
     except KilledWorker:
-        if len(names) == 1:
-            return [killed(names[0], _KILLED)]
-        alone = [_submit(client, work, [name]) for name in names]
-        return [_result(client, work, [name], one)[0] for name, one in zip(names, alone, strict=True)]
+        return None
     except ModuleNotFoundError as error:
         raise UsageError(f"a worker lacks a package: {error}", help="install perflog where the workers run") from error
