@@ -81,11 +81,16 @@ def seconds(text: str) -> float:
     )
 
 
-def print_duration(value: float) -> str:
-    """Return seconds as Python prints a timedelta: `0:00:24`, `1 day, 2:03:04.500000`."""
+def print_duration(value: float, padded: bool = False) -> str:
+    """Return seconds as Python prints a timedelta: `0:00:24`, `1 day, 2:03:04.500000`.
+
+    `padded`: as Slurm prints them: `00:00:24`, `1-02:03:04`.
+    """
     micros = round(value * 1_000_000)
     whole, fraction = divmod(micros, 1_000_000)
     days, rest = divmod(whole, _UNITS["d"])
+    if padded:
+        return f"{f'{days}-' if days else ''}{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     text = f"{days} day{'s' * (days != 1)}, " if days else ""
     text += f"{rest // 3600}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     return text + (f".{fraction:06d}" if fraction else "")

@@ -263,7 +263,7 @@ class Field(Struct, frozen=True):
         elif self.type in "feEg":
             return format(float(value), self.spec)
         elif self.type == "h":
-            text = print_duration(float(value))
+            text = print_duration(float(value), self.spec.startswith("0"))
         elif self.type == "k":
             text = print_clock(float(value))
         else:

@@ -20,10 +20,13 @@ _WORDS: dict[str, Better] = {
     ),
     **dict.fromkeys(
         ("acc", "accuracy", "auc", "f1", "bleu", "rouge", "throughput", "mfu", "map", "iou", "miou", "reward", "score",
-         "acc1", "acc5", "top1", "top5", "precision", "recall", "ips", "psnr", "ssim", "speedup"), "higher",
+         "acc1", "acc5", "top1", "top5", "efficiency", "precision", "recall", "ips", "psnr", "ssim", "speedup"), "higher",
     ),
 }  # fmt: skip
 """Words inside the name of a value that say which way is better."""
+
+_WORK = frozenset(("bytes", "nbytes", "flop", "flops"))
+"""Names of the amount of work that is measured: more or less of it is not better."""
 
 _PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one behind the other in the name of a rate, such as `tokens_per_sec`."""
@@ -33,6 +36,8 @@ _PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 def better(key: str, unit: str) -> Better | None:
     """Return which way a value is better: by the words of its name, else by its unit; None if neither tells it."""
     words = words_of(key)
+    if words and _WORK.issuperset(words):
+        return None
     known = (_WORDS[word] for word in words if word in _WORDS)
     is_rate = any(per in _PER and word in _SECOND for per, word in pairwise(words))
     return next(known, "higher" if is_rate else BETTER.get(unit))

@@ -14,18 +14,22 @@ _DIGITS = 4
 
 
 def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """Where each figure of a table of cases is best and worst; of a figure without a known direction, its ends."""
+    """Where each figure of a table of cases is best and worst; of figures without a known direction, if there are
+    no others, their ends.
+    """
     rows = cases.table(tables, options)
     rows = rows[(rows["run"] == run) & rows["min"].notna() & (rows["min"] < rows["max"])]
     several = rows["table"].nunique() > 1
     for over, of_table in ((of_table["over"].iloc[0], of_table) for _, of_table in rows.groupby("table", sort=False)):
         number = int(of_table["cases"].max())
         lines = f", lines {of_table['first_line'].min():,} to {of_table['last_line'].max():,}" if several else ""
-        parts = [_ends(row) for row in of_table.to_dict("records")]
-        more = f"; {len(parts) - _MOST_FIGURES} more figures" if len(parts) > _MOST_FIGURES else ""
+        with_direction = of_table[of_table["better"].notna()]
+        first = with_direction if len(with_direction) else of_table
+        parts = [_ends(row) for row in first.head(_MOST_FIGURES).to_dict("records")]
+        more = f"; {len(of_table) - len(parts)} more figures" if len(of_table) > len(parts) else ""
         failed = int(of_table["failed"].max())
         without = f" ({failed} without a finite figure)" if failed else ""
-        yield f"{number} cases over {over}{lines}{without}: {'; '.join(parts[:_MOST_FIGURES])}{more}."
+        yield f"{number} cases over {over}{lines}{without}: {'; '.join(parts)}{more}."
 
 
 def variants(tables: Tables, run: str, options: Options) -> Iterator[str]:

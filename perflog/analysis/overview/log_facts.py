@@ -121,7 +121,9 @@ def not_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
         return
     elif is_ended(tables, run):
         return  # what ended the job counts, and is told above
-    elif run in tables.rows_by_run("steps") or run in tables.rows_by_run("summaries"):
+    elif run in tables.rows_by_run("steps") or any(
+        names_step_time(key, unit) for key, unit in tables.rows_of("summaries", run).records("key", "unit")
+    ):
         yield "Why it takes this long is not in the log: it times nothing inside a step."
 
 
