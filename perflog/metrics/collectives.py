@@ -30,12 +30,12 @@ _COLUMNS = (
     MetricColumn("largest_s", "s", "lower", "median time of the largest message"),
     MetricColumn("mean_busbw", "GB/s", "higher", "mean bus bandwidth over all measurements, as nccl-tests averages"),
     MetricColumn("peak_busbw", "GB/s", "higher", "highest bus bandwidth"),
-    MetricColumn("peak_at", "B", None, "message size of the highest bus bandwidth"),
+    MetricColumn("peak_at", "B", None, "message size of the highest bus bandwidth; algorithm bandwidth where no other is printed"),
     MetricColumn(
         "saturated_at",
         "B",
         None,
-        "smallest message from which on the bus bandwidth is at least 90 % of the highest",
+        "smallest message from which on this bandwidth is at least 90 % of the highest",
     ),
     MetricColumn("peak_algbw", "GB/s", "higher", "highest algorithm bandwidth"),
     MetricColumn("wrong", "", "lower", "number of wrong results; null if none was checked"),
@@ -129,18 +129,19 @@ def _row(rows: pd.DataFrame) -> dict[str, Any]:
         row |= {"smallest": int(sizes.min()), "largest": int(sizes.max())}
         times = rows.groupby("bytes")["time_s"].median()
         row |= {"smallest_s": times.iloc[0], "largest_s": times.iloc[-1]}
-    if rows["busbw_gbps"].notna().any():
-        peak = rows.loc[rows["busbw_gbps"].idxmax()]
-        row |= {"mean_busbw": rows["busbw_gbps"].mean(), "peak_busbw": peak["busbw_gbps"]}
-        row |= {"peak_at": none_if_null(peak["bytes"]), "saturated_at": _saturated_at(rows)}
+    bandwidth = next((name for name in ("busbw_gbps", "algbw_gbps") if rows[name].notna().any()), None)
+    if bandwidth is not None:
+        row |= {"mean_busbw": rows["busbw_gbps"].mean(), "peak_busbw": rows["busbw_gbps"].max()}
+        row |= {"peak_at": none_if_null(rows.loc[rows[bandwidth].idxmax()]["bytes"])}
+        row |= {"saturated_at": _saturated_at(rows, bandwidth)}
     wrong = rows["wrong"].dropna()
     row |= {"peak_algbw": rows["algbw_gbps"].max(), "wrong": int(wrong.sum()) if len(wrong) else None, "n": len(rows)}
     return row | {"first_line": int(rows["line"].min()), "last_line": int(rows["line"].max())}
 
 
-def _saturated_at(rows: pd.DataFrame) -> int | None:
+def _saturated_at(rows: pd.DataFrame, bandwidth: str) -> int | None:
     """The smallest message from which on the bandwidth is near its peak; None if it falls again, or of one size."""
-    by_size = rows.groupby("bytes")["busbw_gbps"].median()
+    by_size = rows.groupby("bytes")[bandwidth].median()
     least_of_larger = by_size[::-1].cummin()[::-1]
     near_peak = by_size.index[least_of_larger >= _SATURATED * by_size.max()]
     return int(near_peak[0]) if len(by_size) > 1 and len(near_peak) else None

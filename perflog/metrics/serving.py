@@ -146,13 +146,9 @@ def _printed(rows: Rows) -> Iterator[tuple[str, _Found]]:
     found: dict[str, _Found] = {}
     for key, unit, value, line in rows.records("key", "unit", "value", "line"):
         quantity, statistic = _quantity(key), _statistic(key)
-        if (
-            quantity is None
-            and _RATES.fullmatch(key)
-            and statistic is None
-            and not _OTHER_STATISTIC.search(_plain(key))
-        ):
-            quantity, statistic = key, "mean"
+        name = key.removesuffix(".avg")
+        if quantity is None and _RATES.fullmatch(name) and not _names_statistic(name):
+            quantity, statistic = name, "mean"
         if quantity is None or statistic is None or not np.isfinite(value):
             continue
         of = found.setdefault(quantity, _Found(unit or "", "printed", {}, None, (line, line)))
@@ -170,6 +166,10 @@ def _quantity(key: str) -> str | None:
 def _statistic(key: str) -> str | None:
     match = _STATISTIC.search(_plain(key))
     return (match["named"] or match.lastgroup) if match else None
+
+
+def _names_statistic(name: str) -> bool:
+    return _statistic(name) is not None or _OTHER_STATISTIC.search(_plain(name)) is not None
 
 
 def _plain(key: str) -> str:

@@ -139,10 +139,16 @@ def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
 def collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """The peak of each measured collective, and the size from which it is reached."""
     rows = _of_run(collectives.table(tables, options), run)
-    rows = rows[rows["peak_busbw"].notna()].sort_values("n", ascending=False, kind="stable")  # both buffers first
+    peaks = rows["peak_busbw"].astype(float).fillna(rows["peak_algbw"].astype(float))
+    rows = rows.assign(peak=peaks).sort_values("n", ascending=False, kind="stable")  # both buffers first
     for row in rows.drop_duplicates("op").to_dict("records"):
         name, largest = row["op"] or "Collective without a name", row["largest"]
-        text = f"{name}: peak {show(row['peak_busbw'], 'GB/s')}"
+        if row["peak"] != row["peak"]:
+            if row["smallest_s"] == row["smallest_s"]:
+                latency = f"latency {show(row['smallest_s'], 's')} at {show(float(row['smallest']), 'B')}"
+                yield f"{name}: {latency}, {show(row['largest_s'], 's')} at {show(float(largest), 'B')}."
+            continue
+        text = f"{name}: peak {show(row['peak'], 'GB/s')}"
         if largest is not None and largest == largest:
             text += f" at {show(float(row['peak_at']), 'B')}"
         if (from_size := row["saturated_at"]) is None or from_size != from_size:

@@ -139,6 +139,9 @@ def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = rows.sort_values("n", ascending=False, kind="stable").drop_duplicates("run")  # both buffers before one
     yield _column(rows, "peak_busbw", "peak bus bw", "GB/s", "higher")
     yield _column(rows, "mean_busbw", "mean bus bw", "GB/s", "higher")
+    without = rows[rows["peak_busbw"].isna()]  # tests between two processes, which print one bandwidth
+    yield _column(without, "peak_algbw", "peak bw", "GB/s", "higher")
+    yield _column(without[without["peak_algbw"].isna()], "smallest_s", "latency", "s", "lower")
 
 
 def _serving(tables: Tables, options: Options) -> Iterator[RunFigure]:

@@ -34,12 +34,14 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
         forms: The templates of its cells; the first that fits reads a cell. A header that names a column without
             forms is not a header of this table.
         constants: For each form the constant values of columns of the table, in rows whose cell has this form.
+        row_units: For each form the unit of those numbers of the row that have none; "" for none.
         paths: By field whose name is that of a column which it does not fill, the printed name.
     """
 
     name: str
     forms: tuple[Template, ...]
     constants: tuple[Mapping[str, str], ...] = ()
+    row_units: tuple[str, ...] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property

@@ -34,11 +34,12 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
 from perflog.units import UNITS, Unit, unit_of
 
-_DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t", "bars": "|"}
+_DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t", "bars": "|", "boxes": "│"}
+_BOX_BARS = "┃│║"  # of a header, of its rows, of both
 STYLES = ("blanks", "left", "frame", "words", *_DELIMITERS)
 """Columns are separated by two or more blanks; the same, and aligned with the left end of their names; the same, and
 the header leaves the first column without a name, as a data frame its index; by any blanks; by commas, semicolons, tabs
-or bars, with quotes around cells that contain one."""
+or bars, with quotes around cells that contain one; by the bars of a drawn box, whose long cells go on in the next line."""
 
 _GAP = lazy_pattern(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may stand behind the name of a row
 _START = lazy_pattern(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
@@ -47,6 +48,7 @@ _WORD = lazy_pattern(
     r"|(?:GPU(?:-[A-Z]+)?|CPU|Switch|Link) [0-9/]+|(?:# )?[^ \t]+"  # and so are a device, and a mark with its name
 )
 _RULE = lazy_pattern(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*|:?--+[ \t]*(?:\|[-: \t]*)+)")
+_BOX_RULE = lazy_pattern(r"[ \t]*[\u2500-\u257f]*[─━═]{3}[\u2500-\u257f]*[ \t]*")
 _BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # behind a row or a header
 _BAR_DROPPED = "progress of a bar; its rate is a moving average"
 _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
@@ -60,13 +62,16 @@ def needs_rows(family: object) -> bool:
 
 
 def is_rule(text: str) -> bool:
-    """Return whether a line is a rule: dashes or equal signs, with blanks or bars between them."""
-    return text.lstrip()[:1] in ("-", "=", "|", "+") and _RULE.fullmatch(text) is not None
+    """Return whether a line is a rule: dashes or equal signs, with blanks or bars between them; the line of a box."""
+    first = text.lstrip()[:1]
+    if first in ("-", "=", "|", "+"):
+        return _RULE.fullmatch(text) is not None
+    return "─" <= first <= "\u257f" and _BOX_RULE.fullmatch(text) is not None
 
 
 def rule_line(text: str) -> Line:
     """Return the Line of a rule. The lengths of its dashes do not matter."""
-    template = Template(re.sub(r"[-=]+", lambda dashes: dashes[0][0] * 3, text.strip()))
+    template = Template(re.sub(r"[-=─━═]+", lambda dashes: dashes[0][0] * 3, text.strip()))
     return Line("rule", template, role="context", under_header=True)
 
 
@@ -182,7 +187,8 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         """Return the header that a line is; None if the line does not name the columns that the table needs."""
         for style in self.styles:
             names = [x.strip() for x in split(text, style)]
-            if names and not names[-1] and text.rstrip(" ").endswith(_DELIMITERS.get(style, "\n")):
+            ends = tuple(_BOX_BARS) if style == "boxes" else _DELIMITERS.get(style, "\n")
+            if names and not names[-1] and text.rstrip(" ").endswith(ends):
                 names.pop()  # a comma ends each line
             if len(names) < 2 or (self.is_first and not is_header(names, self.needs)):
                 continue
@@ -203,7 +209,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         if column is None or not printed or not fields:
             return column, unit
         form = Template(f"{{{fields[0].name}:{printed[0]}}}{literal(printed[1:])}")
-        return replace(column, forms=(form, *column.forms)), unit or unit_of(printed[1:])[0]
+        return replace(column, forms=(form, *column.forms), constants=({}, *column.constants), row_units=("", *column.row_units)), unit or unit_of(printed[1:])[0]
 
 
 def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -218,8 +224,13 @@ def split(text: str, style: str, most: int = 0) -> list[str]:
     if style not in _DELIMITERS:
         whole = without_bar(text).rstrip()
         return _GAP.split(whole if style == "frame" else whole.lstrip(), max(most - 1, 0))
+    delimiter = _DELIMITERS[style]
+    if style == "boxes":
+        delimiter = next((bar for bar in _BOX_BARS if bar in text), "")
+        if not delimiter:
+            return []
     try:
-        return next(csv.reader([text], delimiter=_DELIMITERS[style], skipinitialspace=True), [])
+        return next(csv.reader([text], delimiter=delimiter, skipinitialspace=True), [])
     except csv.Error:  # a cell longer than the module's limit
         return []
 
@@ -285,6 +296,23 @@ class Header(Struct, frozen=True, eq=False, dict=True):
                 return NonRow(self, line, values)
         return self.cells(text)
 
+    def continued(self, above: Sequence[str], text: str) -> tuple[str, ...] | None:
+        """Return the cells of a row with what the line below adds to them; None if that line is a row of its own.
+
+        In a drawn box a cell that is too long goes on in the next line, in which the cells of numbers are empty.
+        """
+        if self.style != "boxes":
+            return None
+        printed = split(text, self.style)
+        widths = [len(printed[k]) - 2 for k in self.declared]  # a blank stands at both ends
+        below = [printed[k].strip() for k in self.declared]
+        added = [k for k, cell in enumerate(below) if cell]
+        if len(added) == len(below) or any(figure_spans(cell) for cell in below):
+            return None
+        if not all(above[k] and len(above[k]) + len(below[k].split()[0]) >= widths[k] for k in added):
+            return None
+        return tuple(f"{cell} {more}".rstrip() for cell, more in zip(above, below, strict=True))
+
     def reads(self, cells: Sequence[str]) -> bool:
         """Return whether the forms of the columns read the cells of a row."""
         for c, cell in zip(self.declared_columns, cells, strict=True):
@@ -345,6 +373,8 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         """
         texts = list(map(self._dropped_cell, self.names, self._all_cells(text)))
         units, taken, constants = dict(self.table.row.unit), set[str](), dict(self.table.row.set)
+        with_forms = [(c, n) for c, n in zip(self.declared_columns, shape, strict=True) if n >= 0]
+        unit_of_row = next((c.row_units[n] for c, n in with_forms if c.row_units[n]), "")
         for k, c, number in zip(self.declared, self.declared_columns, shape, strict=True):
             if number >= 0:
                 form = c.forms[number]
@@ -359,6 +389,8 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         texts += [f"{{{DECLARED_DROPPED}:r}}"] * len(figure_spans(bar))
         template = Template(_DELIMITERS.get(self.style, "  ").join(texts))
         numbers = {f.name for f in template.fields if f.numeric}
+        if unit_of_row:
+            units |= {name: UNITS[unit_of_row] for name in numbers - set(units) - {UNNAMED, DECLARED_DROPPED}}
         row = self._row_of_table(template)
         return replace(
             row,

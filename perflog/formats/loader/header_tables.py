@@ -16,6 +16,7 @@ from perflog.formats.loader.toml import Entry
 from perflog.formats.model import Line
 from perflog.formats.template import Field, Template
 from perflog.tables.schema import TABLES
+from perflog.units import UNITS
 
 
 def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
@@ -82,7 +83,11 @@ def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
         for key in (key for of_form in constants for key in of_form if key not in known):
             raise entry.error(f"the table has no column `{key}`", name, did_you_mean(key, known))
         templates = (entry.template(name, form["text"].replace("{*:", f"{{{KEY_FIELD}:")) for form in forms)
-        declared.append(DeclaredColumn(name, tuple(templates), constants))
+        row_units = tuple(form.get("unit", "") for form in forms)
+        for unit in filter(None, row_units):
+            if unit not in UNITS:
+                raise entry.error(f"`{unit}` is not a known unit", name, did_you_mean(unit, UNITS))
+        declared.append(DeclaredColumn(name, tuple(templates), constants, row_units))
     return tuple(declared)
 
 

@@ -155,7 +155,8 @@ class TableBuilder:
             if is_list(rows.line, name):
                 yield table, _columns_of_items({**common, **base}, rows.line.key_of(name), values, unit)
                 continue
-            printed = common.get(key) if name in rows.line.paths else None
+            has_own_key = name in rows.line.paths or key in rows.line.template.names
+            printed = common.get(key) if has_own_key else None
             columns = {**common, **base, key: self._keys(table, rows.line.key_of(name), rows, printed)}
             if isinstance(values, np.ndarray):
                 columns[value] = number_array(scaled(values, unit))

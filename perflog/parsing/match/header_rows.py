@@ -7,6 +7,7 @@ each header that the scan left unread. A table ends at the first line that is no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -124,7 +125,10 @@ class HeaderRowReader:
             if part is None:
                 end = row
                 break
-            if isinstance(part, tuple):
+            if isinstance(part, tuple) and cells and (whole := header.continued(cells[-1], text)) is not None:
+                cells[-1] = whole
+                non_rows.append((row, rule_line(re.sub(r"[^│┃║]+", "", text)), {}))
+            elif isinstance(part, tuple):
                 candidates.append(row)
                 cells.append(part)
                 is_new = False
