@@ -30,7 +30,9 @@ _COLUMNS = (
     MetricColumn("largest_s", "s", "lower", "median time of the largest message"),
     MetricColumn("mean_busbw", "GB/s", "higher", "mean bus bandwidth over all measurements, as nccl-tests averages"),
     MetricColumn("peak_busbw", "GB/s", "higher", "highest bus bandwidth"),
-    MetricColumn("peak_at", "B", None, "message size of the highest bus bandwidth; algorithm bandwidth where no other is printed"),
+    MetricColumn(
+        "peak_at", "B", None, "message size of the highest bus bandwidth; algorithm bandwidth where no other is printed"
+    ),
     MetricColumn(
         "saturated_at",
         "B",

@@ -20,7 +20,8 @@ _WORDS: dict[str, Better] = {
     ),
     **dict.fromkeys(
         ("acc", "accuracy", "auc", "f1", "bleu", "rouge", "throughput", "mfu", "map", "iou", "miou", "reward", "score",
-         "acc1", "acc5", "top1", "top5", "efficiency", "precision", "recall", "ips", "psnr", "ssim", "speedup"), "higher",
+         "acc1", "acc5", "top1", "top5", "efficiency", "precision", "recall", "ips", "psnr", "ssim",
+         "speedup"), "higher",
     ),
 }  # fmt: skip
 """Words inside the name of a value that say which way is better."""

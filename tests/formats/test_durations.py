@@ -117,3 +117,10 @@ def test_a_table_of_a_file() -> None:
         (2, 1, "elapsed_time", 24.0, None, "s"), (2, 1, "start_time", None, "10:23:45", None),
         (3, 2, "elapsed_time", 86424.0, None, "s"), (3, 2, "start_time", None, "10:23:46", None),
     ]  # fmt: skip
+
+
+def test_a_padded_clock_is_written_as_slurm_prints_it() -> None:
+    template = Template("took {time:08h}")
+    for text in ("took 00:05:16", "took 13-06:23:40", "took 1-00:00:00"):
+        values = template.match(text)
+        assert values is not None and template.render(values) == text

@@ -83,3 +83,26 @@ def test_a_request_that_fails_ends_no_server(tmp_path: Path) -> None:
     assert len(log.arrow("failures")) == 1
     assert not log.overview().outcome
     assert log_of(tmp_path, "\n".join([busy, *failure, ""]), "ended.txt").overview().outcome
+
+
+def test_a_table_of_metrics_whose_names_go_on_in_the_next_line(tmp_path: Path) -> None:
+    """The unit of a row is the end of its name: `Time to First Token` is in ms, though the next line says so."""
+    text = """
+┏━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━┳━━━━━━━━━━┳━━━━━━━━━━┓
+┃               Metric ┃      avg ┃      p99 ┃      p50 ┃
+┡━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━╇━━━━━━━━━━╇━━━━━━━━━━┩
+│  Time to First Token │    19.99 │    48.89 │    13.93 │
+│                 (ms) │          │          │          │
+│ Time to First Output │    18.99 │    47.89 │    12.93 │
+│           Token (ms) │          │          │          │
+│ Request Latency (ms) │ 2,940.39 │ 7,034.86 │ 2,111.22 │
+│   Request Throughput │     4.50 │      N/A │      N/A │
+│       (requests/sec) │          │          │          │
+└──────────────────────┴──────────┴──────────┴──────────┘
+"""
+    log = log_of(tmp_path, text)
+    assert list(log.runs["format"]) == ["aiperf"]
+    table = perflog.metrics.serving(log).set_index("of")
+    assert table.loc["ttft", ["mean", "median", "p99"]].tolist() == pytest.approx([0.01999, 0.01393, 0.04889])
+    assert table.loc["latency", ["mean", "median", "p99"]].tolist() == pytest.approx([2.94039, 2.11122, 7.03486])
+    assert table.loc["Request_Throughput", ["unit", "mean"]].tolist() == ["1/s", 4.5]

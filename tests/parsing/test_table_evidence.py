@@ -54,6 +54,35 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
         ),
         {3: {"size": 32768, "algbw": 0.5, "time": 35.5e-6}, 4: {"size": 1 << 20, "algbw": 20.5, "time": 0.0015}},
     ),
+    (  # rich: a long cell goes on in the next line; a row without figures is a row where the cell above had room
+        (
+            "┏━━━━━━━━━━━━━━┳━━━━━━━━━━━┓",
+            "┃ kernel       ┃ time (ms) ┃",
+            "┡━━━━━━━━━━━━━━╇━━━━━━━━━━━┩",
+            "│ flash with a │      12.5 │",
+            "│ long name    │           │",
+            "│ cudnn        │      10.5 │",
+            "│ others       │           │",
+            "└──────────────┴───────────┘",
+        ),
+        {
+            4: {"kernel": "flash with a long name", "time": 0.0125},
+            6: {"kernel": "cudnn", "time": 0.0105},
+            7: {"kernel": "others"},
+        },
+    ),
+    (  # tabulate
+        (
+            "╒═══════╤════════╕",
+            "│  size │   rate │",
+            "╞═══════╪════════╡",
+            "│   128 │  312.5 │",
+            "├───────┼────────┤",
+            "│   256 │  412.5 │",
+            "╘═══════╧════════╛",
+        ),
+        {4: {"size": 128, "rate": 312.5}, 6: {"size": 256, "rate": 412.5}},
+    ),
 ]
 
 

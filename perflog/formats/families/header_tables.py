@@ -39,7 +39,8 @@ _BOX_BARS = "┃│║"  # of a header, of its rows, of both
 STYLES = ("blanks", "left", "frame", "words", *_DELIMITERS)
 """Columns are separated by two or more blanks; the same, and aligned with the left end of their names; the same, and
 the header leaves the first column without a name, as a data frame its index; by any blanks; by commas, semicolons, tabs
-or bars, with quotes around cells that contain one; by the bars of a drawn box, whose long cells go on in the next line."""
+or bars, with quotes around cells that contain one; by the bars of a drawn box, whose long cells go on in the next
+line."""
 
 _GAP = lazy_pattern(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may stand behind the name of a row
 _START = lazy_pattern(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
@@ -209,7 +210,9 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         if column is None or not printed or not fields:
             return column, unit
         form = Template(f"{{{fields[0].name}:{printed[0]}}}{literal(printed[1:])}")
-        return replace(column, forms=(form, *column.forms), constants=({}, *column.constants), row_units=("", *column.row_units)), unit or unit_of(printed[1:])[0]
+        return replace(
+            column, forms=(form, *column.forms), constants=({}, *column.constants), row_units=("", *column.row_units)
+        ), unit or unit_of(printed[1:])[0]
 
 
 def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -303,8 +306,8 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         """
         if self.style != "boxes":
             return None
-        printed = split(text, self.style)
-        widths = [len(printed[k]) - 2 for k in self.declared]  # a blank stands at both ends
+        printed = re.split(f"[{_BOX_BARS}]", text)
+        widths = [len(printed[k]) - 2 for k in self.declared]  # a blank is at both ends
         below = [printed[k].strip() for k in self.declared]
         added = [k for k, cell in enumerate(below) if cell]
         if len(added) == len(below) or any(figure_spans(cell) for cell in below):
@@ -390,7 +393,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         template = Template(_DELIMITERS.get(self.style, "  ").join(texts))
         numbers = {f.name for f in template.fields if f.numeric}
         if unit_of_row:
-            units |= {name: UNITS[unit_of_row] for name in numbers - set(units) - {UNNAMED, DECLARED_DROPPED}}
+            units |= dict.fromkeys(numbers - set(units) - {UNNAMED, DECLARED_DROPPED}, UNITS[unit_of_row])
         row = self._row_of_table(template)
         return replace(
             row,

@@ -38,15 +38,19 @@ VALUE = (
 
 _NAME = r'"?[A-Za-z_#][^,:={}"\t]*"?'
 _HEADER = lazy_pattern(rf"(?:{_NAME})?(?:, ?{_NAME})+|(?:{_NAME})?(?:\t *{_NAME})+")
-_STYLES = ("tab", "csv", "bars", "left", "frame", "blanks", "words")  # in the order of trying
-_MARKS = ("tab", "csv", "bars")
+_STYLES = ("tab", "csv", "bars", "boxes", "left", "frame", "blanks", "words")  # in the order of trying
+_MARKS = ("tab", "csv", "bars", "boxes")
 _PARTS = lazy_pattern(r"[^ \t]+(?: [^ \t]+)*")  # what two blanks separate
 _SPANS = {"left": _PARTS, "blanks": _PARTS, "words": re.compile(r"[^ \t]+")}
-_WORD_OR_CLOCK = r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|\(?%\)?|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
+_WORD_OR_CLOCK = r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|┃|│|║|\(?%\)?|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
 _COUNTED = rf"(?i:[# \t]*(?:{'|'.join(sorted(COUNTERS))}))[ \t]+[^ \t]*[A-Za-z][^ \t]*"  # `step loss`
 _INDENTED = r"[ \t]{2}[ \t]*[^ \t]*[A-Za-z].*"
 _POSSIBLE = rf"^(?:(?:{_WORD_OR_CLOCK}){{3,}}(?:[ \t]+[0-9]+%.*)?|(?:{_HEADER.pattern})|{_INDENTED}|{_COUNTED})[ \t]*$"
-_POSSIBLE_BELOW = r"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^#"  # a row, a rule or a comment
+_BOX_RULE = r"[ \t]*(?:├|┡|┣|╞|╠|┝|┠)"
+# A row, a rule or a comment.
+_POSSIBLE_BELOW = (
+    rf"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^#|^{_BOX_RULE}"
+)
 _CLOCK = lazy_pattern(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # in front of the names of a header
 _ROWS = 200  # rows below a header that show what its columns hold
 _MOST_HEADERS = 40  # headers that are tried
@@ -151,7 +155,7 @@ class PrintedTable(Struct, frozen=True):
             return self._is_frame()
         if len(names) == _FEW and not self._is_ruled():
             return len(self.rows) > _FEW and self._counts_up() and self._holds_numbers()
-        if self.style in ("bars", "left"):
+        if self.style in ("bars", "boxes", "left"):
             return True
         is_aligned = "\t" not in self.block[0] and all(map(self._is_aligned, self.lines))
         return is_aligned or (self._counts_up() and self._holds_numbers())
