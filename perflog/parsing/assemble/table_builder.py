@@ -155,8 +155,8 @@ class TableBuilder:
             if is_list(rows.line, name):
                 yield table, _columns_of_items({**common, **base}, rows.line.key_of(name), values, unit)
                 continue
-            has_own_key = name in rows.line.paths or key in rows.line.template.names
-            printed = common.get(key) if has_own_key else None
+            is_named = name in rows.line.paths or (rows.line.under_header and key in rows.line.template.names)
+            printed = common.get(key) if is_named else None
             columns = {**common, **base, key: self._keys(table, rows.line.key_of(name), rows, printed)}
             if isinstance(values, np.ndarray):
                 columns[value] = number_array(scaled(values, unit))

@@ -48,9 +48,7 @@ _INDENTED = r"[ \t]{2}[ \t]*[^ \t]*[A-Za-z].*"
 _POSSIBLE = rf"^(?:(?:{_WORD_OR_CLOCK}){{3,}}(?:[ \t]+[0-9]+%.*)?|(?:{_HEADER.pattern})|{_INDENTED}|{_COUNTED})[ \t]*$"
 _BOX_RULE = r"[ \t]*(?:├|┡|┣|╞|╠|┝|┠)"
 # A row, a rule or a comment.
-_POSSIBLE_BELOW = (
-    rf"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^#|^{_BOX_RULE}"
-)
+_POSSIBLE_BELOW = rf"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^#|^{_BOX_RULE}"
 _CLOCK = lazy_pattern(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # in front of the names of a header
 _ROWS = 200  # rows below a header that show what its columns hold
 _MOST_HEADERS = 40  # headers that are tried
