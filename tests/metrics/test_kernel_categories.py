@@ -14,6 +14,7 @@ NAMES = {
         "event_wait",
         "EVENT_WAIT_SQE",
         "Notify Wait",
+        "__amd_rocclr_streamOpsWait.kd",
         "void primus_turbo::deep_ep::intranode::notify_dispatch<8>(int const*)",
         "void primus_turbo::deep_ep::intranode::cached_notify_dispatch<8>(int const*, int)",
         "void dpsk::ep::internode::cached_notify<false>(int, int, int, int, int*)",

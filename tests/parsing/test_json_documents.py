@@ -46,6 +46,19 @@ def test_members_with_numbers_as_keys_are_records() -> None:
     ]  # fmt: skip
 
 
+def test_a_list_of_values_counts_the_steps_that_it_states() -> None:
+    header = '"start_step": 1, "step_interval": 5'
+    text = '{"a": {HEADER, "values": [2.5,\n"nan", 1]}, "b": {HEADER, "values": []}, "c": {"values": [1, 2]}}'
+    wanted = [
+        ['{"a": {HEADER}}', '{"a": {"values": {"1": 2.5}}}'],
+        [
+            '{"a": {"values": {"6": "nan"}}}', '{"a": {"values": {"11": 1}}}', '{"b": {HEADER}}',
+            '{"c": {"values": [1, 2]}}',
+        ],
+    ]  # fmt: skip
+    assert split(text.replace("HEADER", header)) == [[r.replace("HEADER", header) for r in line] for line in wanted]
+
+
 def test_a_large_record_is_divided() -> None:
     document = [{"name": "a", "history": [{"i": k, "loss": k / 3} for k in range(1000)], "z": 1}]
     (records,) = split(json.dumps(document))
@@ -208,6 +221,9 @@ def test_golden_values_are_figures_of_steps() -> None:
     values += '\n"1": "nan",\n"2": 0.75}}}'
     log = read(values.encode())
     assert [(r["line"], r["step"], r["step_time_s"]) for r in log.rows("steps")] == [(7, 2, 0.75)]
+    series = {"start_step": 0, "end_step": 10, "step_interval": 5, "values": [0.75, 0.5]}
+    in_lists = read(json.dumps({"iteration-time": series}).encode())
+    assert [(r["step"], r["step_time_s"]) for r in in_lists.rows("steps")] == [(0, 0.75), (5, 0.5)]
     assert [(r["line"], r["step"], r["key"], r["value"]) for r in log.rows("values")] == [
         (3, 1, "lm_loss", 10.5), (4, 2, "lm_loss", 10.25),
     ]  # fmt: skip

@@ -54,6 +54,7 @@ from perflog.analysis.compare.sides import (
     told_left_out,
     varied_settings,
 )
+from perflog.analysis.compare.tables_as_logs import without_tables
 from perflog.analysis.compare.verdicts import DEFAULT_RULE, OTHER_SETTING, RANKING, VerdictRule, without_exploratory
 from perflog.analysis.lint import RULES
 from perflog.analysis.lint.losses import DIVERGED
@@ -327,7 +328,7 @@ class Comparison(Struct, frozen=True, dict=True):
 
 
 def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
-    *sides: SideReference,
+    *sides: SideReference | Any,
     store: str | os.PathLike[str] | None = None,
     by: str | Sequence[str] = (),
     base: str | None = None,
@@ -345,8 +346,9 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
 
     Args:
         *sides: What to compare, the base first. Each is a log, a run of a log ("run.txt#3" or "run.txt#label"), a
-            folder, a glob, a store, a run id or label, or a `Log`. A list of them is one side; a mapping has the sides
-            by name. "name=run.txt" names a side, too; sides with the same name are repeats and form one side.
+            folder, a glob, a store, a run id or label, or a `Log`. A table of pandas, polars or Arrow, or a dict of
+            figures by name, is the log that its CSV would be. A list of them is one side; a mapping has the sides by
+            name. "name=run.txt" names a side, too; sides with the same name are repeats and form one side.
         store: Folder of the store in which run ids and labels are looked up. Default: PERFLOG_STORE, else .perflog.
         by: A setting, or several. Their values become the sides, from the runs of everything given: numbers in their
             order, other values in the order of the runs.
@@ -385,8 +387,9 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     rule = VerdictRule(threshold, level, draws, seed)
     if not 0 < level < 1 or threshold <= 0:
         raise UsageError("a limit is out of range", "", "level is between 0 and 1; a threshold is above 0")
-    references = stores_of(sides, store) if history is None else history
-    resolved = resolve_sides(sides, store, by, base)
+    given = without_tables(sides)
+    references = stores_of(given, store) if history is None else history
+    resolved = resolve_sides(given, store, by, base)
     return compare_sides(resolved, rule, warmup, match, ignore, references, targets, setting_names(by))
 
 

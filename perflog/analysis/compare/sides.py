@@ -125,7 +125,7 @@ def _named_references(sides: Iterable[object]) -> Iterator[tuple[str | None, lis
         for name, given in of_names:
             several: list[Any] = list(given) if isinstance(given, _SEVERAL) and not isinstance(given, str) else [given]
             if not several or not all(isinstance(each, _RUNS) for each in several):
-                help = "a side is a path, a `Log`, or a list of them; a mapping has them by the names of the sides"
+                help = "a side is a path, a `Log`, a table, or a list; a mapping has them by the names of the sides"
                 raise UsageError(f"a side of type {type(given).__name__} is not compared", name or "", help)
             yield name, several
 

@@ -185,7 +185,8 @@ def launching(tables: Tables, run: str, options: Options) -> Iterator[str]:
 def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """The kernel, collective and copy that take most of each state of the devices, if the state takes a telling part.
 
-    Of collectives also the share of all communication that is hidden.
+    Of collectives also the share of all communication that is hidden. Waits of a stream hide behind the work of others:
+    the time of all streams decides, and both are told.
     """
     rows = wholes_of_traces(_of_run(device_time.table(tables, options), run))
     if not len(rows):
@@ -194,7 +195,8 @@ def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
     kernels = _of_run(device_kernels.table(tables, options), run)
     for state in sorted(shares, key=lambda state: -shares[state]):
         of_state = kernels[(kernels["by"] == "name") & (kernels["state"] == state)]
-        if not len(of_state) or (shares[state] <= _TELLING and state != _most(shares)):
+        part = float(rows["waiting_kernels_s"].sum() / rows["span_s"].sum()) if state == "waiting" else shares[state]
+        if not len(of_state) or (part <= _TELLING and state != _most(shares)):
             continue
         sums = of_state.groupby("name", sort=False)[["calls", "time_s"]].sum()
         sums = sums.sort_values("time_s", ascending=False, kind="stable")
@@ -203,6 +205,9 @@ def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
         text += f" {show(seconds / calls, 's', 3)}"
         if state == "communication":
             text += f"; {_hidden(rows)} communication is hidden"
+        if state == "waiting":
+            alone, of_streams = (show(float(rows[name].sum()), "s", 3) for name in ("waiting_s", "waiting_kernels_s"))
+            text += f"; the streams wait {of_streams}, {alone} of it with nothing else running"
         if state == "memory" and (rate := _copied_at(tables, run, name, options)):
             text += f" at {show(rate, 'GB/s', 3)}"
         yield f"{text}."

@@ -1,6 +1,7 @@
 """JSON documents as lines: a value over many lines, or many records on one, becomes a record per line.
 
 A record is an object in a list, or a member of an object whose keys are numbers (`"values": {"1": 10.5, "2": 10.4}`).
+A list of values behind its `start_step` and `step_interval` is such an object: the steps are its keys.
 It stands on the line where it begins in the file; several on one line are parts of it, separated by carriage returns,
 as the states of a progress bar are. What is left of the document around its lists is a record too, or several. The
 number of line feeds stays the same, so every figure keeps the number of its line. Text that is no JSON passes as it is.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterator
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from perflog.lazy_patterns import lazy_pattern
 
@@ -25,6 +26,8 @@ _AT_ONCE = 1 << 12
 _TOKEN = lazy_pattern(rb'([ \t\r\n]*)("(?:[^"\\\n]|\\.)*"|[][{}:,]|[^][{}:,"\s]+)')
 _BLANKS = lazy_pattern(rb"[ \t\r\n]*\Z")
 _LITERAL = lazy_pattern(rb"-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|NaN|Infinity)|true|false|null")
+_STEPS = b'"start_step"', b'"step_interval"'
+_INTEGER = lazy_pattern(rb"\d{1,18}")
 _WHOLE = lazy_pattern(rb'"\d+"')
 _KIND = {mark.encode(): mark for mark in "[]{}:,"}
 _AFTER = {b",": b", ", b":": b": "}
@@ -39,6 +42,8 @@ class _Frame(Struct):
         is_keyed: Whether the keys of the object are numbers: each member is a record.
         is_written: Whether the record that is being written has its opening brace.
         pending: The key whose value comes next.
+        steps: What it prints of the steps of its values, by key: first step and interval.
+        counts: Step and interval of the values of a list that stands for an object; None for other objects and lists.
     """
 
     mark: bytes
@@ -46,6 +51,14 @@ class _Frame(Struct):
     is_keyed: bool = False
     is_written: bool = False
     pending: bytes = b""
+    steps: dict[bytes, int] = field(default_factory=dict)
+    counts: tuple[int, int] | None = None
+
+    def step_on(self) -> None:
+        """Go on to the next value of a list that counts steps."""
+        assert self.counts is not None
+        step, interval = self.counts
+        self.pending, self.counts = b'"%d"' % step, (step + interval, interval)
 
 
 class RecordSplitter:
@@ -159,9 +172,10 @@ class RecordSplitter:
     def _expects(self, kind: str) -> bool:
         """Return whether a token of a kind may come next: a mark, "s" for a string, "v" for a number or a word."""
         top = self._stack[-1].mark if self._stack else b""
-        closes = "}" if top == b"{" else "]"
+        is_list = top == b"[" or (bool(self._stack) and self._stack[-1].counts is not None)
+        closes = "]" if is_list else "}"
         if self._expected == self._value:
-            return kind in ("[{" if not top else "[{sv" + ("]" if top == b"[" else ""))
+            return kind in ("[{" if not top else "[{sv" + ("]" if is_list else ""))
         if self._expected == self._key:
             return kind in "s}"
         return kind == ":" if self._expected == self._colon else kind in f",{closes}"
@@ -206,17 +220,31 @@ class RecordSplitter:
 
     def _value(self, token: bytes) -> None:
         in_list = bool(self._stack) and self._stack[-1].mark == b"["
-        if token == b"[" or (token == b"{" and in_list):
+        if token == b"[" and self._stack and (counts := self._counts()) is not None:
+            self._flush()
+            self._stack.append(_Frame(b"{", self._stack[-1].pending, is_keyed=True, counts=counts))
+            self._stack[-1].step_on()
+        elif token == b"[" or (token == b"{" and in_list):
             self._item, self._depth, self._size = [token], 1, 1
         elif token == b"{":
             self._stack.append(_Frame(token, self._stack[-1].pending if self._stack else b""))
             self._expected = self._key
-        elif token == b"]" and in_list:
+        elif token == b"]":
             self._close()
         else:
+            if self._stack and self._stack[-1].pending in _STEPS and _INTEGER.fullmatch(token):
+                self._stack[-1].steps[self._stack[-1].pending] = int(token)
             self._write(token)
             self._flush_in_list()
             self._value_done()
+
+    def _counts(self) -> tuple[int, int] | None:
+        """First step and interval of a list of values in the innermost object, if this prints them."""
+        frame = self._stack[-1]
+        if frame.pending != b'"values"' or len(frame.steps) < len(_STEPS) or any(f.mark == b"[" for f in self._stack):
+            return None
+        start, interval = (frame.steps[key] for key in _STEPS)
+        return start, interval
 
     def _key(self, token: bytes) -> None:
         frame = self._stack[-1]
@@ -235,6 +263,9 @@ class RecordSplitter:
     def _comma(self, token: bytes) -> None:
         if token != b",":
             self._close()
+        elif self._stack[-1].counts is not None:
+            self._stack[-1].step_on()
+            self._expected = self._value
         else:
             self._expected = self._key if self._stack[-1].mark == b"{" else self._value
 

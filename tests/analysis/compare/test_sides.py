@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from support.json_logs import json_log, steady_times
@@ -34,11 +36,40 @@ def test_a_list_is_one_side_and_a_mapping_names_them(tmp_path: Path) -> None:
     assert perflog.compare({"main": [perflog.read(*base)], "pr": tuple(side)}).row_records == rows
 
 
-@pytest.mark.parametrize("side", [[], 3, pd.DataFrame({"step_time": [1.0]}), [None]])
+@pytest.mark.parametrize("side", [[], 3, [None], {"a": "text.txt", "b": 3}])
 def test_something_else_is_no_side(tmp_path: Path, side: object) -> None:
     base = folder(tmp_path / "main", 0.2, 1)
     with pytest.raises(UsageError, match="is not compared"):
-        perflog.compare(base, side)  # type: ignore[arg-type]
+        perflog.compare(base, side)
+
+
+def test_a_table_in_memory_is_the_log_that_its_csv_would_be(tmp_path: Path) -> None:
+    """Of pandas, with the steps as a column or as its index, and of Arrow."""
+    times = {"main": steady_times(1, 0.2), "pr": steady_times(2, 0.22)}
+    frames = {
+        name: pd.DataFrame({"step": range(1, len(of) + 1), "loss": 3.5, "step_time_s": of})
+        for name, of in times.items()
+    }
+    for name, frame in frames.items():
+        frame.to_csv(tmp_path / name, index=False)
+    wanted = str(perflog.compare({name: str(tmp_path / name) for name in frames}).row_records)
+    for of_side in (frames, {name: frame.set_index("step") for name, frame in frames.items()}):
+        assert str(perflog.compare(of_side).row_records) == wanted
+    compared = perflog.compare(*map(pa.Table.from_pandas, frames.values()))
+    assert compared.sides == ("table 1", "table 2")
+    assert str(compared.row_records).replace("table 1", "main").replace("table 2", "pr") == wanted
+
+
+def test_figures_by_name_are_a_side() -> None:
+    compared = perflog.compare({"tokens_per_s": np.float64(1000.0), "mfu": 0.4}, {"tokens_per_s": 900, "mfu": 0.4})
+    found = compared.rows.set_index("metric")["change"]
+    assert (found["tokens_per_s"], found["mfu"]) == (pytest.approx(-0.1), 0)
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame(), pd.DataFrame({"x": [[1, 2]]})])
+def test_a_table_without_a_known_figure_is_an_error(table: pd.DataFrame) -> None:
+    with pytest.raises(UsageError, match=r"^table 2: perflog knows no figure"):
+        perflog.compare({"mfu": 0.4}, table)
 
 
 def test_a_file_that_measures_something_else_is_no_run_of_a_side(tmp_path: Path) -> None:

@@ -292,6 +292,20 @@ def test_the_hidden_share_is_that_of_all_communication() -> None:
     assert "Largest collective: AllReduce, 1 call x 40 ns; only 33 % of all communication is hidden." in told
 
 
+def test_waits_of_streams_are_told_beside_what_they_hide_behind() -> None:
+    """Two queues wait 170 ns in all, and for 60 of the 150 ns nothing else runs."""
+    events = [
+        kernel(0, 80, "event_wait", stream=1), kernel(10, 100, "event_wait", stream=2),
+        kernel(20, 60, stream=3), kernel(120, 150, stream=1),
+    ]  # fmt: skip
+    tables = trace_tables.by_hand(events)
+    told = bottleneck(tables, str(tables["runs"]["run"].iloc[0]), Options())
+    wanted = (
+        "Largest wait: event_wait, 2 calls x 85 ns; the streams wait 170 ns, 60 ns of it with nothing else running."
+    )
+    assert wanted in told
+
+
 @needs_corpus
 def test_several_traces_have_their_shares_and_bottlenecks(tmp_path: Path) -> None:
     """Where no step is slower, each trace tells what holds it up."""
