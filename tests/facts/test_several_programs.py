@@ -311,7 +311,7 @@ def test_buffered_dicts_take_no_step_of_a_bar(tmp_path: Path) -> None:
 def test_the_banner_of_unsloth(tmp_path: Path) -> None:
     (run,) = read(tmp_path, BLOCKS).table("runs").to_dict("records")
     assert json.loads(run["config"]) == {
-        "num_examples": 8024, "num_epochs": 3, "max_steps": 378, "device_batch_size": 16,
+        "gpus": 1, "num_examples": 8024, "num_epochs": 3, "max_steps": 378, "device_batch_size": 16,
         "gradient_accumulation_steps": 4, "data_parallel_size": 1, "total_batch_size": 64,
         "trainable_parameters": 128450560, "parameters": 14896757760, "trainable_percent": 0.86,
     }  # fmt: skip
