@@ -50,7 +50,7 @@ def next_commands(
     if any(tables.rows("failures").known("kind") & ~tables.rows("failures").one_of("severity", [NOTICE])):
         commands.append(f"perflog diagnose {shown}")
     if not has_figures:
-        return [*commands, f"perflog formats suggest {join(names[:1])}", f"perflog show {join(names[:1])}"]
+        return [*commands, *_how_to_read_more(join(names[:1]), tables)]
     of_jobs = jobs(tables)
     if of_jobs and sum(map(len, of_jobs.values())) == len(log):
         return [*commands, f"perflog report {shown}"]
@@ -74,6 +74,13 @@ def next_commands(
     if metric:
         commands.append(f"perflog analyze {shown} {metric}")
     return [*commands, f"perflog report {shown}"]
+
+
+def _how_to_read_more(name: str, tables: Tables) -> list[str]:
+    """Return what comes next for runs without a figure that ranks them: counters are read already."""
+    if tables.count("counters"):
+        return [f"perflog show {name} counters"]
+    return [f"perflog formats suggest {name}", f"perflog show {name}"]
 
 
 def _measure_the_same(tables: Tables, groups: Sequence[RunGroup]) -> bool:
