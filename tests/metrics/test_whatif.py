@@ -135,6 +135,9 @@ def test_a_slow_worker_by_hand(tmp_path: Path) -> None:
         "Rank 1 (dp rank 1 stage 0) is at fault: alone it costs 1.40x, and at the typical time of the others the "
         "slowdown would be gone."
     )
+    (tmp_path / "run.csv").write_text("step,loss\n" + "".join(f"{step},{9 / step}\n" for step in range(1, 30)))
+    told = perflog.overview(perflog.read(tmp_path)).reasons  # beside other logs it has its mark
+    assert f"B: {' '.join(reasons[:2])}" in told
 
 
 @st.composite

@@ -19,7 +19,7 @@ from perflog.analysis.lint import findings
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.bottlenecks import bottleneck, first_bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
-from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores
+from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores, slowdowns
 from perflog.analysis.overview.job_course import course_of_job
 from perflog.analysis.overview.next_commands import next_commands
 from perflog.analysis.overview.no_repeats import no_repeats
@@ -348,9 +348,10 @@ def _reasons(
         if fast != slow and ratios[fast, slow] > 1 + _TELLING:
             pair = tables.only([runs[fast], runs[slow]])  # the metrics of all other runs say nothing about these
             explained = why_slower(pair, runs[fast], runs[slow], (groups[fast].mark, groups[slow].mark), options)
-            return [*explained, *time_saved(pair, runs[slow], options, groups[slow].mark)]
+            saved = time_saved(pair, runs[slow], options, groups[slow].mark)
+            return [*explained, *saved, *slowdowns(tables, groups, options)]
     far_worse = [] if over_time else list(outliers(figures, groups, log))  # runs of another level are no outliers
-    together = [*over_time, *folder_answers(tables, groups, options)]
+    together = [*over_time, *folder_answers(tables, groups, options), *slowdowns(tables, groups, options)]
     of_folders = list(scores(tables, options))
     if together or len(groups) > 1:
         return [*together, *of_folders, *far_worse] or list(_of_each(tables, groups, options))

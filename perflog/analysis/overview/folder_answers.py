@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.analysis.overview.since import changed_since
 from perflog.analysis.overview.stuck import stuck
+from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
+from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.units import show
 
@@ -34,6 +37,14 @@ def folder_answers(tables: Tables, groups: Sequence[RunGroup], options: Options)
         marks |= {group.runs[0]: group.mark for group in groups if len(group.runs) == 1}
         for run in list(jobs)[:_MOST]:
             yield f"{marks[run]}: {next(stuck(tables, run, options))}"
+
+
+def slowdowns(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
+    """Yield what stragglers cost each job of a folder whose operations are known, and whose fault it is."""
+    timed = {run for run, format in tables.rows("runs").records("run", "format") if format == OPERATIONS}
+    of_jobs = [(group.mark, group.runs[0]) for group in groups if len(group.runs) == 1 and group.runs[0] in timed]
+    for mark, run in of_jobs[:_MOST] if len(groups) > 1 else ():
+        yield f"{mark}: {' '.join(islice(slowdown_of_job(tables.only([run]), run, options), 2))}"
 
 
 def folder_metric(tables: Tables, options: Options) -> str | None:
