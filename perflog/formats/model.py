@@ -89,6 +89,7 @@ class Line(Struct, frozen=True, eq=False):
             a line or behind it. Another line that reads the whole text is the better one.
         behind_prefix: Whether only a prefix in front of it is not read: the rest is a whole line.
         bar: The fields of the state of a progress bar that the line is; None if it is none.
+        fills_steps: Whether numbers of table `values` that are named like columns of `steps` fill those of their step.
         step_by: How the line takes its step from a progress bar, one of `STEP_BY`; None if it does not.
         dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
             dropped field without a reason are unread.
@@ -132,6 +133,7 @@ class Line(Struct, frozen=True, eq=False):
     partial: bool = False
     behind_prefix: bool = False
     bar: BarFields | None = None
+    fills_steps: bool = False
     step_by: str | None = None
     dropped: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)

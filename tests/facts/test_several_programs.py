@@ -421,9 +421,47 @@ def test_the_dicts_of_slime(tmp_path: Path) -> None:
     assert (run["format"], step["step"]) == ("slime", 3)
     assert [step[name] for name in ("loss", "grad_norm", "learning_rate")] == [0.25, 0.2015, 1e-6]
     values = log.table("values").set_index("key")
-    assert (values["value"]["rollout_time"], values["unit"]["rollout_time"]) == (371.1796889305115, "s")
+    (phase,) = log.table("phases").to_dict("records")
+    assert (phase["phase"], phase["step"], phase["time_s"]) == ("perf_rollout_time", 0, 371.1796889305115)
     assert values["value"]["perf_tokens_per_gpu_per_s"] == 239.12643295688667
     assert values["value"]["rollout_response_len_mean"] == 2773.71484375
+
+
+# Dicts of the times of a step, as a user of THUDM/slime printed them; a rollout is trained on in one step or several
+TIMES = """\
+(RolloutManager pid=7) [2026-04-15 07:57:53] rollout.py:1193 - perf {k}: {{'perf/rollout_time': 340.5, \
+'rollout/response_len/mean': 2773.7}}
+{steps}(MegatronTrainRayActor pid=2) [2026-04-15 08:01:13] train_metric_utils.py:51 - perf {k}: \
+{{'perf/sleep_time': 5.32, 'perf/update_weights_time': 2.53, 'perf/train_wait_time': 347.61, \
+'perf/log_probs_time': 17.18, 'perf/actor_train_time': 46.91, 'perf/train_time': 64.72, \
+'perf/actor_train_tok_per_s': 7498.9, 'perf/step_time': 412.32, 'perf/wait_time_ratio': 0.843}}
+"""
+STEP = """\
+(MegatronTrainRayActor pid=2) [2026-04-15 08:01:12] model.py:702 - step {k}: {{'train/loss': {loss}, \
+'train/grad_norm': 0.2}}
+"""
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_the_times_of_slime_are_those_of_a_step(tmp_path: Path, count: int) -> None:
+    """The loss belongs to the step only where a rollout is one step of the optimizer."""
+    steps = ["".join(STEP.format(k=k * count + i, loss=k + i / 8) for i in range(count)) for k in range(5)]
+    log = read(tmp_path, "".join(TIMES.format(k=k, steps=steps[k]) for k in range(5)))
+    table, phases = log.table("steps"), log.table("phases")
+    assert table["step"].tolist() == [*range(5)]
+    assert set(table["step_time_s"]) == {412.32}
+    assert table["loss"].dropna().tolist() == ([0, 1, 2, 3, 4] if count == 1 else [])
+    one = phases[phases["step"] == 3].set_index("phase")["time_s"].to_dict()
+    assert (one["perf_train_wait_time"], one["perf_rollout_time"]) == (347.61, 340.5)
+    assert "perf_step_time" not in one
+
+
+def test_the_loss_of_nemo_rl_is_that_of_its_step(tmp_path: Path) -> None:
+    block = "{rule} Step {k}/9 {rule}\n📊 Training Results:\n  • Loss: {loss:.4f}\n  • Total step time: {time:.2f}s\n"
+    blocks = (block.format(rule="=" * 25, k=k, loss=2 - k / 8, time=1 + k / 4) for k in range(1, 4))
+    table = read(tmp_path, "".join(blocks)).table("steps")
+    assert table["loss"].tolist() == [1.875, 1.75, 1.625]
+    assert table["step_time_s"].tolist() == [1.25, 1.5, 1.75]
 
 
 # What a user of allenai/OLMo printed, shortened: torchrun, wandb, OLMo behind the prefix of its logger

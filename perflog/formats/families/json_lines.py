@@ -254,6 +254,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         keys: By path or glob, the name of the field; `*` names the field after the text that the glob leaves open.
         when: The paths that a line must have, each with a glob of its value; `a|b` means either of two paths.
         lacks: Paths that a line does not have.
+        phases: Globs of the paths whose numbers are times of phases.
         distinguishing: Paths whose values tell the entries of the file apart. Each such value is part of the shape.
         quotes: The quotation mark of strings, if only one is accepted: JSON has ", a Python dict mostly '.
         has_plain_names: Whether keys are those of any program: they are compared by letters and digits, without their
@@ -269,6 +270,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
     distinguishing: frozenset[str]
     quotes: str = ""
     lacks: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
     has_plain_names: bool = False
 
     @cached_property
@@ -397,7 +399,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         if template is None:
             return None
         line = self.shape.line_of(template, names.from_keys, names.paths, names.units, names.settings)
-        return replace(line, object=shape, by_object=by_object)
+        return replace(line, object=shape, by_object=by_object, phases=frozenset(names.phases))
 
     def _may_be_duration(self, value: JsonValue) -> bool:
         """Return whether a value is a text that its key calls a duration. A setting stays a text."""
@@ -467,7 +469,10 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         spec = "h" if is_timed else spec
         if spec is None:
             return f"{{{self._dropped(value)}:{_spec_of_dropped(value.kind, printed, quote)}}}"
-        return f"{{{self._name(name, value, pattern, names, spec)}:{spec}}}"
+        field = self._name(name, value, pattern, names, spec)
+        if name == "*" and any(glob(path)(value.path) for path in self.phases):
+            names.phases.add(field)
+        return f"{{{field}:{spec}}}"
 
     def _is_setting(self, value: JsonValue, printed: str) -> bool:
         """Return whether a value that is not declared is a setting: a boolean, or a member of an object of settings."""

@@ -142,6 +142,7 @@ def _json(entry: Entry, scopes: tuple[str, ...]) -> Family:
         distinguishing=frozenset(distinguishing),
         quotes=quotes,
         lacks=entry.texts("lacks"),
+        phases=entry.texts("phases"),
         has_plain_names=entry.get("plain_names", bool, False),
     )
 

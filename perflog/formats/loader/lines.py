@@ -106,6 +106,7 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
         "clock_starts": _clock_event(entry, "clock_starts"),
         "clock_stops": _clock_event(entry, "clock_stops"),
         "pause": entry.get("pause", bool, False),
+        "fills_steps": entry.get("fills_steps", bool, False),
         "step_by": _step_by(entry),
         **_scopes(entry, scopes),
     }

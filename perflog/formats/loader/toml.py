@@ -23,17 +23,18 @@ _KEYS = {
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "each_process", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
-        "step_by", "check", "outside", "again", "unknown", "dropped", "items", "telling",
+        "fills_steps", "step_by", "check", "outside", "again", "unknown", "dropped", "items", "telling",
     },
     "pairs": {
         "name", "head", "pair", "tail", "needs", "lacks", "phases", "keys", "sample", "table", "unit", "set", "compute",
         "map", "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock",
-        "clock_starts", "clock_stops", "pause", "step_by", "check", "outside", "telling", "unknown", "dropped",
+        "clock_starts", "clock_stops", "pause", "fills_steps", "step_by", "check", "outside", "telling", "unknown",
+        "dropped",
     },
     "meters": {
         "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
-        "step_by", "outside", "telling", "unknown", "dropped", "unit_names",
+        "fills_steps", "step_by", "outside", "telling", "unknown", "dropped", "unit_names",
     },
     "table": {
         "name", "style", "first", "rows_prove", "needs", "telling", "columns", "inner", "among", "units", "unit_names",
@@ -41,10 +42,10 @@ _KEYS = {
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},
     "json": {
-        "name", "head", "tail", "when", "lacks", "quotes", "plain_names", "keys", "sample", "table", "unit", "set",
-        "compute", "map", "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock",
-        "clock_starts", "clock_stops", "pause", "step_by", "check", "outside", "dropped", "again", "telling",
-        "unknown",
+        "name", "head", "tail", "when", "lacks", "phases", "quotes", "plain_names", "keys", "sample", "table", "unit",
+        "set", "compute", "map", "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within",
+        "clock", "clock_starts", "clock_stops", "pause", "fills_steps", "step_by", "check", "outside", "dropped",
+        "again", "telling", "unknown",
     },
     "context": {"text", "sample", "dropped"},
     "block": {"name", "at", "begin", "body", "end", "keep", "sample"},

@@ -40,7 +40,7 @@ from perflog.parsing.assemble.run_tracker import RunTracker
 from perflog.parsing.assemble.scopes import Markers, OpenScopes, closes_step, markers_of
 from perflog.parsing.assemble.setting_series import SeriesOfRuns
 from perflog.parsing.assemble.step_groups import StepGrouper
-from perflog.parsing.assemble.step_partners import StepPartners, step_columns
+from perflog.parsing.assemble.step_partners import StepPartners, is_partner
 from perflog.parsing.assemble.step_repeats import StepCounter
 from perflog.parsing.assemble.table_builder import TableBuilder
 from perflog.parsing.assemble.text_blocks import TextBlocks
@@ -139,7 +139,7 @@ class Assembler:
         if batch.chunk.is_last:  # `finish` follows: to release all at once takes half the time for a short log
             return {}, []
         needs_votes = any(form.fingerprints for form, _ in lines) and not self._rank_rules.has_votes(last.index)
-        waits = self._waits_for_libraries and any(form.library and step_columns(line) for form, line in lines)
+        waits = self._waits_for_libraries and any(is_partner(form, line) for form, line in lines)
         limit = self._pending.limit(lines, last.place, needs_votes, stream_of, waits)
         complete = self._pending.release(limit, stream_of)
         tables, ended = self._rows(lines, complete, runs), self._ended_runs()
@@ -175,7 +175,7 @@ class Assembler:
         stamped = []
         for kind, records in batch.records.items():
             form, line = lines[kind]
-            if len(records) and (line.table in STAMPED or (form.library and step_columns(line))):
+            if len(records) and (line.table in STAMPED or is_partner(form, line)):
                 stamped.append(records)
         ends = self._ends.places(runs, batch)
         *found, of_ends = self._stamps.read(batch, [*(records.places for records in stamped), ends])
@@ -225,7 +225,7 @@ class Assembler:
         for form in dict.fromkeys(lines[kind][0] for kind in complete):
             of_form = {k: r for k, r in complete.items() if lines[k][0] is form}
             rows += self._format_rows(form, lines, of_form, runs)
-            of_libraries += rows[-len(of_form) :] if form.library else []
+            of_libraries += [row for row in rows[-len(of_form) :] if is_partner(form, row.line)]
         series = [
             table for row in rows if row.line.table == "runs" or row.line.run for table in self._add_settings(row, runs)
         ]

@@ -1,8 +1,8 @@
 """Figures of a library for a step, brought into the rows of table `steps`.
 
 In: the step rows of programs, and the rows of libraries that print figures of a step, such as DeepSpeed's samples/s
-inside another trainer. Out: columns of `steps` that the program itself does not print. The figures stay in table
-`values` too, where each has its own line.
+inside another trainer, or of a program that prints a step on several lines (`fills_steps`). Out: columns of `steps`
+that the rows do not print by themselves. The figures stay in table `values` too, where each has its own line.
 
 Two counters of one name need not count the same: micro-steps, or steps since a restart. So the rows meet only if the
 order of the log bears it out: a library prints a step between the program's steps before and after it, or both print
@@ -15,28 +15,48 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.formats.model import Line
+from perflog.formats.families.base import plain_name
+from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.column_values import field_values, typed
 from perflog.parsing.assemble.line_rows import LineRows
 from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import numbers_of
-from perflog.tables.schema import TableColumn, column_for
+from perflog.tables.columns import Mask
+from perflog.tables.schema import TABLES, TableColumn, column_for
 
 _IN_ORDER = 0.9  # share of the library's lines that are between the steps before and after theirs
 _SAME_STEPS = 3  # so many steps that both print, and no others, are no chance
 
 
+def is_partner(form: Format, line: Line) -> bool:
+    """Return whether rows of a line bring figures into the steps: those of a library, and of lines that say so."""
+    return (form.library or line.fills_steps) and bool(step_columns(line))
+
+
 @lru_cache(1 << 10)
 def step_columns(line: Line) -> tuple[tuple[str, TableColumn], ...]:
-    """Return the fields of a library's line that are columns of `steps`, if the line prints its step; else ()."""
-    if line.table != "values" or "step" not in line.template.names:
+    """Return the fields of a line that are columns of `steps`, if the line knows its step; else ()."""
+    if line.table != "values" or not (line.fills_steps or "step" in line.template.names):
         return ()
+    if _prints_names(line):
+        return tuple(("value", column) for column in TABLES["steps"] if _is_plain(column))
     fields = ((f.name, column_for("steps", f.name)) for f in line.template.fields if f.numeric and not f.is_dropped)
     return tuple((name, column) for name, column in fields if column is not None and column.type == "float64")
+
+
+def _prints_names(line: Line) -> bool:
+    """Return whether each record prints the name of its value."""
+    return {"key", "value"} <= {*line.template.names}
+
+
+def _is_plain(column: TableColumn) -> bool:
+    """Return whether a number fills the column that is printed under its name, without a unit."""
+    return column.by_field and column.type == "float64" and not column.unit
 
 
 @lru_cache(1 << 10)
@@ -94,7 +114,8 @@ class StepPartners:
 
     def _own_steps(self, of_libraries: Sequence[LineRows]) -> dict[int, LineRows]:
         """Return the library's rows as steps, of runs in which no program prints any: those with most columns."""
-        free = [row for row in of_libraries if self._led.isdisjoint(row.groups.run_number.tolist())]
+        own = [row for row in of_libraries if not _prints_names(row.line)]
+        free = [row for row in own if self._led.isdisjoint(row.groups.run_number.tolist())]
         if not free:
             return {}
         names = {row.line.name for row in free}
@@ -123,8 +144,9 @@ def _fill(steps: Sequence[LineRows], program: _Printed, of_libraries: Sequence[L
     for kind, name, column in _fields(of_libraries):
         if column.name in printed:
             continue
-        chosen = np.flatnonzero((library.kinds == kind) & (partners >= 0))
         row = of_libraries[kind]
+        chosen = np.flatnonzero((library.kinds == kind) & (partners >= 0))
+        chosen = chosen[_is_named(row, column)[library.rows[chosen]]] if _prints_names(row.line) else chosen
         values = typed(field_values(row.records.columns[name], column, row.line, name), column)
         numbers = numbers_of(pc.fill_null(values, float("nan")))[library.rows[chosen]]
         to = partners[chosen]
@@ -133,6 +155,14 @@ def _fill(steps: Sequence[LineRows], program: _Printed, of_libraries: Sequence[L
             joined = steps[target].joined.setdefault(column.name, np.full(len(steps[target]), np.nan))
             rows = program.rows[to[of_target]]
             joined[rows] = np.where(np.isnan(joined[rows]), numbers[of_target], joined[rows])
+
+
+def _is_named(row: LineRows, column: TableColumn) -> Mask:
+    """Return which rows, each of which prints the name of its value, name a column."""
+    keys = pa.array(row.records.columns["key"], pa.string()).dictionary_encode()
+    names = np.array([plain_name(key) == column.name for key in keys.dictionary.to_pylist()], np.bool_)
+    named: Mask = names[numbers_of(keys.indices)]
+    return named
 
 
 def _fields(of_libraries: Sequence[LineRows]) -> Iterator[tuple[int, str, TableColumn]]:
