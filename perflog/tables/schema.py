@@ -84,7 +84,7 @@ _RANK = (
 _SOURCE = TableColumn(
     "source",
     "word",
-    "what printed the row, where that tells processes apart and the rank is not known: node and local rank",
+    "what printed the row, where that tells processes apart and the rank is not known: node and local rank, or the pod",
     by_field=False,
 )
 

@@ -45,8 +45,8 @@ def cloud(text: str, second: int = 0) -> str:
 
 
 def figures(got: Reading) -> dict[str, Counter[str]]:
-    """What is read, apart from what the runtime adds: the time of the line."""
-    without = ("run", "printed_ns", "clock", "log_sha256")
+    """What is read, apart from what the runtime adds: the time of the line, and the pod."""
+    without = ("run", "printed_ns", "clock", "log_sha256", "source")
     return {
         name: Counter(repr({k: v for k, v in row.items() if k not in without}) for row in got.rows(name))
         for name in ("steps", "phases", "values", "loads", "summaries")
@@ -125,3 +125,30 @@ def test_the_digest_is_that_of_the_file(tmp_path: Path) -> None:
     bare = tmp_path / "bare.log"
     bare.write_text(f"{LINES[0]}\n", encoding="utf-8")
     assert Source("a", str(path)).digest() != Source("b", str(bare)).digest()
+
+
+@pytest.mark.parametrize("label", ["", "[rank0]:"])
+@pytest.mark.parametrize("wrap", ["kubectl", "fluentd"])
+def test_pods_that_print_the_same_steps_are_told_apart(wrap: str, label: str) -> None:
+    """Their ranks are not known; of local ranks, which all have the same, neither."""
+    text = (
+        "{}[titan] 2026-01-01 10:00:{:02d},000 - root - INFO - step: {:2d}  loss:  9.1  memory: 28.0GiB(91.0%)  tps: {}"
+    )
+    lines = [(p, text.format(label, s, s, 5000 + 1000 * (p != 2))) for s in range(1, 9) for p in range(4)]
+    if wrap == "kubectl":
+        log = "".join(f"[pod/train-{p}/main] {line}\n" for p, line in lines)
+    else:
+        of_pod = ({"stream": "stderr", "kubernetes": {"pod_name": f"train-{p}"}} for p, _ in lines)
+        log = "".join(f"{json.dumps({'log': line + chr(10), **more})}\n" for (_, line), more in zip(lines, of_pod, strict=True))
+    steps = read(log.encode()).rows("steps")
+    end = ("/main" if wrap == "kubectl" else "") + (", local rank 0" if label else "")
+    assert {row["source"]: row["tokens_per_s"] for row in steps} == {
+        f"train-{p}{end}": 5000 + 1000 * (p != 2) for p in range(4)
+    }
+    assert {(row.get("rank"), row["copy"]) for row in steps} == {(None, 1)}
+
+
+def test_a_rank_that_only_one_pod_prints_is_a_rank() -> None:
+    lines = (f"[pod/train-{r // 2}/main] [rank{r}]:{LINES[s]}\n" for s in range(8) for r in range(4))
+    steps = read("".join(lines).encode()).rows("steps")
+    assert sorted({(row["rank"], row.get("source")) for row in steps}) == [(r, None) for r in range(4)]

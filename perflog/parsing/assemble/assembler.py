@@ -109,7 +109,7 @@ class Assembler:
         self._waits_for_libraries = waits_for_libraries
         self._step_counter = StepCounter(windows or {})
         self._series = SeriesOfRuns()
-        self._builder = TableBuilder()
+        self._builder = TableBuilder(self._local_ranks.pods)
         self._stamps = StampReader()
         self._ends = RunEnds()
         self._clocks = RunClocks()
@@ -126,6 +126,7 @@ class Assembler:
         count_all_figures(batch_runs, lines, batch)
         self._text_blocks.feed(lines, batch_runs, batch)
         self._read_stamps(lines, batch_runs, batch)
+        self._local_ranks.observe_pods(batch)
         for kind, records in batch.records.items():
             line = lines[kind][1]
             if line.read:

@@ -20,6 +20,7 @@ from perflog.formats.model import Line
 from perflog.parsing.assemble.scopes import Inheritance
 from perflog.parsing.assemble.step_groups import StepGroups
 from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.rank_labels import is_pod
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import null_array, numbers_of
 from perflog.tables.schema import column_for
@@ -153,6 +154,8 @@ class LineRows(Struct, dict=True):
             ranks = labelled_ranks()
             labelled = np.flatnonzero(self.records.labels >= 0)
             self.ranks.fill(labelled, ranks[labelled], np.where(ranks[labelled] >= 0, LABEL, LOCAL))
+            of_pods = np.flatnonzero(is_pod(self.records.labels))
+            self.ranks.fill(of_pods, ranks[of_pods], -1)
 
     def fill_own_steps(self) -> None:
         """Take steps from the field `step`, or compute them if the format declares how."""

@@ -7,7 +7,7 @@ rank is known only if another label names the node, and the world size confirms 
 A label such as `[rank0]:` may be either: PyTorch writes the rank, torchrun the local rank. Behind other labels it is
 local if it stands behind several of them (`0: [rank0]:`, `1: [rank0]:`).
 
-Where the rank is not known, two labels still tell the processes apart: `source_code` numbers them.
+Where the rank is not known, two labels, or the name of a pod, still tell processes apart: `source_code` numbers them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,17 @@ from msgspec import Struct, field
 
 from perflog.parsing.assemble.run_state import RunIndex, RunState
 from perflog.parsing.match.numeric import Ints
-from perflog.parsing.match.rank_labels import is_local, is_nested, local_rank_of, node_of
-from perflog.parsing.match.records import Records
+from perflog.parsing.match.rank_labels import (
+    NO_RANK,
+    is_local,
+    is_nested,
+    is_pod,
+    local_rank_of,
+    node_of,
+    pod_name,
+    pod_of,
+)
+from perflog.parsing.match.records import Batch, Records
 
 ONE_NODE, UNKNOWN = 0, -1
 """What the local ranks of a run tell: they are the ranks, or not. Any other number: the processes of a node."""
@@ -29,6 +38,7 @@ _ON_A_NODE = 8  # a world size beyond it is one node only if that many local ran
 
 
 _SOURCES = -2  # codes of sources are this number and below
+_NO_LOCAL_RANK = (1 << 30) - 1
 
 
 class _Job(Struct):
@@ -64,11 +74,12 @@ class _Job(Struct):
 class LocalRanks:
     """Decides it for each run: as `settled` by an earlier reading of the log, else by what has been read so far.
 
-    `corrections` holds the runs that have ended and for which this was wrong.
+    `corrections` holds the runs that have ended and for which this was wrong, `pods` the names of pods by number.
     """
 
     def __init__(self, settled: Mapping[int, int]) -> None:
         self.corrections: dict[int, int] = {}
+        self.pods: dict[int, str] = {}
         self._settled = settled
         self._jobs: dict[int, _Job] = {}  # by number of the run
         self._world_sizes: dict[int, dict[int, int]] = {}  # as printed so far, each with its first place
@@ -98,6 +109,17 @@ class LocalRanks:
                 ranks, own = printed[low:high][local[low:high]], local_rank_of(labels)
                 job.outranked |= bool((ranks - own > own).any())
 
+    def observe_pods(self, batch: Batch) -> None:
+        """Remember the names of the pods in front of the lines of a batch."""
+        for records in batch.records.values():
+            if records.labels is None:
+                continue
+            nodes = np.where(is_pod(records.labels), pod_of(records.labels), node_of(records.labels))
+            for node, first in zip(*(x.tolist() for x in np.unique(nodes, return_index=True)), strict=True):
+                if node not in self.pods:
+                    number, name = pod_name(batch.text(int(records.places[first])))
+                    self.pods |= {number: name} if number == node else {}
+
     def _observe_sizes(self, sizes: Ints, places: Ints, runs: RunIndex) -> None:
         for run, low, high in runs.split(places):
             found, first = np.unique(sizes[low:high], return_index=True)
@@ -109,14 +131,16 @@ class LocalRanks:
         """Return the rank that the label of each record tells; -1 if none, below it the code of a source."""
         if records.labels is None:
             return np.full(len(records), -1, np.int64)
-        ranks = records.labels.copy()
+        pods = is_pod(records.labels)
+        ranks = np.where(records.labels == NO_RANK, -1, records.labels)
+        ranks[pods] = source_code(pod_of(records.labels[pods]), np.array(_NO_LOCAL_RANK))
         unsure = is_local(ranks) | is_nested(ranks)
         for run, low, high in runs.split(records.places) if self._jobs else ():
             rows = low + np.flatnonzero(unsure[low:high])
             if len(rows):
                 ranks[rows] = _ranks(records.labels[rows], self._processes(run))
             if run.index in self._jobs and self._jobs[run.index].nested and self._processes(run) != ONE_NODE:
-                plain = low + np.flatnonzero(~unsure[low:high])
+                plain = low + np.flatnonzero(~(unsure | pods)[low:high])
                 ranks[plain] = -1  # a label alone is that of a node, or a local rank
         return ranks
 
@@ -162,7 +186,12 @@ def source_code(nodes: Ints, local_ranks: Ints) -> Ints:
     return _SOURCES - (nodes << 30 | local_ranks)
 
 
-def source_names(codes: Ints) -> list[str]:
-    """Return the names of sources by their codes."""
-    numbers = (_SOURCES - codes).tolist()
-    return [f"node {number >> 30}, local rank {number & ((1 << 30) - 1)}" for number in numbers]
+def source_names(codes: Ints, pods: Mapping[int, str]) -> list[str]:
+    """Return the names of sources by their codes, with those of pods by their numbers."""
+    numbers = _SOURCES - codes
+    nodes = [pods.get(node, f"node {node}") for node in (numbers >> 30).tolist()]
+    locals = (numbers & _NO_LOCAL_RANK).tolist()
+    return [
+        node if local == _NO_LOCAL_RANK else f"{node}, local rank {local}"
+        for node, local in zip(nodes, locals, strict=True)
+    ]

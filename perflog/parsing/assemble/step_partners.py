@@ -210,6 +210,8 @@ def _partners(program: _Printed, library: _Printed) -> Ints:
         rank, ranks = library.ranks[i], program.ranks[rows]
         if rank >= 0:
             rows = rows[(ranks == rank) | (ranks < 0)]
+        elif rank < -1:  # of a process without a known rank
+            rows = rows[(ranks == rank) | (ranks == -1)]
         elif len(np.unique(ranks)) > 1:
             continue
         if len(rows):

@@ -89,10 +89,11 @@ def _names_of(texts: pa.Array) -> pa.Array:
 class TableBuilder:
     """Makes the rows of each table, stretch by stretch of the log.
 
-    The tables with one row per field share one dictionary of field names per table.
+    The tables with one row per field share one dictionary of field names per table. `pods`: names of pods by number.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pods: Mapping[int, str]) -> None:
+        self._pods = pods
         self._names: dict[str, tuple[str, ...]] = dict.fromkeys(PER_FIELD, ())
         self._codes: dict[tuple[str, str], int] = {}
         self._phases = PhaseCounter()
@@ -117,7 +118,7 @@ class TableBuilder:
     def _rows_per_line(self, rows: LineRows) -> Iterator[tuple[str, Columns]]:
         """Yield the columns of the rows that a kind gives, by table: one row per record, or per item of a list."""
         table = rows.line.table or ""
-        common = _common_columns(rows)
+        common = _common_columns(rows, self._pods)
         columns = _line_columns(table, rows)
         columns |= {name: number_array(values, ~np.isnan(values)) for name, values in rows.joined.items()}
         if rows.line.items:
@@ -226,7 +227,7 @@ def _is_no_phase(line: Line, name: str) -> bool:
     return unit is not None and unit.base != "s"
 
 
-def _common_columns(rows: LineRows) -> Columns:
+def _common_columns(rows: LineRows, pods: Mapping[int, str]) -> Columns:
     """Return the columns that every row of a kind has: its place, step and rank, and counts of its step."""
     count, places, ranks, groups = len(rows), rows.records.places, rows.ranks, rows.groups
     part = places & PART_MASK
@@ -251,7 +252,7 @@ def _common_columns(rows: LineRows) -> Columns:
         codes, of_row = np.unique(ranks.rank[sources], return_inverse=True)
         words = np.full(count, -1, np.int64)
         words[sources] = of_row
-        columns["source"] = word_array(words, tuple(source_names(codes)))
+        columns["source"] = word_array(words, tuple(source_names(codes, pods)))
     if rows.guessed:
         columns["read_by"] = repeated_word(0, (GUESS,), count)
     if rows.copy is not None:

@@ -1,13 +1,14 @@
 """Rank labels in front of lines, printed by programs or launchers (srun -l, torchrun --tee, mpirun --tag-output).
 
 A label is a number: the rank, or for torchrun's `[default3]:` a number that holds the rank on the node (`local_label`).
-It is below 0 without a rank: -1 for no label, `NO_RANK` for the name of a process.
+It is below 0 without a rank: -1 for no label, `NO_RANK` for the name of a process, below it for the name of a pod.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache, reduce
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,11 @@ MAX_LABELS = 2
 NO_LABEL = -1
 NO_RANK = -2
 """Label of a line that has the name of a process in front, and no rank."""
+
+_POD_NAME = lazy_pattern(rb"(?:[^ ]* )?\[pod/([A-Za-z0-9_./-]+)")
+_STREAMS = (b"stdout", b"stderr")  # in place of the name of a pod that no record tells
+_POD_BIT = 1 << 29  # of the numbers of nodes that are pods; the rest is a hash of the name
+_LAST_POD = -3
 
 LOCAL = "local_label"
 """Field of a label's template that holds a local rank."""
@@ -121,12 +127,33 @@ def nested_labels(outer: Ints, inner: Ints) -> Ints:
     A label in front of a local rank is the number of the node: srun and mpirun start one torchrun on each. Of two plain
     numbers both are kept, since torchrun with `--role rank` writes the local rank as `[rank0]:`.
     """
+    outer = np.where(is_pod(outer) & (inner >= 0), pod_of(outer), outer)
     plain_outer = (outer >= 0) & ~is_local(outer) & ~is_nested(outer) & (outer < (1 << _NODE_BITS) - 1)
     plain_inner = (inner >= 0) & ~is_local(inner) & (inner < 1 << _NODE_BITS)
     has_node = plain_outer & (is_local(inner) | plain_inner)
     both = inner | ((np.maximum(outer, 0) + 1) << _NODE_BITS) | np.where(plain_inner, _NESTED_BIT, 0)
     either = np.where(outer >= 0, outer, np.minimum(inner, outer))
     return np.where(has_node, both, np.where(inner >= 0, inner, either))
+
+
+def is_pod(labels: Ints) -> npt.NDArray[np.bool_]:
+    """Return which labels are the name of a pod alone."""
+    return labels <= _LAST_POD
+
+
+def pod_of(labels: Ints) -> Ints:
+    """Return the numbers of the nodes that labels with the name of a pod alone stand for."""
+    return _POD_BIT | (_LAST_POD - labels)
+
+
+def pod_name(text: str) -> tuple[int, str]:
+    """Return the number and the name of the pod in the label in front of a line; -1 and "" if there is none."""
+    match = _POD_NAME.match(text.encode("utf-8", "surrogateescape"))
+    return (int(pod_of(np.array(_pod_label(match[1])))), match[1].decode()) if match else (-1, "")
+
+
+def _pod_label(name: bytes) -> int:
+    return NO_RANK if name in _STREAMS else _LAST_POD - (crc32(name) >> 6)
 
 
 def process_labels(labels: Ints) -> Ints:
@@ -201,7 +228,9 @@ def bare_texts(texts: pa.Array) -> pa.Array:
 
 @lru_cache(1 << 12)
 def _rank_of(label: bytes) -> int:
-    rank = None if label[-2:] == b") " or label[:5] == b"[pod/" else _RANK.search(label)
+    if pod := _POD_NAME.match(label):
+        return _pod_label(pod[1])
+    rank = None if label[-2:] == b") " else _RANK.search(label)
     if rank is None:
         return NO_RANK
     return int(rank[1]) | _LOCAL_BIT if b"default" in label else int(rank[1])

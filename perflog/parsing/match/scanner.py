@@ -42,6 +42,7 @@ from perflog.parsing.match.rank_labels import (
     Labels,
     carried_labels,
     find_rank_labels,
+    is_pod,
     local_label,
     nested_labels,
     strip_rank_labels,
@@ -429,7 +430,8 @@ class _Lines(Struct, frozen=True):
     def records(self, rows: Ints, columns: dict[str, Column]) -> Records:
         """Return some of the lines as records with these columns."""
         labels = None if self.labels is None else self.labels[rows]
-        return Records(self.places[rows], columns, labels if labels is not None and (labels >= 0).any() else None)
+        has_labels = labels is not None and bool(((labels >= 0) | is_pod(labels)).any())
+        return Records(self.places[rows], columns, labels if has_labels else None)
 
 
 class _Candidates:
