@@ -428,7 +428,7 @@ def test_the_dicts_of_slime(tmp_path: Path) -> None:
 
 
 # Dicts of the times of a step, as a user of THUDM/slime printed them; a rollout is trained on in one step or several
-TIMES = """\
+SLIME_TIMES = """\
 (RolloutManager pid=7) [2026-04-15 07:57:53] rollout.py:1193 - perf {k}: {{'perf/rollout_time': 340.5, \
 'rollout/response_len/mean': 2773.7}}
 {steps}(MegatronTrainRayActor pid=2) [2026-04-15 08:01:13] train_metric_utils.py:51 - perf {k}: \
@@ -436,7 +436,7 @@ TIMES = """\
 'perf/log_probs_time': 17.18, 'perf/actor_train_time': 46.91, 'perf/train_time': 64.72, \
 'perf/actor_train_tok_per_s': 7498.9, 'perf/step_time': 412.32, 'perf/wait_time_ratio': 0.843}}
 """
-STEP = """\
+SLIME_STEP = """\
 (MegatronTrainRayActor pid=2) [2026-04-15 08:01:12] model.py:702 - step {k}: {{'train/loss': {loss}, \
 'train/grad_norm': 0.2}}
 """
@@ -445,8 +445,8 @@ STEP = """\
 @pytest.mark.parametrize("count", [1, 4])
 def test_the_times_of_slime_are_those_of_a_step(tmp_path: Path, count: int) -> None:
     """The loss belongs to the step only where a rollout is one step of the optimizer."""
-    steps = ["".join(STEP.format(k=k * count + i, loss=k + i / 8) for i in range(count)) for k in range(5)]
-    log = read(tmp_path, "".join(TIMES.format(k=k, steps=steps[k]) for k in range(5)))
+    steps = ["".join(SLIME_STEP.format(k=k * count + i, loss=k + i / 8) for i in range(count)) for k in range(5)]
+    log = read(tmp_path, "".join(SLIME_TIMES.format(k=k, steps=steps[k]) for k in range(5)))
     table, phases = log.table("steps"), log.table("phases")
     assert table["step"].tolist() == [*range(5)]
     assert set(table["step_time_s"]) == {412.32}

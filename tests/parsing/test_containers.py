@@ -139,7 +139,9 @@ def test_pods_that_print_the_same_steps_are_told_apart(wrap: str, label: str) ->
         log = "".join(f"[pod/train-{p}/main] {line}\n" for p, line in lines)
     else:
         of_pod = ({"stream": "stderr", "kubernetes": {"pod_name": f"train-{p}"}} for p, _ in lines)
-        log = "".join(f"{json.dumps({'log': line + chr(10), **more})}\n" for (_, line), more in zip(lines, of_pod, strict=True))
+        log = "".join(
+            f"{json.dumps({'log': line + chr(10), **more})}\n" for (_, line), more in zip(lines, of_pod, strict=True)
+        )
     steps = read(log.encode()).rows("steps")
     end = ("/main" if wrap == "kubectl" else "") + (", local rank 0" if label else "")
     assert {row["source"]: row["tokens_per_s"] for row in steps} == {

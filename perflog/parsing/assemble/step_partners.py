@@ -102,10 +102,12 @@ class StepPartners:
     def join(self, steps: Sequence[LineRows], of_libraries: Sequence[LineRows]) -> dict[int, LineRows]:
         """Fill columns of step rows. Return the library's rows that are steps, by the `id` of what they replace."""
         of_libraries = [row for row in of_libraries if step_columns(row.line)]
-        program = _Printed.of(steps)
-        self._led.update(np.unique(program.runs).tolist())
+        for row in steps:
+            runs = row.groups.run_number[row.step_known]  # in log order, so equal ones stand together
+            self._led.update(runs[np.flatnonzero(np.diff(runs, prepend=-1))].tolist())
         if not of_libraries:
             return {}
+        program = _Printed.of(steps)
         library = _Printed.of(of_libraries)
         for run in np.unique(library.runs).tolist():
             if run in self._led:
