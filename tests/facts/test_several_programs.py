@@ -492,3 +492,14 @@ def test_the_blocks_of_olmo(tmp_path: Path) -> None:
     values = log.table("values")
     of_first = values[values["step"] == 1].set_index("key")["value"].to_dict()
     assert of_first == {"grad_norm": 0.1704, "loss": 2.951, "perplexity": 19.12, "peak_memory": 43313e6}
+
+
+def test_a_text_in_place_of_a_time_is_no_time_of_a_phase(tmp_path: Path) -> None:
+    line = "step:{k} - actor/pg_loss:0.1 - critic/score/mean:2.5 - timing_s/gen:{gen} - timing_s/adv:1.5\n"
+    verl = read(tmp_path, "".join(line.format(k=k, gen="x9x9" if k == 3 else 300.5) for k in range(1, 6)))
+    phases = verl.table("phases")
+    assert phases[phases["phase"] == "timing_s_gen"]["step"].tolist() == [1, 2, 4, 5]
+    assert phases[phases["phase"] == "timing_s_adv"]["step"].tolist() == [1, 2, 3, 4, 5]
+    slime = SLIME_TIMES.format(k=0, steps="") + SLIME_TIMES.format(k=1, steps="").replace("17.18", "'late'")
+    phases = read(tmp_path, slime).table("phases")
+    assert phases[phases["phase"] == "perf_log_probs_time"]["step"].tolist() == [0]

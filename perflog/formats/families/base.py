@@ -138,6 +138,10 @@ class FieldNames:
         self.paths[free] = key
         return free
 
+    def phases_of(self, template: Template) -> frozenset[str]:
+        """Return the fields of a line that are times of phases: a text in place of a number is none."""
+        return frozenset(field.name for field in template.fields if field.numeric and field.name in self.phases)
+
 
 class ValueForm(Struct, frozen=True, eq=False):
     """One way to print a value: a template. `has_texts`: texts that are no pairs stand behind it.

@@ -399,7 +399,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         if template is None:
             return None
         line = self.shape.line_of(template, names.from_keys, names.paths, names.units, names.settings)
-        return replace(line, object=shape, by_object=by_object, phases=frozenset(names.phases))
+        return replace(line, object=shape, by_object=by_object, phases=names.phases_of(template))
 
     def _may_be_duration(self, value: JsonValue) -> bool:
         """Return whether a value is a text that its key calls a duration. A setting stays a text."""

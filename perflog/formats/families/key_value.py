@@ -385,7 +385,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
 
     def _line(self, template: Template, names: FieldNames) -> Line:
         line = self.shape.line_of(template, names.from_keys, names.paths)
-        return replace(line, phases=frozenset(names.phases))
+        return replace(line, phases=names.phases_of(template))
 
     def _forms(self, pair: Pair) -> list[ValueForm]:
         """Return the forms that the value could have: the declared ones up to the first that fits, else a new one.

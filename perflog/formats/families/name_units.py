@@ -44,6 +44,9 @@ def split_unit(name: str) -> tuple[str, str]:
     return (match["name"], unit) if match and unit else (name.strip(), "")
 
 
+_LONGEST = 1000  # characters of a name that may hold a unit: the time of its patterns grows with their square
+
+
 @lru_cache(1 << 12)
 def name_and_unit(name: str) -> tuple[str, str]:
     """Return a printed name without the unit that it holds, and the unit; "" if it holds no known one.
@@ -52,8 +55,8 @@ def name_and_unit(name: str) -> tuple[str, str]:
         >>> [name_and_unit(name) for name in ("mfu(%)", "avg_step_time_ms", "ttft_ms.p50", "tokens_per_sec", "time")]
         [('mfu', '%'), ('avg_step_time', 'ms'), ('ttft.p50', 'ms'), ('tokens_per_s', 'tok/s'), ('time', '')]
     """
-    base, unit = split_unit(name)
-    if unit:
+    base, unit = split_unit(name) if len(name) <= _LONGEST else (name, "")
+    if unit or len(name) > _LONGEST:
         return base, unit
     rate = _RATE.fullmatch(base)
     if rate is not None and (rate["per"] or rate["what"].lower() in _COUNTED):
