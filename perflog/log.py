@@ -252,7 +252,7 @@ class Log:
 
     def _with_attempts(self, runs: pa.Table) -> pa.Table:
         """Return table `runs` with the job and the attempt of each run that is an attempt."""
-        if not self.some_rows("milestones", {"kind": lambda kind: kind == "restore"}).num_rows:
+        if not self.some_rows("milestones", {"kind": lambda kind: kind in ("restore", "startup")}).num_rows:
             return runs
         table: pa.Table = import_module("perflog.metrics.attempts").with_attempts(runs, self)
         return table

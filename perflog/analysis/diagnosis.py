@@ -175,12 +175,13 @@ def _cost(tables: Tables, ending: Ending) -> str:
     job = next((job for job in job_timelines(tables) if ending.run in job.runs), None)
     parts = []
     if job is not None:
+        losses = losses_of(tables, job) if job.is_stamped else []
         number = job.runs.index(ending.run) + 1
         stalled = [each for _, attempt, each in job.intervals if attempt == number and each.kind == STALL]
         stalled = [each for each in stalled if ending.last_step is None or each.last_line >= ending.line]
         if seconds := sum(each.end - each.begin for each in stalled) / 1e9:
             parts.append(f"{seconds:,.0f} s in which no step was done")
-        for loss in losses_of(tables, job):
+        for loss in losses:
             if loss.run == ending.run:
                 again = f"{count(loss.steps, 'step')} done again, " if loss.steps else ""
                 parts.append(f"{again}{loss.seconds:,.0f} s from the end of the attempt to the first new step")

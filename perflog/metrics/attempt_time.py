@@ -8,10 +8,13 @@ many steps is a stall.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.metrics.attempts import Extent
 from perflog.metrics.pauses import pause_lines
@@ -24,8 +27,12 @@ STARTUP, COMPILE, TRAINING, EVALUATION, CHECKPOINT = "startup", "compile", "trai
 DATA_WAIT, STALL, REPEATED, DOWN, SHUTDOWN, UNKNOWN = "data wait", "stall", "repeated", "down", "shutdown", "unknown"
 KINDS = (TRAINING, STARTUP, COMPILE, EVALUATION, CHECKPOINT, DATA_WAIT, STALL, REPEATED, DOWN, SHUTDOWN, UNKNOWN)
 
-STAMPS, PRINTED, STEPS = "stamps", "printed", "steps"
-"""What tells the ends of an interval: time stamps of lines, a printed duration, the clock less the time of steps."""
+STAMPS, ELAPSED, PRINTED, STEPS, FILE = "stamps", "elapsed", "printed", "steps", "file"
+"""What tells the ends of an interval: time stamps of lines, the printed time since a start, a printed duration, the
+clock less the time of steps, the time at which the log was written last."""
+
+RELATIVE = (ELAPSED, STEPS)
+"""Clocks of attempts whose lines have no time stamps: printed time since a start; else printed durations, added up."""
 
 _OF_MARKS = {
     "checkpoint": CHECKPOINT, "evaluation": EVALUATION, "validation": EVALUATION,
@@ -84,6 +91,17 @@ class StepLines(Struct, frozen=True):
     resolution_s: float
 
 
+def on_a_clock(tables: Tables, extent: Extent) -> Extent:
+    """Return an attempt on the best clock that its lines have: stamps, else printed times, else added durations."""
+    if step_lines(tables, extent) is not None:
+        return extent
+    for clock in RELATIVE:
+        steps = step_lines(tables, replace(extent, clock=clock))
+        if steps is not None:
+            return replace(extent, clock=clock, begin_ns=0, end_ns=int(steps.times[-1]))
+    return extent
+
+
 def attempt_time(tables: Tables, extent: Extent, again_from: int | None, until: int | None) -> list[Interval]:
     """Return the intervals of an attempt, in order; empty if its lines have no time.
 
@@ -96,7 +114,11 @@ def attempt_time(tables: Tables, extent: Extent, again_from: int | None, until: 
     steps = step_lines(tables, extent)
     if steps is None:
         return []
-    return _Tiling(tables, extent, steps, again_from, until).intervals
+    intervals = _Tiling(tables, extent, steps, again_from, until).intervals
+    known_by = {ELAPSED: {STAMPS: ELAPSED}, STEPS: {STAMPS: PRINTED, STEPS: PRINTED}}.get(extent.clock or "", {})
+    for interval in intervals:
+        interval.known_by = known_by.get(interval.known_by, interval.known_by)
+    return intervals
 
 
 def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
@@ -104,15 +126,22 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
     steps = tables.rows_by_run("steps").get(extent.run)
     if steps is None or extent.clock is None:
         return None
-    steps = steps.where(
-        (steps["copy"] == 1) & steps.known("step", "printed_ns") & steps.one_of("clock", [extent.clock])
-    )
+    steps = steps.where((steps["copy"] == 1) & steps.known("step"))
+    if extent.clock == ELAPSED:
+        steps = steps.where(steps.known("elapsed_s"))
+    elif extent.clock == STEPS:
+        steps = steps.where(steps.known("step_time_s") & ~steps.known("step_time_by"))
+    else:
+        steps = steps.where(steps.known("printed_ns") & steps.one_of("clock", [extent.clock]))
     if len(steps):
         steps = steps.where(steps["rank"] == steps["rank"].min())
     if len(steps) < 2:
         return None
     steps = steps.where(np.argsort(steps["line"], kind="stable"))
-    epochs, numbers, times = steps["epoch"], steps["step"], steps["printed_ns"]
+    epochs, numbers = steps["epoch"], steps["step"]
+    times = {STEPS: np.zeros(len(steps), np.int64), ELAPSED: _ns(steps["elapsed_s"])}.get(
+        extent.clock, steps["printed_ns"]
+    )
     per_epoch = int(numbers.max()) + 1
     places = numbers + np.where(epochs == NULL, 0, epochs) * per_epoch
     ahead = np.append(True, (places[1:] > np.maximum.accumulate(places)[:-1]))
@@ -128,7 +157,29 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
     usual = int(np.median(done[1:]))
     done = np.where(crossed, np.where(covers > 0, covers, np.minimum(usual, np.maximum(steps["step"], 1))), done)
     done[0] = covers[0] if covers[0] > 0 else max(1, min(usual, int(steps["step"][0])))
-    return StepLines(steps["line"], steps["step"], places, done, times, seconds, _resolution(times))
+    lines = steps["line"]
+    if extent.clock == STEPS:
+        if not np.isfinite(seconds).all():
+            return None
+        times = _ns(np.cumsum(seconds * np.maximum(done, 1) + _printed_pauses(tables, extent, lines)))
+    return StepLines(lines, steps["step"], places, done, times, seconds, _resolution(times))
+
+
+def _printed_pauses(tables: Tables, extent: Extent, lines: Ints) -> Floats:
+    """Return the printed seconds of what was done before each step line beside steps."""
+    found = np.zeros(len(lines))
+    here: dict[tuple[int, str], list[Mark]] = {}
+    for mark in marks(tables, extent):
+        here.setdefault((int(np.searchsorted(lines, mark.line)), _OF_MARKS[mark.kind]), []).append(mark)
+    for (gap, _), of_kind in here.items():
+        if gap < len(lines):
+            found[gap] += _seconds_of(of_kind) or 0.0
+    return found
+
+
+def _ns(seconds: Floats) -> Ints:
+    """Return seconds in nanoseconds; 0 where they are not known."""
+    return np.round(np.where(np.isfinite(seconds), seconds, 0.0) * _NS).astype(np.int64)
 
 
 def _resolution(times: Ints) -> float:
@@ -151,7 +202,7 @@ class _Tiling:
         stamps = [mark.at for mark in self._marks if mark.at is not None]
         self._stamp_s = _resolution(np.array(stamps, np.int64)) if stamps else steps.resolution_s
         self._position = extent.begin_ns
-        self._line = tables_first_line(tables, extent.run)
+        self._line = tables_lines(tables, extent.run)[0]
         self._measure()
         self._start()
         self._between()
@@ -211,7 +262,12 @@ class _Tiling:
         ended = max((at for at in begun if at <= first), default=None)
         if not np.isfinite(steps.seconds[0]) and ended is not None and first - ended >= took:
             took = first - ended  # the start-up tells its end
-        self._to(first - took, STARTUP, int(steps.lines[0]), STAMPS, None, None, self._stamp_s)
+        opening = STARTUP
+        if self._extent.clock == ELAPSED and not np.isfinite(steps.seconds[0]):  # a bar begins with the first step
+            opening = COMPILE
+        if self._extent.clock == ELAPSED and steps.places[0] > count:  # the steps before it are not in the log
+            self._position = first - took
+        self._to(first - took, opening, int(steps.lines[0]), STAMPS, None, None, self._stamp_s)
         self._steps_to(0, first, usual)
 
     def _between(self) -> None:
@@ -326,18 +382,36 @@ class _Tiling:
                 kind = UNKNOWN if failures.first is None else STALL  # it may have failed long before its last line
                 self._to(self._position + silent, kind, failures.line, STAMPS, None, None, self._stamp_s)
         self._to(end, SHUTDOWN, max(line, failures.line), STAMPS, None, None, self._stamp_s)
+        if self._until is None and self._again is None and (written := self._written()) is not None:
+            self._to(written[0], SHUTDOWN, written[1], FILE, None, None, float(np.nan))
+
+    def _written(self) -> tuple[int, int] | None:
+        """Time at which the log was written last, and its last line, if that has no stamp; None: not known.
+
+        A copy of a log has the time of the copy: more than a day behind the last stamp counts as that.
+        """
+        clock, run = self._extent.clock, self._extent.run
+        stamped = self._tables.rows_of("milestones", run)
+        stamped = stamped.where(stamped.known("printed_ns"))
+        last_line = max([tables_lines(self._tables, run)[1], *self._tables.rows_of("lines", run)["line"].tolist()])
+        if clock not in (UTC, LOCAL) or last_line <= max([int(self._steps.lines[-1]), *stamped["line"].tolist()]):
+            return None
+        path = next(log for of_run, log in self._tables.rows("runs").records("run", "log") if of_run == run)
+        try:
+            at = Path(path).stat().st_mtime_ns
+        except OSError:
+            return None
+        if clock == LOCAL:
+            at += int(time.localtime(at // _NS).tm_gmtoff) * _NS
+        return (at, last_line) if self._position < at <= self._position + _DAY * _NS else None
 
     def _failures(self) -> _Failures:
         rows = self._tables.rows_by_run("failures").get(self._extent.run)
         if rows is None:
             return _Failures([], None, 0, any=False)
         rows = rows.where(rows["line"] > self._steps.lines[-1])
-        hung: list[tuple[float, int]] = []
-        times: list[int | None] = []
-        for line, waited, time, clock in rows.records("line", "waited_s", "time_ns", "clock"):
-            if waited > 0:
-                hung.append((waited, line))
-            times.append(self._on_clock(time, clock))
+        hung = [(waited, line) for line, waited in rows.records("line", "waited_s") if waited > 0]
+        times = [self._on_clock(time, clock) for time, clock in rows.records("time_ns", "clock")]
         hung.sort(reverse=True)
         known = [time for time in times if time is not None]
         first = min(known) if times and times[0] is not None else None  # what stands in front of others came before
@@ -420,6 +494,7 @@ class _Tiling:
             before.end, before.last_line = end, max(line, before.last_line)
             before.last_step = last_step if last_step is not None else before.last_step
             before.error_s = max(before.error_s, error)
+            before.known_by = FILE if known_by == FILE else before.known_by
         elif end > self._position:
             self.intervals.append(
                 Interval(kind, self._position, end, first_step, last_step, min(self._line, line), line, known_by, error)
@@ -451,12 +526,17 @@ def _seconds_of(here: Sequence[Mark]) -> float | None:
     return next((mark.seconds for mark in here if mark.seconds is not None), None)
 
 
-def tables_first_line(tables: Tables, run: str) -> int:
-    """Return the first line of a run."""
-    lines: Mapping[str, int] = cached(
-        tables.whole, ("first lines",), lambda: dict(tables.whole.rows("runs").records("run", "first_line"))
-    )
-    return int(lines[run])
+def _ends(tables: Tables) -> Iterator[tuple[str, int, int]]:
+    yield from tables.rows("runs").records("run", "first_line", "last_line")
+
+
+def tables_lines(tables: Tables, run: str) -> tuple[int, int]:
+    """Return the first and the last line of a run."""
+    lines: Mapping[str, tuple[int, int]] = cached(
+        tables.whole, ("lines of runs",),
+        lambda: {run: (first, last) for run, first, last in _ends(tables.whole)},
+    )  # fmt: skip
+    return lines[run]
 
 
 def marks(tables: Tables, extent: Extent) -> Iterator[Mark]:

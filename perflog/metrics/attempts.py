@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from perflog.log import Log
 
-CHECKPOINT, RESTORE = "checkpoint", "restore"
+CHECKPOINT, RESTORE, STARTUP = "checkpoint", "restore", "startup"
 
 _STEP_IN_NAME = re.compile(
     r"(?:step|iter|iteration|checkpoint|ckpt|update|batch)s?[-_=]?0*([0-9]{1,12})(?![0-9])", re.IGNORECASE
@@ -143,44 +143,79 @@ def step_of(step: int, name: str | None) -> int | None:
 
 def _attempts(tables: Tables) -> dict[str, Attempt]:
     milestones = tables.rows("milestones")
-    restores = milestones.where(milestones.one_of("kind", [RESTORE]))
-    if not len(restores) or len(tables.rows("runs")) < 2:
+    restores = milestones.where(milestones.one_of("kind", [RESTORE])).by("run")
+    restarts = milestones.where(milestones.one_of("kind", [STARTUP]) & milestones.one_of("edge", ["begin"])).by("run")
+    if not (restores or restarts) or len(tables.rows("runs")) < 2:
         return {}
-    known = extents(tables)
-    order = sorted(known.values(), key=lambda e: (e.log, e.index))
-    started = moments(tables)
-    if len({e.log for e in order}) > 1:  # over several logs, the times tell the order
-        order.sort(key=lambda e: (e.begin_ns, str(started[e.run].at) if e.run in started else "", e.first_step))
-    saves = _saves(milestones)
-    settings = _comparable(settings_by_run(tables))
-    ids = {run: _job_id(config) for run, config in tables.rows("runs").records("run", "config")}
-    job_of: dict[str, list[str]] = {}
-    found: dict[str, tuple[int | None, int, str]] = {}
-    for place, extent in enumerate(order):
-        loaded = _loaded(extent, order, restores.by("run"))
-        if loaded is None or extent.first_step < 0:
-            continue
-        step, line = loaded
-        for earlier in reversed(order[:place]):
-            differing = {name for name, _ in settings[earlier.run].items() ^ settings[extent.run].items()}
-            same_id = ids[earlier.run] is not None and ids[earlier.run] == ids[extent.run]
-            near = same_id or earlier.log == extent.log
-            if not _follows(earlier, extent) or (differing and not (near and step and _is_of_world(differing))):
-                continue
-            members = job_of.get(earlier.run, [earlier.run])
-            evidence = _evidence(step, extent, [known[m] for m in members], saves, near)
-            if evidence:
-                evidence += f", the same job id {ids[extent.run]}" if same_id else ""
-                evidence += f", with another {', '.join(sorted(differing))}" if differing else ""
+    return _Chains(tables, restores, restarts).attempts()
+
+
+_Continued = tuple[Extent, tuple[int | None, int, str]]
+"""The run that another one continues; the step of the checkpoint, the line that loads it, the evidence."""
+
+
+class _Chains:
+    """Joins runs that continue each other, in the order of their times."""
+
+    def __init__(self, tables: Tables, restores: Mapping[str, Rows], restarts: Mapping[str, Rows]) -> None:
+        self._restores, self._restarts, self._known = restores, restarts, extents(tables)
+        order, started = sorted(self._known.values(), key=lambda e: (e.log, e.index)), moments(tables)
+        if len({e.log for e in order}) > 1:  # over several logs, the times tell the order
+            order.sort(key=lambda e: (e.begin_ns, str(started[e.run].at) if e.run in started else "", e.first_step))
+        self._order = order
+        self._neighbours = {(extent.log, extent.index): extent for extent in order}
+        self._saves = _saves(tables.rows("milestones"))
+        self._settings = _comparable(settings_by_run(tables))
+        self._ids = {run: _job_id(config) for run, config in tables.rows("runs").records("run", "config")}
+        self._job_of: dict[str, list[str]] = {}
+
+    def attempts(self) -> dict[str, Attempt]:
+        found: dict[str, tuple[int | None, int, str]] = {}
+        for place, extent in enumerate(self._order):
+            continued = self._continued(extent, self._order[:place]) if extent.first_step >= 0 else None
+            if continued is not None:
+                earlier, found[extent.run] = continued
+                members = self._members(earlier)
                 members.append(extent.run)
-                job_of |= dict.fromkeys(members, members)
-                found[extent.run] = step, line, evidence
-                break
-    return {
-        run: Attempt(members[0], number, len(members), *found.get(run, (None, None, "")))
-        for members in {id(members): members for members in job_of.values()}.values()
-        for number, run in enumerate(members, 1)
-    }
+                self._job_of |= dict.fromkeys(members, members)
+        return {
+            run: Attempt(members[0], number, len(members), *found.get(run, (None, None, "")))
+            for members in {id(members): members for members in self._job_of.values()}.values()
+            for number, run in enumerate(members, 1)
+        }
+
+    def _members(self, extent: Extent) -> list[str]:
+        return self._job_of.get(extent.run, [extent.run])
+
+    def _continued(self, extent: Extent, earlier: Sequence[Extent]) -> _Continued | None:
+        """The run that a run continues; None for none."""
+        before = self._neighbours.get((extent.log, extent.index - 1))
+        loaded = _loaded(extent, before, self._restores)
+        if before is not None and (line := _restarted(extent, before, self._restarts)) is not None:
+            step = None if loaded is None else loaded[0]
+            return before, (step, line, "the launcher starts the processes of the attempt before again")
+        if loaded is None:
+            return None
+        for each in reversed(earlier):
+            if evidence := self._evidence(each, extent, loaded[0]):
+                return each, (*loaded, evidence)
+        return None
+
+    def _evidence(self, earlier: Extent, extent: Extent, step: int | None) -> str | None:
+        """What shows that a run continues an earlier one, in words; None if it does not."""
+        job_id = self._ids[extent.run]
+        same_id, same_log = job_id is not None and self._ids[earlier.run] == job_id, earlier.log == extent.log
+        differing = _differing(self._settings[earlier.run], self._settings[extent.run], same_log)
+        if not _follows(earlier, extent):
+            return None
+        if differing and not ((same_id or same_log) and step and _is_of_world(differing)):
+            return None
+        members = [self._known[member] for member in self._members(earlier)]
+        evidence = _evidence(step, extent, members, self._saves, same_id or same_log)
+        if evidence is None:
+            return None
+        evidence += f", the same job id {job_id}" if same_id else ""
+        return evidence + (f", with another {', '.join(sorted(differing))}" if differing else "")
 
 
 def with_attempts(runs: pa.Table, log: Log) -> pa.Table:
@@ -213,12 +248,26 @@ def last_saved(tables: Tables, run: str, until: int) -> int | None:
     return max((step for step in steps if step is not None), default=None)
 
 
-def _loaded(extent: Extent, order: list[Extent], restores: Mapping[str, Rows]) -> tuple[int | None, int] | None:
+def _differing(one: Mapping[str, str], other: Mapping[str, str], same_log: bool) -> set[str]:
+    """The settings in which two runs differ; in one log a run may begin behind some of its settings."""
+    names = one.keys() & other.keys() if same_log else one.keys() | other.keys()
+    return {name for name in names if one.get(name) != other.get(name)}
+
+
+def _restarted(extent: Extent, before: Extent, restarts: Mapping[str, Rows]) -> int | None:
+    """The line in which a launcher starts the processes of the run before again, as this run; None if none does."""
+    if extent.run not in restarts:
+        return None
+    lines = restarts[extent.run]["line"]
+    lines = lines[lines < extent.first_step_line]
+    return int(lines[0]) if len(lines) and before.first_step >= 0 else None
+
+
+def _loaded(extent: Extent, before: Extent | None, restores: Mapping[str, Rows]) -> tuple[int | None, int] | None:
     """The step and the line of the checkpoint that a run loads before its first step; None if it loads none.
 
     A line that loads a checkpoint may be printed before the line that begins the run.
     """
-    before = next((e for e in order if e.log == extent.log and e.index == extent.index - 1), None)
     rows = [restores.get(extent.run), restores.get(before.run) if before else None]
     for of_run, after in zip(rows, (0, before.last_step_line if before else 0), strict=True):
         if of_run is None:

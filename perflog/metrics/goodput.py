@@ -34,7 +34,11 @@ _SECONDS = {kind: f"{kind.replace(' ', '_')}_s" for kind in KINDS}
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("attempts", meaning="number of attempts"),
-    MetricColumn("wall_s", "s", "lower", "from the first line to the last, between attempts too"),
+    MetricColumn("clock", meaning="clock of the times, as in metric `timeline`", brief=False),
+    MetricColumn(
+        "wall_s", "s", "lower",
+        "from the first line to the last, between attempts too; of clock elapsed since it began; null without a clock",
+    ),
     MetricColumn("goodput", "1", "higher", "training_s / wall_s; null if no clock covers all attempts"),
     MetricColumn("scheduling", "1", "higher", "share of the wall time in which the job ran: 1 - down_s / wall_s"),
     MetricColumn("runtime", "1", "higher", "share of that time in steps that count: training_s / (wall_s - down_s)"),
@@ -70,12 +74,12 @@ def goodput(tables: Tables, options: Options) -> pd.DataFrame:
 
     A job is a run, or the attempts that continue each other. `lost_by` names the first failure of each attempt that
     another one follows: the steps that had to be done again, and the time from its end to the first step that is new.
-    Only step lines with a time count: runs without time stamps have no rows.
+    Where no clock covers all attempts, the seconds are those of printed durations alone, and there is no goodput.
 
     Example:
         >>> table = perflog.metrics.goodput(perflog.find_runs("reference:moe_layer.txt"))
-        >>> len(table)
-        0
+        >>> set(table["clock"])
+        {'steps'}
     """
     import pandas as pd
 
@@ -90,10 +94,11 @@ def goodput(tables: Tables, options: Options) -> pd.DataFrame:
 def _row(tables: Tables, job: JobTimeline, label: str | None, utilisation: dict[str, float]) -> dict[str, Any]:
     seconds, wall = job.seconds, job.wall_s
     training, down = seconds.get(TRAINING, 0.0), seconds.get(DOWN, 0.0)
-    row: dict[str, Any] = {"run": job.job, "label": label, "attempts": len(job.runs)}
+    row: dict[str, Any] = {"run": job.job, "label": label, "attempts": len(job.runs), "clock": job.clock}
     row |= {name: seconds.get(kind, 0.0) for kind, name in _SECONDS.items()}
-    row |= {"steps": _steps(job, TRAINING), "steps_lost": _steps(job, REPEATED), "first_step_s": _first_step(job)}
-    losses = losses_of(tables, job)
+    row |= {"steps": _steps(job, TRAINING), "steps_lost": _steps(job, REPEATED)}
+    row["first_step_s"] = _first_step(job) if job.is_stamped else None
+    losses = losses_of(tables, job) if job.is_stamped else []
     row["recover_s"] = float(np.mean([loss.seconds for loss in losses])) if losses else None
     row["lost_by"] = "; ".join(f"{each.cause}: {each.steps:,} steps, {each.seconds:,.0f} s" for each in losses) or None
     if job.whole and wall > 0:

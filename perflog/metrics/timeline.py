@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.attempt_time import DOWN, KINDS, STAMPS, Interval, attempt_time
+from perflog.metrics.attempt_time import (
+    DOWN,
+    ELAPSED,
+    KINDS,
+    RELATIVE,
+    STAMPS,
+    Interval,
+    attempt_time,
+    on_a_clock,
+)
 from perflog.metrics.attempts import Extent, attempts, extents
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
@@ -25,7 +34,12 @@ _COLUMNS = (
     MetricColumn("begin", meaning="begin as a date and time; without a date the time since the clock began"),
     MetricColumn("begin_ns", "ns", None, "the same, on the clock of the log: see `clock`", brief=False),
     MetricColumn("end_ns", "ns", None, "end: the begin of the next interval", brief=False),
-    MetricColumn("clock", meaning="clock of begin and end, as in table `steps`", brief=False),
+    MetricColumn(
+        "clock",
+        meaning="clock of begin and end, as in table `steps`; elapsed: printed time since a start; steps: printed "
+        "durations, added up: what prints none is left out",
+        brief=False,
+    ),
     MetricColumn("time_s", "s", None, "end - begin"),
     MetricColumn("first_step", meaning="first step of the interval; null without steps"),
     MetricColumn("last_step", meaning="last step of the interval"),
@@ -33,8 +47,9 @@ _COLUMNS = (
     MetricColumn("last_line", meaning="line that proves its end", brief=False),
     MetricColumn(
         "known_by",
-        meaning="stamps: times of the lines at its ends; printed: a printed duration; steps: the time between two step "
-        "lines without that of the steps",
+        meaning="stamps: times of the lines at its ends; elapsed: printed times since a start; printed: printed "
+        "durations; steps: the time between two step lines without that of the steps; file: when the log was written "
+        "last",
     ),
     MetricColumn("error_s", "s", None, "how far its ends may be off: resolution of the clock, scatter of the steps"),
 )
@@ -53,14 +68,16 @@ _COLUMNS = (
 def timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Intervals of the wall time of each job, without gap or overlap: what each was, and the lines that prove its ends.
 
-    A job is a run, or the attempts that continue each other. Only step lines with a time count: runs without time
-    stamps have no rows. `repeated` is the time of steps that a later attempt does again; `stall` the time of many steps
-    in which none was done; `compile` what the first steps take longer than others; `down` the time between attempts.
+    A job is a run, or the attempts that continue each other. Times are those of line stamps. Without them they are the
+    printed times since a start, such as those of a progress bar; without these, printed durations of steps, checkpoints
+    and evaluations are added up, one attempt behind the other, and the rest is not known. `repeated` is the time of
+    steps that a later attempt does again; `stall` the time of many steps in which none was done; `compile` what the
+    first steps take longer than others; `down` the time between attempts.
 
     Example:
         >>> table = perflog.metrics.timeline(perflog.find_runs("reference:moe_layer.txt"))
-        >>> len(table)
-        0
+        >>> sorted(set(table["known_by"]))
+        ['printed']
     """
     import pandas as pd
 
@@ -73,11 +90,12 @@ def timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
 class JobTimeline:
     """The intervals of a job, with the run and the number of the attempt of each.
 
-    `whole`: whether one clock covers all attempts.
+    `whole`: whether one clock covers all attempts. `is_stamped`: whether the times are those of line stamps.
     """
 
     def __init__(self, job: str, runs: Sequence[str], clock: str) -> None:
         self.job, self.runs, self.clock = job, runs, clock
+        self.is_stamped = clock not in RELATIVE
         self.intervals: list[tuple[str, int, Interval]] = []
         self.whole = True
 
@@ -96,10 +114,15 @@ class JobTimeline:
 
 def job_timelines(tables: Tables) -> list[JobTimeline]:
     """Return the timelines of all jobs that have one; a run that is no attempt of a job is a job of its own."""
-    return cached(tables, ("timelines",), lambda: list(_job_timelines(tables)))
+    return cached(tables, ("timelines",), lambda: list(_job_timelines(tables, stamped=False)))
 
 
-def _job_timelines(tables: Tables) -> Iterator[JobTimeline]:
+def stamped_timelines(tables: Tables) -> list[JobTimeline]:
+    """Return the timelines of the jobs whose lines have time stamps."""
+    return cached(tables, ("stamped timelines",), lambda: list(_job_timelines(tables, stamped=True)))
+
+
+def _job_timelines(tables: Tables, stamped: bool) -> Iterator[JobTimeline]:
     known, number_of = extents(tables), attempts(tables)
     runs_of: dict[str, list[str]] = {}
     for run in tables.rows("runs")["run"].tolist():
@@ -107,7 +130,8 @@ def _job_timelines(tables: Tables) -> Iterator[JobTimeline]:
         runs_of.setdefault(run if attempt is None else attempt.job, []).append(run)
     for job, runs in runs_of.items():
         runs.sort(key=lambda run: number_of[run].number if run in number_of else 0)
-        timeline = _of_job(tables, job, [known[run] for run in runs])
+        members = [known[run] if stamped else on_a_clock(tables, known[run]) for run in runs]
+        timeline = _of_job(tables, job, members)
         if timeline is not None:
             yield timeline
 
@@ -123,7 +147,12 @@ def _of_job(tables: Tables, job: str, members: Sequence[Extent]) -> JobTimeline 
         comparable = [each for each in after if _same_clock(extent, each)]
         until = comparable[0].begin_ns if comparable and comparable[0] is after[0] else None
         intervals = attempt_time(tables, extent, again, until)
-        if not intervals or not _same_clock(members[0], extent):
+        if intervals and not found.is_stamped and extent.clock in RELATIVE:
+            found.whole = len(members) == 1 and clock == ELAPSED
+            begin = found.intervals[-1][2].end if found.intervals else 0
+            for interval in intervals:  # the time between attempts is not known
+                interval.begin, interval.end = interval.begin + begin, interval.end + begin
+        elif not intervals or not _same_clock(members[0], extent):
             found.whole = False
             continue
         number = place + 1
@@ -138,6 +167,10 @@ def _of_job(tables: Tables, job: str, members: Sequence[Extent]) -> JobTimeline 
 
 def moment(time_ns: int, clock: str) -> str:
     """Return a time of a log as text: with its date if the clock has one."""
+    if clock in RELATIVE:
+        return (
+            f"{time_ns // 3_600_000_000_000:02}:{np.datetime_as_string(np.datetime64(time_ns, 'ns'), unit='ms')[14:]}"
+        )
     at = np.datetime_as_string(np.datetime64(time_ns, "ns"), unit="ms").replace("T", " ")
     return at if clock in (UTC, LOCAL) else at.partition("-")[2] if clock == NO_YEAR else at.partition(" ")[2]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics import get
-from perflog.metrics.attempt_time import KINDS
+from perflog.metrics.attempt_time import COMPILE, KINDS, RELATIVE, TRAINING
 from perflog.plots.canvas import FILLS, MAX_PANELS, Canvas, axis_label, legend, shown_note, unit_of
 from perflog.plots.registry import plot
 from perflog.units import show
@@ -18,10 +18,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+def _eventful(rows: pd.DataFrame) -> pd.DataFrame:
+    """Leave out jobs without time stamps of which nothing but steps is known."""
+    beside = rows.loc[~rows["kind"].isin([TRAINING, COMPILE]) | ~rows["clock"].isin(RELATIVE), "job"]
+    return rows[rows["job"].isin(set(beside))]
+
+
 @plot(
     title="Timeline",
     caption="wall time of each job as a strip for each attempt: start-up, training, checkpoints, stalls, time down",
     metric="timeline",
+    select=_eventful,
 )
 def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the intervals of each job over the time since it began, a panel for each job and a strip for each attempt.

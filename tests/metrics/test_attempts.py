@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from support.jobs import Job
 
 import perflog
@@ -143,3 +144,88 @@ def test_a_restart_on_another_number_of_ranks(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("".join(lines[:cut]))
     (tmp_path / "b.log").write_text("".join(lines[cut:]))
     assert numbers(perflog.read(tmp_path / "a.log", tmp_path / "b.log")) == [None, None]
+
+
+# --- attempts of programs that print no start, or start again in one log ------------------------------------------
+
+OUT_OF_MEMORY = 'Traceback (most recent call last):\n  File "train.py", line 10, in <module>\ntorch.OutOfMemoryError: '
+OUT_OF_MEMORY += "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB\n"
+ELASTIC = "INFO:torch.distributed.elastic.agent.server.api:[default] "
+RESTARTED = (
+    f"{ELASTIC}Worker group FAILED. 3/3 attempts left; will restart worker group\n{ELASTIC}Stopping worker group\n"
+)
+
+
+def deepspeed(first: int, last: int, hour: int = 12) -> str:
+    stamps = [f"[2026-03-01 {hour}:{s // 60:02d}:{s % 60:02d},125] [INFO] " for s in range(last + 1)]
+    return "".join(
+        f"{stamps[s]}[timer.py:215:stop] epoch=0/micro_step={s}/global_step={s}, RunningAvgSamplesPerSec=45.2, "
+        f"CurrSamplesPerSec=45.{s % 10}, MemAllocated=12.3GB, MaxMemAllocated=20.1GB\n"
+        for s in range(first, last + 1)
+    )
+
+
+def trainer(first: int, last: int) -> str:
+    """Lines of Hugging Face's Trainer, as it prints them below a bar."""
+    text = ""
+    for s in range(first, last + 1):
+        text += f"\r {s}%|{'#' * (s // 10)}| {s}/100 [00:{s:02d}<01:00,  1.00s/it]"
+        if s % 10 == 0:
+            text += f"\n{{'loss': {3 - s / 100:.4f}, 'grad_norm': 1.{s}, 'learning_rate': 1e-05, 'epoch': {s / 100}}}\n"
+    return text + "\n"
+
+
+def lightning(first: int, last: int) -> str:
+    bars = (f"\rEpoch 0:  {s}%|#| {s}/100 [00:{s % 60:02d}<01:00,  1.00it/s, v_num=0]" for s in range(first, last + 1))
+    return "".join(bars) + "\n"
+
+
+def nanogpt(first: int, last: int) -> str:
+    return "".join(f"iter {s}: loss {4 - s / 100:.4f}, time {250 + s % 7:.2f}ms\n" for s in range(first, last + 1))
+
+
+def megatron(first: int, last: int) -> str:
+    return "".join(
+        f" iteration {s:8d}/     100 | consumed samples: {s:12d} | elapsed time per iteration (ms): 2000.{s % 10} | "
+        f"global batch size:   128 | lm loss: {8 - s / 100:.6E} |\n"
+        for s in range(first, last + 1)
+    )
+
+
+NANOGPT = "tokens per iteration will be: 491,520\nfound vocab_size = 50304 (inside data/meta.pkl)\n"
+LOADED = "  successfully loaded checkpoint from /ckpt at iteration 40\n"
+IN_ONE_LOG = {
+    "DeepSpeed": deepspeed(1, 60) + OUT_OF_MEMORY + "[2026-03-01 13:00:00,000] [INFO] [torch_checkpoint_engine.py:27:"
+    "load] [Torch] Loading checkpoint from ckpt/global_step40/mp_rank_00_model_states.pt...\n" + deepspeed(41, 100, 13),
+    "Trainer": trainer(1, 60) + OUT_OF_MEMORY + "Resuming from checkpoint out/checkpoint-40\n" + trainer(41, 100),
+    "Lightning": lightning(1, 60) + OUT_OF_MEMORY
+    + "Restoring states from the checkpoint path at out/step=40-last.ckpt\n" + lightning(41, 100),
+    "nanoGPT": NANOGPT + nanogpt(0, 60) + OUT_OF_MEMORY + NANOGPT + "Resuming training from out\n" + nanogpt(40, 100),
+    "Megatron": megatron(1, 60) + "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-01T12:20:31 DUE TO JOB "
+    "REQUEUE ***\n" + LOADED + megatron(41, 100),
+    "a launcher, with a checkpoint": megatron(1, 40) + OUT_OF_MEMORY + RESTARTED + LOADED + megatron(41, 100),
+    "a launcher, from the beginning": nanogpt(0, 30) + OUT_OF_MEMORY + RESTARTED + nanogpt(0, 60),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_ONE_LOG)
+def test_attempts_of_programs_that_print_no_start(tmp_path: Path, name: str) -> None:
+    log = read(IN_ONE_LOG[name], tmp_path)
+    assert numbers(log) == [1, 2]
+    assert perflog.diagnose(log).verdict.startswith("The job recovered and went on to step ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(megatron(s, s) + f"Loading checkpoint from out/step_{s}\n" for s in range(1, 40)),
+        megatron(1, 60) + "Loading checkpoint from out/best\ntest loss 2.3\n",
+        "Loading checkpoint from out/step_40\n"
+        + megatron(41, 60)
+        + "Loading checkpoint from out/b\n"
+        + megatron(61, 99),
+    ],
+    ids=["weights that are loaded in each step", "the best checkpoint at the end", "steps that go on"],
+)
+def test_a_checkpoint_behind_which_steps_go_on_begins_no_attempt(tmp_path: Path, text: str) -> None:
+    assert len(read(text, tmp_path).run_keys) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -89,11 +90,74 @@ def test_attempts_in_files_of_their_own_are_one_job(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(together[same], whole[same])
 
 
-def test_a_log_without_times_has_no_timeline(tmp_path: Path) -> None:
+def test_without_a_clock_printed_durations_are_added_up(tmp_path: Path) -> None:
     job = Job(stamps=False)
     job.steps(1, 40, 2.0)
+    job.lines.append("Checkpoint saved in 12.50 seconds.")
+    job.steps(41, 60, 2.0)
+    job.hang(300)
     log = read(job.text, tmp_path)
-    assert (len(timeline(log)), len(goodput(log))) == (0, 0)
+    table = timeline(log)
+    check_tiles(table)
+    assert table["kind"].tolist() == ["training", "checkpoint", "training", "stall"]
+    assert table["time_s"].tolist() == pytest.approx([80, 12.5, 40, 300])
+    assert (set(table["known_by"]), set(table["clock"])) == ({"printed"}, {"steps"})
+    assert table["begin"].tolist() == ["00:00:00.000", "00:01:20.000", "00:01:32.500", "00:02:12.500"]
+    (row,) = goodput(log).to_dict("records")
+    assert (row["training_s"], row["stall_s"], row["steps"]) == (120, 300, 60)
+    assert pd.isna(row["goodput"])  # what the log does not tell is not known
+    assert perflog.diagnose(log).cost == "300 s in which no step was done"
+
+
+def test_attempts_without_a_clock_stand_one_behind_the_other(tmp_path: Path) -> None:
+    job = Job(stamps=False)
+    job.steps(1, 60, 2.0)
+    loaded = "  successfully loaded checkpoint from /ckpt at iteration 40"
+    job.lines += ["slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-01T12:20:31 DUE TO PREEMPTION ***", loaded]
+    job.steps(41, 80, 2.0)
+    table = timeline(read(job.text, tmp_path))
+    check_tiles(table)
+    assert table[["attempt", "kind", "first_step", "last_step", "time_s"]].to_numpy().tolist() == [
+        [1, "training", 1, 40, 80], [1, "repeated", 41, 60, 40], [2, "training", 41, 80, 80]
+    ]  # fmt: skip
+
+
+def bar(step: int, elapsed: int) -> str:
+    return f"\rEpoch 0:  {step}%|#| {step}/100 [{elapsed // 60:02d}:{elapsed % 60:02d}<01:00,  1.00s/it, v_num=0]"
+
+
+def test_the_printed_time_since_a_start_is_a_clock(tmp_path: Path) -> None:
+    text = "".join(bar(step, 30 + 2 * step + 60 * (step > 50)) for step in range(1, 101)) + "\n"
+    log = read(text, tmp_path)
+    table = timeline(log)
+    check_tiles(table)
+    assert table["kind"].tolist() == ["compile", "training", "stall", "training"]
+    assert table["time_s"].tolist() == pytest.approx([30, 100, 60, 100], abs=STAMP_S)
+    assert (set(table["clock"]), set(table["known_by"])) == ({"elapsed"}, {"elapsed", "steps"})
+    (row,) = goodput(log).to_dict("records")
+    assert row["goodput"] == pytest.approx(200 / 290, abs=0.01)
+    assert pd.isna(row["first_step_s"])  # what was before the clock began is not known
+
+
+def test_steps_before_an_excerpt_are_no_compilation(tmp_path: Path) -> None:
+    table = timeline(read("".join(bar(step, 2 * step) for step in range(41, 61)) + "\n", tmp_path))
+    assert table[["kind", "first_step", "time_s"]].to_numpy().tolist() == [["training", 41, 40.0]]
+
+
+def test_the_time_of_the_file_ends_a_job_whose_last_lines_have_no_time(tmp_path: Path) -> None:
+    job = Job()
+    job.start(100)
+    job.steps(1, 40, 2.0)
+    text = job.text + "".join(f"shutting down part {number}\n" for number in range(30))
+    path = tmp_path / "run.log"
+    path.write_text(text)
+    for late, kinds in ((50, ["startup", "training", "shutdown"]), (100_000, ["startup", "training"])):  # a copy
+        written = job.now.replace(tzinfo=None).timestamp() + late
+        os.utime(path, (written, written))
+        table = timeline(perflog.read(path))
+        assert table["kind"].tolist() == kinds
+        if late == 50:
+            assert (table["known_by"].iloc[-1], table["time_s"].iloc[-1]) == ("file", pytest.approx(50, abs=0.01))
 
 
 def test_what_the_first_step_takes_longer_is_compilation(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics import levels as levels_of_runs
 from perflog.metrics.attempt_time import STALL, TRAINING
-from perflog.metrics.timeline import JobTimeline, job_timelines
+from perflog.metrics.timeline import JobTimeline, stamped_timelines
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -24,7 +24,7 @@ _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s
 def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
     """Yield the goodput of each of a few jobs, then since when runs are at another level."""
     marks = {run: f"{group.mark}: " for group in groups for run in group.runs} if len(groups) > 1 else {}
-    jobs = [job for job in job_timelines(tables) if job.whole]
+    jobs = [job for job in stamped_timelines(tables) if job.whole]
     several = len(jobs) > 1
     if len(jobs) <= _FEW:
         for job in jobs:

@@ -10,6 +10,7 @@ in a log in which no program prints.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from enum import Enum, auto
@@ -21,7 +22,7 @@ from msgspec import Struct, field
 from perflog.formats.model import Line
 from perflog.parsing.assemble.run_state import RunState
 from perflog.parsing.match.numeric import Ints
-from perflog.parsing.match.records import Batch, FormatLine
+from perflog.parsing.match.records import Batch, FormatLine, Records
 from perflog.tables.row_order import PART_BITS
 
 
@@ -33,6 +34,8 @@ class _Event(Enum):
     JOIN = auto()  # an `opens = "run"` line that each process of a job prints, while no step has been printed
     RECORD = auto()  # any other line that is read
     CLOSE = auto()  # a `closes = "run"` line
+    RESUME = auto()  # a milestone: a checkpoint is loaded; steps that go back behind it are those of another attempt
+    RESTART = auto()  # a milestone: a launcher starts the processes again
 
 
 class _Action(Enum):
@@ -56,6 +59,12 @@ _TRANSITIONS: dict[_Event, tuple[_Action, ...]] = {
     _Event.RECORD: (_BEGIN, _BEGIN, _STAY,    _STAY,              _STAY),
     _Event.CLOSE:  (_BEGIN, _STAY,  _STAY,    _STAY,              _STAY),
 }  # fmt: skip
+_RESUMING = {
+    ("restore", "begin"): _Event.RESUME, ("restore", "end"): _Event.RESUME, ("startup", "begin"): _Event.RESTART,
+}  # fmt: skip
+"""What milestones tell of attempts, by kind and edge."""
+
+_EPOCH = 1 << 32  # more steps than an epoch has
 _NONE, _CLOSED, _WITHOUT_RECORDS, _OTHER_RECORDS, _OWN_RECORDS = range(5)
 
 
@@ -73,16 +82,33 @@ class _RecordKind(NamedTuple):
     """What the records of a line mean for the runs.
 
     `measures`: whether they are steps; a start prints values too, such as the memory of the model. `joins`: whether
-    they belong to the run that is open, whatever it is.
+    they belong to the run that is open, whatever it is. `counts`: whether they print the number of their step.
     """
 
     format: str
     measures: bool
     joins: bool
+    counts: bool
 
 
 RecordPlaces = Mapping[_RecordKind, Sequence[Ints]]
 """Places of the records of each kind."""
+
+
+class _PrintedSteps(NamedTuple):
+    """The steps that lines of a batch print, in the order of their places; those of a later epoch are larger."""
+
+    places: Ints
+    steps: Ints
+
+    def between(self, first: int, last: int) -> Ints:
+        """Return the steps that are printed behind a place and before another."""
+        return self.steps[np.searchsorted(self.places, first, "right") : np.searchsorted(self.places, last)]
+
+    def first_behind(self, place: int) -> tuple[int, int] | None:
+        """Return the first step that is printed behind a place, and the place of that."""
+        row = int(np.searchsorted(self.places, place, "right"))
+        return (int(self.steps[row]), int(self.places[row])) if row < len(self.steps) else None
 
 
 class _RunStart(Struct):
@@ -105,18 +131,50 @@ class _Machine(Struct):
     processes: int = 0  # starts of the processes so far
     process_format: str | None = None  # the format that printed the last of them
     in_process_start: bool = False  # such a start, and no other line since
+    reached: int | None = None  # the last step that the run has printed
+    grows: bool = True  # whether each of its steps is larger than the one before
+    resumes: int | None = None  # place of a RESUME or RESTART behind a step; the next step tells whether a run begins
+    restarts: bool = False  # whether it is a RESTART
+    reloads: int = 0  # RESUME lines of the run behind which the steps went on
 
-    def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces) -> list[_RunStart]:
+    def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: _PrintedSteps) -> list[_RunStart]:
         """Read the lines of a batch. Return the runs that begin. `records`: places of all other lines."""
         starts: list[_RunStart] = []
+        if self.resumes is not None:
+            self.resumes = -1  # the batch with its line is gone
         gaps = _records_between(boundaries, records)
         for i, kinds in enumerate(gaps):
+            place = boundaries[i - 1].place if i else -1
             if kinds:
-                place = boundaries[i - 1].place if i else -1
+                self._resume(kinds, place, steps, starts)
                 self._read_records(kinds, place, records, starts)
-            if i < len(boundaries):
+            self._count(steps.between(place, boundaries[i].place if i < len(boundaries) else sys.maxsize))
+            if i == len(boundaries):
+                break
+            if boundaries[i].event not in (_Event.RESUME, _Event.RESTART):
                 self._read_boundary(boundaries[i], starts)
+            elif self.reached is not None and not self.closed:
+                self.resumes = boundaries[i].place if self.resumes is None else self.resumes
+                self.restarts |= boundaries[i].event is _Event.RESTART
         return starts
+
+    def _count(self, steps: Ints) -> None:
+        """Remember the last of some steps of the run, and whether they grow."""
+        if len(steps):
+            self.grows &= (self.reached is None or int(steps[0]) > self.reached) and bool((np.diff(steps) > 0).all())
+            self.reached = int(steps[-1])
+
+    def _resume(self, kinds: list[_RecordKind], after: int, steps: _PrintedSteps, starts: list[_RunStart]) -> None:
+        """Begin a run at a line that loads a checkpoint, or starts the processes again, if the steps go back."""
+        if self.resumes is None or not any(kind.counts for kind in kinds):
+            return
+        first, reached = steps.first_behind(after), self.reached
+        goes_back = first is not None and reached is not None and first[0] < reached + self.grows
+        if first is not None and (self.restarts or (goes_back and not self.reloads)):
+            self._begin(first[1] if self.resumes < 0 else self.resumes, starts)
+        else:
+            self.reloads += 1
+        self.resumes, self.restarts = None, False
 
     def _read_records(
         self, kinds: list[_RecordKind], after: int, records: RecordPlaces, starts: list[_RunStart]
@@ -179,6 +237,8 @@ class _Machine(Struct):
         self.run = _RunStart(place, self.processes or None, self.process_format)
         self.closed, self.deferred = False, None
         self.record_formats, self.opened_formats, self.measured = set(), set(), False
+        self.resumes, self.restarts, self.reloads = None, False, 0
+        self.reached, self.grows = None, True
         starts.append(self.run)
 
 
@@ -213,16 +273,16 @@ class RunTracker:
         """
         trial = deepcopy(self._machine)
         trial.read(*_boundaries(lines, batch))
-        return trial.deferred is not None
+        return trial.deferred is not None or trial.resumes is not None
 
     def starts(self, lines: Sequence[FormatLine], batch: Batch) -> list[RunState]:
         """Read a batch. Return the runs that begin in it, except the first run of all."""
-        boundaries, records = _boundaries(lines, batch)
+        boundaries, records, steps = _boundaries(lines, batch)
         if len(self._logs) == 1:
-            return self._starts_in_log(boundaries, records)
+            return self._starts_in_log(boundaries, records, steps)
         new: list[RunState] = []
         places = np.array([boundary.place for boundary in boundaries], np.int64)
-        cuts = _cuts(places, self._logs)
+        cuts, of_steps = _cuts(places, self._logs), _cuts(steps.places, self._logs)
         cuts_of_records = {key: [_cuts(places, self._logs) for places in parts] for key, parts in records.items()}
         for log, place in enumerate(self._logs):
             if log:
@@ -233,13 +293,17 @@ class RunTracker:
                 key: [part[cut[log] : cut[log + 1]] for part, cut in zip(records[key], key_cuts, strict=True)]
                 for key, key_cuts in cuts_of_records.items()
             }
-            new += self._starts_in_log(boundaries[cuts[log] : cuts[log + 1]], of_log)
+            here = slice(of_steps[log], of_steps[log + 1])
+            steps_of_log = _PrintedSteps(steps.places[here], steps.steps[here])
+            new += self._starts_in_log(boundaries[cuts[log] : cuts[log + 1]], of_log, steps_of_log)
         return new
 
-    def _starts_in_log(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces) -> list[RunState]:
+    def _starts_in_log(
+        self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: _PrintedSteps
+    ) -> list[RunState]:
         """Return the runs that begin at these lines of one log, except its first run."""
         current = self._machine.run
-        starts = self._machine.read(boundaries, records)
+        starts = self._machine.read(boundaries, records, steps)
         if current is not None:
             self._run.process, self._run.process_format = current.process, current.process_format
         new: list[RunState] = []
@@ -260,13 +324,14 @@ def _cuts(places: Ints, logs: Sequence[int]) -> list[int]:
     return [*np.searchsorted(places, np.array(logs)).tolist(), len(places)]
 
 
-def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], RecordPlaces]:
-    """Return the boundary lines of a batch in log order, and the places of all other records."""
+def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], RecordPlaces, _PrintedSteps]:
+    """Return the boundary lines of a batch in log order, the places of all other records, and the printed steps."""
     openers = {form.name for form, line in lines if line.opens == "run"}
     bounded = {form.name for form, line in lines if _event(line, has_opener=True) is not _Event.RECORD}
     with_programs = any(not form.library and line.gives_rows for form, line in lines)
     boundaries: list[_BoundaryLine] = []
     other_records: dict[_RecordKind, list[Ints]] = {}
+    steps: list[tuple[Ints, Ints]] = []
     for kind, records in batch.records.items():
         form, line = lines[kind]
         if not line.read:
@@ -275,13 +340,37 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
         event, has_rows = _event(line, form.name in openers), line.table not in (None, "runs", "milestones")
         if event is _Event.RECORD or is_library:
             joins = is_library or (form.name not in bounded and line.table != "steps") or line.table == "milestones"
-            other_records.setdefault(_RecordKind(form.name, line.table == "steps", joins), []).append(records.places)
+            counts = not is_library and line.table in ("steps", "values") and "step" in records.columns
+            kind_of = _RecordKind(form.name, line.table == "steps", joins, counts)
+            other_records.setdefault(kind_of, []).append(records.places)
+            if counts:
+                steps.append((records.places, _places_in_run(records, line.within)))
         else:
             starts_process = line.opens == "process"
             places = records.places.tolist()
             boundaries += [_BoundaryLine(p, event, form.name, starts_process, has_rows) for p in places]
+        again = (
+            _RESUMING.get((line.set.get("kind", ""), line.set.get("edge", ""))) if line.table == "milestones" else None
+        )
+        if again is not None:
+            boundaries += [_BoundaryLine(p, again, form.name, False, False) for p in records.places.tolist()]
     boundaries.sort(key=lambda boundary: boundary.place)
-    return boundaries, other_records
+    return boundaries, other_records, _in_order(steps)
+
+
+def _places_in_run(records: Records, within: str | None) -> Ints:
+    """Return the steps of records; those of an epoch, if they start again in each, come after those before it."""
+    epochs = records.columns.get(within) if within else None
+    step: Ints = records.columns["step"]
+    return step + epochs * _EPOCH if isinstance(epochs, np.ndarray) and epochs.dtype == np.int64 else step
+
+
+def _in_order(steps: Sequence[tuple[Ints, Ints]]) -> _PrintedSteps:
+    if not steps:
+        return _PrintedSteps(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    places, numbers = (np.concatenate(parts) for parts in zip(*steps, strict=True))
+    order = np.argsort(places, kind="stable")
+    return _PrintedSteps(places[order], numbers[order])
 
 
 def _event(line: Line, has_opener: bool) -> _Event:

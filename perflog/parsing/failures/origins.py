@@ -10,7 +10,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.rank_labels import BARE_LABEL, CLOSED_LABEL
 
 _MOST_LABELS = 3
-_NAME = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*-?[0-9]+(?:\.[A-Za-z0-9.-]+)?)"
+_NAME = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*-?[0-9]+(?:\.[a-z0-9.-]+)?)"
 _POD = r"\[pod/(?P<pod>[A-Za-z0-9_.-]+)[^\]\n]*\] "
 _LABEL = lazy_pattern(rf"{_POD}|{CLOSED_LABEL}|{BARE_LABEL}|(?:{_NAME}): ")
 _RANK_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]:|\[[0-9]+,(?P<mpi>\d+)\]<")
