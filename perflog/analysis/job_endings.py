@@ -6,9 +6,10 @@ ended the job is what no step follows.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from perflog.metrics import Tables
 from perflog.metrics.registry import cached
 from perflog.metrics.serving import RUNNING
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
-from perflog.parsing.failures.kinds import NOTICE, TRACEBACK, kinds
+from perflog.parsing.failures.kinds import CAUSE, NOTICE, REPORT, TRACEBACK, kinds
 from perflog.parsing.failures.rows import FATAL, FailureRow
 from perflog.tables.columns import NULL
 from perflog.tables.nulls import none_if_null
@@ -35,6 +36,9 @@ _LOOKED_AT = 2_000  # step lines behind a failure
 _OF_A_NODE = 8  # ranks, each of which may print a line more
 _NAMED = 6  # ranks that are named one by one
 _PLAIN = ("exception", "assertion", "missing_module", "missing_file", "arguments", "checkpoint", "data")
+_JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d+)")
+_PID = re.compile(r"pid: (\d+)")
+_SEEN_ENDS = ("first_failed", "later_failed")
 _SHOWN = 100  # characters of the message of an exception
 _NAMES = tuple(field.name for field in fields(FailureRow))
 _TITLES = {SILENT: "a process that ended without a word", STUCK: "a rank that others wait for"}
@@ -236,15 +240,62 @@ def _cut(rows: Sequence[FailureRow], steps: _Steps, world: int | None) -> list[E
         else:
             groups.append([row])
     found: list[Ending] = []
-    for group in chain.from_iterable(_split(group, steps) for group in groups):
+    launches = [launch for group in groups for launch in _launches(group)]
+    ended = {id(row) for launch in launches if not launch.is_last for row in launch.rows}
+    for group in chain.from_iterable(_split(launch.rows, steps) for launch in launches):
         judged = judge(group, steps.ranks, world)
         restarts, last = steps.new_attempt(group[0].line, None), steps.last_before(group[0].line)
-        survived = {_type_of(row) for before in found if before.goes_on for row in before.rows if _may_be_caught(row)}
+        caught = [row for before in found if before.goes_on for row in before.rows if id(row) not in ended]
+        survived = {_type_of(row) for row in caught if _may_be_caught(row)}
         survived |= {_type_of(row) for row in group if TRACEBACK.startswith(row.message)} if survived else set()  # cut
         is_caught = all(_may_be_caught(row) and (_type_of(row) in survived or steps.goes_on(row)) for row in group)
-        goes_on = restarts is not None or is_caught
-        found.append(Ending(judged, group, culprits_of(group, judged), last, goes_on, bool(restarts)))
+        is_ended = id(group[0]) in ended
+        goes_on = restarts is not None or is_caught or is_ended
+        found.append(Ending(judged, group, culprits_of(group, judged), last, goes_on, bool(restarts) or is_ended))
     return found
+
+
+class _Launch(Struct):
+    """The failures of one start of a program; `is_last`: no other start follows in the group."""
+
+    rows: list[FailureRow]
+    is_last: bool = True
+
+
+def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
+    """Cut failures where a program that had ended was started again: its output is appended to the same log.
+
+    What tells it: a scheduler ends jobs of different numbers; a launcher sees a rank end twice, as two processes; the
+    first line of the log is printed again, and a cause follows.
+    """
+    cuts: set[int] = set()
+    jobs: dict[str, int] = {}  # by number of a job the last row that names it
+    ends: dict[int, tuple[str, int]] = {}  # by rank the process and the row of its end
+    for place, row in enumerate(group):
+        if number := _JOB.search(row.message):
+            cuts |= {last + 1 for job, last in jobs.items() if job != number[1]}
+            jobs[number[1]] = place
+        if row.kind in _SEEN_ENDS and row.rank is not None and (pid := _PID.search(row.message)):
+            before = ends.get(row.rank)
+            if before is not None and before[0] != pid[1]:
+                cuts.add(_behind_summary(group, before[1]))
+            ends[row.rank] = pid[1], place
+        again = place and (row.section or 0) > (group[place - 1].section or 0)
+        if again and any(_is_cause(later) for later in group[place:]):
+            cuts.add(place)
+    edges = sorted({0, len(group), *(cut for cut in cuts if cut < len(group))})
+    return [_Launch(list(group[low:high]), high == len(group)) for low, high in pairwise(edges)]
+
+
+def _behind_summary(group: Sequence[FailureRow], place: int) -> int:
+    """Return the place behind what a launcher tells of its processes."""
+    while place < len(group) and kinds()[group[place].kind].role == REPORT:
+        place += 1
+    return place
+
+
+def _is_cause(row: FailureRow) -> bool:
+    return kinds()[row.kind].role == CAUSE
 
 
 def _split(group: Sequence[FailureRow], steps: _Steps) -> list[list[FailureRow]]:

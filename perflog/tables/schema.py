@@ -410,6 +410,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _text("message", "text of the failure; of a traceback its exception"),
         _int("last_line", "line in which the text ends", nullable=False),
         _int("count", "how often the process tells it in a row", nullable=False),
+        _int("section", "how often the first line of the log was printed again before: by another start of a program"),
         _word("group", "process group, as printed"),
         _word("op", "collective operation, as printed"),
         _int("seq", "sequence number of the collective"),

@@ -532,3 +532,38 @@ def test_a_line_of_a_launcher_glued_to_its_traceback_names_the_local_rank(tmp_pa
     found = perflog.diagnose(read(tmp_path, text)).as_json()
     assert found["kind"] == "killed"
     assert [each["local_rank"] for each in found["culprits"]] == [4]
+
+
+def cancelled(job: int) -> str:
+    return f"slurmstepd: error: *** JOB {job} ON dgx-06 CANCELLED AT 2025-08-21T02:53:05 ***\n"
+
+
+APPENDED = {
+    "jobs of a scheduler": (
+        TRACE + "OSError: no file\n" + cancelled(41) + TRACE + "ValueError: split\n" + cancelled(42) + cancelled(43),
+        "terminated", "a signal to end",
+    ),
+    "launches of a launcher": (
+        TRACE + "ImportError: no name\n" + summary((0, 1)) + TRACE + "KeyError: 'loss'\n"
+        + summary((0, 1)).replace("pid: ", "pid: 9"),
+        "exception", "KeyError: 'loss'",
+    ),
+    "starts of a program": (
+        "Loaded module: python3/3.7.5\n" + TRACE + "ValueError: too many values\n" + "Loaded module: python3/3.7.5\n"
+        + TRACE + "TypeError: not str\n" + "Loaded module: python3/3.7.5\n" + TRACE + "ValueError: no format\n",
+        "exception", "ValueError: no format",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", APPENDED)
+def test_of_programs_whose_output_was_appended_the_last_counts(tmp_path: Path, name: str) -> None:
+    text, kind, told_text = APPENDED[name]
+    found = perflog.diagnose(read(tmp_path, text))
+    assert found.kind == kind
+    assert found.verdict.startswith(f"Ended by {told_text}")
+
+
+def test_a_module_with_a_digit_is_no_node(tmp_path: Path) -> None:
+    found = perflog.diagnose(read(tmp_path, TRACE + "sqlite3.OperationalError: table t has 11 columns\n"))
+    assert found.verdict.startswith("Ended by sqlite3.OperationalError: table t has 11 columns")

@@ -27,6 +27,7 @@ from perflog.tables.schema import CLOCKS
 
 _MOST = 10_000  # failures of a log that are kept one by one
 _MESSAGE = 1_000  # characters of a message
+_LEAST_OPENING = 10  # characters of the first line of a log by which it is known again
 _PATIENCE = 400  # unread lines of its process in which a traceback ends
 _EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?P<rest>: .*|:?)$")
 _NO_NAME = frozenset(("INFO", "WARNING", "ERROR", "DEBUG", "WARN", "CRITICAL", "frame", "error", "warning", "info"))
@@ -60,6 +61,7 @@ class Failure(Struct):
         traced: Whether it is the end of a traceback, or a text that no program goes on after.
         count: How often it is told in a row.
         time: Time at which it was printed, in ns of `clock`; None if unknown.
+        section: How often the first line of the log was printed again before.
     """
 
     place: int
@@ -73,6 +75,7 @@ class Failure(Struct):
     count: int = 1
     time: int | None = None
     clock: str | None = None
+    section: int = 0
 
     @property
     def line(self) -> int:
@@ -109,12 +112,15 @@ class FailureReader:
         self._stamps = StampReader()
         self._latest: dict[str, Failure] = {}  # by stream
         self._notices: dict[tuple[str, str, str], Failure] = {}  # by stream, kind and text
+        self._opening: bytes | None = None  # the first line of the log, if it tells no failure
+        self._openings: list[Ints] = []  # places at which it is printed
         self._goes_on = False  # whether the last line belongs to a failure: the next one may too
         self._newest: Failure | None = None  # of any stream: the frames of a stack have no label
 
     def feed(self, lines: Sequence[FormatLine], batch: Batch, runs: Sequence[int] = ()) -> Ints:
         """Read a batch, in which runs begin at these places. Return the places of the lines that belong to failures."""
         self._runs += runs
+        self._find_openings(batch)
         places, belongs = _places(lines, batch), []
         if not len(places):
             return places
@@ -133,6 +139,27 @@ class FailureReader:
                 belongs.append(k)
         self._add_times(self.failures[known:], batch)
         return places[belongs]
+
+    def _find_openings(self, batch: Batch) -> None:
+        """Remember where the first line of the log is printed. Logs that are read together are left out."""
+        if self._logs or not len(batch.starts):
+            return
+        data = np.frombuffer(batch.chunk.data, np.uint8)
+        if self._opening is None:
+            first = data[batch.starts[0] : batch.ends[0]].tobytes()
+            text = first[:MAX_TEXT].decode("utf-8", "backslashreplace").rstrip()
+            is_plain = _LEAST_OPENING <= len(text) < MAX_TEXT and not re.search(needles(), text)
+            self._opening = first if is_plain else b""
+        opening = np.frombuffer(self._opening, np.uint8)
+        if not len(opening):
+            return
+        rows: Ints = np.flatnonzero(batch.ends.astype(np.int64) - batch.starts == len(opening))
+        for part in (slice(None, None, 8), slice(None)):  # few bytes first: most lines differ in them
+            if len(rows):
+                bytes_of = batch.starts[rows].astype(np.int64)[:, None] + np.arange(len(opening))[part]
+                rows = rows[(data[bytes_of] == opening[part]).all(axis=1)]
+        if len(rows):
+            self._openings.append(batch.places_of(rows))
 
     def _rows_to_read(self, hits: Sequence[int], count: int) -> Iterator[int]:
         """Yield the rows that may tell a failure, and all that follow while a text is not complete."""
@@ -308,6 +335,7 @@ class FailureReader:
             return self._add_notice(failure)
         latest = self._latest.get(failure.stream)
         alike = latest is not None and latest.kind is failure.kind and latest.origin == failure.origin
+        alike = alike and latest is not None and latest.values.get("job") == failure.values.get("job")
         if latest is not None and alike and (
             len(self.failures) >= _MOST or _masked(latest.message) == _masked(failure.message)
         ) and latest.values.get("seq") == failure.values.get("seq"):  # fmt: skip
@@ -344,6 +372,10 @@ class FailureReader:
         """End the last log. Return all failures, in the order of the logs."""
         self._close()
         self.failures.sort(key=lambda failure: failure.place)
+        if self._openings:
+            openings = np.concatenate(self._openings)
+            for failure in self.failures:
+                failure.section = max(int(np.searchsorted(openings, failure.place)) - 1, 0)
         return self.failures
 
     def _add_times(self, failures: Sequence[Failure], batch: Batch) -> None:

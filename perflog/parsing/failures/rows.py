@@ -58,6 +58,7 @@ class FailureRow(Struct):
     message: str
     last_line: int
     count: int
+    section: int | None
     group: str | None
     op: str | None
     seq: int | None
@@ -110,6 +111,7 @@ def _row(failure: Failure, run: str) -> FailureRow:
         message=failure.message,
         last_line=failure.last_line,
         count=failure.count,
+        section=failure.section,
         group=values.get("group"),
         op=values.get("op"),
         seq=_number(values, "seq"),
