@@ -161,9 +161,11 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
     others = [text for text, ending in zip(earlier, ended, strict=True) if ending is not chosen]
     answer = _diagnosis(names, chosen, logs, others)
     cost = _cost(tables, chosen)
-    if final:
-        return replace(answer, verdict=f"Ended by {chosen.sentence}", cost=cost)
     stop, attempt = last_stop(tables), attempts(tables).get(chosen.run)
+    if final:
+        is_done = stop is not None and stop.step == stop.planned == chosen.last_step
+        title = f"All {stop.step:,} steps were done; behind them it ended by" if stop and is_done else "Ended by"
+        return replace(answer, verdict=f"{title} {chosen.sentence}", cost=cost)
     on = f" to {stop.place}" if stop is not None else ""
     which = f"attempt {attempt.number} of {attempt.of}" if attempt is not None else "an attempt"
     verdict = f"The job recovered and went on{on}; {which} ended by {chosen.sentence}"

@@ -567,3 +567,34 @@ def test_of_programs_whose_output_was_appended_the_last_counts(tmp_path: Path, n
 def test_a_module_with_a_digit_is_no_node(tmp_path: Path) -> None:
     found = perflog.diagnose(read(tmp_path, TRACE + "sqlite3.OperationalError: table t has 11 columns\n"))
     assert found.verdict.startswith("Ended by sqlite3.OperationalError: table t has 11 columns")
+
+
+DONE = "".join(
+    f" iteration {step:8d}/      40 | consumed samples: {step:12d} | elapsed time per iteration (ms): 2000.0 | "
+    f"global batch size:   128 | lm loss: {8 - step / 100:.6E} |\n"
+    for step in range(1, 41)
+)
+IGNORED = "Exception ignored in: <function Loader.__del__ at 0x7f>\n"
+
+
+def test_an_exception_that_python_ignores_ends_nothing(tmp_path: Path) -> None:
+    text = DONE + IGNORED + TRACE + "AssertionError: can only test a child process\n"
+    assert perflog.diagnose(read(tmp_path, text)).kind is None
+    text = DONE + IGNORED + "BrokenPipeError: [Errno 32] Broken pipe\n" + TRACE + "KeyError: 'loss'\n"
+    assert perflog.diagnose(read(tmp_path, text)).kind == "exception"
+
+
+def test_what_fails_behind_the_last_step_ended_no_training(tmp_path: Path) -> None:
+    found = perflog.diagnose(read(tmp_path, DONE + "terminate called without an active exception\n"))
+    assert found.verdict == "All 40 steps were done; behind them it ended by an abort of the process, line 41"
+
+
+def test_a_task_that_exits_before_srun_ends_the_others_was_the_first(tmp_path: Path) -> None:
+    text = (
+        "srun: error: node017: task 5: Exited with exit code 1\nsrun: Terminating StepId=81234.0\n"
+        "slurmstepd: error: *** STEP 81234.0 ON node012 CANCELLED AT 2026-03-01T12:20:31 ***\n"
+        "srun: error: node012: tasks 0-3: Terminated\nsrun: error: node017: tasks 4,6-7: Terminated\n"
+    )
+    found = perflog.diagnose(read(tmp_path, text))
+    assert [(each.task, each.node) for each in found.culprits] == [(5, "node017")]
+    assert (found.kind, found.certainty) == ("task_exit", "likely")

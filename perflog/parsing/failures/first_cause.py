@@ -32,6 +32,7 @@ _EITHER = (
 )  # fmt: skip
 _SIGNALS = {-9: "killed", -11: "segmentation_fault", -7: "crash", -4: "crash", -8: "crash"}
 _SIGABRT = -6
+_OF_SRUN = ("task_exit", "terminated")
 _BY_OTHERS = (_SIGABRT, -15, -9, 134, 137, 143)
 """Exit codes of processes that a watchdog or a launcher ends; above 128 as a shell tells them."""
 
@@ -206,7 +207,15 @@ def _of_signals(rows: Sequence[FailureRow]) -> Judgement | None:
 
 
 def _of_exits(rows: Sequence[FailureRow]) -> Judgement | None:
-    """One task exited by itself, and another was aborted when it was gone: only the aborted one tells of it."""
+    """One task exited by itself, and another was aborted when it was gone: only the aborted one tells of it.
+
+    Where srun alone tells, the task that exited by itself was the first if srun ended the others behind it.
+    """
+    tasks = [row for row in rows if row.kind == "task_exit" and row.task is not None and row.exit_code is not None]
+    own = [row for row in tasks if (row.exit_code or 0) > 0 and row.exit_code not in _BY_OTHERS]
+    if len(own) == 1 < len(rows) and own[0] is rows[0] and all(row.kind in _OF_SRUN for row in rows):
+        ranks = [own[0].rank] if own[0].rank is not None else []
+        return Judgement("task_exit", own, ranks, LIKELY, "it exited by itself, and srun ended the others behind it")
     echoes = [row for row in rows if kinds()[row.kind].role == ECHO and not _by_launcher(row)]
     exits = [row for row in rows if row.kind == "task_exit" and row.rank is not None and row.exit_code is not None]
     own = [row for row in exits if (row.exit_code or 0) > 0 and row.exit_code not in _BY_OTHERS]

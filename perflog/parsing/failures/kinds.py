@@ -66,6 +66,9 @@ class Told(Struct, frozen=True):
 
 
 TRACEBACK = "Traceback (most recent call last)"
+IGNORED = "Exception ignored in"
+"""What Python prints in front of a traceback after which the program goes on."""
+
 LAUNCHERS = ("torchrun ", "torch.distributed.run", "torch.distributed.launch", "accelerate launch")
 
 
@@ -73,7 +76,7 @@ LAUNCHERS = ("torchrun ", "torch.distributed.run", "torch.distributed.launch", "
 def needles() -> str:
     """Return the pattern, for RE2, of the literals of which a line that tells a failure holds one."""
     literals = dict.fromkeys(re.findall(r'^has += "(.*)"$', _FILE.read_text("utf-8"), re.MULTILINE))
-    return "|".join(map(_escaped, [*literals, TRACEBACK, *LAUNCHERS]))
+    return "|".join(map(_escaped, [*literals, TRACEBACK, IGNORED, *LAUNCHERS]))
 
 
 @cache

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.failures.kinds import NOTICE, TRACEBACK, Kind, Told, kinds, message_start, needles, told
+from perflog.parsing.failures.kinds import IGNORED, NOTICE, TRACEBACK, Kind, Told, kinds, message_start, needles, told
 from perflog.parsing.failures.origins import Origin, origin_of, split_labels
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.numeric import Ints
@@ -92,6 +92,7 @@ class _Stream(Struct):
     chain: str = ""  # how the next traceback follows from it
     summary: Kind | None = None
     entry: Failure | None = None
+    ignored: bool = False  # whether Python says that the traceback which follows ended nothing
 
 
 class FailureReader:
@@ -180,9 +181,13 @@ class FailureReader:
         stream = self._streams.get(labels)
         if stream is not None and self._continues(stream, labels, place, text):
             return True
-        if stream is not None and not stream.begun and stream.summary is None:
+        is_ignored = stream is not None and stream.ignored and TRACEBACK in text
+        if stream is not None and not stream.begun and stream.summary is None and not is_ignored:
             self._streams.pop(labels, None)
             stream = None
+        if IGNORED in text:
+            self._streams.setdefault(labels, _Stream()).ignored = True
+            return True
         if TRACEBACK in text:
             return self._begin_traceback(labels, place, text)
         if self._newest is not None and _FRAME.match(text) and (place >> PART_BITS) - self._newest.last_line < 2:
@@ -267,7 +272,9 @@ class FailureReader:
         start = found.start if found is not None else 0
         origin = origin_of(labels, before + text, len(before) + start)
         failure = Failure(begun, place >> PART_BITS, kind, text[:_MESSAGE], values, origin, labels)
-        if stream.chain and stream.last is not None:
+        if stream.ignored:
+            stream.ignored = False
+        elif stream.chain and stream.last is not None:
             _merge(stream.last, failure, stream.chain)
         else:
             stream.last = failure
