@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 
 from perflog.formats.durations import PARTS
+from perflog.formats.vocabulary import LEVEL
 from perflog.lazy_patterns import lazy_pattern
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?!\d|:\d)"
 _SOURCE = r"(?:py|pyx|cc|cpp|cxx|cu|cuh|c|h|hpp|go|rs|java|sh|pl|lua)"
-_LEVEL = r"[)\]]?[ \t|\[]*(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
+_LEVEL = rf"[)\]]?[ \t|\[]*{LEVEL}\b"
 _HEX = "[0-9a-fA-F]"
 _METRIC = "[kKMGTPmuµnp]?"
 _UNIT = (

@@ -7,12 +7,13 @@ prose or source code is no line behind a prefix.
 
 from __future__ import annotations
 
+from perflog.formats.vocabulary import LEVEL
 from perflog.lazy_patterns import lazy_pattern
 
 _DATE = r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/][0-9]{1,2}(?:[-/][0-9]{2,4})?"
 _TIME = r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,:][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_LEVEL = r"(?:TRACE|DEBUG|INFO|SUCCESS|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|info|warning|debug|[DIWEF][0-9]{4})"
+_LEVEL = rf"(?:{LEVEL}|info|warning|debug|[DIWEF][0-9]{{4}})"
 _CLOSED = (
     r"\[[^\[\]\x0a]*\]:?",
     r"\([^()\x0a]*\):?",

@@ -10,6 +10,7 @@ import re
 from msgspec import Struct
 
 from perflog.formats.durations import DAYS_AND_CLOCK, PARTS
+from perflog.formats.vocabulary import LEVEL
 from perflog.lazy_patterns import lazy_pattern
 
 NUMBER, UNIT, NAME, MARK, OPAQUE, LIST = "number", "unit", "name", "mark", "opaque", "list"
@@ -19,8 +20,7 @@ _FIGURE = rf"(?:{_COMMAS}|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NOT_FINITE = r"(?i:nan|inf|infinity)(?!\w| (?!ms\b|s\b|tok)[A-Za-z])"  # but not in `number of nan iterations`
 _CLOCK = r"[0-9]{1,3}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
-_LEVEL = r"(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
-_BEFORE_LEVEL = rf"[)\]]?[ \t|\[]*{_LEVEL}"
+_BEFORE_LEVEL = rf"[)\]]?[ \t|\[]*{LEVEL}\b"
 _BEHIND_MARK = "|".join(rf"(?<=[:=(\[]{' ' * n})" for n in range(4))
 GAPPED = r"[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?"
 """Pattern of a number with blanks between its thousands, `1 234.5`: it may also be two numbers, and is not read."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from perflog.errors import InputError
+from perflog.formats.vocabulary import COUNTERS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import place_of
 from perflog.parsing.input.log_names import LogName
@@ -29,7 +30,7 @@ _LINES = lazy_pattern(r"\.(?:txt|log|out|err|csv|tsv|jsonl|md)(?:\.(?:gz|zst|xz|
 _BEGINNING = 1 << 22  # bytes of a file in a storage in which its rank is looked for: all of a dump
 _WORD_BEFORE = lazy_pattern(r"([a-z]+?)[-_. ]?(?:rank)?[-_. =]?$", re.IGNORECASE)
 
-_COUNTERS = frozenset("step steps iter iteration it epoch round cycle".split())
+_COUNTERS = COUNTERS - {"rank"} | {"cycle"}
 
 
 def ranks_of_files(files: Sequence[tuple[str, RankInfo]]) -> list[tuple[int | None, str | None]]:

@@ -13,17 +13,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from perflog.formats import vocabulary
+from perflog.formats.families.name_units import name_and_unit
 from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.event_table import EventOrigin
 from perflog.readers.odd_numbers import LARGEST, nanoseconds
+from perflog.tables.schema import column_for
+from perflog.units import UNITS
 
-_COLUMN_OF = {
-    "loss": ("loss", "train_loss", "training_loss", "lm_loss", "lm loss", "global_avg_loss", "total_loss"),
-    "learning_rate": ("learning_rate", "lr"),
-    "grad_norm": ("grad_norm", "gradient_norm"),
-    "tokens_per_s": ("tokens_per_second", "tokens_per_sec", "train_tokens_per_second"),
-    "samples_per_s": ("samples_per_second", "samples_per_sec", "train_samples_per_second"),
-}
 _OTHER_DATA = lazy_pattern(
     r"(?:^|[/._ -])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[/._ -])", re.IGNORECASE
 )
@@ -55,7 +52,7 @@ def step_rows(origin: EventOrigin, scalars: Sequence[Scalar], began: float | Non
     numbers = [s for s in scalars if not isinstance(s.value, str) and s.step is not None]
     counts = Counter(scalar.key for scalar in numbers if not _OTHER_DATA.search(scalar.key))
     columns = _columns(counts)
-    leading = next((key for key, column in columns.items() if column == "loss"), None)
+    leading = next((key for key, (column, _) in columns.items() if column == "loss"), None)
     leading = leading or max(counts, key=lambda key: (key in columns, counts[key]), default=None)
     rows: list[dict[str, Any]] = []
     places: dict[tuple[Any, int], dict[str, Any]] = {}  # step and copy -> row
@@ -72,7 +69,8 @@ def step_rows(origin: EventOrigin, scalars: Sequence[Scalar], began: float | Non
             of_key[scalar.key, scalar.step] += 1
             row_of_step = places.get((scalar.step, of_key[scalar.key, scalar.step]))
             if row_of_step is not None:
-                row_of_step[columns[scalar.key]] = scalar.value
+                name, factor = columns[scalar.key]
+                row_of_step[name] = float(scalar.value) * factor
     _add_step_times(rows)
     for row in rows:
         if began is not None and row["elapsed_s"] is not None:
@@ -81,21 +79,37 @@ def step_rows(origin: EventOrigin, scalars: Sequence[Scalar], began: float | Non
     return rows
 
 
-def _columns(counts: Counter[str]) -> dict[str, str]:
-    """Return the column of `steps` that each series fills: of several for one column, the longest series."""
-    columns: dict[str, str] = {}
-    for column, names in _COLUMN_OF.items():
-        keys = [key for key in counts if re.split(r"[/.]", key.lower())[-1].replace("-", "_") in names]
-        if keys:
-            columns[max(keys, key=lambda key: (counts[key], -len(key)))] = column
-    return columns
+def _columns(counts: Counter[str]) -> dict[str, tuple[str, float]]:
+    """Return the column of `steps` that each series fills, and the factor of its unit.
+
+    Of several series for one column, the longest one fills it.
+    """
+    chosen: dict[str, tuple[str, float]] = {}
+    for key in sorted(counts, key=lambda key: (counts[key], -len(key))):
+        if (column := _column(key)) is not None:
+            chosen[column[0]] = (key, column[1])
+    return {key: (name, factor) for name, (key, factor) in chosen.items()}
+
+
+def _column(key: str) -> tuple[str, float] | None:
+    """Return the column of `steps` whose quantity a series is by its name, and the factor of its unit."""
+    label, printed = name_and_unit(key)
+    field = vocabulary.field_of(label) or vocabulary.field_of(re.split("[/.]", label)[-1])
+    quantity = vocabulary.quantities().get(field)
+    column = column_for("steps", field) if quantity is not None and not quantity.places else None
+    if quantity is None or column is None:
+        return None
+    unit = UNITS.get(printed or quantity.unit)
+    if (unit.base if unit is not None else "") != column.unit:
+        return None
+    return column.name, unit.factor if unit is not None else 1.0
 
 
 def _add_step_times(rows: Sequence[dict[str, Any]]) -> None:
     """Add step times by difference of the times at which neighbouring steps were logged."""
     for before, row in zip([None, *rows], rows, strict=False):
         row["steps_averaged"] = None
-        if before is None or row["elapsed_s"] is None or before["elapsed_s"] is None:
+        if "step_time_s" in row or before is None or row["elapsed_s"] is None or before["elapsed_s"] is None:
             continue
         steps, seconds = row["step"] - before["step"], row["elapsed_s"] - before["elapsed_s"]
         if 0 < steps <= LARGEST and seconds >= 0:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from perflog.formats.model import Line
 from perflog.formats.openings import ENOUGH_OF_HEAD, Opening, opening_of
 from perflog.formats.template import DECLARED_DROPPED, GROUPED, UNNAMED, Field, Template
+from perflog.formats.vocabulary import field_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import PRINTED, Unit
@@ -24,9 +25,6 @@ WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_aver
 LONGEST = 1 << 15
 """Longest pattern, in bytes. Matching a longer one takes too much memory."""
 
-NO_NAME = "[^A-Za-z0-9_]+"
-"""Characters of a printed name that a field name cannot have; one `_` replaces each stretch of them."""
-
 NO_PATH = r"[^A-Za-z0-9_.\[\]]+"
 """Characters of a path that the key of a row cannot have."""
 
@@ -34,16 +32,6 @@ _FORM = lazy_pattern(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[e
 KEY_FIELD = "key__"  # stands for `*` in the names of fields while the form of a value is a template: key__0 is `*.0`
 _STAR = lazy_pattern(r"\{(\w*)\*(?:\.(\d+)|(\w*)):")
 T = TypeVar("T")
-
-
-def field_name(text: str) -> str:
-    """Return a printed name as a field name: `num_layers L` gives num_layers_L."""
-    return re.sub(NO_NAME, "_", text).strip("_")
-
-
-def plain_name(text: str) -> str:
-    """Return a printed name as families of any program compare names: `Global Step` gives global_step."""
-    return field_name(text).lower()
 
 
 @cache

@@ -10,10 +10,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.durations import names_duration
-from perflog.formats.families.base import IS_NUMBER, KEY_FIELD, FieldNames, glob, plain_name
+from perflog.formats.families.base import IS_NUMBER, KEY_FIELD, FieldNames, glob
 from perflog.formats.families.name_units import name_and_unit, split_unit
 from perflog.formats.model import Line
 from perflog.formats.template import Template
+from perflog.formats.vocabulary import plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, column_for
 from perflog.units import UNITS
@@ -36,6 +37,7 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
         constants: For each form the constant values of columns of the table, in rows whose cell has this form.
         row_units: For each form the unit of those numbers of the row that have none; "" for none.
         paths: By field whose name is that of a column which it does not fill, the printed name.
+        names: The names in place of `name`, as names of any program are compared.
     """
 
     name: str
@@ -43,12 +45,17 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
     constants: tuple[Mapping[str, str], ...] = ()
     row_units: tuple[str, ...] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The pattern of the name in a header."""
         name = ".*?".join(re.escape(x) for x in self.name.removesuffix(UNIT_SUFFIX).split("*"))
         return re.compile(name + (r"(?: ?\((?P<unit>[^()]+)\))?" if self.name.endswith(UNIT_SUFFIX) else ""))
+
+    def is_named(self, name: str) -> bool:
+        """Return whether it is the column of a name, as names of any program are compared."""
+        return name in self.names if self.names else self.pattern.fullmatch(name) is not None
 
     @property
     def longest(self) -> str:
@@ -108,11 +115,11 @@ def _fitting_columns(name: str, declared: Sequence[DeclaredColumn], row: Line, t
     readings = [(plain_name(base), unit), (plain_name(without_unit), unit_in_name)]
     for c in declared:
         if c.is_named_by_header and not c.declared_fields:
-            if c.pattern.fullmatch(readings[0][0]):
+            if c.is_named(readings[0][0]):
                 yield c, unit or unit_in_name
             continue
         for key, unit_of_key in readings:
-            if c.pattern.fullmatch(key) and not c.declared_fields & taken and _fits(c, unit_of_key, row):
+            if c.is_named(key) and not c.declared_fields & taken and _fits(c, unit_of_key, row):
                 yield c, unit_of_key
 
 

@@ -26,7 +26,6 @@ from perflog.formats.families.base import (
     glob,
     literal,
     look_up,
-    plain_name,
     spec_of,
     template_of,
 )
@@ -35,6 +34,7 @@ from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.object_shapes import ObjectShape
 from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, LIST, NUMERIC, UNNAMED, Template, escape, fits_64, unnamed
+from perflog.formats.vocabulary import plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, TableColumn, column_for
 from perflog.units import UNITS, Unit, unit_of

@@ -25,7 +25,6 @@ from perflog.formats.families.base import (
     FamilyShape,
     FieldNames,
     ValueForm,
-    field_name,
     glob,
     literal,
     look_up,
@@ -38,6 +37,7 @@ from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.openings import Opening
 from perflog.formats.template import NUMBER, UNNAMED, Template, escape, unnamed
 from perflog.formats.tokens import GAPPED
+from perflog.formats.vocabulary import field_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, column_for
 

@@ -22,11 +22,9 @@ from perflog.formats.expressions import Expression
 from perflog.formats.families.base import (
     FamilyShape,
     FieldNames,
-    field_name,
     glob,
     literal,
     look_up,
-    plain_name,
     spec_of,
     template_of,
 )
@@ -35,6 +33,7 @@ from perflog.formats.model import BarFields, Line
 from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_64, unnamed
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
+from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, LEVELS, STEP_WORDS, TRAINING, field_name, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, column_for
 from perflog.units import UNITS, Unit, unit_of
@@ -44,7 +43,6 @@ MEAN, SHARE, TOTAL, RATE = "mean", "share", "total", "rate"
 the names of such numbers."""
 
 _MOST_WORDS = 6  # of a name
-_LEVELS = frozenset(("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL"))  # words of a logger, not of a name
 _INTEGER = lazy_pattern(r"[+-]?[0-9]+")
 _WHOLE = lazy_pattern(r"[+-]?[0-9]+(?:\.0*)?")  # Lightning prints `global_step=188.0`
 _BOUND = r"[\x22']?[ \t]*[:=][ \t]*[\x22'(\[]?[+-]?(?:[0-9.]|(?i:nan|inf))"  # what binds a name to its number
@@ -56,20 +54,15 @@ _OF_MEMORY = lazy_pattern(
     r"mem|byte|size|(?<![a-z])v?ram(?![a-z])", re.IGNORECASE
 )  # names of sizes: there `M` may be 2^20 too
 _COUNTERS = frozenset(("step", "rank", "epoch"))  # fields that hold exact numbers
-_COUNTER_WORDS = frozenset("epoch epochs step steps iter iters iteration batch it num_updates global_step eta".split())
+_COUNTER_WORDS = COUNTERS | {"num_updates", "global_step", "eta"}
 _ITERATIONS = frozenset("iter iters iteration iterations it".split())
 _ITERATION_TIMES = frozenset(("iter_time", "iteration_time"))
 OTHER_STEP = "other_step"
 """The field of a step beside the number of an iteration, which counts the lines."""
 
-_EVALUATIONS = frozenset(
-    "val valid validation validate validating eval evaluation evaluate evaluating test testing dev".split()
-)
 _AFTER_EVALUATION = _COUNTER_WORDS | {"on", "dataloader", "result", "results", "metrics"}
 """Words that name no measured number: `val on 'x'`, `Validation Results - Epoch[1]`."""
 _PREPOSITIONS = frozenset("in at of for to with by from on after".split())  # name no number behind them: `in 2.5 s`
-_TRAINING = frozenset(("train", "training"))
-_PER_STEP = frozenset("step steps it iter iters iteration batch".split())  # `0.35 sec/step`
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _TIMED = lazy_pattern(r"time|elapsed|duration|eta\b", re.IGNORECASE)  # a name of a number whose `m` is a minute
@@ -95,7 +88,6 @@ TRAINING_BAR = "training_bar"
 """The name of the count of a bar that is described as training, or that has a loss behind it: steps of training."""
 ANY_BAR = "any_bar"
 """A name that each line with a bar has, in `needs`."""
-_STEP_UNITS = frozenset("it iter iters iteration iterations batch batches step steps update updates".split())
 _TRAINS = lazy_pattern(
     r"(?:(?:pre|fine|fine_)?train(?:ing)?|(?:fine_?)?tuning)"
     r"(?:_(?:progress|loop|epoch|batch|batches|step|steps|iter|iters|iteration|iterations))?"
@@ -237,7 +229,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
 def _is_evaluated(printed: Collection[str]) -> bool:
     """Return whether all names of a line that are no counters are those of an evaluation: `iter: 8 val_loss: 2.5`."""
     measured = [name for name in printed if name not in _COUNTER_WORDS | _COUNTERS]
-    return bool(measured) and all(name.split("_")[0] in _EVALUATIONS for name in measured)
+    return bool(measured) and all(name.split("_")[0] in EVALUATIONS for name in measured)
 
 
 def _time_of_step(names: Collection[str], units: Mapping[str, Unit]) -> Mapping[str, Expression]:
@@ -269,7 +261,7 @@ def _evaluation(before: str, head: str, after: str) -> str:
     """
     words = head.split() or [""]
     for word in (words[0].lower(), words[-1].rpartition("}")[2].lower()):
-        if word in _EVALUATIONS:
+        if word in EVALUATIONS:
             return word
     parts: list[Token] = []
     for text in (before, head, after):
@@ -283,8 +275,8 @@ def _evaluation(before: str, head: str, after: str) -> str:
             continue
         is_bound = bool(following) and following[0].text in ":="
         names_number = any(part.kind == NUMBER for part in following[is_bound : is_bound + 1])
-        if word in _EVALUATIONS or (
-            is_bound and word.rpartition("-")[2] in _EVALUATIONS
+        if word in EVALUATIONS or (
+            is_bound and word.rpartition("-")[2] in EVALUATIONS
         ):  # `FastEstimator-Eval: step: 3`
             word = word.rpartition("-")[2]
             begins_name = bool(following) and following[0].kind == NAME
@@ -407,7 +399,7 @@ class _MeterText(Struct):
         """
         words = " ".join(self._words)
         phase = self._words[-1].lower() if self._words else ""
-        self.evaluation = "" if phase in _TRAINING else phase if phase in _EVALUATIONS else self.evaluation
+        self.evaluation = "" if phase in TRAINING else phase if phase in EVALUATIONS else self.evaluation
         key = self._bar_key(bar, plain_name(words))
         self.bar = key or words or BAR
         self.names.add(ANY_BAR)
@@ -439,7 +431,7 @@ class _MeterText(Struct):
     def _bar_key(self, bar: re.Match[str], description: str) -> str:
         """Return the name of the count of a bar that may count steps of training; "" if it counts something else."""
         unit = (bar["unit"] or bar["counted"] or "it").replace("s/", "", 1).replace("/s", "").strip().lower()
-        if unit not in _STEP_UNITS:
+        if unit not in STEP_WORDS:
             return "" if description else f"{unit} {BAR}"
         is_counter = description in _COUNTER_WORDS or self.family.keys.get(description) in _COUNTERS
         if any(name.endswith(f"_{description}") for name in self.names):
@@ -523,7 +515,7 @@ class _MeterText(Struct):
         self.text += literal(word)
         is_value = self._is_bound and self._mark == "="  # `Device=cpu Epoch=1`
         self._words = [] if is_value else [word] if self._is_bound else [*self._words, word][-_MOST_WORDS:]
-        self._words = [] if word in _LEVELS else self._words
+        self._words = [] if word in LEVELS else self._words
         self._is_bound, self._suffix, self._key_unit = False, "", ""
         if len(self._words) > 2 and self._words[-2] == "in":
             self._key_unit = unit_of(self._words[-1])[0]  # `train_step_timing in s=12.80`
@@ -536,8 +528,8 @@ class _MeterText(Struct):
             self._group = parts[k].text
         begins = len(following) == 2 and following[0].text in (":", "|", "-", "]", ")") and following[1].kind == NAME
         begins |= bool(following) and following[0].kind == NAME and len(following[0].gap) > 1
-        if begins and word in _EVALUATIONS | _TRAINING and (self._is_bound or not self._words):
-            self.evaluation = word if word in _EVALUATIONS else ""
+        if begins and word in EVALUATIONS | TRAINING and (self._is_bound or not self._words):
+            self.evaluation = word if word in EVALUATIONS else ""
 
     def _add_mark(self, parts: Sequence[Token], k: int) -> int:
         """Add a mark. Return the index of the last token that belongs to it."""
@@ -613,7 +605,7 @@ class _MeterText(Struct):
         key, suffix = self._key_of_number(unit, token.text, unit_text, per)
         if suffix is None and UNITS.get(unit) == UNITS["1/s"]:
             key, suffix = unit_text.replace("/", "_per_"), ""
-        elif unit and UNITS[unit].base == "s" and not self._words and unit_text.partition("/")[2] in _PER_STEP:
+        elif unit and UNITS[unit].base == "s" and not self._words and unit_text.partition("/")[2] in STEP_WORDS:
             key, suffix = "step time", ""
         if attached and end == k + 1 and behind in _MAGNITUDES:
             end = k + 2
@@ -641,7 +633,8 @@ class _MeterText(Struct):
         if self._words:
             is_sentence = not self._is_bound and self._words[-1].lower() in _PREPOSITIONS
             is_told = not self._is_bound and self._words[-1] == "is"
-            words = " ".join(self._words[:-1] if is_told else self._words)
+            is_place = self._words[0].lower() in _PREPOSITIONS and self._words[-1].lower() in COUNTERS  # `of epoch 3`
+            words = " ".join(self._words[is_place : -1 if is_told else None])
             return ("", None) if is_sentence or not words else (f"{self._bracket} {words}".strip(), "")
         if self._suffix:
             return self._last, self._suffix if _INTEGER.fullmatch(text) else ""
@@ -704,14 +697,14 @@ class _MeterText(Struct):
             is_rounded, magnitude = declared in _COUNTERS, ""
         is_counter = (declared in _COUNTERS or known in _COUNTER_WORDS) and known not in _BAR_NAMES
         evaluation = self._evaluation_of(known)
-        is_evaluated = bool(evaluation) and not is_counter and known.split("_")[0] not in _EVALUATIONS
+        is_evaluated = bool(evaluation) and not is_counter and known.split("_")[0] not in EVALUATIONS
         key = f"{evaluation} {key}" if is_evaluated else f"{self._group} {key}".lstrip()
         fits = (
             declared
             and not (is_rounded or is_evaluated or self._group)
             and _fits_column(family.shape.line.table, declared, resolved, text)
         )
-        if fits and (declared not in ("step", "rank") or not names.is_taken(declared)):
+        if fits and (self._is_listed or not names.is_taken(declared)):
             name = names.declared(declared)
             self.totals |= {name} if suffix == TOTAL else set()
         else:
@@ -740,8 +733,8 @@ class _MeterText(Struct):
         A name that comes again behind one of an evaluation is about it too: `loss 0.5 acc 0.9 val_loss 0.6 acc 0.8`.
         """
         first = known.split("_", maxsplit=1)[0]
-        if first in _EVALUATIONS | _TRAINING:
-            self._part = first if first in _EVALUATIONS else ""
+        if first in EVALUATIONS | TRAINING:
+            self._part = first if first in EVALUATIONS else ""
             self.evaluation = self.evaluation if self._part else ""
         return self.evaluation or (self._part if known in self.names else "")
 
@@ -790,7 +783,8 @@ def _names_group(parts: Sequence[Token]) -> bool:
     """Return whether a line is a word with a colon, and names with equal signs: `lm_head: lr=0.1, weight_decay=0.0`."""
     texts = [part.text for part in parts]
     is_pairs = texts[1:2] == [":"] and texts[3:4] == ["="] and texts[2].lower() not in _COUNTER_WORDS
-    return is_pairs and not {texts[0].lower(), texts[0]} & (_LEVELS | _EVALUATIONS | _TRAINING) and ":" not in texts[2:]
+    is_no_group = texts[0].lower() in EVALUATIONS | TRAINING or texts[0] in LEVELS
+    return is_pairs and not is_no_group and ":" not in texts[2:]
 
 
 def _counted_per(parts: Sequence[Token], k: int) -> str:

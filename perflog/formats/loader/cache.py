@@ -70,7 +70,7 @@ def _cache() -> Path:
 
 def _stamp(folder: Path) -> bytes:
     """Return a digest of what the loaded formats of a folder depend on."""
-    files = sorted([*folder.glob("*.toml"), *_CODE.rglob("*.py")])
+    files = sorted([*folder.glob("*.toml"), *_CODE.rglob("*.py"), *_CODE.rglob("*.toml")])
     stats = [(str(file), stat.st_size, stat.st_mtime_ns) for file, stat in ((file, file.stat()) for file in files)]
     return sha256(repr((sys.version, stats)).encode()).digest()
 

@@ -7,15 +7,28 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from perflog.errors import FormatError, did_you_mean
-from perflog.formats.families.base import FamilyShape, ValueForm, plain_name
+from perflog.formats.families.base import FamilyShape, ValueForm
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
 from perflog.formats.families.meters import MeterFamily
 from perflog.formats.loader.header_tables import table
-from perflog.formats.loader.lines import check, columns, compute, dropped_keys, second_row, shared, unit_names, unknown
+from perflog.formats.loader.lines import (
+    check,
+    columns,
+    compute,
+    dropped_keys,
+    known_quantities,
+    known_units,
+    second_row,
+    shared,
+    unit_names,
+    unknown,
+    with_names,
+)
 from perflog.formats.loader.toml import Entry, File, entries
 from perflog.formats.model import MIN_LETTERS, Family, Line
 from perflog.formats.template import Field
+from perflog.formats.vocabulary import plain_name
 from perflog.units import UNITS, Unit
 
 Loader = Callable[[Entry, tuple[str, ...]], Family]
@@ -87,13 +100,13 @@ def _value_forms(entry: Entry, key: str, value: Any) -> tuple[ValueForm, ...]:
 
 def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
     """Load a `[[meters]]` entry."""
-    keys = entry.get("keys", dict, {})
+    keys = _keys(entry)
     for key, name in keys.items():
         if not (isinstance(name, str) and name.isidentifier()):
             raise entry.error(f"`{name}` is not a field name", key, "name the field or column that takes the number")
     fields = [Field(name, "d" if name in ("rank", "step") else "f", "") for name in keys.values()]
     shape = _shape(entry, scopes, fields)
-    needs = tuple(_alternatives(text) for text in entry.texts("needs"))
+    needs = tuple(_alternatives(with_names(entry, text)) for text in entry.texts("needs"))
     if not needs and shape.letters < MIN_LETTERS:
         raise entry.error("the lines have neither a head nor names", "needs", "write `needs`: names that each line has")
     return MeterFamily(
@@ -114,7 +127,7 @@ def _alternatives(text: str) -> tuple[str, ...]:
 
 def _json(entry: Entry, scopes: tuple[str, ...]) -> Family:
     """Load a `[[json]]` entry."""
-    keys, when = entry.get("keys", dict, {}), _when(entry)
+    keys, when = _keys(entry), _when(entry)
     for path, name in keys.items():
         if name != "*" and not (isinstance(name, str) and name.isidentifier()):
             raise entry.error(f"`{name}` is not a field name", path, "name the field or column that takes the value")
@@ -153,7 +166,13 @@ def _when(entry: Entry) -> dict[str, str]:
     for path, value in conditions.items():
         if not isinstance(value, str):
             raise entry.error(f"`{path}` must be a string", "when", "write the value as text; `*` is any")
-    return conditions
+    return {with_names(entry, path): value for path, value in conditions.items()}
+
+
+def _keys(entry: Entry) -> dict[str, Any]:
+    """Load the names of the values that an entry takes; with `plain_names` also those of any program."""
+    keys: dict[str, Any] = entry.get("keys", dict, {})
+    return {**keys, **{name: q.field for q in known_quantities(entry) for name in q.names if name not in keys}}
 
 
 def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> FamilyShape:
@@ -193,7 +212,7 @@ def _units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
             raise entry.error(f"`unit` names `{name}`, which is not a field", "unit", did_you_mean(name, names))
         if unit not in UNITS:
             raise entry.error(f"unknown unit `{unit}`", "unit", did_you_mean(str(unit), UNITS))
-    return {name: UNITS[unit] for name, unit in units.items()}
+    return {**known_units(entry), **{name: UNITS[unit] for name, unit in units.items()}}
 
 
 LOADERS: dict[str, Loader] = {"pairs": _key_value, "json": _json, "table": table, "meters": _meters}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,11 +11,23 @@ from perflog.errors import did_you_mean
 from perflog.formats.families.base import KEY_FIELD, reasons
 from perflog.formats.families.header_columns import DeclaredColumn
 from perflog.formats.families.header_tables import STYLES, HeaderTable
-from perflog.formats.loader.lines import columns, compute, dropped_keys, line, loose, shared, unit_names, units
+from perflog.formats.loader.lines import (
+    columns,
+    compute,
+    dropped_keys,
+    known_quantities,
+    known_units,
+    line,
+    loose,
+    shared,
+    unit_names,
+    units,
+    with_names,
+)
 from perflog.formats.loader.toml import Entry
 from perflog.formats.model import Line
 from perflog.formats.template import Field, Template
-from perflog.tables.schema import TABLES
+from perflog.tables.schema import TABLES, column_for
 from perflog.units import UNITS
 
 
@@ -25,7 +37,7 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
     declared = _columns(entry)
     needs_rows = entry.get("rows_prove", bool, False)
     is_first = entry.get("first", bool, False) or needs_rows
-    needs = entry.texts("needs", required=not needs_rows)
+    needs = tuple(with_names(entry, text) for text in entry.texts("needs", required=not needs_rows))
     names = [c.name for c in declared]
     for name in () if is_first else (name for need in needs for name in need.split("|")):
         if name not in names:
@@ -46,7 +58,7 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
     row = Line(
         name=entry.get("name", str, required=True),
         template=Template(""),
-        unit=units(entry, [f.name for f in fields]),
+        unit={**known_units(entry), **units(entry, [f.name for f in fields])},
         compute=compute(entry, fields),
         dropped=reasons(dropped),
         **common,
@@ -88,7 +100,19 @@ def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
             if unit not in UNITS:
                 raise entry.error(f"`{unit}` is not a known unit", name, did_you_mean(unit, UNITS))
         declared.append(DeclaredColumn(name, tuple(templates), constants, row_units))
-    return tuple(declared)
+    return (*(c for c in declared if c.name != "*"), *_known_columns(entry), *(c for c in declared if c.name == "*"))
+
+
+def _known_columns(entry: Entry) -> Iterator[DeclaredColumn]:
+    """Yield a column for each quantity that an entry takes under the names of any program."""
+    for q in known_quantities(entry):
+        column = column_for(entry.get("table", str, ""), q.field)
+        is_time = column is not None and column.unit == "s"
+        texts = ("{%s:d}", "{*:r}") if q.places else ("{%s:r}", "{%s:h}") if is_time else ("{%s:r}",)
+        forms = [text.replace("%s", q.field).replace("{*:", f"{{{KEY_FIELD}:") for text in (*texts, "{*:s}")]
+        yield DeclaredColumn(
+            q.field, tuple(map(Template, forms)), ({},) * len(forms), ("",) * len(forms), names=frozenset(q.names)
+        )
 
 
 def _fields(declared: Iterable[DeclaredColumn]) -> list[Field]:

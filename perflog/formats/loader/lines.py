@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from perflog.errors import did_you_mean
+from perflog.formats import vocabulary
 from perflog.formats.expressions import Expression
 from perflog.formats.families.base import WITNESSES, reasons
 from perflog.formats.loader.toml import Entry
@@ -204,6 +205,22 @@ def _map(entry: Entry, table: str | None) -> tuple[tuple[str, ...], ...]:
         if known is not None and column not in known:
             raise entry.error(f"table {table} has no column `{column}`", "map", did_you_mean(column, known))
     return tuple(tuple(row) for row in rows)
+
+
+def known_quantities(entry: Entry) -> Sequence[vocabulary.Quantity]:
+    """Return the quantities that an entry takes under the names of any program: none without `plain_names`."""
+    has_plain_names = entry.get("plain_names", bool, False)
+    return tuple(vocabulary.quantities_of(entry.get("table", str, None)).values()) if has_plain_names else ()
+
+
+def known_units(entry: Entry) -> dict[str, Unit]:
+    """Return the units that these names say."""
+    return {quantity.field: UNITS[quantity.unit] for quantity in known_quantities(entry) if quantity.unit}
+
+
+def with_names(entry: Entry, text: str) -> str:
+    """Return alternatives of names; with `plain_names`, `{step}` stands for all names of a step."""
+    return vocabulary.with_names(text) if entry.get("plain_names", bool, False) else text
 
 
 def units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:

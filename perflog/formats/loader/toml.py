@@ -32,12 +32,14 @@ _KEYS = {
         "dropped",
     },
     "meters": {
-        "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
+        "name", "head", "plain_names", "needs", "keys", "sample",
+        "table", "unit", "set", "compute", "map", "run", "opens", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
         "fills_steps", "step_by", "outside", "telling", "unknown", "dropped", "unit_names",
     },
     "table": {
-        "name", "style", "first", "rows_prove", "needs", "telling", "columns", "inner", "among", "units", "unit_names",
+        "name", "style", "first", "rows_prove", "plain_names", "needs", "telling",
+        "columns", "inner", "among", "units", "unit_names",
         "sample", "table", "unit", "set", "compute", "map", "run", "opens", "covers", "within", "outside", "dropped",
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from perflog.formats.durations import measures
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
-from perflog.formats.words import COUNTERS
+from perflog.formats.vocabulary import COUNTERS
 from perflog.ingestion.suggest import name_evidence, naming
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.name_evidence import Bond

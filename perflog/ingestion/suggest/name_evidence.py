@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
-from perflog.formats.words import COUNTERS, SENTENCE_WORDS
+from perflog.formats.vocabulary import COUNTERS, LEVELS, SENTENCE_WORDS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, unit_of
 
@@ -37,7 +37,6 @@ _DEVICES = frozenset(  # a whole number behind such a word is a label
 _FACTORS = frozenset("k K M G T B million billion thousand mln bn millions billions thousands".split())
 _SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))
-_LEVELS = frozenset("TRACE DEBUG INFO WARNING WARN ERROR CRITICAL FATAL NOTICE".split())
 _VERSIONS = frozenset(("version", "revision", "release"))
 _COPULA = frozenset(("is", "was"))
 _TAKES = frozenset(("took", "takes", "in"))
@@ -319,7 +318,7 @@ class _Line(Struct):
         first = k + 1
         while k >= 0:
             text = self._text(k)
-            if self._is_in_name(k) or (self._kind(k) == NAME and text not in _LEVELS):
+            if self._is_in_name(k) or (self._kind(k) == NAME and text not in LEVELS):
                 words.insert(0, text)
             elif not self._is_glue(k):
                 break

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.formats import vocabulary
+from perflog.formats.vocabulary import LEVEL
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES
 from perflog.units import UNITS, unit_of
@@ -26,27 +28,6 @@ _COUNTED_UP = frozenset(  # names of what programs count up to a total, beside c
 )
 _MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "G": "billions", "T": "trillions"}
 
-# By column of `steps`, a pattern of the names under which programs print it.
-_COLUMNS = {
-    "step": r"(?:(?:global|train|training|completed|finished|done|current|optim|optimizer)_)*"
-    r"(?:(?:step|iter|iteration|update)(?:_(?:no|num|number|idx|index|id))?|it)|num_updates",
-    "rank": r"(global_|world_)?rank",
-    "world_size": r"(global_)?world_size|n_?ranks|num_ranks",
-    "loss": r"(train_|training_|lm_|total_)?loss",
-    "perplexity": r"(train_)?(ppl|perplexity)",
-    "grad_norm": r"(global_|total_)?grad(ient)?_?norm|gnorm",
-    "learning_rate": r"lr|learning_?rate",
-    "step_time": r"(train_)?(step|iter|iteration|batch)_?(time|duration|latency|cost)"
-    r"|(elapsed_)?time_per_(step|iteration|iter|batch)"
-    r"|(s|ms|sec|secs|seconds)_per_(step|iteration|iter|it|batch)|dt",
-    "forward": r"(fwd|forward|foward)(_pass)?(_time|_latency)?",
-    "backward": r"(bwd|backward)(_pass)?(_time|_latency)?",
-    "tflops": r".*tflops?(_s)?((_per)?_(gpu|rank|device|chip))?",
-    "mfu": r"(.*_)?mfu",
-    "tokens_per_s": r"tps|wps|tgs|(tokens?|toks?|tok)(_per)?_(s|sec|second)((_per)?_(gpu|rank|device|chip))?",
-    "samples_per_s": r"ips|(curr_)?(samples?|sequences?|seqs?|images?|imgs?|examples?)(_per)?_(s|sec|second)",
-    "memory": r"(max_|peak_|gpu_|cuda_|allocated_|max_gpu_|peak_gpu_)?mem(ory)?(_allocated|_used|_usage)?",
-}
 _STEP_COLUMNS = [c for c in TABLES["steps"] if c.by_field]
 _BASES = {c.name.removesuffix("_s").removesuffix("_bytes"): c.unit for c in _STEP_COLUMNS} | {
     c.name: c.unit for c in _STEP_COLUMNS
@@ -79,7 +60,7 @@ _SEPARATOR = lazy_pattern(
     r"[,;|]|(?<=[\])}>])(?!\s*[:=]|/)| [-—–] |\b[Nn]/[Aa]\b|\t(?=\S)|(?<![:=.])\s{4,}(?=[^\s:=])"
     r"|(?<=\w\w)[.!?] +(?=[A-Z])"
 )
-_LEVEL = lazy_pattern(r"^\W*(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b[\s:|\]>-]*")
+_LEVEL = lazy_pattern(rf"^\W*{LEVEL}\b[\s:|\]>-]*")
 _MOST_PARTS = 8  # of a name that a mark ties to its number
 _MOST_IN_FORMULA = 12
 _LEAST_PAIRS = 3  # of a name and a value that blanks separate
@@ -571,14 +552,11 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
         return Named("tflops", named.unit, named.why, named.name)
     whole = all(re.fullmatch(r"[+-]?[0-9]{1,18}", x) for x in texts)
     base = UNITS[named.unit].base if named.unit else ""
-    for column, pattern in _COLUMNS.items():
-        if not re.fullmatch(pattern, named.name):
-            continue
-        wanted = _BASES.get(column, "")
-        if (column in ("step", "rank", "world_size") and not whole) or (base and base != wanted):
-            continue
-        if column == "step_time" and not base and not re.search("step|iter|batch|dt", named.name):
-            continue
+    column = vocabulary.field_of(named.name)
+    is_place = column in ("step", "rank", "world_size")
+    is_likely = not base or base == _BASES.get(column, "")
+    is_likely &= column != "step_time" or bool(base) or re.search("step|iter|batch|dt", named.name) is not None
+    if column and is_likely and (whole or not is_place):
         return _with_unit(Named(column, named.unit, named.why, named.name), texts)
     known = named.name in _OWN_COLUMNS or (named.name in _BASES and _BASES[named.name] != base)
     if known or (named.name in ("step", "rank") and not whole):
@@ -588,7 +566,7 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
 
 def names(column: str, name: str) -> bool:
     """Return whether programs print a column under this name."""
-    return re.fullmatch(_COLUMNS[column], name) is not None
+    return vocabulary.field_of(name) == column
 
 
 COUNTS_UP = "it counts up to the number after it"

@@ -14,6 +14,7 @@ from itertools import pairwise, takewhile
 from msgspec.structs import replace
 
 from perflog.formats.tokens import NUMBER
+from perflog.formats.vocabulary import LEVELS
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, UNSURE, LineDraft, Slot
 from perflog.tables.schema import column_for
@@ -21,7 +22,7 @@ from perflog.units import unit_of
 
 _TABLES = ("values", "summaries")
 _PLACES = frozenset(("step", "rank", "epoch", "world_size"))  # names of numbers that place a row
-_LEVELS = frozenset("trace debug info warning warn error critical fatal".split())
+_LEVELS = frozenset(map(str.lower, LEVELS))
 _MOST_WORDS = 3
 _LEAST_LETTERS = 3  # of a word in a name that tells others apart
 

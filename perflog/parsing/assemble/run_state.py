@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from perflog.formats.families.base import field_name
 from perflog.formats.model import Format, Line
 from perflog.formats.registry import COMMON
+from perflog.formats.vocabulary import field_name
 from perflog.parsing.assemble.column_values import computed
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.formats.families.base import NO_NAME, glob
+from perflog.formats.families.base import glob
 from perflog.formats.model import Line, SecondRow
 from perflog.formats.template import LIST_DEPTH
+from perflog.formats.vocabulary import NO_NAME
 from perflog.parsing.assemble.column_values import (
     clocks_of,
     field_values,

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 from msgspec import Struct, field
 
+from perflog.formats.vocabulary import LEVELS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.kinds import IGNORED, NOTICE, TRACEBACK, Kind, Told, kinds, message_start, needles, told
 from perflog.parsing.failures.origins import Origin, origin_of, split_labels
@@ -30,7 +31,7 @@ _MESSAGE = 1_000  # characters of a message
 _LEAST_OPENING = 10  # characters of the first line of a log by which it is known again
 _PATIENCE = 400  # unread lines of its process in which a traceback ends
 _EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?P<rest>: .*|:?)$")
-_NO_NAME = frozenset(("INFO", "WARNING", "ERROR", "DEBUG", "WARN", "CRITICAL", "frame", "error", "warning", "info"))
+_NO_NAME = frozenset((*LEVELS, "frame", "error", "warning", "info"))
 _DIRECT, _HANDLING = "was the direct cause of the following exception", "another exception occurred"
 _GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
 _FRAME = lazy_pattern(r"^(?:Exception raised from |frame #\d+: |[=-]{20,}$)")

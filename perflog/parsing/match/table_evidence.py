@@ -19,7 +19,7 @@ from msgspec import Struct
 from perflog.formats.families.header_tables import is_rule, split, without_bar
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
-from perflog.formats.words import COUNTERS, SENTENCE_WORDS
+from perflog.formats.vocabulary import COUNTERS, SENTENCE_WORDS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.arrow import mask_of
 from perflog.units import DURATIONS, SIZES, unit_of

@@ -1,0 +1,132 @@
+"""The words of programs: what the quantities of a step, its counters and the levels of a logger are called.
+
+The names of quantities are data: `vocabulary.toml`. Each reader of names asks here, whatever the form of its lines:
+families of any program, series of scalars, guesses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from perflog.lazy_patterns import lazy_pattern
+from perflog.tables.schema import TABLES, column_for
+
+_NAMES = Path(__file__).with_name("vocabulary.toml")
+_CHOICE = lazy_pattern(r"(.*?)\{([^{}]*)\}(.*)")
+NO_NAME = "[^A-Za-z0-9_]+"
+"""Characters of a printed name that a field name cannot have; one `_` replaces each stretch of them."""
+
+_REFERENCE = lazy_pattern(r"\{(\w+)\}")
+
+LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "NOTICE", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL")
+"""Levels of loggers, as they print them."""
+
+LEVEL = f"(?:{'|'.join(LEVELS)})"
+"""Pattern of a level."""
+
+STEP_WORDS = frozenset("it iter iters iteration iterations batch batches step steps update updates".split())
+"""Words for the steps that a program counts, and for what a rate or a time is counted per: `it/s`, `sec/step`."""
+
+COUNTERS = frozenset(
+    "epoch epochs step steps iter iters iteration iterations it batch rank round episode update".split()
+)
+"""Words that name the whole number behind them, wherever they stand."""
+
+TRAINING = frozenset(("train", "training"))
+EVALUATIONS = frozenset(
+    "val valid validation validate validating eval evaluation evaluate evaluating test testing dev".split()
+)
+"""Words that say of which part of the work numbers are."""
+
+SENTENCE_WORDS = frozenset(
+    "in at of on for with from to by and or but than then after before over within about into as if was were are be is "
+    "has have had using per out the a an not no only some all each every will would should can could until "
+    "since took takes take ran running loaded loading saved saving finished done got found uses left "
+    "processed completed started starting".split()
+)
+"""Words of sentences: no names of figures."""
+
+
+class Quantity(Struct, frozen=True):
+    """A quantity that programs print of a step.
+
+    Attributes:
+        field: The field, or the column of table `steps` without its unit, that takes it.
+        names: Its names as they are compared; of several on one line the first counts.
+        unit: The unit that these names alone say; "" for none.
+        places: Whether it places a row instead of measuring something: a step, a rank.
+    """
+
+    field: str
+    names: tuple[str, ...]
+    unit: str = ""
+    places: bool = False
+
+
+@cache
+def quantities() -> Mapping[str, Quantity]:
+    """Return the quantities that have known names, by field."""
+    import tomli
+
+    entries = tomli.loads(_NAMES.read_text("utf-8"))["quantity"]
+    return {
+        entry["field"]: Quantity(
+            entry["field"],
+            tuple(dict.fromkeys(plain_name(name) for pattern in entry["names"] for name in _written_out(pattern))),
+            entry.get("unit", ""),
+            entry.get("places", False),
+        )
+        for entry in entries
+    }
+
+
+def quantities_of(table: str | None) -> Mapping[str, Quantity]:
+    """Return the quantities that lines of a table may print: those that place a row, or fill a column of it."""
+    is_column = {field: table in TABLES and column_for(table, field) is not None for field in quantities()}
+    return {field: q for field, q in quantities().items() if q.places or is_column[field]}
+
+
+@cache
+def fields() -> Mapping[str, str]:
+    """Return the field of each known name, as names are compared."""
+    return {name: quantity.field for quantity in quantities().values() for name in quantity.names}
+
+
+def field_of(name: str) -> str:
+    """Return the field that a printed name stands for; "" for none.
+
+    Example:
+        >>> field_of("train/Loss"), field_of("elapsed time per iteration"), field_of("val_loss")
+        ('loss', 'step_time', '')
+    """
+    return fields().get(plain_name(name), "")
+
+
+def field_name(text: str) -> str:
+    """Return a printed name as a field name: `num_layers L` gives num_layers_L."""
+    return re.sub(NO_NAME, "_", text).strip("_")
+
+
+def plain_name(text: str) -> str:
+    """Return a printed name as families of any program compare names: `Global Step` gives global_step."""
+    return field_name(text).lower()
+
+
+def with_names(text: str) -> str:
+    """Return alternatives of names, `{step}|epoch`, with all names of a field in place of the field in braces."""
+    return _REFERENCE.sub(lambda match: "|".join(quantities()[match[1]].names), text)
+
+
+def _written_out(pattern: str) -> Iterator[str]:
+    """Yield the names that a pattern stands for: `{a,b} c` gives `a c` and `b c`."""
+    match = _CHOICE.fullmatch(pattern)
+    if match is None:
+        yield pattern
+        return
+    for choice in match[2].split(","):
+        yield from _written_out(f"{match[1]}{choice}{match[3]}")
