@@ -43,6 +43,12 @@ EVALUATIONS = frozenset(
 )
 """Words that say of which part of the work numbers are."""
 
+EVALUATION = f"(?:{'|'.join(sorted(EVALUATIONS))})"
+"""Pattern of a word of an evaluation."""
+
+COUNTER = f"(?:{'|'.join(sorted(COUNTERS))})"
+"""Pattern of a word of a counter."""
+
 SENTENCE_WORDS = frozenset(
     "in at of on for with from to by and or but than then after before over within about into as if was were are be is "
     "has have had using per out the a an not no only some all each every will would should can could until "

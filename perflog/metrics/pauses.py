@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perflog.formats.vocabulary import EVALUATIONS
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.possible import fits, impossible
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
@@ -38,7 +39,7 @@ _COLUMNS = (
 )
 
 _KINDS = {
-    **dict.fromkeys(("eval", "evaluate", "evaluation", "val", "valid", "validate", "validation"), "validation"),
+    **dict.fromkeys(EVALUATIONS, "validation"),
     **dict.fromkeys(("checkpoint", "checkpoints", "checkpointing", "ckpt"), "checkpoint"),
 }
 _DURATION = frozenset("time runtime duration elapsed seconds total wall save write latency".split())

@@ -21,9 +21,7 @@ from perflog.readers.odd_numbers import LARGEST, nanoseconds
 from perflog.tables.schema import column_for
 from perflog.units import UNITS
 
-_OTHER_DATA = lazy_pattern(
-    r"(?:^|[/._ -])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[/._ -])", re.IGNORECASE
-)
+_OTHER_DATA = lazy_pattern(rf"(?:^|[/._ -]){vocabulary.EVALUATION}(?:$|[/._ -])", re.IGNORECASE)
 
 
 class Scalar(Struct, frozen=True):

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.bars import OF_BARS
+from perflog.formats.vocabulary import EVALUATIONS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import (
     Options,
@@ -387,7 +388,7 @@ def _loss(tables: Tables) -> Iterator[RunFigure]:
     """The last loss of the steps, and a last validation loss."""
     for figure in _last_values(tables, Options()):
         words = figure.name.lower().replace(".", "_").split("_")
-        if "loss" in words and (figure.name == "loss" or not {"val", "valid", "validation", "eval"}.isdisjoint(words)):
+        if "loss" in words and (figure.name == "loss" or not EVALUATIONS.isdisjoint(words)):
             yield replace(figure, digits=_LOSS_DIGITS)
 
 

@@ -17,6 +17,7 @@ from perflog.formats.figures import figure_spans
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
 from perflog.formats.tokens import NUMBER, Token
+from perflog.formats.vocabulary import COUNTER
 from perflog.ingestion.detect import detect
 from perflog.ingestion.diagnose import unusable
 from perflog.ingestion.late_formats import LateFormats
@@ -48,7 +49,7 @@ _DRAFTS_PER_LINE = 12  # so many shapes are drafted for each line that may be de
 _COMMON_COUNT = 2  # lines of one shape that make it common: so many for a context, more for a line without names
 _MOST_LISTED = 10  # shapes listed at the end of the file that it does not describe
 _EPOCH = lazy_pattern(r"\bepoch\b")  # its steps may count from the start again
-_COUNT = lazy_pattern(r"(?:.*_)?(?:step|iter|iteration|it|batch|update)(?:_printed)?")  # of its own
+_COUNT = lazy_pattern(rf"(?:.*_)?(?!epoch|rank){COUNTER}(?:_printed)?")  # of its own
 _SCOPES = ('scopes = ["run", "step"]',)
 _CLEAR_LABEL = lazy_pattern(rb"\[(?:default|rank)[0-9]+\]:|\[[0-9]+,[0-9]+\]<std")
 

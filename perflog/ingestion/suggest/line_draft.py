@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from perflog.formats.durations import measures
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
-from perflog.formats.vocabulary import COUNTERS
+from perflog.formats.vocabulary import COUNTER, COUNTERS
 from perflog.ingestion.suggest import name_evidence, naming
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.name_evidence import Bond
@@ -31,7 +31,7 @@ MOST_FIELDS = 60
 
 _OF_RATES = frozenset(("step_time", "tokens_per_s", "samples_per_s", "tflops", "bandwidth", "rate"))  # after the unit
 _LEAST_IN_ROW = 3  # numbers side by side
-_PLACE = lazy_pattern(r"(?:rank|step|iter|iteration|epoch)[_-]?$", re.IGNORECASE)  # of a name: its number counts
+_PLACE = lazy_pattern(rf"{COUNTER}[_-]?$", re.IGNORECASE)  # of a name: its number counts
 
 
 class Slot(Struct):

@@ -12,13 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.formats import vocabulary
-from perflog.formats.vocabulary import LEVEL
+from perflog.formats.vocabulary import COUNTERS, LEVEL
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES
 from perflog.units import UNITS, unit_of
 
 _SHORT = {"min", "h", "W", "J", "B"}  # letters that also mean other things
-_COUNTERS = ("step", "epoch", "iter", "iteration", "it", "update", "round", "episode", "file", "shard")
+_COUNTERS = {word for word in COUNTERS if word[-1] != "s"} - {"rank"} | {"file", "shard"}
 _COUNTED_UP = frozenset(  # names of what programs count up to a total, beside counters
     (
         "batch run trial task test sample example image token request query chunk block layer stage phase "

@@ -8,6 +8,7 @@ from itertools import pairwise, takewhile
 
 from perflog.formats.template import Template
 from perflog.formats.tokens import UNIT, Token
+from perflog.formats.vocabulary import COUNTER
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.printed_tables import merge_rows
 from perflog.lazy_patterns import lazy_pattern
@@ -17,7 +18,7 @@ WORD = "\0word"
 
 _DURATION = Template("{time:t}")
 _NUMBER = "\0number"
-_COUNTER = lazy_pattern(r"(?:.*[_-])?(?:rank|step|iter|iteration|epoch)[_-]?#", re.IGNORECASE)
+_COUNTER = lazy_pattern(rf"(?:.*[_-])?{COUNTER}[_-]?#", re.IGNORECASE)
 _MOST_NUMBERED = 16  # names that differ in digits and become shapes of their own
 _MOST_NAMES = 60  # a line with more names is not merged
 # So many different words show that a place varies:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from perflog.formats.tokens import NUMBER, OPAQUE
+from perflog.formats.vocabulary import COUNTER, COUNTERS, EVALUATION
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
@@ -22,16 +23,12 @@ _STEP_COLUMNS = {c.name.removesuffix("_s").removesuffix("_bytes"): c for c in TA
 _MEASURED = set(_STEP_COLUMNS) - {"step", "rank", "rank_by", "run", "line", "part", "copy", "steps_averaged"}
 _SETTINGS = {"learning_rate", "memory"}  # not results of a step: a line with these alone is no step line
 _PLACE = ("rank", "step", "world_size")
-_VALIDATION = lazy_pattern(r"\b(val|valid|validation|eval|evaluation|test|dev|cv)\b|\b(val|eval|test|valid)_")
+_VALIDATION = lazy_pattern(rf"\b(?:{EVALUATION}|cv)(?:\b|_)")
 _SUMMARY = lazy_pattern(r"\b(averages?|avg|mean|median|total|overall|final|finished|best|peak|std)\b|[a-z]*summary")
-_PHASE = lazy_pattern(
-    r"(?<![\w./-])(?P<phase>val|valid|validation|eval|evaluation|test|dev|(?-i:CV))(?![\w/=.-])", re.IGNORECASE
-)
-_NAMES_PHASE = lazy_pattern(r"(?:^|_)(?:train|training|val|valid|validation|eval|evaluation|test|dev|cv)(?:_|$)")
-_COUNTERS = lazy_pattern(
-    r"(?:.*_)?(?:epoch|step|iter|iteration|it|batch|update|round|episode|rank)(?:_printed|_id|_no|_idx)?"
-)
-_MOMENTS = frozenset("epoch step iter iteration it update round episode".split())
+_PHASE = lazy_pattern(rf"(?<![\w./-])(?P<phase>{EVALUATION}|(?-i:CV))(?![\w/=.-])", re.IGNORECASE)
+_NAMES_PHASE = lazy_pattern(rf"(?:^|_)(?:train|training|{EVALUATION}|cv)(?:_|$)")
+_COUNTERS = lazy_pattern(rf"(?:.*_)?{COUNTER}(?:_printed|_id|_no|_idx)?")
+_MOMENTS = COUNTERS - {"batch", "rank"}
 _RESULT = lazy_pattern(
     r"loss|acc(?:uracy|urary)?\b|error|score|perplexity|\bppl\b|bleu|reward|precision|recall|\bm?ap\b|\biou\b|throughput"
     r"|speed|completed|passed|failed|skipped|\btime\b|elapsed|\btook\b|/s(?:ec(?:ond)?)?\b|per[ _]sec|it/s|\bused\b|fps"
