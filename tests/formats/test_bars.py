@@ -120,8 +120,8 @@ STEPS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"Epoch_total": 9, "batches": 100},
     ),
     "epoch 001:  10%|█| 10/100 [00:05<00:45, 2.0it/s, loss=8.1, ppl=274, wps=21000]": (
-        {"epoch": 1, "step": 10, "elapsed_s": 5, "loss": 8.1, "perplexity": 274},
-        {"smoothed_it_per_s": 2, "wps": 21000}, {"batches": 100},
+        {"epoch": 1, "step": 10, "elapsed_s": 5, "loss": 8.1, "perplexity": 274, "tokens_per_s": 21000},
+        {"smoothed_it_per_s": 2}, {"batches": 100},
     ),
     "10/100 [==>...........................] - ETA: 5s - loss: 2.3": (
         {"step": 10, "elapsed_s": None, "loss": 2.3}, {}, {"bar_total": 100},

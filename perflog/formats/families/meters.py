@@ -633,7 +633,7 @@ class _MeterText(Struct):
         if self._words:
             is_sentence = not self._is_bound and self._words[-1].lower() in _PREPOSITIONS
             is_told = not self._is_bound and self._words[-1] == "is"
-            is_place = self._words[0].lower() in _PREPOSITIONS and self._words[-1].lower() in COUNTERS  # `of epoch 3`
+            is_place = self._words[0].lower() == "of" and self._words[-1].lower() in COUNTERS  # `it 1/3 of epoch 0`
             words = " ".join(self._words[is_place : -1 if is_told else None])
             return ("", None) if is_sentence or not words else (f"{self._bracket} {words}".strip(), "")
         if self._suffix:

@@ -172,7 +172,7 @@ def _when(entry: Entry) -> dict[str, str]:
 def _keys(entry: Entry) -> dict[str, Any]:
     """Load the names of the values that an entry takes; with `plain_names` also those of any program."""
     keys: dict[str, Any] = entry.get("keys", dict, {})
-    return {**keys, **{name: q.field for q in known_quantities(entry) for name in q.names if name not in keys}}
+    return {**{name: quantity.field for quantity in known_quantities(entry) for name in quantity.names}, **keys}
 
 
 def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> FamilyShape:
