@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.formats.families.base import plain_name
 from perflog.formats.model import Format, Line
+from perflog.formats.vocabulary import plain_name
 from perflog.parsing.assemble.column_values import field_values, typed
 from perflog.parsing.assemble.line_rows import LineRows
 from perflog.parsing.match.numeric import Ints
