@@ -15,4 +15,4 @@ def examples(number: int, *, shares_fixtures: bool = False) -> settings:
     suppressed = [*profile.suppress_health_check]
     if shares_fixtures:
         suppressed.append(HealthCheck.function_scoped_fixture)
-    return settings(max_examples=number * profile.max_examples // 100, suppress_health_check=suppressed)
+    return settings(max_examples=max(number * profile.max_examples // 100, 2), suppress_health_check=suppressed)
