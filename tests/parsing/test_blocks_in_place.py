@@ -76,7 +76,7 @@ def test_source_and_nvidia_smi_are_context() -> None:
     assert reading.balances()
     assert steps_of(reading) == [1, 2, 3, 4, 5]
     assert reading.rows("runs")[0]["printout"] is None  # the text of the source is not kept
-    assert reading.done.lines["read"] == 6
+    assert reading.done.lines["read"] == 9  # steps, the total, and of the frame the driver and two lines of the GPU
 
 
 @pytest.mark.parametrize("chunk", [60, 200, 1000])
@@ -119,8 +119,9 @@ def test_a_log_cut_in_its_source_has_no_block() -> None:
     assert any(row["sample"] == "BLOCK = 128" and row["status"] == "unread" for row in reading.rows("lines"))
 
 
-def test_rows_are_read_only_below_the_first_line_of_the_frame() -> None:
-    rows = "|   0  NVIDIA H100 80GB HBM3          On  |   00000000:8D:00.0 Off |                    0 |\n"
+def test_rows_of_other_tables_are_no_rows_of_the_frame() -> None:
+    """A row of the frame has the address of a GPU."""
+    rows = "|   0  mean of the layers             On  |   0.25             Off |                    0 |\n"
     reading = read_text(f"{STEPS}\n{rows}")
     assert reading.done.lines["unread"] == 1
     reading = read_text(f"{STEPS}\n{SMI}another line\n{rows}")
