@@ -212,7 +212,7 @@ def test_a_cell_under_a_header_is_a_number_with_its_unit(tmp_path: Path) -> None
 
 def test_a_log_without_words_beside_its_figures_does_not_have_only_words(tmp_path: Path) -> None:
     path = tmp_path / "run.txt"
-    path.write_text("| N/A   34C    P0   113W /  700W | 72345MiB /  81559MiB |  97%      Default |\n", encoding="utf-8")
+    path.write_text("| N/A   34C    Q0   113W /  700W | 72345MiB /  81559MiB |  97%      Default |\n", encoding="utf-8")
     with pytest.raises(InputError, match="no word names its numbers without doubt"):
         perflog.read(path, guess=True)
 
