@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UnknownTableError, UsageError, did_you_mean
-from perflog.parsing.input.log_names import LogName, expand, split_run
+from perflog.parsing.input.log_names import NOTHING_KNOWN, LogName, expand, left_out, split_run
 from perflog.tables.arrow import Where, of_runs, row_counts, rows_where, storable
 from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
@@ -131,8 +131,8 @@ class Log:
         varying = [name for name in settings if settings[name].nunique(dropna=False) > 1][:_SHOWN_SETTINGS]
         columns = ["run", "label", "log", "index", "format", "program", "model", "world_size"]
         runs = shown.runs[columns].dropna(axis="columns", how="all").join(settings[varying].add_prefix("setting: "))
-        left_out = f"<p>and {len(self) - len(shown)} more runs</p>" if len(self) > len(shown) else ""
-        return f"<p>{html.escape(repr(self))}</p>{runs.to_html(index=False, na_rep='')}{left_out}"
+        more = f"<p>and {len(self) - len(shown)} more runs</p>" if len(self) > len(shown) else ""
+        return f"<p>{html.escape(repr(self))}</p>{runs.to_html(index=False, na_rep='')}{more}"
 
     def overview(self, **options: Any) -> Any:
         """Return what ran, how fast, where the time goes, what not to trust, and what to ask next.
@@ -514,7 +514,7 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     names, warnings = _grouped(names)
     sink = MemorySink()
     named = {LogName.parse(name).log for name in asked_for}
-    left_out: dict[str, list[str]] = {}  # by reason
+    unknown: dict[str, list[str]] = {}  # by reason
     first_error: InputError | None = None
     digests: dict[LogName, str] = {}
     wanted: dict[LogName, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
@@ -524,7 +524,7 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
         if isinstance(outcome, InputError):
             if log.log in named:
                 raise outcome
-            left_out.setdefault(_reason(outcome), []).append(str(log))
+            unknown.setdefault(_reason(outcome), []).append(str(log))
             first_error = first_error or outcome
         elif isinstance(outcome, LogName):
             warnings.append(f"{log}: the same bytes as {outcome}, kept once")
@@ -534,7 +534,7 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     if first_error is not None:
         if not digests:
             raise first_error
-        warnings += [_left_out(reason, those) for reason, those in left_out.items()]
+        warnings += [left_out(reason, those) for reason, those in unknown.items()]
     keys_of: dict[str, list[RunKey]] = {digest: [] for digest in digests.values()}
     runs = sink.fetch("runs")
     for key in _run_keys(runs):
@@ -567,12 +567,7 @@ def _left_apart(runs: pa.Table) -> list[str]:
 
 def _reason(error: InputError) -> str:
     """Return why a file of a folder is left out."""
-    return f"each is {error.reason}" if isinstance(error, UnknownTableError) else "nothing in them is known"
-
-
-def _left_out(reason: str, names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN_LOGS} more" if len(names) > _SHOWN_LOGS else ""
-    return f"left out, because {reason}: {', '.join(names[:_SHOWN_LOGS])}{more}"
+    return f"each is {error.reason}" if isinstance(error, UnknownTableError) else NOTHING_KNOWN
 
 
 def ingest(
@@ -625,7 +620,7 @@ def ingest(
     log = log.select(*(key for key in log.run_keys if key.sha256 in digests))
     log.warnings += [f"{name}: {text}" for name, result in results.items() for text in result.warnings]
     if documents:
-        log.warnings.append(_left_out("nothing in them is known", list(map(str, documents))))
+        log.warnings.append(left_out(NOTHING_KNOWN, [str(name) for name in documents]))
     return log
 
 

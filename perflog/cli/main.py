@@ -175,7 +175,7 @@ def _ingest(
     from perflog.cli.progress import byte_progress
     from perflog.ingestion import bulk
     from perflog.output import sheets
-    from perflog.parsing.input.log_names import STDIN
+    from perflog.parsing.input.log_names import NOTHING_KNOWN, STDIN, left_out
     from perflog.parsing.input.spilled_input import standard_input
     from perflog.remote import is_in_storage
     from perflog.tables.store import default_store, store_exists
@@ -205,7 +205,7 @@ def _ingest(
     outcomes += ((str(name), outcome) for name, outcome in of_logs)
     _print_errors(outcomes)
     if documents:
-        sheets.warn(f"documents, no logs: {', '.join(map(str, documents))}")
+        sheets.warn(left_out(NOTHING_KNOWN, [str(name) for name in documents]))
     return outcomes, task.store
 
 

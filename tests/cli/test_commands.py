@@ -203,7 +203,7 @@ def test_a_document_beside_logs_is_no_log_and_no_error(work: Path) -> None:
     done = run("ingest", "--json", "runs")
     said = json.loads(done.stdout)
     assert [x["log"] for x in said["logs"]] == ["runs/log.txt"] and not said["errors"]
-    assert "documents, no logs: runs/README.md" in done.stderr
+    assert "left out, because nothing in them is known: runs/README.md" in done.stderr
     assert [text for text in perflog_api.ingest("runs").warnings if "README.md" in text]
     assert "nothing in it is recognised" in run("ingest", "runs/README.md", code=3).stderr
     (work / "runs" / "log.txt").unlink()

@@ -18,6 +18,9 @@ from perflog.remote import is_in_storage, is_remote
 
 STDIN = "-"
 
+NOTHING_KNOWN = "nothing in them is known"
+"""Why files of a folder are left out."""
+
 # Other files that are often in a folder with logs. In a storage a Parquet file would be fetched to see its columns.
 _NOT_LOGS = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .npz .npy .pyc .o .a".split())
 _NOT_FETCHED = _NOT_LOGS | {".parquet", ".zip", ".tar"}
@@ -27,6 +30,7 @@ _BRACES = lazy_pattern(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
 _RANGE = lazy_pattern(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
 _KERNEL_FOLDERS = ("/proc", "/sys", "/sys/kernel/debug", "/sys/kernel/tracing")
 _NUMBERED = lazy_pattern(r"(.+):([1-9]\d*)", re.DOTALL)
+_MOST_NAMED = 3  # files in a sentence
 _MAX_FILES = 1 << 20  # files of one name
 
 
@@ -170,6 +174,12 @@ class LogName:
 def expand(texts: Iterable[str]) -> list[LogName]:
     """Parse the names of logs, and replace folders and globs by their files. The order stays."""
     return [log for text in texts for log in LogName.parse(text).logs()]
+
+
+def left_out(reason: str, names: Sequence[str]) -> str:
+    """Return the sentence on files of a folder that are left out: three of them by name, and the number of others."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"left out, because {reason}: {', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def split_run(text: str) -> tuple[str, str]:
