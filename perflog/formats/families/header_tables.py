@@ -76,6 +76,12 @@ def rule_line(text: str) -> Line:
     return Line("rule", template, role="context", under_header=True)
 
 
+def continuation_line(text: str) -> Line:
+    """Return the Line of what goes on with the cells of the row above. Only its bars matter."""
+    template = Template("".join(bar for bar in text if bar in _BOX_BARS))
+    return Line("continuation", template, role="context", under_header=True)
+
+
 def without_bar(text: str) -> str:
     """Return a row or a header without the progress bar behind it."""
     return _BAR.sub("", text) if "%" in text else text

@@ -7,14 +7,13 @@ each header that the scan left unread. A table ends at the first line that is no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.formats.families.header_tables import Header, HeaderTable, is_rule, rule_line
+from perflog.formats.families.header_tables import Header, HeaderTable, continuation_line, is_rule, rule_line
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Value
 from perflog.parsing.match.captures import columns_of
@@ -127,7 +126,7 @@ class HeaderRowReader:
                 break
             if isinstance(part, tuple) and cells and (whole := header.continued(cells[-1], text)) is not None:
                 cells[-1] = whole
-                non_rows.append((row, rule_line(re.sub(r"[^│┃║]+", "", text)), {}))
+                non_rows.append((row, continuation_line(text), {}))
             elif isinstance(part, tuple):
                 candidates.append(row)
                 cells.append(part)
