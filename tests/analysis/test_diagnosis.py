@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.commands import run, told
-from support.jobs import Job
+from support.jobs import Job, restarted
 from support.paths import SHARED
 from support.planted_jobs import KINDS, planted
 
@@ -107,17 +107,8 @@ def test_the_rank_that_dispatches_at_a_third_of_the_bandwidth() -> None:
 
 
 def test_a_job_that_recovered_says_so_first(tmp_path: Path) -> None:
-    job = Job()
-    job.start(100)
-    job.steps(1, 40, 2.0)
-    job.save(40, 30.0)
-    job.steps(41, 60, 2.0, "repeated")
-    job.hang(300)
-    job.spend("down", 200)
-    job.start(120, 40)
-    job.steps(41, 80, 2.0)
     path = tmp_path / "run.log"
-    path.write_text(job.text)
+    path.write_text(restarted().text)
     log = perflog.read(path)
     answer = perflog.diagnose(log)
     assert answer.verdict.startswith(

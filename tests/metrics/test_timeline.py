@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
-from support.jobs import Job
+from support.jobs import Job, restarted
 
 import perflog
 from perflog.metrics import goodput, timeline
@@ -34,20 +34,6 @@ def check_tiles(table: pd.DataFrame) -> None:
         assert begin.end_ns == end.begin_ns
     assert (table["end_ns"] > table["begin_ns"]).all()
     assert (table["last_line"] >= table["first_line"]).all()
-
-
-def restarted() -> Job:
-    """A job that hangs after step 60, is down, and goes on from its checkpoint of step 40."""
-    job = Job()
-    job.start(100)
-    job.steps(1, 40, 2.0)
-    job.save(40, 30.0)
-    job.steps(41, 60, 2.0, "repeated")
-    job.hang(300)
-    job.spend("down", 200)
-    job.start(120, 40)
-    job.steps(41, 80, 2.0)
-    return job
 
 
 def test_a_job_with_a_hang_and_a_restart(tmp_path: Path) -> None:

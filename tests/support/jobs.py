@@ -61,3 +61,17 @@ class Job(msgspec.Struct):
                 f"NumelIn=1, NumelOut=1, Timeout(ms)=1000) ran for {1e3 * seconds - rank:.0f} milliseconds before "
                 "timing out."
             )
+
+
+def restarted() -> Job:
+    """A job that hangs after step 60, is down, and goes on from its checkpoint of step 40."""
+    job = Job()
+    job.start(100)
+    job.steps(1, 40, 2.0)
+    job.save(40, 30.0)
+    job.steps(41, 60, 2.0, "repeated")
+    job.hang(300)
+    job.spend("down", 200)
+    job.start(120, 40)
+    job.steps(41, 80, 2.0)
+    return job
