@@ -31,7 +31,7 @@ def _are_other_texts(a: str, b: str) -> bool:
 
 _DIFFERENT: Mapping[str, Callable[[str, str], bool]] = {
     "device": are_other_devices,
-    "gpu_name": are_other_devices,  # as nvidia-smi prints it
+    "gpu_name": are_other_devices,  # printed by a monitor, where the program prints no device
     "world_size": _are_other_texts,
     "model": _are_other_texts,
 }

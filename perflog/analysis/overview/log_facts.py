@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -144,9 +144,7 @@ def collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
     for row in rows.drop_duplicates("op").to_dict("records"):
         name, largest = row["op"] or "Collective without a name", row["largest"]
         if row["peak"] != row["peak"]:
-            if row["smallest_s"] == row["smallest_s"]:
-                latency = f"latency {show(row['smallest_s'], 's')} at {show(float(row['smallest']), 'B')}"
-                yield f"{name}: {latency}, {show(row['largest_s'], 's')} at {show(float(largest), 'B')}."
+            yield from _latency(name, row)
             continue
         text = f"{name}: peak {show(row['peak'], 'GB/s')}"
         if largest is not None and largest == largest:
@@ -162,6 +160,16 @@ def collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
         yield f"{text}."
         if row["wrong"]:
             yield f"{name}: {row['wrong']} wrong results."
+
+
+def _latency(name: str, row: dict[str, Any]) -> Iterator[str]:
+    """The times of the smallest and the largest message of a collective without a bandwidth, if they are known."""
+    if row["smallest_s"] != row["smallest_s"]:
+        return
+    text = f"{name}: latency {show(row['smallest_s'], 's')} at {show(float(row['smallest']), 'B')}"
+    if row["largest"] > row["smallest"]:
+        text += f", {show(row['largest_s'], 's')} at {show(float(row['largest']), 'B')}"
+    yield f"{text}."
 
 
 def loads(tables: Tables, run: str, options: Options) -> Iterator[str]:
