@@ -130,3 +130,14 @@ def test_a_comparison_matches_cases(tmp_path: Path) -> None:
     assert changes["throughput, size 256"] == pytest.approx(1.0)
     assert changes["throughput, size 64"] == pytest.approx(0.0)
     assert not any("128" in name for name in changes)
+
+
+def test_an_amount_of_work_is_not_better(tmp_path: Path) -> None:
+    """Time and rate of a product have a direction; the bytes and FLOP that it takes have none."""
+    header = "Problem,Provider,OperationKind,Operation,m,n,k,Bytes,Flops,Runtime,GB/s,GFLOPs"
+    rows = [f"1,CUTLASS,gemm,simt_{m},{m},64,64,{m * 512},{m * 8192},{m / 7},3.5,{m / 9}" for m in (64, 128, 256)]
+    path = tmp_path / "run.csv"
+    path.write_text("\n".join([header, *rows, ""]))
+    table = perflog.metrics.cases(perflog.read(path)).set_index("key")["better"]
+    assert table[["time", "bandwidth", "gflops"]].tolist() == ["lower", "higher", "higher"]
+    assert table[["bytes", "flops"]].isna().all()

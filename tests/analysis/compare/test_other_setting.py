@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,24 @@ def test_other_hardware_is_no_regression() -> None:
     assert lines.startswith(f"Not the same setting: {told} (--ignore device --ignore world_size: judge all the same).")
     assert "regression" not in lines and "+60.0 % step time" in lines
     assert [each.kind for each in failures(compared, [Gate()])] == ["cannot judge"]
+
+
+def test_gpus_that_a_monitor_names_count_as_devices(tmp_path: Path) -> None:
+    """nvidia-smi prints them before the program, which prints none."""
+    for name, gpu, time in (("base", "NVIDIA A100 80GB PCIe", 500), ("side", "NVIDIA H100 80GB HBM3", 900)):
+        frame = (
+            "| NVIDIA-SMI 580.159.04             Driver Version: 580.159.04     CUDA Version: 13.0     |\n"
+            f"|   0  {gpu:<28}  On  |   00000000:8D:00.0 Off |                    0 |\n"
+            "| N/A   54C    P0            147W /  700W |    1521MiB /  81559MiB |      0%      Default |\n"
+        )
+        steps = (
+            f" iteration {k:8d}/      12 | elapsed time per iteration (ms): {time + k % 3}.0 | lm loss: 5.0E+00 |\n"
+            for k in range(1, 13)
+        )
+        (tmp_path / name).write_text(frame + "".join(steps))
+    compared = perflog.compare(str(tmp_path / "base"), str(tmp_path / "side"), draws=200)
+    assert compared.verdict == "not the same setting"
+    assert [each.setting for each in compared.other_settings] == ["gpu_name"]
 
 
 @pytest.mark.parametrize("asked", [{"ignore": ["device", "world_size"]}, {"by": ["device", "world_size"]}])

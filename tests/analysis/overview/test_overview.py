@@ -536,3 +536,46 @@ def test_times_that_steps_print_by_name_are_in_the_log(tmp_path: Path) -> None:
     path.write_text("".join(line % step for step in range(1, 9)))
     (reason,) = overview(perflog.read(path), "metrics.jsonl").reasons
     assert reason == "Times that each step prints by name, medians: time_metrics_data_loading 250 ms."
+
+
+def test_bandwidth_and_latency_between_two_processes(tmp_path: Path) -> None:
+    """One bandwidth is printed, not that of a bus; a test of latency prints times alone."""
+    log = tmp_path / "run.txt"
+    rates = "".join(f"&&&& PERF put_bw___None___size__{1 << k}___BW {k}.5 +GB/sec\n" for k in range(3, 9))
+    times = "".join(f"&&&& PERF put_latency___Warp___size__{1 << k}___latency {k}.5 -us\n" for k in range(3, 5))
+    log.write_text(rates + times)
+    seen = overview(perflog.read(log))
+    assert [(f.name, *f.values.values()) for f in seen.figures] == [("peak bw", 8.5)]
+    assert "put_bw___None: peak 8.5 GB/s at 256 B; it still rises at the largest message." in seen.reasons
+    assert "put_latency___Warp: latency 3.5 us at 8 B, 4.5 us at 16 B." in seen.reasons
+    log.write_text("&&&& PERF put_latency___Warp___size__8___latency 3.5 -us\n")
+    seen = overview(perflog.read(log))
+    assert [(f.name, *f.values.values()) for f in seen.figures] == [("latency", pytest.approx(3.5e-6))]
+    assert "put_latency___Warp: latency 3.5 us at 8 B." in seen.reasons
+
+
+def test_the_account_of_a_job_times_no_step_and_says_nothing_of_steps(tmp_path: Path) -> None:
+    log = tmp_path / "seff.txt"
+    log.write_text(
+        "Job ID: 26948781\nCluster: graham\nState: COMPLETED (exit code 0)\nNodes: 2\nCores per node: 16\n"
+        "CPU Utilized: 13-06:23:40\nCPU Efficiency: 96.40% of 13-18:17:52 core-walltime\n"
+        "Job Wall-clock time: 20:38:37\nMemory Utilized: 37.02 GB\nMemory Efficiency: 29.61% of 125.00 GB\n"
+    )
+    seen = overview(perflog.read(log))
+    assert {f.name: next(iter(f.values.values())) for f in seen.figures} == {
+        "cpu_time": 1146220.0, "wall_time": 74317.0,
+        "memory_used": pytest.approx(37.02 * 2**30), "memory_requested": 125 * 2**30,
+    }  # fmt: skip
+    assert not seen.reasons
+
+
+def test_counters_alone_lead_to_their_table(tmp_path: Path) -> None:
+    log = tmp_path / "smi.txt"
+    log.write_text(
+        "| NVIDIA-SMI 550.144.03             Driver Version: 550.144.03     CUDA Version: 12.4     |\n"
+        "|   0  NVIDIA H100 80GB HBM3          On  |   00000000:8D:00.0 Off |                    0 |\n"
+        "| N/A   54C    P0            147W /  700W |    1521MiB /  81559MiB |     25%      Default |\n"
+    )
+    seen = overview(perflog.read(log), "smi.txt")
+    assert list(seen.next) == ["perflog show smi.txt counters"]
+    assert {f.name: next(iter(f.values.values())) for f in seen.figures}["power"] == 147
