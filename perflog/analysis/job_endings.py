@@ -20,7 +20,7 @@ from perflog.metrics import Tables
 from perflog.metrics.registry import cached
 from perflog.metrics.serving import RUNNING
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
-from perflog.parsing.failures.kinds import CAUSE, NOTICE, REPORT, TRACEBACK, kinds
+from perflog.parsing.failures.kinds import CAUSE, NOTICE, REPORT, SUMMARIES, TRACEBACK, kinds
 from perflog.parsing.failures.rows import FATAL, FailureRow
 from perflog.tables.columns import NULL
 from perflog.tables.nulls import none_if_null
@@ -38,7 +38,6 @@ _NAMED = 6  # ranks that are named one by one
 _PLAIN = ("exception", "assertion", "missing_module", "missing_file", "arguments", "checkpoint", "data")
 _JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d+)")
 _PID = re.compile(r"pid: (\d+)")
-_SEEN_ENDS = ("first_failed", "later_failed")
 _SHOWN = 100  # characters of the message of an exception
 _NAMES = tuple(field.name for field in fields(FailureRow))
 _TITLES = {SILENT: "a process that ended without a word", STUCK: "a rank that others wait for"}
@@ -275,7 +274,7 @@ def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
         if number := _JOB.search(row.message):
             cuts |= {last + 1 for job, last in jobs.items() if job != number[1]}
             jobs[number[1]] = place
-        if row.kind in _SEEN_ENDS and row.rank is not None and (pid := _PID.search(row.message)):
+        if row.kind in SUMMARIES and row.rank is not None and (pid := _PID.search(row.message)):
             before = ends.get(row.rank)
             if before is not None and before[0] != pid[1]:
                 cuts.add(_behind_summary(group, before[1]))

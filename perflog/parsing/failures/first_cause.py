@@ -14,7 +14,7 @@ from math import gcd
 
 from msgspec import Struct, field
 
-from perflog.parsing.failures.kinds import CAUSE, ECHO, EITHER, NOTICE, REPORT, TRACEBACK, kinds
+from perflog.parsing.failures.kinds import CAUSE, ECHO, EITHER, NOTICE, REPORT, SUMMARIES, TRACEBACK, kinds
 from perflog.parsing.failures.rows import FATAL, FailureRow
 
 SURE, LIKELY, ONE_OF, NOT_KNOWN = "sure", "likely", "one of", "unknown"
@@ -151,7 +151,7 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
 
 def _by_summary(row: FailureRow, rows: Sequence[FailureRow]) -> Judgement | None:
     """Torchrun names the process that failed first, and all that the log tells of it is an exception without a rank."""
-    ended = [each for each in rows if each.kind in ("first_failed", "later_failed") and each.rank is not None]
+    ended = [each for each in rows if each.kind in SUMMARIES and each.rank is not None]
     first = [each for each in ended if each.kind == "first_failed"]
     echoes = [each for each in rows if kinds()[each.kind].role in (ECHO, EITHER) and not _by_launcher(each)]
     if _is_named(row) or len(first) != 1 or echoes or (first[0].exit_code or 0) <= 0:

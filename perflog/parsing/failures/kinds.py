@@ -19,6 +19,9 @@ CAUSE, EITHER, ECHO, REPORT, NOTICE = "cause", "either", "echo", "report", "noti
 """What a text of a kind tells: a cause; a cause or its echo; an echo; what a launcher says of its processes; nothing
 that ends anything."""
 
+SUMMARIES = ("first_failed", "later_failed")
+"""Kinds of what torchrun's summary says of the ranks that it saw end."""
+
 _FILE = Path(__file__).with_name("kinds.toml")
 _MOST_TOKENS = 10  # of the prefix of a line
 _CODE = lazy_pattern(

@@ -17,7 +17,18 @@ from msgspec import Struct, field
 
 from perflog.formats.vocabulary import LEVELS
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.failures.kinds import IGNORED, NOTICE, TRACEBACK, Kind, Told, kinds, message_start, needles, told
+from perflog.parsing.failures.kinds import (
+    IGNORED,
+    NOTICE,
+    SUMMARIES,
+    TRACEBACK,
+    Kind,
+    Told,
+    kinds,
+    message_start,
+    needles,
+    told,
+)
 from perflog.parsing.failures.origins import Origin, origin_of, split_labels
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.numeric import Ints
@@ -37,9 +48,6 @@ _GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
 _FRAME = lazy_pattern(r"^(?:Exception raised from |frame #\d+: |[=-]{20,}$)")
 _LONG = ("nccl_error", "checkpoint")
 """Kinds of which the text may have several lines, without a traceback of Python."""
-
-_SUMMARIES = ("first_failed", "later_failed")
-"""Kinds of the headings of torchrun's summary."""
 
 _ENTRY = lazy_pattern(r"(?:^|[\s\]])(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.*)$")
 _NUMBERED = lazy_pattern(r"(?:^|[\s\]])\[\d+\]:\s*$")
@@ -199,7 +207,7 @@ class FailureReader:
         found = told(text)
         if found is None:
             return False
-        if found.kind.name in _SUMMARIES:
+        if found.kind.name in SUMMARIES:
             stream = stream or self._streams.setdefault(labels, _Stream())
             stream.summary, stream.entry, stream.lines = found.kind, None, 0
             return True
@@ -265,7 +273,7 @@ class FailureReader:
         if match is None or match["name"].split(".")[0] in _NO_NAME or not _is_exception(match["name"]):
             return False
         found = told(text)
-        if found is not None and found.kind.name in _SUMMARIES:  # `Failures:` behind a torn traceback
+        if found is not None and found.kind.name in SUMMARIES:  # `Failures:` behind a torn traceback
             return False
         stream.begun.pop(0)
         kind = found.kind if found is not None else kinds()["exception"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from perflog.parsing.failures.kinds import NOTICE, REPORT, kinds
+from perflog.parsing.failures.kinds import NOTICE, REPORT, SUMMARIES, kinds
 from perflog.parsing.failures.origins import tasks_of
 from perflog.parsing.failures.reader import Failure
 from perflog.tables.row_order import PART_BITS, PART_MASK
@@ -27,7 +27,7 @@ FATAL, ERROR = "fatal", "error"
 
 UNKNOWN = "unknown"
 _ON_A_NODE = 8  # a world size beyond it is not of one node
-_OF_LAUNCHERS = frozenset(("first_failed", "later_failed", "child_failed"))
+_OF_LAUNCHERS = frozenset((*SUMMARIES, "child_failed"))
 _SIGNALS = {
     "Killed": -9, "Terminated": -15, "Aborted": -6, "Segmentation fault": -11, "Bus error": -7,
     "Illegal instruction": -4, "Floating point exception": -8, "SIGKILL": -9, "SIGTERM": -15, "SIGABRT": -6,
