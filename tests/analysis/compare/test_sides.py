@@ -44,7 +44,8 @@ def test_something_else_is_no_side(tmp_path: Path, side: object) -> None:
 
 
 def test_a_table_in_memory_is_the_log_that_its_csv_would_be(tmp_path: Path) -> None:
-    """Of pandas, with the steps as a column or as its index, and of Arrow."""
+    """Of pandas, with the steps as a column or as its index, of Arrow and of polars."""
+    polars = pytest.importorskip("polars")
     times = {"main": steady_times(1, 0.2), "pr": steady_times(2, 0.22)}
     frames = {
         name: pd.DataFrame({"step": range(1, len(of) + 1), "loss": 3.5, "step_time_s": of})
@@ -55,9 +56,10 @@ def test_a_table_in_memory_is_the_log_that_its_csv_would_be(tmp_path: Path) -> N
     wanted = str(perflog.compare({name: str(tmp_path / name) for name in frames}).row_records)
     for of_side in (frames, {name: frame.set_index("step") for name, frame in frames.items()}):
         assert str(perflog.compare(of_side).row_records) == wanted
-    compared = perflog.compare(*map(pa.Table.from_pandas, frames.values()))
-    assert compared.sides == ("table 1", "table 2")
-    assert str(compared.row_records).replace("table 1", "main").replace("table 2", "pr") == wanted
+    for made in (pa.Table.from_pandas, lambda frame: polars.DataFrame(frame.to_dict("list"))):
+        compared = perflog.compare(*map(made, frames.values()))
+        assert compared.sides == ("table 1", "table 2")
+        assert str(compared.row_records).replace("table 1", "main").replace("table 2", "pr") == wanted
 
 
 def test_figures_by_name_are_a_side() -> None:
