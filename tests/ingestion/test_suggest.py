@@ -273,14 +273,8 @@ DLLL {"time": "2020-04-21", "step": [0, 2], "data": {"step_loss": 3.25, "step_ti
 
 
 @pytest.mark.usefixtures("no_known_formats")
-def test_keys_that_come_and_go_are_one_family(tmp_path: Path) -> None:
-    form, got = proved(tmp_path, KEYS.encode())
-    assert [x.name for x in form.families] == ["step"]
-    assert not form.lines
-    data = tomllib.loads(form.path.read_text("utf-8"))["pairs"][0]
-    assert data["keys"]["memory"] == "{memory:.2f}GiB({memory_share:.2f}%)"
-    assert data["keys"]["mfu"] == ["{mfu:.2f}%", "N/A"]
-    assert (data["pair"], data["needs"]) == ("{key}: {value}  ", ["loss"])
+def test_keys_may_come_and_go(tmp_path: Path) -> None:
+    _, got = proved(tmp_path, KEYS.encode())
     assert [(r["step"], r["loss"], r["tokens_per_s"], r["grad_norm"]) for r in got.rows("steps")] == [
         (1, 12.2463, 1189, None),
         (2, 7.6258, 10050, 26.625),

@@ -21,7 +21,7 @@ from perflog.formats.vocabulary import COUNTER
 from perflog.ingestion.detect import detect
 from perflog.ingestion.diagnose import unusable
 from perflog.ingestion.late_formats import LateFormats
-from perflog.ingestion.suggest import file_text, headed_tables, json_objects, key_value, table_roles, verification
+from perflog.ingestion.suggest import file_text, headed_tables, json_objects, table_roles, verification
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import MOST_FIELDS, LineDraft, draft
@@ -169,7 +169,7 @@ class _Suggestion:
         if self.tables:
             unread = self._without_tables()
         objects, other_shapes = json_objects.merge_json_shapes(unread.shapes)
-        self.shapes = objects | key_value.merge_key_value_shapes(merge_shapes(other_shapes))
+        self.shapes = objects | merge_shapes(other_shapes)
         self.merged = self.shapes.keys() - unread.shapes.keys()
         self.refused: list[tuple[LineDraft, str]] = []
         self.no_roles: dict[int | str, frozenset[str]] = {}
@@ -380,10 +380,8 @@ def _file_order(entry: tuple[LineDraft, list[str]]) -> tuple[bool, bool, int]:
 
 
 def _draft(key: Key, shape: LineShape) -> LineDraft:
-    """Return the draft of a shape: a `[[json]]`, a `[[pairs]]`, a `[[line]]` or a `[[context]]`."""
-    if key[0] == json_objects.OBJECT:
-        return json_objects.draft_json(key, shape)
-    return key_value.draft_key_value(key, shape) if key[0] == key_value.PAIRS else draft(key, shape)
+    """Return the draft of a shape: a `[[json]]`, a `[[line]]` or a `[[context]]`."""
+    return json_objects.draft_json(key, shape) if key[0] == json_objects.OBJECT else draft(key, shape)
 
 
 def _belongs(key: Key, line_key: Key, text: str, line: tuple[Token, ...]) -> bool:
@@ -395,8 +393,8 @@ def _belongs(key: Key, line_key: Key, text: str, line: tuple[Token, ...]) -> boo
         text: The line.
         line: Its tokens.
     """
-    if key[0] in (key_value.PAIRS, json_objects.OBJECT):
-        parts = key_value.parts(text) if key[0] == key_value.PAIRS else json_objects.parts(text)
+    if key[0] == json_objects.OBJECT:
+        parts = json_objects.parts(text)
         return parts is not None and parts.key == key
     return line_key == key or fits(key, line_key, line)
 

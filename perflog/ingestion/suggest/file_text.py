@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from perflog.formats.tokens import OPAQUE
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
-from perflog.ingestion.suggest.key_value import KeyValueDraft, needed_keys
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft
 
 _NO_FIGURES = "part of a date, a name, an address or a place in the source"
@@ -49,8 +48,6 @@ def file_text(
 def _entry(line: LineDraft, samples: list[str]) -> str:
     """Return the text of one entry."""
     count = f"# {line.shape.count} line{'s' if line.shape.count != 1 else ''}, the first is line {line.shape.first}"
-    if isinstance(line, KeyValueDraft):
-        return _pairs_entry(line, samples, count)
     if isinstance(line, JsonDraft):
         return _json_entry(line, samples, count)
     if isinstance(line, TableDraft):
@@ -61,22 +58,6 @@ def _entry(line: LineDraft, samples: list[str]) -> str:
     rows = [f"{'[[line]]':31}{count}", *_name_and_table(line), f"text   = {quoted(line.text)}", *_units(line)]
     rows += _dropped(line)
     return "\n".join([*rows, f"sample = {_strings(samples)}"])
-
-
-def _pairs_entry(line: KeyValueDraft, samples: list[str], count: str) -> str:
-    rows = [
-        f"{'[[pairs]]':31}{count}",
-        *_name_and_table(line),
-        f"head   = {quoted(line.head_text)}",
-        f"pair   = {quoted(line.style)}",
-    ]
-    if needed_keys(line):
-        rows.append(f"needs  = {_list(needed_keys(line))}")
-    rows += [*_units(line), f"sample = {_strings(samples)}", "", "[pairs.keys]"]
-    keys = line.keys()
-    width = min(max(len(quoted(key)) for key in keys), 40)
-    rows += [f"{quoted(key):{width}} = {quoted(x[0]) if len(x) == 1 else _list(x)}" for key, x in keys.items()]
-    return "\n".join(rows)
 
 
 def _json_entry(line: JsonDraft, samples: list[str], count: str) -> str:

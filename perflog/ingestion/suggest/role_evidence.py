@@ -37,6 +37,7 @@ class Series(Struct):
         least: The least number.
         most: The largest number.
         last: The last number, by rank.
+        places: Where the first and the last number stand in the log.
     """
 
     count: int = 0
@@ -47,9 +48,11 @@ class Series(Struct):
     least: float = np.inf
     most: float = -np.inf
     last: dict[int, float] = field(default_factory=dict)
+    places: tuple[int, int] = (-1, -1)
 
-    def add(self, values: npt.NDArray[np.float64], ranks: Ints) -> None:
-        """Add the numbers of the next lines, and the rank of each line, -1 if it is unknown."""
+    def add(self, values: npt.NDArray[np.float64], ranks: Ints, places: Ints) -> None:
+        """Add the numbers of the next lines with their places, and the rank of each line, -1 if it is unknown."""
+        self.places = (int(places[0]) if not self.count else self.places[0], int(places[-1]))
         self.count += len(values)
         for rank in np.unique(ranks).tolist():
             of_rank = values[ranks == rank]
@@ -71,6 +74,12 @@ class Series(Struct):
             is_named: Whether the log names them so. Only then may they fall now and then.
         """
         return self.rises > 0 and self.falls <= (_FALLS * self.rises if is_named else 0)
+
+    def goes_on(self, other: Series) -> bool:
+        """Whether a single number can be one of the steps of another series: among them, or before or after them."""
+        is_before = self.places[1] < other.places[0] and self.most < other.least
+        is_after = self.places[0] > other.places[1] and self.least > other.most
+        return is_before or is_after or other.least <= self.least <= other.most
 
     def is_rank(self) -> bool:
         """Whether the numbers can be ranks: small, and several lines have each; or each rank prints one line."""
@@ -126,7 +135,7 @@ def disproved_roles(
     roles = set()
     if step is not None and "step" in names and not step.is_step(names["step"].why != naming.COUNTS_UP):
         others = proven.get(names["step"].printed) if names["step"].why != naming.COUNTS_UP else None
-        if step.count > 1 or others is None or not others.least <= step.least <= others.most:
+        if step.count > 1 or others is None or not step.goes_on(others):
             roles.add("step")
     totals = [slot.texts for slot in line.numbers if slot.named.name == naming.total_of("step")]
     if step is not None and totals and not step.counts_each and set(totals[0]) <= set(samples):

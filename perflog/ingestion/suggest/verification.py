@@ -21,7 +21,6 @@ from perflog.ingestion.late_formats import LateFormats
 from perflog.ingestion.suggest import file_text, json_objects
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
-from perflog.ingestion.suggest.key_value import KeyValueDraft
 from perflog.ingestion.suggest.line_draft import LineDraft
 from perflog.ingestion.suggest.line_shapes import ShapeCounter
 from perflog.ingestion.suggest.role_evidence import ROLES, Evidence, Series
@@ -219,7 +218,7 @@ def _is_written_back(template: Template | None, text: str) -> bool:
 def _matcher(line: LineDraft) -> Matcher:
     """Return the matcher of an entry. If the entry does not load, it reads nothing."""
     try:
-        if not isinstance(line, KeyValueDraft | JsonDraft):
+        if not isinstance(line, JsonDraft):
             template = Template(line.text)
             return lambda text: template if template.match(text) is not None else None
         form = load_text(
@@ -230,7 +229,7 @@ def _matcher(line: LineDraft) -> Matcher:
     lines_of = form.families[0].lines
 
     def match(text: str) -> Template | None:
-        if isinstance(line, JsonDraft) and (parts := json_objects.parts(text)) is not None and parts.key != line.key:
+        if (parts := json_objects.parts(text)) is not None and parts.key != line.key:
             return None  # the entry with a step stands first and takes its objects
         return next((x.template for x in lines_of(text) if x.template.match(text) is not None), None)
 
@@ -313,4 +312,4 @@ def _add_evidence(evidence: Evidence, records: Sequence[tuple[str, Records]]) ->
     for key, arrays in parts.items():
         places, values, ranks = (np.concatenate(arrays_of_kind) for arrays_of_kind in zip(*arrays, strict=True))
         order = np.argsort(places, kind="stable")
-        evidence.setdefault(key, Series()).add(values[order], ranks[order])
+        evidence.setdefault(key, Series()).add(values[order], ranks[order], places[order])
