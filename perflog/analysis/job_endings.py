@@ -20,7 +20,7 @@ from perflog.metrics import Tables
 from perflog.metrics.registry import cached
 from perflog.metrics.serving import RUNNING
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
-from perflog.parsing.failures.kinds import CAUSE, NOTICE, REPORT, SUMMARIES, TRACEBACK, kinds
+from perflog.parsing.failures.kinds import CAUSE, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds
 from perflog.parsing.failures.rows import FATAL, FailureRow
 from perflog.tables.columns import NULL
 from perflog.tables.nulls import none_if_null
@@ -35,9 +35,10 @@ _LATE = 1  # steps that other ranks may still print when a rank has failed
 _LOOKED_AT = 2_000  # step lines behind a failure
 _OF_A_NODE = 8  # ranks, each of which may print a line more
 _NAMED = 6  # ranks that are named one by one
-_PLAIN = ("exception", "assertion", "missing_module", "missing_file", "arguments", "checkpoint", "data")
 _JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d+)")
 _PID = re.compile(r"pid: (\d+)")
+_UNREADABLE = re.compile(r"SyntaxError|IndentationError|TabError")  # source code that no program has got through
+_CUT_OFF = "an exception whose text is lost"  # of a traceback that has no end
 _SHOWN = 100  # characters of the message of an exception
 _NAMES = tuple(field.name for field in fields(FailureRow))
 _TITLES = {SILENT: "a process that ended without a word", STUCK: "a rank that others wait for"}
@@ -112,8 +113,9 @@ class Ending(Struct, frozen=True):
         """What ended the attempt, with the accused and the line."""
         kind = self.judged.kind or self.rows[0].kind
         title = _TITLES.get(kind) or kinds()[kind].title
-        if kind in _PLAIN and self.judged.first:
-            title = _shortened(self.judged.first[0].message.partition("\n")[0])
+        if is_plain(kind) and self.judged.first:
+            message = self.judged.first[0].message.partition("\n")[0]
+            title = _CUT_OFF if message == TRACEBACK else _shortened(message)
         line = f", line {self.line:,}"
         if not self.culprits:
             return f"{title}{line}"
@@ -265,7 +267,7 @@ def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
     """Cut failures where a program that had ended was started again: its output is appended to the same log.
 
     What tells it: a scheduler ends jobs of different numbers; a launcher sees a rank end twice, as two processes; the
-    first line of the log is printed again, and a cause follows.
+    first line of the log is printed again, and a cause follows; source code cannot be read, behind another failure.
     """
     cuts: set[int] = set()
     jobs: dict[str, int] = {}  # by number of a job the last row that names it
@@ -281,6 +283,8 @@ def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
             ends[row.rank] = pid[1], place
         again = place and (row.section or 0) > (group[place - 1].section or 0)
         if again and any(_is_cause(later) for later in group[place:]):
+            cuts.add(place)
+        if _UNREADABLE.match(row.message) and place and not _UNREADABLE.match(group[place - 1].message):
             cuts.add(place)
     edges = sorted({0, len(group), *(cut for cut in cuts if cut < len(group))})
     return [_Launch(list(group[low:high]), high == len(group)) for low, high in pairwise(edges)]
@@ -311,7 +315,7 @@ def _type_of(row: FailureRow) -> str:
 
 def _may_be_caught(row: FailureRow) -> bool:
     """Whether a failure is an exception of an unknown process, such as that of a reward, and no word of a launcher."""
-    return row.kind in _PLAIN and row.rank is None
+    return is_plain(row.kind) and row.rank is None
 
 
 def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
@@ -336,7 +340,7 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
         of_task = [row for row in others if row.task is not None]
         node = _first(of_task, "node") or _first([*about, *others], "node")
         # a device that the message of an exception names, as `cuda:0`, is not the one that failed
-        gpu, device = None if kind in _PLAIN else _first(about, "gpu"), _first(about, "device")
+        gpu, device = None if is_plain(kind) else _first(about, "gpu"), _first(about, "device")
         local = _first(about, "local_rank")
         if all(each is None for each in (rank, task, node, gpu, device, local)) or kind in ("time_limit", "preemption"):
             continue

@@ -279,6 +279,59 @@ Root Cause (first observed failure):
 ============================================================
 """,
     ),
+    "a task of JAX that no longer answers": (
+        "lost_process",
+        37,
+        """\
+2022-11-15 16:03:15.140058: E coordination_service.cc:954] /job:jax_worker/replica:0/task:37 has been set to ERROR in \
+coordination service: UNAVAILABLE: Task /job:jax_worker/replica:0/task:37 heartbeat timeout. This indicates that the \
+remote task has failed, got preempted, or crashed unexpectedly.
+""",
+    ),
+    "tasks of JAX that do not meet": (
+        "rendezvous_timeout",
+        None,
+        """\
+  File "/x/jax_utils.py", line 75, in multihost_broadcast_sync
+jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: sync0. Timed out task names:
+/job:jax_worker/replica:0/task:3
+/job:jax_worker/replica:0/task:0
+""",
+    ),
+    "an engine that says that another one died": (
+        "remote_exit",
+        None,
+        """\
+ERROR 08-15 17:38:13 [async_llm.py:416] AsyncLLM output_handler failed.
+ERROR 08-15 17:38:13 [async_llm.py:416] Traceback (most recent call last):
+ERROR 08-15 17:38:13 [async_llm.py:416]   File "/x/vllm/v1/engine/core_client.py", line 751, in get_output_async
+ERROR 08-15 17:38:13 [async_llm.py:416]     raise self._format_exception(outputs) from None
+ERROR 08-15 17:38:13 [async_llm.py:416] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.
+""",
+    ),
+    "Horovod's ranks that follow another": (
+        "remote_exit",
+        None,
+        """\
+Traceback (most recent call last):
+  File "main.py", line 45, in <module>
+    model.fit(x=x, y=np.ones(1), verbose=2)
+tensorflow.python.framework.errors_impl.UnknownError:  Horovod has been shut down. This was caused by an exception on
+one of the ranks or an attempt to allreduce, allgather or broadcast a tensor after one of the ranks finished execution.
+""",
+    ),
+    "a device that others tear down, and a torn traceback": (
+        "remote_exit",
+        None,
+        """\
+Exception in device=TPU:7: xrt_computation_client.cc:383 : Check failed: session->session()->Run(outputs) (Cancelled: \
+From /job:tpu_worker/replica:0/task:0:
+Cancelled by TearDown. vs. OK)
+Traceback (most recent call last):
+  File "/x/torch_xla/distributed/xla_multiprocessing.py", line 330, in _mp_start_fn
+    _start_fn(index, pf_cfg, fn, args)
+""",
+    ),
     "a task that exits, and one that is aborted then": (
         "task_exit",
         0,
@@ -553,7 +606,40 @@ APPENDED = {
         + TRACE + "TypeError: not str\n" + "Loaded module: python3/3.7.5\n" + TRACE + "ValueError: no format\n",
         "exception", "ValueError: no format",
     ),
+    "source code that cannot be read": (
+        TRACE + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 372.00 MiB. GPU 0 has 7.69 GiB.\n"
+        + '  File "train.py", line 232\n    optim="adam"\n    ^\nSyntaxError: invalid syntax\n',
+        "exception", "SyntaxError: invalid syntax",
+    ),
 }  # fmt: skip
+
+
+LAUNCHED = (
+    "[INFO] [launch.py:315:sigkill_handler] Killing subprocess 3353707\n[ERROR] [launch.py:321:sigkill_handler] "
+    "['/x/bin/python', '-u', 'train.py', '--local_rank={}', '--bf16'] exits with return code = {}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "code", "accused"),
+    [(0, -9, [{"local_rank": 0}]), (4, -9, []), (0, 1, [{"local_rank": 0}]), (4, 1, [])],
+)
+def test_the_command_that_deepspeed_prints_is_that_of_the_last_process(
+    tmp_path: Path, local_rank: int, code: int, accused: list[dict[str, int]]
+) -> None:
+    """Whichever process failed: its local rank is known if it is the only one."""
+    found = perflog.diagnose(read(tmp_path, LAUNCHED.format(local_rank, code))).as_json()["culprits"]
+    assert [{"local_rank": each["local_rank"]} for each in found] == accused
+
+
+def test_the_agent_of_a_gpu_is_no_index(tmp_path: Path) -> None:
+    text = "HW Exception by GPU node-9 (Agent handle: 0x631351bb5a20) reason :GPU Hang\n" * 3
+    (found,) = perflog.diagnose(read(tmp_path, text)).as_json()["culprits"]
+    assert ("gpu" in found, found["device"]) == (False, "node-9")
+
+
+def test_a_traceback_that_is_cut_off_is_told_as_that(tmp_path: Path) -> None:
+    assert perflog.diagnose(read(tmp_path, TRACE)).verdict == "Ended by an exception whose text is lost, line 1"
 
 
 @pytest.mark.parametrize("name", APPENDED)

@@ -14,7 +14,7 @@ from math import gcd
 
 from msgspec import Struct, field
 
-from perflog.parsing.failures.kinds import CAUSE, ECHO, EITHER, NOTICE, REPORT, SUMMARIES, TRACEBACK, kinds
+from perflog.parsing.failures.kinds import CAUSE, ECHO, EITHER, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds
 from perflog.parsing.failures.rows import FATAL, FailureRow
 
 SURE, LIKELY, ONE_OF, NOT_KNOWN = "sure", "likely", "one of", "unknown"
@@ -27,8 +27,8 @@ _OUTSIDE = ("time_limit", "preemption", "node_failure")
 _DEVICES = ("gpu_fault",)
 _ON_GPU = ("gpu_error", "xid_application", "device_assert", "gpu_fault")
 _EITHER = (
-    "xid_application", "collective_mismatch", "link_error", "collective_timeout", "nccl_error", "rendezvous_timeout",
-    "killed", "abort", "terminated",
+    "xid_application", "collective_mismatch", "lost_process", "link_error", "collective_timeout", "nccl_error",
+    "rendezvous_timeout", "killed", "abort", "terminated",
 )  # fmt: skip
 _SIGNALS = {-9: "killed", -11: "segmentation_fault", -7: "crash", -4: "crash", -8: "crash"}
 _SIGABRT = -6
@@ -171,14 +171,13 @@ def _is_own(row: FailureRow, others: Collection[int]) -> bool:
 def _of_several(ordered: Sequence[FailureRow], causes: Sequence[FailureRow]) -> Judgement:
     """Several processes tell a cause: the earliest by clocks, else the first text if the others tell something else."""
     earliest = _earliest(ordered)
-    plain = ("exception", "assertion")
-    alike = {(row.kind, _NUMBER.sub("#", row.message) if row.kind in plain else "") for row in ordered}
+    alike = {(row.kind, _NUMBER.sub("#", row.message) if is_plain(row.kind) else "") for row in ordered}
     if len(alike) == 1:
         if earliest is not None:
             return _of_one(earliest, causes, LIKELY, "it is the earliest of those that tell the same")
         ranks = sorted({row.rank for row in ordered if row.rank is not None})
         return Judgement(ordered[0].kind, list(ordered), ranks, ONE_OF, f"{len(ordered)} processes tell the same")
-    specific = [row for row in ordered if row.kind not in plain]
+    specific = [row for row in ordered if not is_plain(row.kind)]
     if earliest is None and len(specific) == 1:
         earliest = specific[0] if specific[0] is ordered[0] else None
     if earliest is not None:

@@ -57,6 +57,7 @@ class Kind(Struct, frozen=True):
     text: list[Text]
     source: str = ""
     costs: bool = False
+    plain: bool = False
 
 
 class Told(Struct, frozen=True):
@@ -90,6 +91,12 @@ def kinds() -> dict[str, Kind]:
 
     rows = msgspec.convert(tomli.loads(_FILE.read_text("utf-8"))["kind"], list[Kind])
     return {kind.name: kind for kind in rows}
+
+
+def is_plain(name: str | None) -> bool:
+    """Return whether failures of a kind are exceptions that their message alone tells, and that may be caught."""
+    kind = kinds().get(name or "")
+    return kind is not None and kind.plain
 
 
 @cache

@@ -20,7 +20,7 @@ _RANK = lazy_pattern(
     r"\[(?:PG [^\]]*)?[Rr]ank[ :=]?(?P<bracket>\d+)\]|\[PG \d+ Rank (?P<pg>\d+)\]"
     r"|\b(?:global_rank|global rank|[Rr]ank|RANK)[ :=]{1,2}(?P<word>\d+)\b(?!/)"
 )
-_LOCAL = lazy_pattern(r"\blocal_rank[ :=]{1,2}(?P<local>\d+)\b")
+_LOCAL = lazy_pattern(r"(?<!--)\blocal_rank[ :=]{1,2}(?P<local>\d+)\b")
 _RAY = lazy_pattern(r"\((?P<actor>[\w.:-]+) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9a-f.:]+))?\)")
 _NCCL = lazy_pattern(r"(?:^|\s)(?P<node>[\w.-]+):\d+:\d+ \[(?P<gpu>\d+)\] ")
 _SYSLOG = lazy_pattern(r"^[A-Z][a-z]{2} +\d+ [\d:]{8} (?P<node>[\w.-]+) kernel:|^\d{4}-\S+ (?P<iso>[\w.-]+) kernel:")
