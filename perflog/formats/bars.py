@@ -58,5 +58,9 @@ STATE = _over_bytes(
 )
 """Pattern of a whole state, from its share or count to its end; without the description in front of it."""
 
-BEGIN = _over_bytes(rf"(?:{_WITH_TOTAL}|{_WITHOUT_TOTAL}|{_RICH}|{_KERAS})")
-"""Pattern of the beginning of a state."""
+MARK = _over_bytes(
+    rf"(?:{_COUNT}/(?:{_COUNT}|[?]) \[{CLOCK}<{_LEFT}|{_WITHOUT_TOTAL}"
+    rf"|{_HEAVY} {{1,9}}{_COUNT}/{_COUNT} {{1,9}}{CLOCK} (?:•|·) {_LEFT}"
+    rf"|{_COUNT}/{_COUNT} (?:\[[=>.]{{4}}|{_HEAVY}{{4}}))"
+)
+"""Pattern of what each state has in it. It is short, as many texts that have none are asked for it."""

@@ -35,7 +35,9 @@ class LateFormats:
         possible = literal_index(tuple(self.formats)).proofs(body + bytes(SLACK), len(body))
         lines = [x for _, x in possible if isinstance(x, Line)]
         families = [x for _, x in possible if not isinstance(x, Line)]
-        partial = {form: partial_lines(form) for form, _ in possible if not form.generic}
+        # Of a torn log, a part of a line is a half of a record, which may look like one of another program.
+        partly = [] if batch.is_torn else [form for form, _ in possible if not form.generic]
+        partial = {form: partial_lines(form) for form in partly}
         mask = matching_mask(texts, map(_pattern, lines)) | candidate_mask(texts, families)
         mask |= partial_mask(texts, [x for x in partial.values() if x])
         tried: set[bytes] = set()

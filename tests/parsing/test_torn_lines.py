@@ -223,6 +223,14 @@ def test_a_tail_that_begins_with_a_number_has_no_figure_of_it_and_no_rank(name: 
     assert all(row.get("rank") is None and row["value"] != 4.35 for row in of_tails)
 
 
+def test_a_tail_that_looks_like_half_a_line_of_another_program_is_not_read() -> None:
+    text = dict(samples())["litgpt/validation"]  # behind its step, it begins as a line of llm.c does
+    lines = [f"{LABELS['srun'](rank % 8, 1)}{text}\n" for rank in range(24)]
+    place = lines[10].index("0: val")  # the end of the step, with what looks like a label
+    got = read("".join([*lines[:10], lines[10][:place], lines[11], lines[10][place:], *lines[12:]]).encode())
+    assert [row["line"] for row in got.rows("values") if row["key"] == "val_loss"] == [*range(1, 12), *range(13, 25)]
+
+
 def test_an_object_behind_the_head_of_its_record_begins_none() -> None:
     text = dict(samples())["mlperf/old_measured"]
     lines = [f"[rank{rank}]:{text}\n" for rank in range(6)]

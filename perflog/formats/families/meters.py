@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perflog.formats.bars import BEGIN, NAMED
+from perflog.formats.bars import MARK, NAMED
 from perflog.formats.durations import measures
 from perflog.formats.expressions import Expression
 from perflog.formats.families.base import (
@@ -290,7 +290,7 @@ def _evaluation(before: str, head: str, after: str) -> str:
 def _name_pattern(name: str) -> str:
     """Return the pattern of a printed name, given the name as it is compared."""
     if name in _BAR_NAMES:
-        return BEGIN
+        return MARK
     return r"[\w ./-]*".join(
         "[^A-Za-z0-9]+".join(re.escape(word) for word in part.split("_")) for part in name.split("*")
     )

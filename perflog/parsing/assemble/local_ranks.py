@@ -147,6 +147,9 @@ class LocalRanks:
     def impossible(self, ranks: Ints, places: Ints, runs: RunIndex) -> Ints:
         """Return the rows whose rank is none of the world size that stands in front of them: figures have met there."""
         found = [np.empty(0, np.int64)]
+        sizes = [size for of_run in self._world_sizes.values() for size in of_run]
+        if not sizes or not len(ranks) or ranks.max() < min(sizes):
+            return found[0]
         for run, low, high in runs.split(places):
             below = np.zeros(high - low, np.int64)
             for size, place in self._world_sizes.get(run.index, {}).items():

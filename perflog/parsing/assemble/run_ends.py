@@ -52,9 +52,15 @@ class RunEnds:
     def _first_of_each_clock(batch: Batch, rows: range) -> Iterator[int]:
         """Yield the rows with the first stamp of each clock."""
         clocks = set()
+        data = memoryview(batch.chunk.data)
+        if not rows:
+            return
+        low, high = sorted((rows[0], rows[-1]))
+        if not _MAY_BE_STAMP.search(data[int(batch.starts[low]) : int(batch.ends[high])]):
+            return
         for row in rows:
             start = int(batch.starts[row])
-            text = bytes(memoryview(batch.chunk.data)[start : min(int(batch.ends[row]), start + HEAD_BYTES)])
+            text = bytes(data[start : min(int(batch.ends[row]), start + HEAD_BYTES)])
             layout = layout_of(text) if _MAY_BE_STAMP.search(text) else None
             if layout is not None and layout.clock not in clocks:
                 clocks.add(layout.clock)

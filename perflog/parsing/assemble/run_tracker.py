@@ -148,7 +148,9 @@ class _Machine(Struct):
             if kinds:
                 self._resume(kinds, place, steps, starts)
                 self._read_records(kinds, place, records, starts)
-            self._count(steps.between(place, boundaries[i].place if i < len(boundaries) else sys.maxsize))
+            if any(kind.counts for kind in kinds):
+                end = boundaries[i].place if i < len(boundaries) else sys.maxsize
+                self._count(steps.between(place, end))
             if i == len(boundaries):
                 break
             if boundaries[i].event not in (_Event.RESUME, _Event.RESTART):

@@ -55,6 +55,8 @@ class _Record(Struct, frozen=True):
 
 def holds_records(head: bytes) -> bool:
     """Return whether a log consists of records of a container runtime, given its first bytes."""
+    if not (head.startswith(b"{") or b"\n{" in head or b" std" in head):  # of most logs, which need no more
+        return False
     lines = [line for line in head.split(b"\n")[:200] if line.strip()]
     lines = lines[:-1] if len(lines) > 1 and not head.endswith(b"\n") else lines
     found = sum(_record_of(line) is not None for line in lines)

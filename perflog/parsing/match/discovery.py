@@ -60,6 +60,7 @@ family reads it; a program that prints figures repeats its shapes. With more, a 
 
 _MOST_TORN = 2  # lines of one torn shape: each tear makes another one
 _MOST_HELD = 1 << 16  # shapes that are kept
+_FEW_TEXTS = 64  # below it, Python's search takes less than RE2's compiling, which keeps nothing
 _BLOCK = 64  # texts tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
 
@@ -90,7 +91,12 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> npt.NDArray[n
     """Return a mask of the texts that could be lines of one of the families, with rank labels in front or without."""
     by_literal = [(family.required_literal, family) for family in families]
     held = held_literals(texts, tuple(literal for literal, _ in by_literal))
-    return matching_mask(texts, (_from_start(family.pattern) for literal, family in by_literal if literal in held))
+    # Several families of bars have one pattern.
+    patterns = list(dict.fromkeys(_from_start(family.pattern) for literal, family in by_literal if literal in held))
+    if len(texts) > _FEW_TEXTS:
+        return matching_mask(texts, patterns)
+    regexes = [_kept_regex(pattern) for pattern in patterns]
+    return np.array([any(regex.match(text) for regex in regexes) for text in texts.to_pylist()], np.bool_)
 
 
 def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> npt.NDArray[np.bool_]:
@@ -112,6 +118,12 @@ def held_literals(texts: pa.Array, literals: tuple[bytes, ...]) -> set[bytes]:
 def _prefilter(literals: tuple[bytes, ...]) -> LiteralPrefilter:
     """Return the prefilter of some literals. Many texts are tried with the same ones."""
     return LiteralPrefilter(literals)
+
+
+@lru_cache(256)
+def _kept_regex(pattern: str) -> re.Pattern[bytes]:
+    """Return a compiled pattern. Many small logs are asked for the same ones."""
+    return re.compile(pattern.encode())
 
 
 def _from_start(pattern: str) -> str:
