@@ -114,15 +114,10 @@ class JobTimeline:
 
 def job_timelines(tables: Tables) -> list[JobTimeline]:
     """Return the timelines of all jobs that have one; a run that is no attempt of a job is a job of its own."""
-    return cached(tables, ("timelines",), lambda: list(_job_timelines(tables, stamped=False)))
+    return cached(tables, ("timelines",), lambda: list(_job_timelines(tables)))
 
 
-def stamped_timelines(tables: Tables) -> list[JobTimeline]:
-    """Return the timelines of the jobs whose lines have time stamps."""
-    return cached(tables, ("stamped timelines",), lambda: list(_job_timelines(tables, stamped=True)))
-
-
-def _job_timelines(tables: Tables, stamped: bool) -> Iterator[JobTimeline]:
+def _job_timelines(tables: Tables) -> Iterator[JobTimeline]:
     known, number_of = extents(tables), attempts(tables)
     runs_of: dict[str, list[str]] = {}
     for run in tables.rows("runs")["run"].tolist():
@@ -130,7 +125,7 @@ def _job_timelines(tables: Tables, stamped: bool) -> Iterator[JobTimeline]:
         runs_of.setdefault(run if attempt is None else attempt.job, []).append(run)
     for job, runs in runs_of.items():
         runs.sort(key=lambda run: number_of[run].number if run in number_of else 0)
-        members = [known[run] if stamped else on_a_clock(tables, known[run]) for run in runs]
+        members = [on_a_clock(tables, known[run]) for run in runs]
         timeline = _of_job(tables, job, members)
         if timeline is not None:
             yield timeline

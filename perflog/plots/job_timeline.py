@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics import get
-from perflog.metrics.attempt_time import COMPILE, KINDS, RELATIVE, TRAINING
+from perflog.metrics.attempt_time import COMPILE, KINDS, RELATIVE, STEPS, TRAINING
 from perflog.plots.canvas import FILLS, MAX_PANELS, Canvas, axis_label, legend, shown_note, unit_of
 from perflog.plots.registry import plot
 from perflog.units import show
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_PARTS = "printed durations, added up; the rest is not known"
+
 
 def _eventful(rows: pd.DataFrame) -> pd.DataFrame:
-    """Leave out jobs without time stamps of which nothing but steps is known."""
-    beside = rows.loc[~rows["kind"].isin([TRAINING, COMPILE]) | ~rows["clock"].isin(RELATIVE), "job"]
-    return rows[rows["job"].isin(set(beside))]
+    """Leave out all jobs if none has a clock and nothing but steps is known: strips of one colour."""
+    tells = ~rows["kind"].isin([TRAINING, COMPILE]) | ~rows["clock"].isin(RELATIVE)
+    return rows if tells.any() else rows[:0]
 
 
 @plot(
@@ -33,13 +35,15 @@ def _eventful(rows: pd.DataFrame) -> pd.DataFrame:
 def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the intervals of each job over the time since it began, a panel for each job and a strip for each attempt.
 
-    The legend has the seconds of each kind over all attempts; the title of a panel the goodput of the job.
+    The legend has the seconds of each kind over all attempts; the title of a panel the goodput of the job. Jobs without
+    a clock come last: their strips are printed durations, one behind the other, and their panels say so.
 
     Example:
         >>> perflog.plots.timeline.metric
         'timeline'
     """
-    jobs = list(dict.fromkeys(rows["job"]))
+    clocks = dict(zip(rows["job"], rows["clock"], strict=True))
+    jobs = sorted(clocks, key=lambda job: clocks[job] == STEPS)
     shown = jobs[:MAX_PANELS]
     quotients = get("goodput").table(canvas.tables, canvas.options).set_index("run")["goodput"]
     strips = [int(rows.loc[rows["job"] == job, "attempt"].nunique()) for job in shown]
@@ -51,8 +55,9 @@ def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         of_job = rows[rows["job"] == job]
         _draw(axes, of_job, handles)
         quotient = quotients.get(job)
-        whole = f": goodput {show(float(quotient), '1')}" if quotient is not None and quotient == quotient else ""
-        axes.set_title(f"{canvas.run_name(job)}{whole}")
+        known = f"goodput {show(float(quotient), '1')}" if quotient is not None and quotient == quotient else ""
+        known = known or (_PARTS if clocks[job] == STEPS else "")
+        axes.set_title(": ".join(filter(None, [canvas.run_name(job), known])))
     for kind, handle in handles.items():
         handle.set_label(f"{kind}: {show(float(rows.loc[rows['kind'] == kind, 'time_s'].sum()), 's')}")
     legend(figure, handles.values())
@@ -76,4 +81,5 @@ def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
     axes.set_yticks(numbers, [str(number) for number in numbers])
     axes.set_ylim(max(numbers) + 0.6, min(numbers) - 0.6)
     axes.set_xlim(0, float((begin + seconds).max()) / factor)
-    axes.set(xlabel=axis_label("time since the job began", unit), ylabel="attempt")
+    quantity = "printed time" if rows["clock"].iloc[0] == STEPS else "time since the job began"
+    axes.set(xlabel=axis_label(quantity, unit), ylabel="attempt")

@@ -251,3 +251,20 @@ def test_the_plot_has_a_strip_for_each_attempt(tmp_path: Path) -> None:
     assert sum(bar.get_width() for bar in bars) == pytest.approx(float(timeline(log)["time_s"].sum()))
     assert {round(bar.get_y() + bar.get_height() / 2) for bar in bars} == {1, 2}
     assert "goodput" in axes.get_title(loc="left")
+
+
+def test_a_job_without_a_clock_has_a_strip_and_says_that_the_rest_is_not_known(tmp_path: Path) -> None:
+    stamped, bare = Job(), Job(stamps=False, settings="data-parallel size: 16")
+    for job in (stamped, bare):
+        job.steps(1, 60, 2.0)
+        job.lines.append("Checkpoint saved in 12.50 seconds.")
+        job.steps(61, 80, 2.0)
+        job.hang(300)
+    for name, job in (("bare.log", bare), ("stamped.log", stamped)):
+        (tmp_path / name).write_text(job.text)
+    told = " ".join(perflog.overview(perflog.read(tmp_path / "bare.log")).reasons)
+    assert "Printed durations alone: training 160 s, stall 300 s, checkpoint 12.5 s; the rest is not known." in told
+    figure = perflog.plots.timeline(perflog.read(str(tmp_path)))
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert ["goodput" in titles[0], "the rest is not known" in titles[1]] == [True, True]
+    assert figure.axes[1].get_xlabel().startswith("printed time")

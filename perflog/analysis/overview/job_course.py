@@ -9,8 +9,8 @@ from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics import levels as levels_of_runs
-from perflog.metrics.attempt_time import STALL, TRAINING
-from perflog.metrics.timeline import JobTimeline, stamped_timelines
+from perflog.metrics.attempt_time import COMPILE, STALL, TRAINING
+from perflog.metrics.timeline import JobTimeline, job_timelines
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -24,7 +24,7 @@ _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s
 def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
     """Yield the goodput of each of a few jobs, then since when runs are at another level."""
     marks = {run: f"{group.mark}: " for group in groups for run in group.runs} if len(groups) > 1 else {}
-    jobs = [job for job in stamped_timelines(tables) if job.whole]
+    jobs = [job for job in job_timelines(tables) if job.whole or not job.is_stamped]
     several = len(jobs) > 1
     if len(jobs) <= _FEW:
         for job in jobs:
@@ -34,6 +34,7 @@ def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) 
 
 
 def _goodput(job: JobTimeline) -> str:
+    """Return the goodput; of a job without a clock what the printed durations tell, if they tell more than steps."""
     seconds, wall = job.seconds, job.wall_s
     quotient = seconds.get(TRAINING, 0.0) / wall if wall else 0.0
     is_plain = len(job.runs) == 1 and (STALL not in seconds or quotient > _HIGH)
@@ -41,6 +42,9 @@ def _goodput(job: JobTimeline) -> str:
         return ""
     lost = {kind: s for kind, s in seconds.items() if kind != TRAINING and s >= _LEAST_SHARE * wall}
     parts = [f"{kind} {_s(s)}" for kind, s in sorted(lost.items(), key=lambda item: -item[1])]
+    if not job.whole:
+        told = f"Printed durations alone: training {_s(seconds[TRAINING])}, {', '.join(parts)}; the rest is not known."
+        return told if lost.keys() - {COMPILE} else ""
     return f"Goodput {show(quotient, '1', 3)}: training {_s(seconds[TRAINING])} of {_s(wall)}; {', '.join(parts)}."
 
 
