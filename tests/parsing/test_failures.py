@@ -279,6 +279,43 @@ Root Cause (first observed failure):
 ============================================================
 """,
     ),
+    "a process that Composer's launcher saw crash": (
+        "crash",
+        2,
+        """\
+Building trainer...
+ERROR:composer.cli.launcher:Rank 2 crashed with exit code -7.
+Waiting up to 30 seconds for all training processes to terminate. Press Ctrl-C to exit immediately.
+/x/resource_tracker.py:237: UserWarning: '/af_barrier': [Errno 2] No such file or directory: '/af_barrier'
+""",
+    ),
+    "a process that PALS saw crash, and one that it killed": (
+        "segmentation_fault",
+        0,
+        """\
+x1921c3s0b0n0: rank 4 died from signal 9
+x1921c3s0b0n0: rank 0 died from signal 11 and dumped core
+""",
+    ),
+    "the process that Paddle's launcher names": (
+        "child_failed",
+        3,
+        """\
+INFO 2021-05-24 17:17:14,611 launch_utils.py:307] terminate all the procs
+ERROR 2021-05-24 17:17:14,611 launch_utils.py:545] ABORT!!! Out of all 4 trainers, the trainer process with \
+rank=[3] was aborted. Please check its log.
+""",
+    ),
+    "a worker of Ray that died, and a torn traceback": (
+        "killed",
+        None,
+        """\
+ERROR 07-09 13:21:18 [core.py:396] The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR
+Process EngineCore_0:
+Traceback (most recent call last):
+  File "/x/multiprocessing/process.py", line 314, in _bootstrap
+""",
+    ),
     "a task of JAX that no longer answers": (
         "lost_process",
         37,

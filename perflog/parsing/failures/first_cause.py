@@ -196,6 +196,7 @@ def _of_signals(rows: Sequence[FailureRow]) -> Judgement | None:
     ended = [row for row in rows if kinds()[row.kind].role == REPORT and row.exit_code in _SIGNALS]
     ended = [row for row in ended if row.kind != "task_exit" or row.task is not None]  # not all tasks of a node
     first = [row for row in ended if row.kind == "first_failed"] or ended
+    first = [row for row in first if row.exit_code not in _BY_OTHERS] or first
     if not first or len({_process(row) for row in first}) > 1:
         return None
     row = first[0]
