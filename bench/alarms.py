@@ -33,7 +33,12 @@ def main():
     options.add_argument("--part", default="0/1", metavar="I/N", help="the I-th of N parts of the files")
     given = options.parse_args()
     place, of = map(int, given.part.split("/"))
-    files = sorted(path for folder in given.folders for path in folder.rglob("*") if path.is_file())
+    files = sorted(
+        path
+        for folder in given.folders
+        for path in folder.rglob("*")
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
     read = runs = 0
     for path in files[place::of]:
         if path.stat().st_size > given.largest * 1e6:

@@ -279,6 +279,17 @@ Root Cause (first observed failure):
 ============================================================
 """,
     ),
+    "a rank that waits for those that load": (
+        "remote_exit",
+        None,
+        """\
+[2025-03-17 17:15:55 TP1] Scheduler hit an exception: Traceback (most recent call last):
+  File "/x/sglang/srt/model_executor/model_runner.py", line 417, in load_model
+    raise ValueError(
+ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading. It is \
+likely due to unexpected failures (e.g., OOM) or a slow node.
+""",
+    ),
     "a process that Composer's launcher saw crash": (
         "crash",
         2,
@@ -676,7 +687,9 @@ def test_the_agent_of_a_gpu_is_no_index(tmp_path: Path) -> None:
 
 
 def test_a_traceback_that_is_cut_off_is_told_as_that(tmp_path: Path) -> None:
-    assert perflog.diagnose(read(tmp_path, TRACE)).verdict == "Ended by an exception whose text is lost, line 1"
+    found = perflog.diagnose(read(tmp_path, TRACE))
+    assert found.verdict == "Ended by an exception whose text is lost, line 1"
+    assert found.certainty == "likely"
 
 
 @pytest.mark.parametrize("name", APPENDED)

@@ -140,6 +140,8 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
     firsts = {process: _most_telling(of_process) for process, of_process in by_process.items()}
     if len(firsts) == 1:
         ((_, row),) = firsts.items()
+        if row.message == TRACEBACK:
+            return _of_one(row, causes, LIKELY, "its traceback is cut off")
         return _by_summary(row, rows) or _of_one(row, causes, SURE, _says(row))
     seen_first = [row for row in rows if row.kind == "first_failed" and row.rank is not None]
     for report in seen_first:
