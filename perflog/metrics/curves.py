@@ -12,7 +12,8 @@ from msgspec import Struct
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.series_ends import summary_samples, value_samples
-from perflog.tables.columns import NULL, Ints, Rows
+from perflog.statistics.groups import Keys
+from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +118,7 @@ def printed_values(tables: Tables) -> pd.DataFrame:
     return values if values["line"].is_monotonic_increasing else values.sort_values("line", kind="stable")
 
 
-_Texts = tuple[Ints, list[str]]
+_Texts = tuple[Keys, list[str]]
 """A column of texts as codes, and the texts that they stand for."""
 
 

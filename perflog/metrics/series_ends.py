@@ -19,7 +19,7 @@ from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.serving import served
-from perflog.statistics.groups import groups_of
+from perflog.statistics.groups import Keys, groups_of
 from perflog.statistics.samples import Floats
 from perflog.tables.columns import NULL, Ints, Mask, Rows
 
@@ -84,7 +84,7 @@ def _printed(rows: Rows, column: str) -> Mask:
     return rows.known(column) | rows.nans(column)
 
 
-def _last_places(keys: Ints, ranks: Ints) -> Ints:
+def _last_places(keys: Keys, ranks: Ints) -> Ints:
     """The last place of each key on each rank; of a key whose ranks are not all known, its last place alone."""
     unknown = np.unique(keys[ranks == NULL])
     ranks = np.where(np.isin(keys, unknown), NULL, ranks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ from msgspec import Struct
 from perflog.statistics.samples import Floats
 
 Ints = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.signedinteger[Any]]
+"""Integers of any width, such as codes of words."""
 
 _WIDEST = 1 << 62  # of the numbers that stand for several keys
 _DENSE = 4  # numbers for each row up to which it is faster to count them than to sort them
@@ -65,7 +68,7 @@ def _exact_sum(values: list[float]) -> float:
         return sum(values)
 
 
-def groups_of(*keys: Ints) -> Groups:
+def groups_of(*keys: Keys) -> Groups:
     """Return the rows grouped by integer keys, the first key first in the order of the groups."""
     codes, span = np.zeros(len(keys[0]), np.int64), 1
     for key in keys if len(codes) else ():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 NULL = np.iinfo(np.int64).min
@@ -39,7 +40,7 @@ class Columns:
         self.size = size
         self._read = read
         self._arrays: dict[str, Array] = {}
-        self._words: dict[str, tuple[Ints, list[str]]] = {}
+        self._words: dict[str, tuple[Codes, list[str]]] = {}
         self._nans: dict[str, Mask] = {}
 
     def array(self, name: str) -> Array:
@@ -58,13 +59,13 @@ class Columns:
             self._nans[name] = flags
         return self._nans[name]
 
-    def words(self, name: str, values: pa.Array | None = None) -> tuple[Ints, list[str]]:
+    def words(self, name: str, values: pa.Array | None = None) -> tuple[Codes, list[str]]:
         """Return a column of texts as codes, -1 for null, and the texts that they stand for."""
         if name not in self._words:
             values = self._read(name) if values is None else values
             encoded = values if hasattr(values, "indices") else values.dictionary_encode()
-            codes = _numbers(encoded.indices)
-            codes = np.where(codes == NULL, -1, codes) if encoded.null_count else codes
+            codes = numbers_of(encoded.indices)
+            codes = np.where(valid_mask(encoded.indices), codes, np.int32(-1)) if encoded.null_count else codes
             self._words[name] = codes, encoded.dictionary.to_pylist()
         return self._words[name]
 
@@ -93,7 +94,7 @@ class Rows:
     def __getitem__(self, name: str) -> Array:
         return self._columns.array(name)[self._index]
 
-    def codes(self, name: str) -> tuple[Ints, list[str]]:
+    def codes(self, name: str) -> tuple[Codes, list[str]]:
         """Return a column of words as codes, -1 for null, and the words of the whole table."""
         codes, words = self._columns.words(name)
         return codes[self._index], words

@@ -9,7 +9,7 @@ import numpy as np
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.recorded_operators import Ints, operators_by_file
-from perflog.statistics.groups import groups_of
+from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Rows, of_arrow
 
@@ -83,7 +83,7 @@ def collective_volume(tables: Tables, options: Options) -> pd.DataFrame:  # noqa
     return table.astype(whole | dict.fromkeys(("op", *_KEYS), object))
 
 
-def _messages(rows: Rows) -> tuple[Rows, Ints, list[str]] | None:
+def _messages(rows: Rows) -> tuple[Rows, Keys, list[str]] | None:
     """Return the events that are collectives, each once, their operations as codes, and the words of these.
 
     None if there are no collectives.
@@ -99,8 +99,8 @@ def _messages(rows: Rows) -> tuple[Rows, Ints, list[str]] | None:
     of_word = [match[1] if match is not None and match[1] not in _NO_MESSAGE else None for match in matches]
     operations = list(dict.fromkeys(word for word in of_word if word is not None))
     operation = np.array([*(operations.index(word) if word is not None else -1 for word in of_word), -1], np.int64)
-    codes = operation[codes]
-    return (rows.where(codes >= 0), codes[codes >= 0], operations) if operations else None
+    of_rows = operation[codes]
+    return (rows.where(of_rows >= 0), of_rows[of_rows >= 0], operations) if operations else None
 
 
 def _bytes(rows: Rows, place: tuple[str, int], tables: Tables) -> Ints:
@@ -122,7 +122,7 @@ def _bytes(rows: Rows, place: tuple[str, int], tables: Tables) -> Ints:
     return np.where((sizes == NULL) & same, operators.bytes[order][found], sizes)
 
 
-def _volumes(rows: Rows, operation: Ints, operations: list[str], sizes: Ints) -> pd.DataFrame:
+def _volumes(rows: Rows, operation: Keys, operations: list[str], sizes: Ints) -> pd.DataFrame:
     """The volumes of one file."""
     import pandas as pd
 

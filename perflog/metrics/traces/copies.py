@@ -92,7 +92,8 @@ def _rows(device: TraceDevice) -> list[dict[str, Any]]:
     ways: dict[tuple[str, str | None], list[int]] = {}
     for code in dict.fromkeys(names[is_copy].tolist()):
         ways.setdefault(way_of(words[code] if code >= 0 else "copy"), []).append(code)
-    other = work.states[COMPUTE] | work.states[COMMUNICATION]
+    states = work.states()
+    other = states[COMPUTE] | states[COMMUNICATION]
     sizes = np.where(work.rows.known("bytes"), work.rows["bytes"], np.nan)
     lengths = work.ends - work.starts
     rows = []

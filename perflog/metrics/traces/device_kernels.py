@@ -9,9 +9,10 @@ import numpy as np
 
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.metrics.traces.device_work import DEVICE_COLUMNS, Codes, Ints, TraceDevice, seconds, trace_devices
+from perflog.metrics.traces.device_work import DEVICE_COLUMNS, Ints, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times
+from perflog.statistics.groups import Keys
 from perflog.statistics.samples import Floats
 from perflog.tables.columns import NULL, Rows
 
@@ -133,7 +134,7 @@ def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def _by_first_place(codes: Ints | Codes) -> Iterator[tuple[int, Ints]]:
+def _by_first_place(codes: Keys) -> Iterator[tuple[int, Ints]]:
     """Each code, in the order of its first place, with its places in order."""
     few = len(codes) and int(codes.max()) < _MOST_BY_RADIX
     order = np.argsort((codes + 1).astype(np.uint16) if few else codes, kind="stable")

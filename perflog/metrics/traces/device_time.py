@@ -1,12 +1,12 @@
 """Exposed communication and overlap: device time of traces divided into what the device does, waiting and idle time.
 
 Communication is exposed while a communication kernel runs and no kernel computes. The sets of time are those of
-`TraceDevice.exposed` in `device_work`.
+`exposed_of` in `device_work`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from perflog.metrics.traces.device_work import (
     DeviceWork,
     Ints,
     TraceDevice,
+    exposed_of,
     seconds,
     trace_devices,
 )
@@ -138,10 +139,7 @@ def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     by_run: dict[str, list[TraceDevice]] = {}
     for device in trace_devices(tables):
         by_run.setdefault(device.run, []).append(device)
-    parts = [
-        part(device) for devices in by_run.values() for part in (_trace, _steps) for device in devices if device.span
-    ]
-    parts = [part for part in parts if len(part)]
+    parts = [part for devices in by_run.values() for part in _parts([device for device in devices if device.span])]
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
     return table.astype(
         dict.fromkeys(("rank", "device", "step", "events", "first_line"), "Int64") | {"device_name": object}
@@ -160,33 +158,28 @@ def wholes_of_traces(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["part"] == "step") == by_steps]
 
 
-def _trace(device: TraceDevice) -> pd.DataFrame:
-    """Row of the whole trace."""
+def _parts(devices: Sequence[TraceDevice]) -> list[pd.DataFrame]:
+    """Rows of the devices of a run: first of their whole traces, then of the annotated steps."""
     import pandas as pd
 
-    busy = device.work.busy
-    columns = device_time_columns(device, busy.starts[:1], busy.ends[-1:])
-    return pd.DataFrame(columns | {"part": "trace", "step": pd.NA, "outside_s": np.nan})
-
-
-def _steps(device: TraceDevice) -> pd.DataFrame:
-    """Rows of the annotated steps."""
-    import pandas as pd
-
-    steps = device.steps
-    if not len(steps.numbers):
-        return pd.DataFrame()
-    columns = device_time_columns(device, steps.starts, steps.ends)
-    return pd.DataFrame(columns | {"part": "step", "step": steps.numbers, "outside_s": _outside(device)})
+    traces, of_steps = [], []
+    for device in devices:
+        busy, steps = device.work.busy, device.steps
+        starts, ends = np.append(busy.starts[:1], steps.starts), np.append(busy.ends[-1:], steps.ends)
+        rows = pd.DataFrame(device_time_columns(device, starts, ends))
+        traces.append(rows[:1].assign(part="trace", step=pd.NA, outside_s=np.nan))
+        if len(steps.numbers):
+            of_steps.append(rows[1:].assign(part="step", step=steps.numbers, outside_s=_outside(device)))
+    return traces + of_steps
 
 
 def device_time_columns(device: TraceDevice, starts: Ints, ends: Ints) -> dict[str, Any]:
     """Return the columns of the metric for windows [start, end) of a device, in ns."""
     work = device.work
     spans = ends - starts
-    busy = work.busy.inside(starts, ends)
-    times = {state: exposed.inside(starts, ends) for state, exposed in work.exposed.items()}
-    moving, computing = (work.states[state] for state in (COMMUNICATION, COMPUTE))
+    busy, states = work.busy.inside(starts, ends), work.states()
+    times = {state: exposed.inside(starts, ends) for state, exposed in exposed_of(states).items()}
+    moving, computing = states[COMMUNICATION], states[COMPUTE]
     moved, both = moving.inside(starts, ends), (moving & computing).inside(starts, ends)
     first, last = (np.searchsorted(work.starts, edge) for edge in (starts, ends))
     lines = np.append(work.rows["line"], 0)
@@ -210,9 +203,9 @@ def device_time_columns(device: TraceDevice, starts: Ints, ends: Ints) -> dict[s
 
 def _waiting(work: DeviceWork, starts: Ints, ends: Ints) -> Ints:
     """Sum of the times of work that only waits in each window; on a stream they do not overlap."""
-    if not work.states[WAITING].length:
-        return np.zeros(len(starts), np.int64)
     codes, streams = work.waiting, work.rows["stream"]
+    if not codes.any():
+        return np.zeros(len(starts), np.int64)
     of_streams = [codes & (streams == stream) for stream in np.unique(streams[codes])]
     sums = np.zeros(len(starts), np.int64)
     for at in of_streams:

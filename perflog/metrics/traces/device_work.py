@@ -22,10 +22,10 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.kernel_categories import OTHER, WAIT, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn, Tables, cached, frame_for_metrics
 from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows, on_device
-from perflog.metrics.traces.intervals import Intervals, union
+from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.iterations import iterations
 from perflog.readers.processes import process_label
-from perflog.statistics.groups import groups_of
+from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.arrow import Where, index_array, one_of, without_chunks
 from perflog.tables.columns import NULL, Rows, of_arrow
 
@@ -120,9 +120,8 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
     def _messages(self) -> pa.Table:
         return self._events.take(index_array(self._moving))
 
-    @cached_property
     def states(self) -> dict[str, Intervals]:
-        """Time in each state, whether or not another state overlaps it."""
+        """Return the time in each state, whether or not another state overlaps it. It is not kept: it may be large."""
         states = np.array([STATES.index(state) for state in self.state_of], np.int8)[self.does]
         flags = {name: states == code for code, name in enumerate(STATES)}
         return {name: union(self.starts[chosen], self.ends[chosen]) for name, chosen in flags.items()}
@@ -137,17 +136,17 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
         """Time from the start of the first event to the end of the last, in ns; 0 if no event has a length."""
         return int(self.busy.ends[-1] - self.busy.starts[0]) if len(self.busy.starts) else 0
 
-    @cached_property
-    def exposed(self) -> dict[str, Intervals]:
-        """Exposed time of each state: no state of higher priority overlaps it. With idle time, they make up all time.
 
-        Exposed communication is the time in which a communication kernel runs and no kernel computes.
-        """
-        above, exposed = union(self.starts[:0], self.ends[:0]), {}
-        for name in STATES:
-            exposed[name] = self.states[name] - above
-            above = above | self.states[name]
-        return exposed
+def exposed_of(states: Mapping[str, Intervals]) -> dict[str, Intervals]:
+    """Return the exposed time of each state: no state of higher priority overlaps it. With idle time, it is all time.
+
+    Exposed communication is the time in which a communication kernel runs and no kernel computes.
+    """
+    above, exposed = EMPTY, {}
+    for name in STATES:
+        exposed[name] = states[name] - above
+        above = above | states[name]
+    return exposed
 
 
 class TraceDevice(Struct, frozen=True, eq=False):
@@ -292,7 +291,7 @@ def _by_device(rows: Rows, index: Ints) -> Iterator[tuple[_Key, Ints]]:
     yield from sorted(found, key=lambda device: tuple((value is None, value) for value in device[0]))
 
 
-def _counted(values: Ints) -> tuple[list[int | None], Ints]:
+def _counted(values: Keys) -> tuple[list[int | None], Ints]:
     """The distinct values in their order, None for those below 0, and each value as an index into them."""
     if len(values) and (values == values[0]).all():
         return [int(values[0]) if values[0] >= 0 else None], np.zeros(len(values), np.int64)
@@ -327,7 +326,7 @@ def _steps_of(
     return next((windows[owner] for owner in owners if owner in windows), NO_STEPS)
 
 
-def _most_first(codes: Ints, words: Sequence[str]) -> list[str | None]:
+def _most_first(codes: Keys, words: Sequence[str]) -> list[str | None]:
     """The words of these codes, the most frequent first; None stands for -1."""
     numbers = np.bincount(codes + 1, minlength=len(words) + 1)
     order = np.argsort(-numbers, kind="stable")
@@ -350,14 +349,14 @@ def _launching_processes(work: Rows, place: tuple[str, int], tables: Tables) -> 
     return _most_first(process[first[of_number.sizes[of_number.of_row] == 1]], words)
 
 
-def _device_names(rows: Rows, index: Ints) -> tuple[Ints, list[str]]:
+def _device_names(rows: Rows, index: Ints) -> tuple[Keys, list[str]]:
     """Return the name of the device of each row as codes, and the names; with its context where it has no number.
 
     Profilers cut long names, and then the number behind them is lost. A process has its own context on each device.
     """
     codes, words = rows.codes("device_name")
     if (codes < 0).all():
-        return np.full(len(index), -1, np.int64), words
+        return np.broadcast_to(np.int32(-1), len(index)), words
     names, context = codes[index].copy(), rows["context"][index]
     unnumbered = np.flatnonzero((names >= 0) & (rows["device"][index] == NULL) & (context != NULL))
     pairs = groups_of(names[unnumbered], context[unnumbered])

@@ -16,7 +16,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import TraceDevice, has_times
-from perflog.metrics.traces.intervals import Intervals, union
+from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.launches import Launches, launches_by_file, threads_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, of_arrow
@@ -39,7 +39,6 @@ USUAL = 3
 
 DATA_RANGE = lazy_pattern(r"data_?load|load_?data|(get|next|fetch)_?batch", re.IGNORECASE)
 """Names of host ranges in which a program loads data."""
-_NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class DeviceIdle(Struct, frozen=True, eq=False):
@@ -66,7 +65,7 @@ def idle_causes(tables: Tables) -> Iterator[DeviceIdle]:
     for place, devices in launches_by_file(tables):
         for device, launches in devices:
             if device.span:
-                yield _idle(device, launches, loading.get(place, _NEVER), waits.get(place, {}))
+                yield _idle(device, launches, loading.get(place, EMPTY), waits.get(place, {}))
 
 
 def _idle(device: TraceDevice, launches: Launches, loading: Intervals, waits: dict[object, Ints]) -> DeviceIdle:
@@ -82,7 +81,7 @@ def _idle(device: TraceDevice, launches: Launches, loading: Intervals, waits: di
     behind = union(work.busy.ends[-1:], np.array([until_end]))
     gaps = union(begins[~known], ends[~known])
     if not known.any():
-        gaps, behind = gaps | behind, _NEVER
+        gaps, behind = gaps | behind, EMPTY
     begins, ends, launched, first = begins[known], ends[known], launched[known], first[known]
     until = np.clip(launched, begins, ends)
     inner = begins > since  # before the first work the device is not idle again

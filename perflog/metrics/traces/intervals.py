@@ -34,14 +34,20 @@ class Intervals(Struct, frozen=True, dict=True):
 
     def __and__(self, other: Intervals) -> Intervals:
         """Intersection: time in both sets."""
+        if not len(self.starts) or not len(other.starts):
+            return EMPTY
         return _combined(self, other, np.logical_and)
 
     def __or__(self, other: Intervals) -> Intervals:
         """Union: time in at least one of the sets."""
+        if not len(self.starts) or not len(other.starts):
+            return self if len(self.starts) else other
         return union(np.concatenate([self.starts, other.starts]), np.concatenate([self.ends, other.ends]))
 
     def __sub__(self, other: Intervals) -> Intervals:
         """Difference: time in this set and not in the other."""
+        if not len(self.starts) or not len(other.starts):
+            return self
         return _combined(self, other, np.greater)
 
     def inside(self, starts: Ints, ends: Ints) -> Ints:
@@ -59,15 +65,27 @@ class Intervals(Struct, frozen=True, dict=True):
 
 
 def union(starts: Ints, ends: Ints) -> Intervals:
-    """Return the set that intervals in any order cover. Those without length cover nothing."""
+    """Return the set that intervals in any order cover. Those without length cover nothing.
+
+    Nothing is copied of intervals that are disjoint and in order.
+    """
     positive = ends > starts
-    starts, ends = starts[positive], ends[positive]
-    order = np.argsort(starts, kind="stable")
-    starts, reach = starts[order], np.maximum.accumulate(ends[order])
+    if not positive.all():
+        starts, ends = starts[positive], ends[positive]
+    if not (starts[1:] >= starts[:-1]).all():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    if (starts[1:] > ends[:-1]).all():
+        return Intervals(starts, ends)
+    reach = np.maximum.accumulate(ends)
     first = np.ones(len(starts), np.bool_)
     first[1:] = starts[1:] > reach[:-1]  # no interval before reaches it
     last = np.append(first[1:], True)[: len(first)]
     return Intervals(starts[first], reach[last])
+
+
+EMPTY = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
+"""No time."""
 
 
 def _combined(a: Intervals, b: Intervals, keep: Callable[[Flags, Flags], Flags]) -> Intervals:

@@ -12,7 +12,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables,
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_ranges import range_trees
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, STATES, DeviceWork, TraceDevice, seconds
-from perflog.metrics.traces.intervals import Intervals, union
+from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.work_tree import OUTSIDE, UNKNOWN, last_of_path
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _divided(
 def _exposed_pieces(work: DeviceWork, nodes: Ints) -> Iterator[tuple[str, int, Intervals]]:
     """Yield states and nodes with the time in which they count: no state of higher priority, no earlier piece runs."""
     states = np.array([STATES.index(state) for state in work.state_of], np.int64)[work.does]
-    above = union(work.starts[:0], work.ends[:0])
+    above, in_state = EMPTY, work.states()
     for code, state in enumerate(STATES):
         index = np.flatnonzero(states == code)
         if not len(index):
@@ -133,4 +133,4 @@ def _exposed_pieces(work: DeviceWork, nodes: Ints) -> Iterator[tuple[str, int, I
         for node in np.unique(nodes[index]).tolist():
             chosen = nodes[index] == node
             yield state, node, union(begun[chosen], ended[chosen]) - above
-        above = above | work.states[state]
+        above = above | in_state[state]

@@ -22,7 +22,7 @@ from perflog.metrics.traces.device_work import TraceDevice, trace_devices
 from perflog.metrics.traces.input_shapes import nvtx_operator
 from perflog.metrics.traces.launches import Launches, launches_by_file, threads_of
 from perflog.metrics.traces.operator_work import CLASSES, PRODUCTS, class_of, takes_values
-from perflog.statistics.groups import groups_of
+from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.columns import Rows
 
 Flags = npt.NDArray[np.bool_]
@@ -206,7 +206,7 @@ def _joined(
     operators and the shapes that a range has in its name.
     """
     needs_values = np.array([*(takes_values(operator) for operator, _ in names), False], np.bool_)
-    texts: Mapping[str, tuple[Ints, Sequence[str]]] = {column: tree.rows.codes(column) for column in _INPUTS}
+    texts: Mapping[str, tuple[Keys, Sequence[str]]] = {column: tree.rows.codes(column) for column in _INPUTS}
     values = np.where(needs_values[name], texts["input_values"][0], -1)
     keys = [name, *(texts[column][0] for column in _INPUTS[:-1]), values, tf32.astype(np.int64)]
     keys.append(uncounted.astype(np.int64))

@@ -16,8 +16,9 @@ from msgspec import Struct
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.device_work import has_times
+from perflog.statistics.groups import Keys
 from perflog.tables.arrow import Where, one_of
-from perflog.tables.columns import NULL, Rows, of_arrow
+from perflog.tables.columns import NULL, Codes, Rows, of_arrow
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -40,9 +41,9 @@ class Operators(Struct, frozen=True, eq=False):
     lines: Ints
     times: Ints
     own: Ints
-    name: Ints
+    name: Keys
     names: Sequence[str]
-    shapes: Ints
+    shapes: Keys
     shape_texts: Sequence[str]
     bytes: Ints
     other: str | None
@@ -205,8 +206,8 @@ def _completed(recording: _Recording, other: _Recording | None, places: Ints | N
 
 
 def _filled(
-    codes: Ints, texts: Sequence[str], there: Ints, other_codes: Ints, other_texts: Sequence[str]
-) -> tuple[Ints, Sequence[str]]:
+    codes: Codes, texts: Sequence[str], there: Ints, other_codes: Codes, other_texts: Sequence[str]
+) -> tuple[Codes, Sequence[str]]:
     """Fill in texts that are missing."""
     words: Mapping[str, int] = {text: code for code, text in enumerate(texts)}
     joined = dict(words)

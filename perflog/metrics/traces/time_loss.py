@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from msgspec import Struct
 
 from perflog.metrics.registry import Tables
@@ -19,13 +18,12 @@ from perflog.metrics.traces.device_work import (
     WAITING,
     TraceDevice,
     are_in_steps,
+    exposed_of,
     integers,
     trace_devices,
 )
 from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
-from perflog.metrics.traces.intervals import Intervals, union
-
-_NEVER = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
+from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 
 
 class DeviceLosses(Struct, frozen=True, eq=False):
@@ -69,9 +67,9 @@ def _losses(
     device: TraceDevice, idle: DeviceIdle, in_job: tuple[MatchedCollectives, int] | None, in_steps: bool
 ) -> DeviceLosses:
     doubts: dict[str, tuple[str, ...]] = {}
-    exposed = device.work.exposed
+    exposed = exposed_of(device.work.states())
     moving = exposed[COMMUNICATION]
-    transfer = waiting = _NEVER
+    transfer = waiting = EMPTY
     if in_job is None:
         doubts["communication"] = ("waiting is not known: there is no trace of another rank",)
     else:
