@@ -125,6 +125,8 @@ def without_chunks(table: pa.Table) -> pa.Table:
 def joined(columns: list[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
     """Return columns as a table in one chunk, as `without_chunks` does, and take each out of the list meanwhile.
 
+    Columns of zeros, such as the run of each row where there is one, take no memory, as those of nulls.
+
     So a caller who keeps no other reference has hardly more than one of the two tables in memory.
     """
     nulls: dict[pa.DataType, pa.Array] = {}
@@ -136,9 +138,30 @@ def joined(columns: list[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
                 one = column.num_chunks == 1
                 nulls[column.type] = column.chunk(0) if one else pa.nulls(len(column), column.type)
             whole.append(nulls[column.type])
+        elif (zeros := _zeros(column)) is not None:
+            whole.append(zeros)
         else:
             whole.append(pa.Table.from_arrays([column], names=["column"]).combine_chunks().column(0))
     return pa.Table.from_arrays(whole, schema=schema)
+
+
+def _zeros(column: pa.ChunkedArray) -> pa.Array | None:
+    """Return a large column of integers or words as one chunk if all are 0, or the first word; else None.
+
+    The system backs zeros that nobody has written by one page.
+    """
+    is_words = pa.types.is_dictionary(column.type)
+    dtype = column.type.index_type if is_words else column.type
+    if column.num_chunks < 2 or column.null_count or not pa.types.is_integer(dtype):
+        return None
+    first = column.chunk(0)
+    for chunk in column.chunks:
+        if is_words and not chunk.dictionary.equals(first.dictionary):
+            return None
+        if numbers_of(chunk.indices if is_words else chunk).any():
+            return None
+    zeros = number_array(np.zeros(len(column), dtype.to_pandas_dtype()))
+    return pa.DictionaryArray.from_arrays(zeros, first.dictionary) if is_words else zeros
 
 
 Where = Mapping[str, Callable[[Any], object]]
