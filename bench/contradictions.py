@@ -39,7 +39,7 @@ def main():
         with open(path, "rb") as file:
             head = file.read(_TEXT)
         text = "" if b"\0" in head[:4096] or head[:2] == b"\x1f\x8b" else head.decode("utf-8", "replace")
-        for each in contradictions(log, text):
+        for each in contradictions(log, text, report=True):
             found += 1
             print(f"{path}: {each}", flush=True)
         if time.monotonic() - began > 60:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import perflog
 from perflog.analysis.diagnosis import diagnose
 from perflog.analysis.lint import findings
 from perflog.analysis.overview import Overview, overview_of
-from perflog.metrics import Options
+from perflog.metrics import Options, device_time, stuck_ranks
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.registry import Tables
+from perflog.metrics.traces.device_time import wholes_of_traces
 
 _HEADLINE = "Bottleneck:"
 _BINDS = re.compile(r"\b(?:bottlenecks?|bound by|binds|limited by|dominat\w+|-bound by)\b", re.IGNORECASE)
@@ -28,15 +29,20 @@ PART_OF_STEP = re.compile(
 )  # fmt: skip
 
 
-def contradictions(log: perflog.Log, text: str = "") -> Iterator[str]:
-    """Yield what contradicts, in words. `text`: what the log holds, if it is text."""
+def contradictions(log: perflog.Log, text: str = "", report: bool = False) -> Iterator[str]:
+    """Yield what contradicts, in words. `text`: what the log holds, if it is text. `report`: its sentences too."""
     tables = Tables(log)
     seen = overview_of(log, tables, Options())
     lint, verdict = findings(tables), diagnose(log)
     others = [each.message for each in lint] + [verdict.verdict, verdict.why, verdict.cost, *verdict.speed]
-    yield from what_binds(seen, [*seen.reasons, *others])
+    told = [each for each in report_sentences(log) if each not in seen.reasons] if report else []
+    yield from what_binds(seen, [*seen.reasons, *others, *told])
     yield from shares(seen)
-    yield from sums(seen.reasons)
+    yield from sums([*seen.reasons, *told])
+    yield from other_numbers([*seen.reasons, *told])
+    yield from denied([*seen.reasons, *others, *told], tables)
+    if verdict.culprits and any(_NO_FAILURE.search(each) for each in others):
+        yield f"culprits, but: {verdict.verdict}"
     yield from _not_in_the_log(seen.reasons, tables, text)
     for run, causes in causes_by_run(tables, Options()).items():
         if sum(each.binds for each in causes) != any(each.binds for each in causes[:1]):
@@ -90,6 +96,77 @@ def sums(sentences: Sequence[str]) -> Iterator[str]:
             outer = list(map(int, _SHARE.findall(_IN_BRACKETS.sub("", each))))
             if sum(outer) > 100 + len(outer) / 2:
                 yield f"more than the whole: {each}"
+
+
+def report_sentences(log: perflog.Log) -> list[str]:
+    """Return the sentences of the answers with which the report of a log begins."""
+    answers = perflog.report(log, format="md").partition("\n## ")[0]
+    lines = (line.strip().removeprefix("- ") for line in answers.splitlines())
+    plain = (line.replace("**", "").replace("\\", "") for line in lines if line and line[0] not in "|#<")
+    return [line for line in plain if line.endswith(".") and _HEADLINE not in line]
+
+
+def other_numbers(sentences: Sequence[str]) -> Iterator[str]:
+    """Yield the sentences that another one tells in the same words with other numbers."""
+    by_words: dict[str, str] = {}
+    for each in sentences:
+        before = by_words.setdefault(_NUMBER.sub("#", each), each)
+        if before != each:
+            yield f"other numbers: {before} -- {each}"
+
+
+def denied(sentences: Sequence[str], tables: Tables) -> Iterator[str]:
+    """Yield the sentences that say of something that it is not there, though a table has it."""
+    for pattern, evidence in _DENIALS.items():
+        for each in sentences:
+            if pattern.search(each) and (found := evidence(tables, each)):
+                yield f"{found}: {each}"
+
+
+def _hidden(tables: Tables, sentence: str) -> str | None:
+    """Communication that is hidden: `no` is none, `hardly any` less than half a per cent."""
+    rows = wholes_of_traces(device_time.table(tables, Options()))
+    rows = rows[rows["communicating_s"] > 0]
+    most = 0.005 if "hardly any" in sentence else 1e-9
+    share = (rows["overlap"] * rows["communicating_s"]).sum() / max(rows["communicating_s"].sum(), 1e-12)
+    return f"{share:.4f} of communication is hidden" if share > most else None
+
+
+def _has(*names: str) -> Callable[[Tables, str], str | None]:
+    def rows(tables: Tables, _: str) -> str | None:
+        return next((f"table {name} has rows" for name in names if tables.count(name)), None)
+
+    return rows
+
+
+def _found(tables: Tables, _: str) -> str | None:
+    worst = [each for each in findings(tables) if each.severity in ("error", "warning")]
+    return worst[0].message if worst else None
+
+
+def _works(tables: Tables, _: str) -> str | None:
+    return "device work has a time" if len(device_time.table(tables, Options())) else None
+
+
+def _steps(tables: Tables, _: str) -> str | None:
+    return "there are steps" if (tables.rows("steps")["step"] >= 0).any() else None
+
+
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_NO_FAILURE = re.compile(r"\bno failure is told\b", re.IGNORECASE)
+_DENIALS: Mapping[re.Pattern[str], Callable[[Tables, str], str | None]] = {
+    re.compile(r"\b(?:no|hardly any) communication\s+is hidden"): _hidden,
+    re.compile(r"\bnone of (?:it|[\d,]+ events?) is known as work of a device"): _works,
+    re.compile(r"^No call is pending"): lambda tables, _: next(iter(_pending(tables)), None),
+    re.compile(r"\bchecks found nothing|^No findings"): _found,
+    re.compile(r"\bno part of a step is timed\b(?! in both)"): _has("phases", "events"),
+    re.compile(r"\b(?:no|nothing|none)\b.*\bsteps? (?:is|are) (?:printed|in the log)"): _steps,
+}
+
+
+def _pending(tables: Tables) -> Iterator[str]:
+    rows = stuck_ranks.table(tables, Options())
+    yield from (f"rank {rank} lacks calls" for rank in rows["rank"].dropna().tolist()[:1])
 
 
 def _not_in_the_log(sentences: Sequence[str], tables: Tables, text: str) -> Iterator[str]:
