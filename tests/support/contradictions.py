@@ -41,8 +41,9 @@ def contradictions(log: perflog.Log, text: str = "", report: bool = False) -> It
     yield from sums([*seen.reasons, *told])
     yield from other_numbers([*seen.reasons, *told])
     yield from denied([*seen.reasons, *others, *told], tables)
-    if verdict.culprits and any(_NO_FAILURE.search(each) for each in others):
-        yield f"culprits, but: {verdict.verdict}"
+    failed = [each.message for each in lint if each.code == "program-error" and each.severity == "error"]
+    if failed and _NO_FAILURE.search(verdict.verdict):
+        yield f"{failed[0]} -- {verdict.verdict}"
     yield from _not_in_the_log(seen.reasons, tables, text)
     for run, causes in causes_by_run(tables, Options()).items():
         if sum(each.binds for each in causes) != any(each.binds for each in causes[:1]):
