@@ -206,17 +206,21 @@ def test_settings_alone_are_no_suggestion_without_rows(log: Path) -> None:
 
 
 NAMED = {  # lines of public programs, and what a suggested file reads from one of them
-    "Total img/sec on {k} GPU(s): {x:.1f} +-{k}.4": [("total_img_sec", 0.5), ("total_img_sec_spread", 0.4)],
+    "Total img/sec on {k} GPU(s): {x:.1f} +-{k}.4": [
+        ("gpu", 0),
+        ("total_img_per_sec", 0.5),
+        ("total_img_per_sec_spread", 0.4),
+    ],
     "[  5] {k}.00-{k}.50   sec  1.09 GBytes  {x:.2f} Gbits/sec": [("gbytes", 1.09), ("bandwidth", 0.0625)],
     "eval time = {x:.2f} ms / {k} runs ( 25.12 ms per token, 39.81 tokens per second)": [
         ("eval_time", 0.0005),
         ("runs", 0),
         ("per_token", 0.02512),
-        ("tokens_per_second", 39.81),
+        ("tokens_per_s", 39.81),
     ],
     "[{k}]\ttrain-rmse:{x:.5f}\teval-rmse:{x:.5f}": [("train_rmse", 0.5), ("eval_rmse", 0.5)],
     "Average objective for 'output' is {x:.5f} over 8000 frames.": [
-        ("average_objective_for_output", 0.5),
+        ("output", 0.5),
         ("frames", 8000),
     ],
 }

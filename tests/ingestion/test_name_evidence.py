@@ -250,6 +250,6 @@ def test_a_size_in_the_settings_keeps_its_unit_as_a_value(tmp_path: Path) -> Non
     ],
 )
 def test_the_words_that_a_line_ties_to_its_numbers(text: str, words: dict[str, tuple[str, ...]]) -> None:
-    assert {place: bond.words for place, bond in bonds(text).items()} == {
+    assert {place: bond.words for place, bond in bonds(text).items() if bond.is_sure} == {
         text.index(number): name for number, name in words.items()
     }

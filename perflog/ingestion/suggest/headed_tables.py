@@ -219,7 +219,7 @@ def _named_by_header(style: str, printed: str, texts: Sequence[str], unit: str =
     before = re.sub(r"\((?=[^)]*$)", " ", before)  # `Box(P`, whose bracket closes in another column
     is_time = any("." in text for text in texts)  # in seconds, where `GPU(s)` counts them
     before = re.sub(r"(?<=\w)\(s\)$", " (s)" if is_time else "s", before)
-    named = naming.name(naming.Surroundings(f"{before}: ", unit, texts or ["0.0"]))
+    named = naming.name_of_key(before, texts or ["0.0"], unit)
     is_column = bool(named.printed) or style != "csv" or not naming.says_unit(named)
     return named if is_column else Named(naming.slug(printed))  # as printed: `epoch_time_ms`
 

@@ -179,7 +179,7 @@ def _shape_parts(shape: LineShape) -> list[JsonParts]:
 
 def _named(path: str, texts: Sequence[str]) -> Named:
     """Guess the name and unit of the number at a path from the last key of the path."""
-    return naming.name(naming.Surroundings(f"{_last_key(path)}: ", "", texts))
+    return naming.name_of_key(_last_key(path), texts)
 
 
 def _last_key(path: str) -> str:

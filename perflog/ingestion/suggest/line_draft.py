@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise, takewhile
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.durations import measures
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
-from perflog.formats.vocabulary import COUNTER, COUNTERS
+from perflog.formats.vocabulary import COUNTER
 from perflog.ingestion.suggest import name_evidence, naming
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.name_evidence import Bond
@@ -20,7 +19,7 @@ from perflog.ingestion.suggest.number_specs import spec_of
 from perflog.ingestion.suggest.printed_tables import HEAD, TAIL
 from perflog.ingestion.suggest.shape_merging import WORD
 from perflog.lazy_patterns import lazy_pattern
-from perflog.units import UNITS, unit_of
+from perflog.units import UNITS
 
 LITERAL, TEXT = "literal", "text"
 UNSURE = "unsure"
@@ -29,8 +28,9 @@ UNSURE = "unsure"
 MOST_FIELDS = 60
 """A line with more numbers than this is not described."""
 
-_OF_RATES = frozenset(("step_time", "tokens_per_s", "samples_per_s", "tflops", "bandwidth", "rate"))  # after the unit
 _LEAST_IN_ROW = 3  # numbers side by side
+_SPREADS = frozenset(("±", "+-", "+/-", "+/−"))  # in front of the spread of a number
+_END_OF_NAME = lazy_pattern(r"[,;|]|(?<=[\])}>])(?!\s*[:=])| [-—–] |\t(?=\S)|\s{4,}(?=[^\s:=])")
 _PLACE = lazy_pattern(rf"{COUNTER}[_-]?$", re.IGNORECASE)  # of a name: its number counts
 
 
@@ -275,51 +275,24 @@ def named_slots(slots: Sequence[Slot]) -> None:
     """Name the numbers of a line, and the words in it that vary."""
     chosen = _guesses(slots)
     _rename_batches(chosen)
-    unique = naming.settled([guess.named for guess in chosen], words_of(slots))
     _note_evidence(slots, chosen)
+    unique = naming.settled([guess.named for guess in chosen], words_of(slots))
     for guess, named in zip(chosen, unique, strict=True):
         guess.slot.named = named
 
 
 def _note_evidence(slots: Sequence[Slot], chosen: Sequence[_Guess]) -> None:
-    """Note which numbers of a line are named without doubt: the line ties the guessed name to them, and to no other."""
-    bonds = name_evidence.bonds(_literal(slots))
-    end = 0
-    named_by = {id(guess.slot): guess.named for guess in chosen}
+    """Note which numbers of a line are named without doubt: their names are those of no other number."""
     sure: dict[str, list[Slot]] = {}
-    for place, slot in enumerate(slots):
-        begin = end + len(slot.gaps[0])
-        end = begin + len(slot.texts[0])
-        named = named_by.get(id(slot))
-        if slot.kind != NUMBER or named is None or named.vague:
-            continue
-        bond = bonds.get(begin)
-        is_sure = named.is_listed or (bond is not None and _agrees(named, bond))
-        name = named.printed or named.name
+    for guess in chosen:
+        place = next(k for k, slot in enumerate(slots) if slot is guess.slot)
+        name = guess.named.printed or guess.named.name
         is_pair = place > 1 and slots[place - 1].texts[0] == "/" and slots[place - 2].kind == NUMBER  # `merge=1/3`
-        if is_sure and (is_pair or not (bond is not None and bond.is_further and name in sure)):
-            sure.setdefault(name, []).append(slot)
+        if guess.is_sure and (is_pair or not (guess.is_further and name in sure)):
+            sure.setdefault(name, []).append(guess.slot)
     for same_name in sure.values():
         for slot in same_name:
             slot.is_sure = len(same_name) == 1
-
-
-def _agrees(named: Named, bond: Bond) -> bool:
-    """Whether a guessed name consists of the words that a line ties to its number, perhaps without the unit in them."""
-    printed = (named.printed or named.name).split("_")
-    if bond.is_unit and (named.name in _OF_RATES or "per" in printed):
-        return True
-    forms = [{x, x.removesuffix("s"), x.removesuffix("es")} for x in printed]
-    tied = (naming.slug(" ".join(bond.words), 9) or bond.words[-1].lower()).split("_")
-    if named.name in ("step", "rank", "epoch") and bond.words[-1].lower() in COUNTERS:
-        return True
-    if bond.is_part:
-        return len(forms) == len(tied) and all(x in form for x, form in zip(tied, forms, strict=True))
-    if "_" in bond.words[-1] and naming.slug(bond.words[-1], 9).split("_") == printed:
-        return True
-    if named.unit and len(tied) > 1 and unit_of(tied[-1])[0] == named.unit:
-        tied = tied[:-2] if tied[-2] == "in" else tied[:-1]  # `size in bytes`
-    return set(tied) <= set().union(*forms)
 
 
 def words_of(slots: Sequence[Slot]) -> list[str]:
@@ -328,104 +301,89 @@ def words_of(slots: Sequence[Slot]) -> list[str]:
 
 
 class _Guess(Struct):
-    """A field of a line and the name that is guessed for it."""
+    """A field of a line, the name that is guessed for it, and whether the line bears the name out."""
 
     slot: Slot
     named: Named
+    is_sure: bool = False
+    is_further: bool = False
 
 
 def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
     """Guess the name of each number and of each word that varies, from left to right."""
-    places = [place for place, s in enumerate(slots) if s.kind != LITERAL]
+    text = _literal(slots)
     line_unit = naming.head_unit(_literal([s for s in slots if s.kind == LITERAL]))
-    texts_before = [_literal(slots[last + 1 : place]) + slots[place].gaps[0] for last, place in pairwise([-1, *places])]
-    texts_before = naming.without_values(texts_before)
-    has_least = naming.has_statistics(words_of(slots))
-    given = _value_first(slots, places, texts_before, has_least)
-    rows = _in_rows(slots, places, texts_before)
-    description = _literal(slots[: next((k for k, s in enumerate(slots) if s.kind == NUMBER), 0)])
+    bonds = name_evidence.bonds(text)
     chosen: list[_Guess] = []
-    previous: Named | None = None
-    for number, place in enumerate(places):
-        slot, before = slots[place], texts_before[number]
-        if slot.kind == OPAQUE and all(measures(naming.key_of(before)[0], text) for text in slot.texts):
+    last: Bond | None = None  # of the number before, if only literals stand between
+    behind, end = 0, 0  # the last field
+    for slot in slots:
+        begin = end + len(slot.gaps[0])
+        end = begin + len(slot.texts[0])
+        if slot.kind == LITERAL:
+            continue
+        before = text[behind:begin]
+        bond = bonds.get(begin - (text[begin - 1 : begin] == "+")) or Bond(
+            tuple(naming.WORDS.findall(before)[-1:]) if slot.inner else ()
+        )  # `STEP-0`
+        behind = end
+        if slot.kind == OPAQUE and all(measures(naming.slug(" ".join(bond.words)), x) for x in slot.texts):
             slot.kind, slot.spec = NUMBER, "h"
-        after = _literal(slots[place + 1 : places[number + 1] if number + 1 < len(places) else None])
-        following = slots[places[number + 1]] if number + 1 < len(places) else None
-        if following is not None and following.kind == OPAQUE and _is_bar(following.texts[0]):
-            after += following.gaps[0] + following.texts[0]
-        if after.strip() == "%" and _is_count_of_bar(slots[place + 1 :]):
-            after = "%|"
-        if slot.kind == NUMBER:
-            around = naming.Surroundings(
-                "" if number in rows else before, after, slot.texts, previous, line_unit,
-                has_unit=slot.spec in ("t", "h"), description=description, has_least=has_least,
-                is_inner=number > 0 and number not in rows, is_last=following is None,
-            )  # fmt: skip
-            named = given.get(number) or naming.name(around)
-            if previous is not None and before.strip() in ("/", "of"):
-                if following is not None and named.after >= len(after.rstrip()):  # the words name the next number
-                    named = replace(named, after=0)
-                named = _total(named, chosen, slot.texts, says_what=re.match(r" [A-Za-z]| *\(", after) is not None)
-            _share_unit(named, chosen)
-            previous = named
-            chosen.append(_Guess(slot, named))
-        else:
-            previous = None
-            if slot.kind == TEXT:
-                chosen.append(_Guess(slot, Named(naming.key_of(before)[0] or "name")))
+        if slot.kind == TEXT:
+            chosen.append(_Guess(slot, Named(naming.slug(_END_OF_NAME.split(before)[-1], 8) or "name")))
+        elif slot.kind == NUMBER:
+            named = naming.name(bond, slot.texts, line_unit, has_unit=slot.spec in ("t", "h"))
+            guess = _Guess(slot, named, bond.is_sure and not named.vague, bond.is_further)
+            is_named = len(bond.words) > bond.is_unit and not bond.is_further
+            if last is not None:
+                says_what = re.match(r" [A-Za-z]| *\(", text[end:]) is not None
+                guess = _further(guess, chosen, before.strip(" "), last, says_what, is_named)
+                _share_unit(guess.named, chosen)
+            chosen.append(guess)
+        last = bond if slot.kind == NUMBER else None
     return chosen
+
+
+def _further(guess: _Guess, chosen: Sequence[_Guess], mark: str, bond: Bond, says_what: bool, is_named: bool) -> _Guess:
+    """Return a number that a mark ties to the one before it, named as its total, its spread, its share.
+
+    Args:
+        guess: The number, with the name by the words around it.
+        chosen: The fields in front of it.
+        mark: What stands between both.
+        bond: That of the number before.
+        says_what: Whether words behind it say what is counted: `10/48 features`.
+        is_named: Whether words of its own name it.
+    """
+    named, last = guess.named, chosen[-1].named
+    name = last.printed or last.name
+    if mark in ("/", "of"):
+        named = _total(named, chosen, guess.slot.texts, says_what)
+        return replace(guess, named=named, is_sure=guess.is_sure and chosen[-1].is_sure)
+    mark = mark.removeprefix(bond.unit).strip(" ")
+    if last.vague:
+        return guess
+    if mark in _SPREADS:
+        return replace(guess, named=Named(f"{name}_spread", named.unit or last.unit, named.why or last.why))
+    if mark not in ("(", "[", "/") or is_named:
+        return guess
+    if named.unit == "%":
+        return replace(guess, named=Named(f"{name}_share", "%", named.why))
+    bases = [UNITS[unit].base if unit else "" for unit in (named.unit, last.unit)]
+    if bases[0] != bases[1] or (mark == "/" and not bases[0]):
+        return guess
+    return replace(guess, named=Named(name, named.unit, named.why), is_sure=guess.is_sure and guess.is_further)
 
 
 def _share_unit(named: Named, chosen: Sequence[_Guess]) -> None:
     """Give the number before a total or a spread its unit: `12.5/80 GB`, `21.9 ± 1.2 ms`."""
-    if not chosen or not named.unit or chosen[-1].named.unit:
+    if not named.unit or chosen[-1].named.unit:
         return
     last = chosen[-1].named
     is_spread = named.name.endswith("_spread")
     is_total = named.name == naming.total_of(last.name) and UNITS[named.unit].base in ("B", "W", "J")
     if is_spread or is_total:
         chosen[-1].named = replace(last, unit=named.unit, why=named.why)
-
-
-def _value_first(
-    slots: Sequence[Slot], places: Sequence[int], texts_before: Sequence[str], has_least: bool
-) -> dict[int, Named]:
-    """Return the names, by place among the fields, of numbers in lists in which each name stands behind its number."""
-    texts = [*texts_before[1:], _literal(slots[places[-1] + 1 :])] if places else []
-    named: dict[int, Named] = {}
-    for number, before in enumerate(texts_before):
-        if number not in named:
-            behind = takewhile(lambda k: slots[places[k]].kind == NUMBER, range(number, len(places)))
-            names = naming.value_first(before, [texts[k] for k in behind], has_least)
-            named |= dict(enumerate(names, number))
-    return named
-
-
-def _in_rows(slots: Sequence[Slot], places: Sequence[int], texts_before: Sequence[str]) -> set[int]:
-    """Return the numbers, by their place among the fields, that begin a row of numbers: no word in front names them.
-
-    In `Final:   1000  0.240  1675.9` the word names the row, and in `float  sum  -1  18.66  1.76` a column. But the
-    number behind `step` is the step.
-    """
-    is_beside = [re.fullmatch(r"\s+|\s*\|\s*", naming.without_unit(text)) is not None for text in texts_before]
-    begins = set()
-    for number in range(len(places) - _LEAST_IN_ROW + 1):
-        fields = [slots[place].kind for place in places[number : number + _LEAST_IN_ROW]]
-        is_first = not is_beside[number] and all(is_beside[number + 1 : number + _LEAST_IN_ROW])
-        if is_first and fields == [NUMBER] * _LEAST_IN_ROW and not _PLACE.search(texts_before[number].rstrip(" :=|#")):
-            begins.add(number)
-    cells = {k for k, text in enumerate(texts_before) if re.search(r"(?:[\w)%]\s{2,}|\|\s*)$", text)}
-    return begins | cells if begins else begins
-
-
-def _is_count_of_bar(slots: Sequence[Slot]) -> bool:
-    """Whether the slots behind a number begin like `% 2/2 [`: a bar that is not drawn."""
-    return [s.texts[0] if s.kind == LITERAL else s.kind for s in slots[:5]] == ["%", NUMBER, "/", NUMBER, "["]
-
-
-def _is_bar(text: str) -> bool:
-    return bool(text) and all("\u2500" <= char <= "\u259f" for char in text)
 
 
 def _total(named: Named, chosen: Sequence[_Guess], texts: Sequence[str], says_what: bool) -> Named:
@@ -440,7 +398,7 @@ def _total(named: Named, chosen: Sequence[_Guess], texts: Sequence[str], says_wh
         named: Its name and unit by the words around it.
         chosen: The fields in front of it.
         texts: The number, as the lines print it.
-        says_what: Whether words behind it say what is counted: `10/48 features`.
+        says_what: Whether words behind it say what is counted.
     """
     last = chosen[-1]
     names_step = any(guess.named.name == "step" for guess in chosen)
@@ -450,8 +408,8 @@ def _total(named: Named, chosen: Sequence[_Guess], texts: Sequence[str], says_wh
         return named
     may_count = named.unit or says_what or _may_count(last.named.name, last.slot.texts, texts)
     if not may_count or _counts_on(last.slot.texts, texts):
-        return replace(last.named, unit=named.unit, why=named.why, printed="", after=named.after)
-    return Named(naming.total_of(last.named.name), named.unit, named.why, after=named.after)
+        return replace(last.named, unit=named.unit, why=named.why, printed="")
+    return Named(naming.total_of(last.named.name), named.unit, named.why)
 
 
 def _counts(texts: Sequence[str], totals: Sequence[str]) -> bool:

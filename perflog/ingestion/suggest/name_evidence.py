@@ -14,11 +14,12 @@ What contradicts a name refutes it: two numbers side by side (`loss 0 48.2`), a 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
 from perflog.formats.vocabulary import COUNTERS, LEVELS, SENTENCE_WORDS
 from perflog.lazy_patterns import lazy_pattern
@@ -27,39 +28,54 @@ from perflog.units import UNITS, unit_of
 _LEAST_LETTERS = 3  # of a word behind a number: shorter ones are units, such as `ps`
 _MOST_BEHIND = 4  # words of a name behind its number
 _SEPARATORS = frozenset(",;|()[]{}<>\"`'!?")
+_PARTS = frozenset(("^", "*", "x", "~", "-", "&", "."))  # between the parts of something larger
 _SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a blank behind them
+_MARKS = frozenset((":", "=", "is", "was"))  # between a name and its number
 _OPENING = frozenset("([{<'\"`$~#")
 _GLUE = frozenset("/-.@#_+%&*°")  # marks inside a name
 _DEVICES = frozenset(  # a whole number behind such a word is a label
     "gpu cpu gpus device dev node host worker thread core socket layer head expert stage nic port net numa process "
     "proc shard group chunk block level bin row column col id idx index no number version run test trial".split()
 )
+_SHORT = frozenset(("min", "h", "W", "J", "B"))  # units that also mean other things
+_STATISTICS = frozenset("ave av avg average mean median max maximum std stddev stdev p50 p90 p95 p99".split())
 _FACTORS = frozenset("k K M G T B million billion thousand mln bn millions billions thousands".split())
 _SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name
+_OF_TIME = lazy_pattern(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _VERSIONS = frozenset(("version", "revision", "release"))
-_COPULA = frozenset(("is", "was"))
+_COPULA = frozenset(("is", "was", "are", "were"))
 _TAKES = frozenset(("took", "takes", "in"))
+_COUNTING = frozenset("on in over with across using for".split())  # in front of a number and what it counts
+_JOINS = frozenset(("of", "in", "on", "per"))  # words inside a name: `memory in use`, `number of files`
 
 
 class Bond(Struct, frozen=True):
-    """What ties a name to a number.
+    """What names a number.
 
     Attributes:
-        words: The words of the name, as printed.
+        words: The words of the name, as printed; none if nothing around the number names it.
+        is_sure: Whether the line ties these words to the number without doubt.
         is_unit: Whether these words are the unit of a rate, which alone names the number.
-        is_part: Whether more words of a sentence stand in front of these: `Started on rank 3`.
         is_further: Whether the words name the number before it first: the 10 of `step 3/10`, the 0.1 of `2.3 ± 0.1`.
+        unit: The unit behind the number, as printed.
+        per: What else the number is counted per: `node` of `1.5 Gflop/s per node`.
+        factor: The letter of a factor behind the number: the B of `1.3B`.
+        unit_of_name: The unit in the brackets of the name: `delay (ms): 3.1`.
     """
 
-    words: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    is_sure: bool = False
     is_unit: bool = False
-    is_part: bool = False
     is_further: bool = False
+    unit: str = ""
+    per: tuple[str, ...] = ()
+    factor: str = ""
+    unit_of_name: str = ""
 
 
 def bonds(text: str) -> dict[int, Bond]:
-    """Return the bond of each number of a line that has one, by the place where the number begins."""
+    """Return the bond of each number of a line, and of each text in place of one, by where it begins."""
     line = _Line(tokens(text))
     places, end = {}, 0
     for k, token in enumerate(line.parts):
@@ -70,6 +86,11 @@ def bonds(text: str) -> dict[int, Bond]:
     return places
 
 
+def has_statistics(words: Iterable[str]) -> bool:
+    """Return whether words of a line name statistics, beside which `min` is no minute."""
+    return not _STATISTICS.isdisjoint(word.lower() for word in words)
+
+
 def _last_part(word: str) -> str:
     """Return the last word in a name such as `HWThread`."""
     parts: list[str] = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|.", word)
@@ -77,16 +98,21 @@ def _last_part(word: str) -> str:
 
 
 class _Line(Struct):
-    """The tokens of a line, and the bond of each number that has one, by its place among them."""
+    """The tokens of a line, and the bond of each number, by its place among them."""
 
     parts: Sequence[Token]
     bonds: dict[int, Bond] = field(default_factory=dict)
+    has_least: bool = False
 
     def __post_init__(self) -> None:
+        self.has_least = has_statistics(part.text for part in self.parts)
         for k, token in enumerate(self.parts):
-            bond = self._bond(k) if token.kind in (NUMBER, OPAQUE) else None
-            if bond is not None:
-                self.bonds[k] = bond
+            if token.kind in (NUMBER, OPAQUE):
+                self.bonds[k] = self._bond(k)
+
+    def _is_bound(self, k: int) -> bool:
+        """Whether words name the number at a place without doubt."""
+        return k in self.bonds and self.bonds[k].is_sure
 
     def _text(self, k: int) -> str:
         return self.parts[k].text if 0 <= k < len(self.parts) else ""
@@ -108,41 +134,139 @@ class _Line(Struct):
         if before.text == ":":
             begins_pairs = self._kind(k + 1) == NUMBER and self._leads_to_number(self._plain_end(k + 1))
             return bool(before.gap and gap) or self._kind(k - 2) in (OPAQUE, "") or begins_pairs
-        return bool(gap) and before.text in _SEPARATORS_APART
+        is_in_name = before.text == "." and self.parts[k].text[0].islower()  # `Total. latency: 0.5`
+        return bool(gap) and before.text in _SEPARATORS_APART and not is_in_name
 
-    def _bond(self, k: int) -> Bond | None:
-        """Return what ties a name to a number; None if nothing does without doubt."""
+    def _bond(self, k: int) -> Bond:
+        """Return what names a number, without doubt or not."""
         end = self._unit_end(k)
-        if end is None:
+        unit, behind = self._printed_unit(k)
+        bond = self._sure_bond(k, end) if end is not None else None
+        if bond is None:
+            bond = self._nearby(k, behind)
+        is_factor = not unit and self._text(k + 1) in _FACTORS and len(self._text(k + 1)) == 1
+        per: list[str] = []
+        marks = ("per", "/") if unit else ("per",)
+        while not bond.is_unit and self._text(behind) in marks and self._kind(behind + 1) == NAME:
+            per.append(self._text(behind + 1))
+            behind += 2
+        return replace(bond, unit=unit, per=tuple(per), factor=self._text(k + 1) if is_factor else "")
+
+    def _sure_bond(self, k: int, end: int) -> Bond | None:
+        """Return what names a number without doubt; None if nothing does. `end`: the place behind it and its unit."""
+        if self._is_share_of_bar(k):
             return None
         bond = self._bond_of_words(k, end)
         if bond is not None and self._text(end) == "/" and any("/" in word for word in bond.words):
             return None  # `events (avg/stddev): 11908.5/0.5`
         if bond is not None and self._is_cut_off(k + 1) and bond.words[-1].lower() not in COUNTERS:
             return None
-        if bond is None and self._is_rate(k, end):
-            end += 2 * (self._text(end) == "per") + (self._text(end + 1) == "per")
-            return Bond(tuple(part.text for part in self.parts[k + 1 : end]), is_unit=True)
-        return bond
+        before = self._text(k - 1)
+        is_behind_word = self._kind(k - 1) == NAME and before.lower() not in SENTENCE_WORDS.union("x") - _COPULA
+        is_behind_word &= not unit_of(before)[0]
+        if bond is None and self._is_rate(k, end) and not is_behind_word:
+            is_of_bar = self._text(k - 1) == "," and (self._kind(k - 2) == OPAQUE or self._text(k - 2) == "?")
+            end += 2 * (self._text(end) == "per") + 3 * (self._text(end + 1) == "per")
+            words = tuple(part.text for part in self.parts[k + 1 : end])
+            if is_of_bar:  # it counts what the bar counts, perhaps an evaluation
+                words = (*self._description(), *" per ".join("".join(words).split("/")).split())
+            return Bond(words, is_sure=True, is_unit=True)
+        return replace(bond, is_sure=True) if bond is not None else None
+
+    def _description(self) -> list[str]:
+        """Return the first words of a line, in front of its first number."""
+        first = next((k for k, part in enumerate(self.parts) if part.kind == NUMBER), 0)
+        return [part.text for part in self.parts[:first] if part.kind == NAME][:2]
+
+    def _is_share_of_bar(self, k: int) -> bool:
+        """Whether a number is how much of a progress bar is done: `loss: 100%|####|`, `5% 2/40 [`."""
+        bar = self.parts[k + 2] if k + 2 < len(self.parts) else None
+        is_drawn = bar is not None and (bar.gap + bar.text == "|" or "\u2500" <= bar.text[0] <= "\u259f")
+        is_counted = [part.text for part in self.parts[k + 3 : k + 6 : 2]] == ["/", "["] and self._kind(k + 2) == NUMBER
+        return self._text(k + 1) == "%" and (is_drawn or is_counted)
+
+    def _nearby(self, k: int, end: int) -> Bond:
+        """Return the words in front of a number, else those behind it, that may name it."""
+        is_part = self._is_glued(k) and self._text(k - 1) in _PARTS
+        is_part |= self._is_glued(k + 1) and self._text(k + 1) in _PARTS - {"."}
+        if is_part or self._kind(k + 1) == NUMBER:
+            return Bond()
+        before = k - 1
+        while before >= 0 and (self._text(before) in _OPENING or self._text(before) in _MARKS):
+            before -= 1
+        words, first = self._name_before(before)
+        if self._is_counted(first - 1) and not self._begins_segment(first):  # `img/sec on 8 GPUs: 0.5`
+            words = self._name_before(first - 3)[0]
+        names_nothing = not words or words[-1] in NO_VALUE or words[-1].lower() in SENTENCE_WORDS | {"x"}
+        names_nothing |= len(words) == 1 and bool(unit_of(words[0])[0]) and self._kind(first - 1) in (NUMBER, OPAQUE)
+        names_nothing |= self._kind(first - 1) == NUMBER and len(self.parts[k].gap) > len(self.parts[first].gap) == 1
+        is_weak = self._text(k - 1) in _OPENING or (len(words) == 1 and words[0].endswith("ing") and before == k - 1)
+        behind = self._words_behind(end) if names_nothing or is_weak else ()
+        return Bond(behind) if behind or names_nothing else Bond(words, unit_of_name=self._unit_of_name(k))
+
+    def _words_behind(self, end: int) -> tuple[str, ...]:
+        """Return the words behind a number that are not those of the next one."""
+        words: list[str] = []
+        end += self._text(end) in _FACTORS
+        if end >= len(self.parts) or len(self.parts[end].gap) != 1:
+            return ()
+        while self._kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) < _MOST_BEHIND:
+            if self._text(end).lower() in SENTENCE_WORDS:
+                return tuple(words)
+            words.append(self._text(end))
+            end += 1
+        is_of_next = self._kind(end) == NUMBER and len(self.parts[end].gap) < 2
+        return () if is_of_next or self._text(end) in (":", "=") else tuple(words)
+
+    def _is_counted(self, k: int) -> bool:
+        """Whether words behind a number of a sentence say what it counts: `on 8 GPUs`, `over 100 frames`."""
+        is_in_sentence = self._text(k - 1).lower() in _COUNTING
+        return self._kind(k) == NUMBER and is_in_sentence and not self._is_bound(k)
+
+    def _printed_unit(self, k: int) -> tuple[str, int]:
+        """Return the unit behind a number, as printed, and the place behind it; "" without one."""
+        end = k + 1
+        while self._is_glued(end) and (self._kind(end) in (NAME, UNIT) or self._text(end) in ("%", "°")):
+            end += 1
+        is_apart = end == k + 1
+        if self._is_glued(end) and self._text(end) == "/" and self._kind(end + 1) in (NAME, UNIT):
+            end += 2 * (not is_apart and self._is_glued(end + 1))
+        is_bracket = is_apart and self._text(end) in ("[", "(") and self._text(end + 2) in ("]", ")")
+        end += is_apart + 2 * is_bracket if is_bracket or self._is_unit(end) else 0
+        text = "".join(part.text for part in self.parts[k + 1 : end]).strip("[]()")
+        unit = unit_of(text)[0]
+        is_short = is_apart and not is_bracket and unit in _SHORT and not self._ends(end)
+        is_byte = unit == "B" and (text != "B" or "param" in self._text(end)) and not text.lower().startswith("byte")
+        if not unit or is_short or is_byte or (unit == "min" and self.has_least):
+            return "", k + 1
+        return text, end
 
     def _bond_of_words(self, k: int, end: int) -> Bond | None:
-        """Return the bond of words around a number; `end`: the place behind it and its unit."""
+        """Return the bond of words around a number; None for none."""
         before = k - 1
         while before >= 0 and self._text(before) in _OPENING:
             before -= 1
         mark = self._mark(k, before, end)
+        if self._names_stand_behind(k):
+            return Bond((*self._description(), self._text(k + 1)))
         if mark is not None:
             return None if self._begins_list_of_names(k) or self._is_named_behind(end) else self._marked(mark)
         if self._is_glued_name(k, before):
-            return Bond((self._text(k - 2),))
+            words = (self._text(k - 2),) if self._text(k - 1) == "@" else self._name_before(before)[0]
+            return self._of_counter(words) if self._text(k - 1) != "@" else Bond(words)
         is_total = self._text(k - 1) in ("/", "of") and (self._is_glued(k) or self._kind(end) != NAME)
         is_share = self._text(k - 1) in ("(", "[") and self._text(end - 1) == "%" and self._begins_segment(end)
         if is_total or is_share or self._is_spread(k - 1):
             bond = self.bonds.get(self._number_before(k - 1))
-            return replace(bond, is_further=True) if bond is not None else None
+            return Bond(bond.words, is_further=True) if bond is not None and bond.is_sure else None
         is_word = self._kind(before) == NAME or (self._text(before) == "." and self._kind(before - 1) == NAME)
         is_word |= self._is_unit_in_brackets(before - 2) and bool(unit_of(self._text(before - 1))[0])
         return self._beside(k, end) if before == k - 1 and is_word else self._behind(k, end)
+
+    def _names_stand_behind(self, k: int) -> bool:
+        """Whether statistics stand behind all numbers of a line: `Nlocal: 1000 ave 2000 max 300 min`."""
+        names = [self._text(i + 1).lower() for i, part in enumerate(self.parts) if part.kind == NUMBER]
+        return self._kind(k) == NUMBER and len(names) > 1 and _STATISTICS.issuperset({*names} - {"min"})
 
     def _begins_list_of_names(self, k: int) -> bool:
         """Whether a word stands behind each of three numbers: `Cpu: 12.3 us, 1.2 sy, 0.0 ni`."""
@@ -175,7 +299,8 @@ class _Line(Struct):
     def _is_glued_name(self, k: int, before: int) -> bool:
         """Whether a number follows as in `CPU@40C`, or as in `Epoch[3]`."""
         if self._text(k - 1) == "@":
-            return self._kind(k - 2) == NAME and self._is_glued(k) and self._is_glued(k - 1) and self._is_glued(k + 1)
+            is_glued = self._is_glued(k) and self._is_glued(k - 1) and self._is_glued(k + 1)
+            return self._kind(k - 2) == NAME and is_glued and self._kind(k + 1) in (NAME, UNIT)
         is_bracket = before == k - 2 and self._text(k - 1) in ("[", "(", "#")
         return is_bracket and self._text(before).lower() in COUNTERS
 
@@ -195,7 +320,7 @@ class _Line(Struct):
 
     def _unit_end(self, k: int) -> int | None:
         """Return the place behind a number and its unit; None if the number is a part of something larger."""
-        is_part = self._is_glued(k) and self._text(k - 1) in ("^", "*", "x", "~", "-", "&", ".")
+        is_part = self._is_glued(k) and self._text(k - 1) in _PARTS
         is_glued_behind = self._is_glued(k + 1) and self._is_glued(k + 2)
         is_part |= self._text(k + 1) == "." and is_glued_behind and self._kind(k + 2) == NAME  # `1234.host`
         is_part |= self._is_in_labels(k)
@@ -206,7 +331,8 @@ class _Line(Struct):
         while self._is_glued(end) and (self._kind(end) in (NAME, UNIT) or self._text(end) in ("%", "°")):
             end += 1
         per = end + 1
-        if self._is_glued(end) and self._text(end) == "/" and self._is_glued(per) and self._kind(per) in (NAME, UNIT):
+        is_per = self._is_glued(end) and self._text(end) == "/" and self._is_glued(per)
+        if is_per and self._kind(per) in (NAME, UNIT) and self._text(per + 1) not in (":", "="):
             end += 2
         unit = "".join(part.text for part in self.parts[k + 1 : end])
         if unit and not self._may_be_unit(unit):
@@ -317,22 +443,28 @@ class _Line(Struct):
         words, k = self._brackets_before(last)
         first = k + 1
         while k >= 0:
-            text = self._text(k)
+            is_plural = self._text(k + 2) == "s" and self._is_unit_in_brackets(k + 1) and self._is_glued(k + 1)
+            text = self._text(k) + "s" * (is_plural and not _OF_TIME.search(self._text(k)))
             if self._is_in_name(k) or (self._kind(k) == NAME and text not in LEVELS):
                 words.insert(0, text)
-            elif not self._is_glue(k):
+            elif not (self._is_glue(k) or (is_marked and self._is_operator(k))):
                 break
             first = k
             inside, before = self._brackets_before(k - 1) if is_marked and self._text(k - 1) == ")" else ([], k - 1)
-            is_plural = before == k - 4 and self._text(k - 2) == "s" and self._is_glued(k - 3)
-            if self._kind(before) == NAME and (inside or is_plural):
+            if self._kind(before) == NAME and before < k - 1:
                 words[:0] = inside
+            elif is_marked and self._is_operator(k - 1):
+                before = k - 1
             elif self._begins_segment(k):
                 break
             else:
                 before = k - 1
             k = before
         return self._without_tail(words, first, last)
+
+    def _is_operator(self, k: int) -> bool:
+        """Whether a mark stands between the parts of a formula: `fwd + bwd: 3.1`."""
+        return self._text(k) in ("/", "+", "*") and self._kind(k - 1) == NAME
 
     def _is_glue(self, k: int) -> bool:
         """Whether a mark is a part of a name: the hyphen of `val-loss`, but not that of an option `-n 100`."""
@@ -345,6 +477,8 @@ class _Line(Struct):
         while self._text(last) in (")", "]"):
             opening = next((k for k in range(last - 1, max(last - 8, -1), -1) if self._text(k) in ("(", "[")), 0)
             inside = self.parts[opening + 1 : last]
+            if any(part.kind in (NUMBER, LIST) or part.text == ":" for part in inside):  # `lr(1e-3): 2.5`
+                break
             text = "".join(part.gap + part.text for part in inside)
             words[:0] = [] if text == "%" or unit_of(text)[0] else [p.text for p in inside if p.kind == NAME]
             last = opening - 1
@@ -364,8 +498,9 @@ class _Line(Struct):
             return (), last + 1
         if self._is_glued(k):
             while k <= last and self._is_glued(k):
-                words = words[1:] if self._kind(k) == NAME else words
                 k += 1
+            is_key = k > last and self._text(first) == "/"  # `epoch=0/step=10`
+            words = words if is_key else words[sum(part.kind == NAME for part in self.parts[first:k]) :]
         elif words and self._is_tail(k, words, last):
             words, k = words[1:], k + 1
         return tuple(words), k
@@ -385,24 +520,28 @@ class _Line(Struct):
             last -= 1
         words, first = self._name_before(last, is_marked=True)
         number = first - 1 - (self._kind(first - 1) == NAME)
-        is_per_count = self._text(number - 1) == "/" and self._kind(number - 2) == NAME
-        is_in_name = self._kind(number) == NUMBER and is_per_count and number not in self.bonds
-        if is_in_name and not self._begins_segment(first):  # `Latency / 1K tokens: 0.5`
+        is_in_name = self._kind(number) == NUMBER and self._text(number - 1) == "/" and self._kind(number - 2) == NAME
+        is_in_name = self._is_counted(number) or (is_in_name and not self._is_bound(number))
+        if is_in_name and not self._begins_segment(first):  # `Latency / 1K tokens: 0.5`, `img/sec on 8 GPUs: 0.5`
             return None
-        return Bond(words) if words and words[-1].lower() not in _VERSIONS else None
+        if words and words[-1].lower() in ("are", "were"):
+            return None
+        is_time = _OF_TIME.search(" ".join(words)) is not None
+        units = [self._text(i + 1) for i in range(first, mark) if self._is_unit_in_brackets(i)]
+        unit = next((x for x in units if unit_of(x)[0] and (x != "s" or is_time)), "")  # `GPU(s)` is a plural
+        return Bond(words, unit_of_name=unit) if words and words[-1].lower() not in _VERSIONS else None
 
     def _beside(self, k: int, end: int) -> Bond | None:
         """Return the bond of a number with words in front of it that no mark ties to it."""
         words, first = self._name_before(k - 1)
-        if words and words[-1].lower() in _COPULA:
+        if words and words[-1].lower() in ("is", "was"):
             return self._of_sentence(words[:-1], end)
         is_option = self._text(first) == "-"  # `train.py --batch 64`
-        if not words or is_option or (first == 0 and self._is_version(k, end)):
+        if not words or words[-1] in NO_VALUE or is_option or (first == 0 and self._is_version(k, end)):
             return None
         is_whole = self._text(k).isdecimal()
         if words[-1].lower() in COUNTERS and is_whole:
-            is_part = any(word.lower() in SENTENCE_WORDS for word in words)
-            return Bond(words[-1:], is_part=True) if is_part else Bond(words)
+            return self._of_counter(words)
         unit = unit_of("".join(part.text for part in self.parts[k + 1 : end]))[0]
         is_time = bool(unit) and UNITS[unit].base == "s"
         if (
@@ -422,10 +561,20 @@ class _Line(Struct):
             return None
         if self._text(first - 1) in (":", "=") and self._kind(first - 2) == NAME and not self._leads_to_number(end):
             return None  # `version: OpenCL 1.2`
-        is_chained = self._number_before(first) in self.bonds
+        is_chained = self._is_bound(self._number_before(first))
         if not (self._begins_segment(first) or is_chained):
             return None
-        return Bond(words) if self._ends(end) or self._leads_to_number(end) else None
+        if not (self._ends(end) or self._leads_to_number(end)):
+            return None
+        is_last = is_chained and "_" in words[-1]  # of `dtype float16 batch_size 8`
+        return Bond(words[-1:] if is_last else words, unit_of_name=self._unit_of_name(k))
+
+    @staticmethod
+    def _of_counter(words: tuple[str, ...]) -> Bond | None:
+        """Return the bond of a number behind a counter: of `on rank 3` the rank, of `tokens per rank 512` all words."""
+        if "per" in words or SENTENCE_WORDS.isdisjoint(word.lower() for word in words[:-1]):
+            return Bond(words)
+        return Bond(words[-1:]) if words[-2].lower() in SENTENCE_WORDS and words[-1][-1] != "s" else None
 
     def _is_version(self, k: int, end: int) -> bool:
         """Whether a number is that of a program, and its title follows: `Linpack 2.3 -- A test`."""
@@ -435,9 +584,9 @@ class _Line(Struct):
 
     def _of_sentence(self, words: Sequence[str], end: int) -> Bond | None:
         """Return the bond of a number behind `is`: the name begins behind the last word that belongs to a sentence."""
-        is_stop = [word.lower() in SENTENCE_WORDS for word in words]
+        is_stop = [word.lower() in SENTENCE_WORDS and word not in _JOINS for word in words]
         name = tuple(words[len(words) - is_stop[::-1].index(True) :] if True in is_stop else words)
-        return Bond(name) if name and self._ends(end) else None
+        return Bond(name) if name and (self._ends(end) or self._text(end) == "per") else None
 
     def _ends(self, k: int) -> bool:
         """Whether a segment ends in front of a token."""
@@ -460,12 +609,18 @@ class _Line(Struct):
             k += 3 if self._is_unit_in_brackets(k) else 1
         return k > first and (self._kind(k) in (NUMBER, OPAQUE) or self._text(k) in (":", "="))
 
+    def _unit_of_name(self, k: int) -> str:
+        """Return the unit that stands in brackets in front of a number: `latency(ms) 1.5`."""
+        return self._text(k - 2) if self._is_unit_in_brackets(k - 3) else ""
+
     def _is_unit_in_brackets(self, k: int) -> bool:
-        return self._text(k) == "(" and self._text(k + 2) == ")" and self._kind(k + 1) != NUMBER
+        is_bracket = (self._text(k), self._text(k + 2)) in (("(", ")"), ("[", "]"))
+        return is_bracket and self._kind(k + 1) != NUMBER
 
     def _behind(self, k: int, end: int) -> Bond | None:
         """Return the bond of a number with only words behind it."""
         is_apart = end < len(self.parts) and len(self.parts[end].gap) > 1
+        is_apart |= self._text(k - 1) == "/" and not self._is_bound(self._number_before(k - 1))
         if is_apart or not self._begins_segment(k) or self._kind(k - 1) in (NUMBER, UNIT):
             return None
         if k == 0 and all(re.match("[A-Z][a-z]", part.text) for part in self.parts[1:]):  # a heading: `2.1 Top Kernels`
@@ -479,4 +634,6 @@ class _Line(Struct):
         is_sentence |= self._kind(end) == NUMBER or any(
             _SIZE.fullmatch(word) or len(word) < _LEAST_LETTERS for word in names
         )
+        if names != words and len(words) > 1:  # `pages paged in`
+            words[-2:] = [f"{words[-2]}_{words[-1]}"]
         return Bond(tuple(words)) if names and not is_sentence and self._ends(end) else None

@@ -14,6 +14,7 @@ from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, UNSURE, LineDraft, Slot, words_of
+from perflog.ingestion.suggest.name_evidence import has_statistics
 from perflog.ingestion.suggest.naming import Named
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
@@ -192,7 +193,7 @@ def _is_setting(line: LineDraft) -> bool:
     return (
         not is_cell
         and not _names_moment(line)
-        and not naming.has_statistics(word for word in words_of(line.slots) if word.lower()[:3] != "max")
+        and not has_statistics(word for word in words_of(line.slots) if word.lower()[:3] != "max")
         and _RESULT.search(line.words) is None
         and _NO_CONFIGURATION.search(line.words) is None
         and all(_is_setting_number(s) for s in line.numbers)
