@@ -44,6 +44,7 @@ _SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and 
 _OF_TIME = lazy_pattern(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _VERSIONS = frozenset(("version", "revision", "release"))
+_NO_NAMES = frozenset((*LEVELS, "True", "False"))  # they stand in front of names
 _COPULA = frozenset(("is", "was", "are", "were"))
 _TAKES = frozenset(("took", "takes", "in"))
 _COUNTING = frozenset("on in over with across using for".split())  # in front of a number and what it counts
@@ -445,7 +446,7 @@ class _Line(Struct):
         while k >= 0:
             is_plural = self._text(k + 2) == "s" and self._is_unit_in_brackets(k + 1) and self._is_glued(k + 1)
             text = self._text(k) + "s" * (is_plural and not _OF_TIME.search(self._text(k)))
-            if self._is_in_name(k) or (self._kind(k) == NAME and text not in LEVELS):
+            if self._is_in_name(k) or (self._kind(k) == NAME and text not in _NO_NAMES):
                 words.insert(0, text)
             elif not (self._is_glue(k) or (is_marked and self._is_operator(k))):
                 break
