@@ -102,6 +102,8 @@ class GrowingSource(Source):
             stream = ByteStream(file, self.name, end - begin)
             if self._holds_records:
                 stream = ByteStream(unwrapped(blocks_of(stream)), self.name)
+            elif self._names is not None:
+                stream = ByteStream(self._names.labelled(blocks_of(stream)), self.name)
             for data, stop, is_last, is_unfinished in clean_blocks(stream, size):
                 chunk = to_chunk(data, stop, line, is_unfinished=is_unfinished)
                 if is_last and within_line:  # the LF that ends the data stands for the CR

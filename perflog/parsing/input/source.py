@@ -22,6 +22,7 @@ from perflog.parsing.input.containers import holds_records, unwrapped
 from perflog.parsing.input.json_documents import HEAD, as_records, is_document
 from perflog.parsing.input.limits import MOST_UNPACKED, check_stream, check_unpacked
 from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_of_kernel
+from perflog.parsing.input.name_prefixes import NamePrefixes, name_prefixes
 from perflog.parsing.input.notebooks import is_notebook, outputs
 from perflog.parsing.input.rank_names import label_of_file
 from perflog.remote import download, is_remote, shown
@@ -142,6 +143,8 @@ class Source:
             utf8 = ByteStream(_recode(stream, self._encoding), self.name) if self._encoding else stream
             if self._holds_records:
                 utf8 = ByteStream(unwrapped(blocks_of(utf8)), self.name)
+            elif self._names is not None:
+                utf8 = ByteStream(self._names.labelled(blocks_of(utf8)), self.name)
             elif self._holds_notebook:
                 utf8 = ByteStream(outputs(blocks_of(utf8)), self.name)
             elif self._holds_json:
@@ -153,6 +156,11 @@ class Source:
         """Whether the lines are records of a container runtime, in which the lines of programs are."""
         start = len(self._bom)
         return not self._encoding and holds_records(self.first_bytes(HEAD)[start:])
+
+    @cached_property
+    def _names(self) -> NamePrefixes | None:
+        """The names that a launcher puts in front of the lines."""
+        return None if self._encoding else name_prefixes(self.first_bytes(HEAD)[len(self._bom) :])
 
     @cached_property
     def _holds_notebook(self) -> bool:

@@ -1,0 +1,98 @@
+"""Names of nodes, services or pods that a launcher puts in front of each line of the processes that it started.
+
+    worker-0: step 1, loss 2.5               pdsh, clush, the launcher of DeepSpeed
+    trainer-0  | step 1, loss 2.5            docker compose
+    train-worker-0 pytorch step 1, loss 2.5  stern: pod and container
+
+Each becomes a label: `[pod/worker-0] step 1, loss 2.5`. A program may begin its own lines alike (`layer0: 1.2 ms`). So
+nearly all first lines must have such names, which come and go, with lines of several kinds behind them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from itertools import groupby
+
+from msgspec import Struct
+
+from perflog.lazy_patterns import lazy_pattern
+
+
+class _Form(Struct, frozen=True):
+    """How a launcher writes names: patterns of a name, of what stands behind it, of the part in which names differ.
+
+    `most_stems`: how many names there may be without that part.
+    """
+
+    name: bytes
+    behind: bytes
+    varies: bytes
+    most_stems: int
+
+
+_FORMS = (
+    _Form(rb"[A-Za-z][A-Za-z0-9_.-]{0,62}[-_][0-9]{1,6}", rb" {1,40}\| ?", rb"[0-9]+", 16),
+    _Form(rb"[A-Za-z][A-Za-z_.-]{0,62}[0-9][A-Za-z0-9_.-]{0,62}|[0-9]+(?:\.[0-9]+){3}", rb": ", rb"[0-9]+", 2),
+    _Form(rb"[a-z][a-z0-9.-]{0,62}-[a-z0-9]{1,16}", rb" [a-z][a-z0-9-]{0,62} ", rb"[a-z0-9]*[0-9][a-z0-9]*", 2),
+)
+_PATTERNS = [lazy_pattern(b"(?P<name>" + form.name + b")" + form.behind) for form in _FORMS]
+_OF_A_PROGRAM = frozenset(
+    b"batch block bucket case chunk config cuda device epoch exp experiment expert fold gpu group head iter iteration "
+    b"layer microbatch npu phase run sample seed stage step stream test thread trial".split()
+)
+"""What programs number themselves: no names of nodes."""
+
+_LOOKED_AT = 400  # first lines
+_SAMPLED = 8  # of them, before all are looked at: most logs have no names
+_NEARLY_ALL = 0.9
+_KINDS = 3  # of lines behind the names
+_DIGITS = lazy_pattern(rb"[0-9]+")
+_NO_LETTERS = lazy_pattern(rb"[^a-z]+")
+
+
+class NamePrefixes(Struct, frozen=True):
+    """The names in front of the lines of a log, as one pattern with a group, and the label that stands for each."""
+
+    pattern: bytes
+    label: bytes
+
+    def labelled(self, blocks: Iterator[bytes]) -> Generator[bytes]:
+        """Yield the blocks of a log with labels in place of the names."""
+        pattern, left = lazy_pattern(self.pattern, re.MULTILINE), b""
+        for block in blocks:
+            whole, feed, left = (left + block).rpartition(b"\n")
+            yield pattern.sub(self.label, whole + feed)
+        yield pattern.sub(self.label, left)
+
+
+def name_prefixes(head: bytes) -> NamePrefixes | None:
+    """Return the names in front of the lines of a log, given its first bytes; None if they have none."""
+    lines = [line for line in head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip()]
+    sampled = lines[:: max(1, len(lines) // _SAMPLED)]
+    for form, pattern in zip(_FORMS, _PATTERNS, strict=True):
+        if sum(pattern.match(line) is not None for line in sampled) * 2 <= len(sampled):
+            continue
+        found = [match for line in lines if (match := pattern.match(line))]
+        if len(found) < _NEARLY_ALL * len(lines) or not _come_and_go(found):
+            continue
+        if b"|" in form.behind and all(b"|" in match.string[match.end() :] for match in found):  # the cells of a table
+            continue
+        varies = re.compile(form.varies)
+        stems = {form.varies.join(map(re.escape, varies.split(match["name"]))) for match in found}
+        words = {_NO_LETTERS.sub(b"", match["name"].lower()) for match in found}
+        if words == {b"rank"}:
+            return NamePrefixes(b"^[Rr][Aa][Nn][Kk][-_.]?([0-9]{1,9})" + form.behind, rb"[rank\1]:")
+        if len(stems) <= form.most_stems and not words & _OF_A_PROGRAM:
+            return NamePrefixes(b"^(" + b"|".join(sorted(stems)) + b")" + form.behind, rb"[pod/\1] ")
+    return None
+
+
+def _come_and_go(found: Sequence[re.Match[bytes]]) -> bool:
+    """Return whether several names come again behind others, and lines of several kinds behind several of them."""
+    names = [match["name"] for match in found]
+    behind = [(match["name"], _DIGITS.sub(b"0", match.string[match.end() :])) for match in found]
+    kinds = {text for _, text in behind}
+    shared = {text for text in kinds if len({name for name, each in behind if each == text}) > 1}
+    changes = sum(1 for _ in groupby(names))
+    return changes > len(set(names)) > 1 and len(kinds) >= _KINDS and bool(shared)
