@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -151,14 +152,16 @@ def _with_wholes(tables: Tables) -> pd.DataFrame:
     """Return table `phases` with the printed times of step, forward and backward as phases of those names.
 
     Numbers of the step lines that the format declares as phases are added too. Lines that repeat a step, or cover
-    another number of steps than most lines do, are left out.
+    another number of steps than most lines with a step time do, are left out.
     """
     import pandas as pd
 
     steps, phases = tables["steps"], tables["phases"]
     on_lines = _phases_on_step_lines(tables)
     covered = steps["steps_averaged"].fillna(0)  # 0: unknown
-    usual = covered.groupby(steps["run"]).transform(lambda n: n.mode().iloc[0])
+    # A step time that was derived from the states of a bar covers more steps than its line.
+    timed = covered.where(steps["step_time_s"].notna()).groupby(steps["run"]).transform(_most_frequent)
+    usual = timed.fillna(covered.groupby(steps["run"]).transform(_most_frequent))
     steps = steps[(steps["copy"] == 1) & (covered == usual)]
     wholes = []
     for name in WHOLES:
@@ -169,6 +172,10 @@ def _with_wholes(tables: Tables) -> pd.DataFrame:
         wholes.append(rows.assign(phase=name, occurrence=1))
     wholes.append(steps[["run", "line", "part", "step", "rank"]].merge(on_lines, on=["run", "line"]))
     return pd.concat([*(rows for rows in wholes if len(rows)), phases], ignore_index=True)
+
+
+def _most_frequent(numbers: pd.Series[float]) -> float:
+    return float(next(iter(numbers.mode()), math.nan))
 
 
 def _phases_on_step_lines(tables: Tables) -> pd.DataFrame:

@@ -92,3 +92,11 @@ def test_a_step_here_and_there_is_printed_again(read: Read) -> None:
     lines = job(1)
     lines[20:20] = [titan(20, 9_500)]
     assert number(read(lines)) == []
+
+
+def test_unlabelled_ranks_of_named_pods_are_counted_over_all_pods(read: Read) -> None:
+    lines = [
+        f"[pod/moe-{k % 2}] {line}" for step in range(40) for k, line in enumerate(job(4)[4 * step : 4 * step + 4])
+    ]
+    counts = {row["ranks"] for row in ranks(read(lines)).to_dict("records") if row["figure"] == "tokens_per_s"}
+    assert max(counts) == 4

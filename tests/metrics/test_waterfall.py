@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from support import trace_tables
 from support.metrics_logs import by_hand, rows, runs, tables
 from support.trace_tables import kernel, reduce
 
-from perflog.metrics import Tables, stages, steps, waterfall
+import perflog
+from perflog.metrics import Tables, breakdown, stages, steps, waterfall
 from perflog.metrics.breakdown import misfits
 
 MOE = "moe_layer"
@@ -38,6 +40,21 @@ def _of(form: str, values: list[dict[str, Any]], world: int | None = None, **con
     """Tables of a run of a known format, whose file says what its phases are."""
     made = by_hand("steps", values, world)
     return {**made, "runs": made["runs"].assign(format=form, config=json.dumps(config))}
+
+
+def test_steps_timed_by_a_bar_have_the_phases_that_their_lines_print(tmp_path: Path) -> None:
+    """The bar has a time for each tenth step only: of the others it shows whole seconds."""
+    lines = [
+        f" {step}%|#  | {step}/100 [00:{2 * step:02d}<03:00,  2.{step % 3}0s/it]"
+        f"[2025-01-01 10:00:{2 * step:02d},000] [INFO] "
+        "[logging.py:96:log_dist] [Rank 0] rank=0 time (ms) | forward: 300.00 | backward: 700.00 | step: 600.00\n"
+        for step in range(1, 26)
+    ]
+    (tmp_path / "run.log").write_text("".join(lines))
+    log = perflog.read(tmp_path / "run.log")
+    bars = {row["part"]: row["time_s"] for row in rows(breakdown(log))}
+    assert bars == pytest.approx({"backward": 0.7, "optimizer": 0.6, "forward": 0.3, "step": 0.4})
+    assert _bars(waterfall(log)) == pytest.approx({"mixed": 1.6, "unattributed": 0.4})
 
 
 # --- the five logs ------------------------------------------------------------------------------------------------

@@ -74,6 +74,6 @@ def _stands_out(rank: str, rows: Sequence[RankRow]) -> str:
     more = f"; {len(rows) - _FIGURES} more" if len(rows) > _FIGURES else ""
     often = f"in {100 * far.persistence:.0f} % of {first.rows} rows" if first.rows > 1 else "printed once"
     how_sure = f"p {far.p:.1g}" if far.p > _SURE else f"p < {_SURE:g}"
-    name = f"Rank {rank}" if rank.isdigit() else f"N{rank[1:]}" if rank.startswith("node ") else f"Pod {rank}"
+    name = f"Rank {rank}" if rank.isdigit() else f"N{rank[1:]}" if rank.startswith("node ") else rank
     who = f"{name}," if "," in name else name
     return f"{who} of {first.ranks} stands out: {'; '.join(each)}{more} ({often}, {how_sure})."
