@@ -19,6 +19,7 @@ WORD = "\0word"
 _DURATION = Template("{time:t}")
 _NUMBER = "\0number"
 _COUNTER = lazy_pattern(rf"(?:.*[_-])?{COUNTER}[_-]?#", re.IGNORECASE)
+_WORDS = 2  # of a line that may vary
 _MOST_NUMBERED = 16  # names that differ in digits and become shapes of their own
 _MOST_NAMES = 60  # a line with more names is not merged
 # So many different words show that a place varies:
@@ -30,8 +31,8 @@ _ROW_VARIES = 4  # where the word begins a row of several numbers
 def merge_shapes(shapes: Mapping[Key, LineShape]) -> dict[Key, LineShape]:
     """Return the shapes. Shapes that differ only in words, row names or units that vary become one."""
     merged = merge_rows(shapes)
-    for groups in (_one_word, _one_word, _two_words, _several_words):
-        for wild, keys in groups(merged):
+    for _ in range(_WORDS):
+        for wild, keys in _one_word(merged):
             shape = merged.setdefault(wild, LineShape(min(merged[k].first for k in keys)))
             for key in keys:
                 shape.join(merged.pop(key))
@@ -106,32 +107,6 @@ def _one_word(keys: Iterable[Key]) -> Iterator[tuple[Key, list[Key]]]:
         if len(free_members) >= _words_needed(wild, place) and _has_letters(wild):
             free -= {*free_members, wild}
             yield wild, free_members
-
-
-def _two_words(keys: Iterable[Key]) -> Iterator[tuple[Key, list[Key]]]:
-    """Yield large groups of shapes that differ in their first two words: each pair of some first and second words."""
-    groups: dict[Key, list[Key]] = {}
-    for key in keys:
-        names = _name_places(key)
-        if len(names) > 3:
-            groups.setdefault(tuple(WORD if place in names[:2] else x for place, x in enumerate(key)), []).append(key)
-    for wild, members in groups.items():
-        if len(members) > 2 * _VARIES - 1 and wild not in members:
-            yield wild, members
-
-
-def _several_words(keys: Iterable[Key]) -> Iterator[tuple[Key, list[Key]]]:
-    """Yield groups of shapes without numbers that begin alike and have at least half of their words in common."""
-    groups: dict[Key, list[Key]] = {}
-    for key in keys:
-        names = _name_places(key)
-        if names and _NUMBER not in key:
-            plan = tuple(WORD if place in names[1:] else x for place, x in enumerate(key))
-            groups.setdefault(plan, []).append(key)
-    for members in groups.values():
-        wild = tuple(words[0] if len(set(words)) == 1 else WORD for words in zip(*members, strict=True))
-        if len(members) > _VARIES and wild.count(WORD) <= len(_name_places(wild)):
-            yield wild, [k for k in members if k != wild]
 
 
 def _name_places(key: Key) -> list[int]:
