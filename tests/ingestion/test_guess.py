@@ -160,6 +160,20 @@ def test_a_number_with_a_unit_is_not_the_number_before_it(log: Path) -> None:
     assert "loss_2" not in set(perflog.read(log, guess=True).table("values")["key"])
 
 
+def test_a_unit_that_varies_is_no_word_that_varies(log: Path) -> None:
+    log.write_text("".join(f"fetch done in {time}, wave: 2.5\n" for time in ("12 ms", "1.5 s", "850 us")), "utf-8")
+    rows = perflog.read(log, guess=True).arrow("values").to_pylist()
+    times = [row["value"] for row in rows if row["key"] == "fetch_done"]
+    assert times == pytest.approx([0.012, 1.5, 0.00085])
+
+
+def test_a_word_that_varies_names_no_number(log: Path) -> None:
+    words = [f"op{chr(97 + k // 26)}{chr(97 + k % 26)}" for k in range(80)]
+    log.write_text("".join(f"timing {word} took: {k}.5 ms, wave: 2.5\n" for k, word in enumerate(words)), "utf-8")
+    rows = perflog.read(log, guess=True).arrow("values").to_pylist()
+    assert {row["key"] for row in rows if row["value"] is not None} == {"wave"}
+
+
 def test_process_ids_and_places_in_the_source_are_no_figures(log: Path) -> None:
     lines = "".join(f"[worker.py:{k + 20}] pid {k + 700} cached {k} blocks\n" for k in range(4))
     assert [row[1] for row in values(log, lines)] == [0, 1, 2, 3]

@@ -28,6 +28,7 @@ UNSURE = "unsure"
 MOST_FIELDS = 60
 """A line with more numbers than this is not described."""
 
+_LOOKED_AT = 4  # lines of a shape in which words vary
 _LEAST_IN_ROW = 3  # numbers side by side
 _SPREADS = frozenset(("±", "+-", "+/-", "+/−"))  # in front of the spread of a number
 _END_OF_NAME = lazy_pattern(r"[,;|]|(?<=[\])}>])(?!\s*[:=])| [-—–] |\t(?=\S)|\s{4,}(?=[^\s:=])")
@@ -313,20 +314,15 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
     """Guess the name of each number and of each word that varies, from left to right."""
     text = _literal(slots)
     line_unit = naming.head_unit(_literal([s for s in slots if s.kind == LITERAL]))
-    bonds = name_evidence.bonds(text)
     chosen: list[_Guess] = []
     last: Bond | None = None  # of the number before, if only literals stand between
     behind, end = 0, 0  # the last field
-    for slot in slots:
+    for slot, bond in zip(slots, _bonds(slots), strict=True):
         begin = end + len(slot.gaps[0])
         end = begin + len(slot.texts[0])
         if slot.kind == LITERAL:
             continue
-        before = text[behind:begin]
-        bond = bonds.get(begin - (text[begin - 1 : begin] == "+")) or Bond(
-            tuple(naming.WORDS.findall(before)[-1:]) if slot.inner else ()
-        )  # `STEP-0`
-        behind = end
+        before, behind = text[behind:begin], end
         if slot.kind == OPAQUE and all(measures(naming.slug(" ".join(bond.words)), x) for x in slot.texts):
             slot.kind, slot.spec = NUMBER, "h"
         if slot.kind == TEXT:
@@ -342,6 +338,30 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
             chosen.append(guess)
         last = bond if slot.kind == NUMBER else None
     return chosen
+
+
+def _bonds(slots: Sequence[Slot]) -> list[Bond]:
+    """Return what names the number of each slot in all lines of the shape, of which a few are looked at."""
+    lines = range(len(slots[0].texts)) if slots else range(0)
+    varies = any(slot.kind == TEXT and not slot.listed for slot in slots)
+    by_line = [
+        _bonds_of_line(slots, line) for line in (lines[:: len(lines) // _LOOKED_AT + 1] if varies else lines[:1])
+    ]
+    return [name_evidence.common(bonds) for bonds in zip(*by_line, strict=True)]
+
+
+def _bonds_of_line(slots: Sequence[Slot], line: int) -> list[Bond]:
+    """Return what names the number of each slot in one line of the shape."""
+    text, begins = "", list[int]()
+    for slot in slots:
+        begins.append(len(text) + len(slot.gaps[line]))
+        text += slot.gaps[line] + slot.texts[line]
+    bonds = name_evidence.bonds(text)
+    inside = {
+        begin: naming.WORDS.findall(text[:begin])[-1:] for slot, begin in zip(slots, begins, strict=True) if slot.inner
+    }
+    begins = [begin - (text[begin - 1 : begin] == "+") for begin in begins]
+    return [bonds.get(begin) or Bond(tuple(inside.get(begin, ()))) for begin in begins]  # inside: `STEP-0`
 
 
 def _further(guess: _Guess, chosen: Sequence[_Guess], mark: str, bond: Bond, says_what: bool, is_named: bool) -> _Guess:

@@ -87,6 +87,15 @@ def bonds(text: str) -> dict[int, Bond]:
     return places
 
 
+def common(bonds: Sequence[Bond]) -> Bond:
+    """Return what names the same number in several lines: no word of its name may differ, nor its unit."""
+    first = bonds[0]
+    if all((bond.words, bond.unit) == (first.words, first.unit) for bond in bonds):
+        return first
+    words = tuple(word for word in first.words if all(word in bond.words for bond in bonds))
+    return Bond(words, unit=first.unit if all(bond.unit == first.unit for bond in bonds) else "")
+
+
 def has_statistics(words: Iterable[str]) -> bool:
     """Return whether words of a line name statistics, beside which `min` is no minute."""
     return not _STATISTICS.isdisjoint(word.lower() for word in words)

@@ -12,6 +12,7 @@ from perflog.formats.vocabulary import COUNTER
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.printed_tables import merge_rows
 from perflog.lazy_patterns import lazy_pattern
+from perflog.units import unit_of
 
 WORD = "\0word"
 """Key of a place where the word varies."""
@@ -110,8 +111,9 @@ def _one_word(keys: Iterable[Key]) -> Iterator[tuple[Key, list[Key]]]:
 
 
 def _name_places(key: Key) -> list[int]:
-    """Return the places of the names in a key; empty if there are too many to try."""
-    places = [i for i, x in enumerate(key) if x[0].isalpha() or x[0] == "_"]
+    """Return the places of the names in a key, but of no unit behind a number; empty if there are too many to try."""
+    names = [i for i, x in enumerate(key) if x[0].isalpha() or x[0] == "_"]
+    places = [i for i in names if not (unit_of(key[i])[0] and key[max(i - 2, 0) : i] == (_NUMBER, " "))]
     return places if len(places) <= _MOST_NAMES else []
 
 
