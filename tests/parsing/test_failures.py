@@ -290,6 +290,18 @@ ValueError: TP rank 1 could finish the model loading, but there are other ranks 
 likely due to unexpected failures (e.g., OOM) or a slow node.
 """,
     ),
+    "a loss that is not finite": (
+        "not_a_number",
+        None,
+        """\
+ERROR [02/10 22:55:41 d2.engine.train_loop]: Exception during training:
+Traceback (most recent call last):
+  File "/x/detectron2/engine/train_loop.py", line 239, in _detect_anomaly
+    self.iter, loss_dict
+FloatingPointError: Loss became infinite or NaN at iteration=137!
+loss_dict = {'loss_mask': tensor(0.7000, device='cuda:1', grad_fn=<BinaryCrossEntropyWithLogi
+""",
+    ),
     "a process that Composer's launcher saw crash": (
         "crash",
         2,

@@ -36,6 +36,12 @@ _OF_SRUN = ("task_exit", "terminated")
 _BY_OTHERS = (_SIGABRT, -15, -9, 134, 137, 143)
 """Exit codes of processes that a watchdog or a launcher ends; above 128 as a shell tells them."""
 
+_OF_OTHERS = {
+    "link_error": "one end of the connection",
+    "lost_process": "another process tells that it no longer answers",
+}
+"""What tells the process, of kinds that do not tell of the process which prints them."""
+
 _DEFAULT_GROUP = re.compile(r"^0?(?:\(?default_pg\)?)?$|default_pg")
 _ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that tell the same
 _NUMBER = re.compile(r"\d+")
@@ -245,8 +251,7 @@ def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
                 return silent
             return Judgement(kind, told, [], NOT_KNOWN, "its text tells no first process")
         certainty = ONE_OF if kind == "link_error" else LIKELY
-        why = "one end of the connection" if kind == "link_error" else _says(told[0])
-        return Judgement(kind, told, ranks, certainty, why)
+        return Judgement(kind, told, ranks, certainty, _OF_OTHERS.get(kind) or _says(told[0]))
     return None
 
 
