@@ -20,7 +20,7 @@ def test_a_slow_pair_does_not_make_its_nodes_slow(tmp_path: Path) -> None:
     node = row(table, of="node", node="n2")
     assert (node["pairs"], node["other"], node["lowest"]) == (4, "n4", 5.8)
     seen = perflog.overview(log)
-    assert seen.reasons[0].startswith("Slow pair n2 - n4: 5.8 GB/s in ")
+    assert seen.reasons[0].startswith("Slow pair n2 - n4: 5.8 GB/s with 2 ranks, ")
     assert any(command.endswith(" node_pairs") for command in seen.next)
 
 
@@ -31,7 +31,7 @@ def test_a_slow_node_has_slow_pairs(tmp_path: Path) -> None:
     assert [r["node"] for r in rows(table, of="node", slow=True)] == ["n3"]
     assert all("n3" in (r["node"], r["other"]) for r in rows(table, of="pair", slow=True))
     (first, *_) = perflog.overview(log).reasons
-    assert first.startswith("Slow node n3: 5.8 GB/s in ") and first.endswith("over 5 pairs.")
+    assert first.startswith("Slow node n3: 5.8 GB/s with 2 ranks, ") and first.endswith("over 5 pairs.")
 
 
 def test_few_pairs_tell_nothing_and_the_size_is_that_of_all(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
 from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import jobs_of_dumps
+from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -103,5 +104,6 @@ def _nodes(rows: pd.DataFrame) -> Iterator[str]:
 
 
 def _bandwidth(row: dict[str, Any]) -> str:
-    where = f"{row['op']}, {row['ranks']} ranks, {show(float(row['size']), 'B')}"
-    return f"{show(row['busbw'], 'GB/s')} in {where}, {percent(row['ratio'])} of the median"
+    op = none_if_null(row["op"])
+    where = f"{f'in {op},' if op else 'with'} {row['ranks']} ranks, {show(float(row['size']), 'B')}"
+    return f"{show(row['busbw'], 'GB/s')} {where}, {percent(row['ratio'])} of the median"
