@@ -212,7 +212,7 @@ class _Line(Struct):
         names_nothing |= self._kind(first - 1) == NUMBER and len(self.parts[k].gap) > len(self.parts[first].gap) == 1
         is_weak = self._text(k - 1) in _OPENING or (len(words) == 1 and words[0].endswith("ing") and before == k - 1)
         behind = self._words_behind(end) if names_nothing or is_weak else ()
-        return Bond(behind) if behind or names_nothing else Bond(words, unit_of_name=self._unit_of_name(k))
+        return Bond(behind) if behind or names_nothing else Bond(words, unit_of_name=self._unit_of_name(before + 1))
 
     def _words_behind(self, end: int) -> tuple[str, ...]:
         """Return the words behind a number that are not those of the next one."""
@@ -621,7 +621,8 @@ class _Line(Struct):
 
     def _unit_of_name(self, k: int) -> str:
         """Return the unit that stands in brackets in front of a number: `latency(ms) 1.5`."""
-        return self._text(k - 2) if self._is_unit_in_brackets(k - 3) else ""
+        unit = self._text(k - 2) if self._is_unit_in_brackets(k - 3) else ""
+        return "" if unit == "s" and not _OF_TIME.search(self._text(k - 4)) else unit  # `GPU(s)` is a plural
 
     def _is_unit_in_brackets(self, k: int) -> bool:
         is_bracket = (self._text(k), self._text(k + 2)) in (("(", ")"), ("[", "]"))

@@ -169,8 +169,9 @@ def _name_and_unit(printed: str, unit: str) -> tuple[str, str]:
     """Return a printed name as that of a field, and the unit that it holds; `unit`: one that is known already."""
     label, in_name = name_and_unit(printed)
     rate, long = _RATE_AT_END.search(printed), _LONG_AT_END.fullmatch(printed)
-    if not in_name and rate is not None:  # `MB/s`
-        label, in_name = printed.replace("/", " per "), unit_of(rate[0])[0]
+    if rate is not None and (not in_name or UNITS[in_name].base == "s"):  # `MB/s`, `Transfer/sec`
+        label = printed = printed.replace("/", " per ")
+        in_name = unit_of(rate[0])[0]
     elif not in_name and long is not None:
         label, in_name = long["name"], unit_of(long["unit"])[0]
     is_share = in_name == "%" and "%" not in printed  # `gpu_weights_percent 1.0` are all weights
