@@ -10,7 +10,15 @@ import pytest
 from msgspec.structs import replace
 from support import trace_tables
 from support.commands import DATA
-from support.contradictions import PART_OF_STEP, contradictions, shares, sums, what_binds
+from support.contradictions import (
+    PART_OF_STEP,
+    contradictions,
+    denied,
+    other_numbers,
+    shares,
+    sums,
+    what_binds,
+)
 from support.field_logs import needs_corpus
 from support.metrics_logs import by_hand
 from support.paths import SHARED
@@ -180,5 +188,11 @@ def test_contradictions_are_found() -> None:
     assert list(what_binds(seen, ["Bottleneck: nothing known."]))
     assert list(shares(replace(seen, reasons=["The GPU idles 7 % of the time."])))
     assert list(sums(["On the critical path: host 60 % (runtime 50 %), kernels 42 %."]))
+    idle = "The GPU idles 99 % of the time: 8 % host-bound, 91 % queued."
+    assert list(other_numbers(["No failure.", "5 calls wait.", "6 calls wait."])) and not list(
+        other_numbers([idle, idle])
+    )
+    doubted = Tables(perflog.read(DATA / "deepep_low_latency.txt"))
+    assert list(denied(["Do not trust: the checks found nothing."], doubted))
     assert list(sums(["On the critical path: host 60 % (runtime 50 %), kernels 40 %."])) == []
     assert PART_OF_STEP.search("step 3 | forward time: 12.5 ms") and not PART_OF_STEP.search("step 3 | loss: 2.5")

@@ -146,7 +146,12 @@ class RawTrace:
                 parts["data" if loads else "sync" if waited else "host"].append((low, high))
             started = min(max(each.launch + usual, at), end)
             parts["launch"].append((at, started))
-            parts["waiting"].append((started, end))
+            returned = min(max(each.launch + (each.call or 0), started), end)
+            edges = {started, returned, *(min(max(e, started), returned) for loading in self.loading for e in loading)}
+            for low, high in pairwise(sorted(edges)):
+                loads = any(start <= low and high <= stop for start, stop in self.loading)
+                parts["data" if loads else "host"].append((low, high))
+            parts["waiting"].append((returned, end))
         return parts, median(late) if late else None
 
     def _inside_wholes(self, cause: str) -> int:

@@ -27,9 +27,10 @@ Flags = npt.NDArray[np.bool_]
 CAUSES = {
     "data": "the next work is not launched, and the host is in a range that loads data",
     "sync": "the next work is not launched, and the thread that launches it has waited for the device meanwhile",
-    "host": "the next work is not launched, for other reasons",
+    "host": "the next work is not launched, for other reasons, or the call that launches it still runs after `launch`",
     "launch": "the next work is launched, at most three times latency_s before",
-    "waiting": "the next work is launched, longer before: it waits for an event, another stream or another rank",
+    "waiting": "the next work is launched, longer before, and the call has returned: it waits for an event, another "
+    "stream or another rank",
     "unknown": "the trace does not tell when the next work was launched",
 }
 """The causes of idle time, and when each holds."""
@@ -88,14 +89,15 @@ def _idle(device: TraceDevice, launches: Launches, loading: Intervals, waits: di
     late = (launched >= begins) & inner
     latency = float(np.median((ends - launched)[late])) if late.any() else None
     started = np.clip(launched + round(USUAL * (latency or 0)), until, ends)
+    returned = np.clip(launches.ends[first], started, ends)  # a call that loads the module of its kernel takes long
     after_wait = _waited(launches, first, begins, launched, waits) & inner
-    empty = union(begins, until) | behind
+    empty = union(begins, until) | union(started, returned) | behind
     synced = union(begins[after_wait], until[after_wait])
     data = empty & loading
     return DeviceIdle(
         device, launches,
         data=data, sync=synced - data, host=empty - (synced | data),
-        launch=union(until, started), waiting=union(started, ends), unknown=gaps, latency_ns=latency,
+        launch=union(until, started), waiting=union(returned, ends), unknown=gaps, latency_ns=latency,
     )  # fmt: skip
 
 

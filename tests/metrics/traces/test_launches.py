@@ -26,10 +26,12 @@ def event(cat: str, name: str, start: float, length: float, tid: int = 1, **args
     return {"ph": "X", "cat": cat, "name": name, "pid": 9, "tid": tid, "ts": start, "dur": length, "args": args}
 
 
-def launched(call: float, start: float, length: float, number: int, tid: int = 1) -> list[dict[str, Any]]:
-    """A kernel, and the call of 2 us that launches it."""
+def launched(
+    call: float, start: float, length: float, number: int, tid: int = 1, lasts: float = 2
+) -> list[dict[str, Any]]:
+    """A kernel, and the call that launches it, which lasts 2 us if nothing else is given."""
     work = event("kernel", "gemm", start, length, tid=7, device=0, stream=7, correlation=number) | {"pid": 0}
-    return [event("cuda_runtime", "cudaLaunchKernel", call, 2, tid, correlation=number), work]
+    return [event("cuda_runtime", "cudaLaunchKernel", call, lasts, tid, correlation=number), work]
 
 
 def traced(path: Path, *events: dict[str, Any]) -> perflog.Log:
@@ -100,47 +102,62 @@ def test_which_calls_wait_for_the_device(name: str, waits: bool) -> None:
 
 # --- the same, nanosecond by nanosecond --------------------------------------------------------------------------
 
-work = st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(1, 12))
-"""Time of the call, time from there to the begin, length."""
+work = st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(1, 12), st.integers(0, 20))
+"""Time of the call, time from there to the begin, length, length of the call."""
 
 
 @given(st.lists(work, min_size=1, max_size=8), st.integers(0, 60), st.integers(1, 30))
 def test_made_traces_nanosecond_by_nanosecond(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int, int]], wait: int, length: int
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int, int, int]], wait: int, length: int
 ) -> None:
     events = [
         each
-        for number, (call, delay, lasts) in enumerate(pieces, 1)
-        for each in launched(call, call + delay, lasts, number)
+        for number, (call, delay, length_of_work, length_of_call) in enumerate(pieces, 1)
+        for each in launched(call, call + delay, length_of_work, number, lasts=length_of_call)
     ]
     events.append(event("cuda_runtime", "cudaStreamSynchronize", wait, length))
     log = traced(tmp_path_factory.mktemp("made") / "a.json", *events)
     (row,) = launches(log).to_dict("records")
-    begun = [(call + delay, call + delay + lasts, call) for call, delay, lasts in pieces]
+    begun = [(call + delay, call + delay + runs, call, call + calls) for call, delay, runs, calls in pieces]
     begun.sort(key=lambda each: each[0])  # of those that begin at one time, the first in the file counts
-    first, last = begun[0][0], max(end for _, end, _ in begun)
-    busy = {us for start, end, _ in begun for us in range(start, end)}
+    first, last = begun[0][0], max(end for _, end, *_ in begun)
+    busy = {us for start, end, *_ in begun for us in range(start, end)}
     ends = [us for us in range(first, last) if us not in busy and us - 1 in busy]
-    gaps = [(us, next(start for start, _, _ in begun if start > us)) for us in ends]
-    next_call = [next(call for start, _, call in begun if start == end) for _, end in gaps]
-    late = [end - call for (begin, end), call in zip(gaps, next_call, strict=True) if call >= begin]
+    gaps = [(us, next(start for start, *_ in begun if start > us)) for us in ends]
+    next_call = [next((call, returns) for start, _, call, returns in begun if start == end) for _, end in gaps]
+    late = [end - call for (begin, end), (call, _) in zip(gaps, next_call, strict=True) if call >= begin]
     usual = 3 * (median(late) if late else 0)
     times: Counter[str] = Counter()
-    for (begin, end), call in zip(gaps, next_call, strict=True):
+    for (begin, end), (call, returns) in zip(gaps, next_call, strict=True):
         for half in range(2 * begin, 2 * end):  # the median of two may be half a microsecond
             us = half / 2
-            cause = "launch" if us < call + usual else "waiting"
+            cause = "launch" if us < call + usual else "host" if us < returns else "waiting"
             if us < call:
                 cause = "sync" if begin <= wait + length <= call else "host"
             times[cause] += 1
     assert {cause: row[f"{cause}_s"] * 2e6 for cause in CAUSES} == pytest.approx({c: times[c] for c in CAUSES})
-    waiting = sum(max(min(start, last) - max(call, first), 0) for start, _, call in begun)
+    waiting = sum(max(min(start, last) - max(call, first), 0) for start, _, call, _ in begun)
     assert row["queue"] == pytest.approx(waiting / (last - first))
-    counts = [sum(call <= us < start for start, _, call in begun) for us in range(first, last)]
+    counts = [sum(call <= us < start for start, _, call, _ in begun) for us in range(first, last)]
     assert row["queue_max"] == max(counts)
     curve = launch_queue(log)
     lengths = curve["at_s"].diff().shift(-1).fillna((last - first) * 1e-6 - curve["at_s"].iloc[-1])
     assert (curve["queue"] * lengths).sum() * 1e6 == pytest.approx(waiting, abs=1e-6)
+
+
+def test_a_launch_that_takes_long_is_time_of_the_host(tmp_path: Path) -> None:
+    """A call that loads the code of its kernel: it returns at 132, the kernel begins at 135."""
+    usual = [each for number in range(4) for each in launched(20 * number, 20 * number + 5, 10, number)]
+    log = traced(tmp_path / "a.json", *usual, *launched(80, 135, 5, 9, lasts=52))  # idle from 75
+    (row,) = launches(log).to_dict("records")
+    assert in_us(row) == {
+        "data": 0,
+        "sync": 0,
+        "host": 3 * 5 + 5 + 37,
+        "launch": 3 * 5 + 15,
+        "waiting": 3,
+        "unknown": 0,
+    }
 
 
 @needs_corpus
@@ -174,7 +191,11 @@ def test_real_traces_gap_by_gap(rank: int) -> None:
         times["data"] += data
         times["sync" if waited else "host"] += at - begin - data
         times["launch"] += started - at
-        times["waiting"] += end - started
+        returned = min(max(span_of(call)[1], started), end)
+        data = sum(max(min(stop, returned) - max(start, started), 0) for start, stop in loading)
+        times["data"] += data
+        times["host"] += returned - started - data
+        times["waiting"] += end - returned
     row = launches(perflog.read(path)).to_dict("records")[0]
     assert {cause: row[f"{cause}_s"] for cause in CAUSES} == pytest.approx({c: times[c] * NS for c in CAUSES})
     delays = [span_of(each)[0] - span_of(calls[each["args"]["correlation"]][0])[0] for each in found]
