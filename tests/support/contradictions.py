@@ -111,7 +111,7 @@ def other_numbers(sentences: Sequence[str]) -> Iterator[str]:
     """Yield the sentences that another one tells in the same words with other numbers."""
     by_words: dict[str, str] = {}
     for each in sentences:
-        before = by_words.setdefault(_NUMBER.sub("#", each), each)
+        before = by_words.setdefault(_NUMBER.sub(lambda found: "#" if found[1] else found[0], each), each)
         if before != each:
             yield f"other numbers: {before} -- {each}"
 
@@ -153,7 +153,8 @@ def _steps(tables: Tables, _: str) -> str | None:
     return "there are steps" if (tables.rows("steps")["step"] >= 0).any() else None
 
 
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_NAMED = r"steps?|ranks?|devices?|stages?|nodes?|layers?|streams?|groups?|epochs?|experts?|blocks?"
+_NUMBER = re.compile(rf"(?:\b(?:{_NAMED}) \d[\d,.]*)|(\d[\d,]*(?:\.\d+)?)")  # a number that names a thing is a word
 _NO_FAILURE = re.compile(r"\bno failure is told\b", re.IGNORECASE)
 _DENIALS: Mapping[re.Pattern[str], Callable[[Tables, str], str | None]] = {
     re.compile(r"\b(?:no|hardly any) communication\s+is hidden"): _hidden,
