@@ -168,7 +168,8 @@ _DENIALS: Mapping[re.Pattern[str], Callable[[Tables, str], str | None]] = {
 
 def _pending(tables: Tables) -> Iterator[str]:
     rows = stuck_ranks.table(tables, Options())
-    yield from (f"rank {rank} lacks calls" for rank in rows["rank"].dropna().tolist()[:1])
+    holding = rows[rows["holds_up"].astype("boolean").fillna(False)]
+    yield from (f"rank {rank} holds others up" for rank in holding["rank"].tolist()[:1])
 
 
 def _not_in_the_log(sentences: Sequence[str], tables: Tables, text: str) -> Iterator[str]:
