@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import dropwhile
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -48,7 +49,7 @@ _NO_NAMES = frozenset((*LEVELS, "True", "False"))  # they stand in front of name
 _COPULA = frozenset(("is", "was", "are", "were"))
 _TAKES = frozenset(("took", "takes", "in"))
 _COUNTING = frozenset("on in over with across using for".split())  # in front of a number and what it counts
-_JOINS = frozenset(("of", "in", "on", "per"))  # words inside a name: `memory in use`, `number of files`
+_JOINS = frozenset(("of", "in", "on", "per", "the", "a"))  # words inside a name: `memory in use`, `number of files`
 
 
 class Bond(Struct, frozen=True):
@@ -485,9 +486,9 @@ class _Line(Struct):
         """Return the words in the brackets at the end of a name, but not a unit, and the place in front of them."""
         words: list[str] = []
         while self._text(last) in (")", "]"):
-            opening = next((k for k in range(last - 1, max(last - 8, -1), -1) if self._text(k) in ("(", "[")), 0)
+            opening = next((k for k in range(last - 1, max(last - 16, -1), -1) if self._text(k) in ("(", "[")), 0)
             inside = self.parts[opening + 1 : last]
-            if any(part.kind in (NUMBER, LIST) or part.text == ":" for part in inside):  # `lr(1e-3): 2.5`
+            if any(part.kind in (NUMBER, LIST) or part.text == ":" for part in inside):  # `lr(1e-3): 2`
                 break
             text = "".join(part.gap + part.text for part in inside)
             words[:0] = [] if text == "%" or unit_of(text)[0] else [p.text for p in inside if p.kind == NAME]
@@ -509,7 +510,7 @@ class _Line(Struct):
         if self._is_glued(k):
             while k <= last and self._is_glued(k):
                 k += 1
-            is_key = k > last and self._text(first) == "/"  # `epoch=0/step=10`
+            is_key = k > last and self._text(first) == "/" and self._text(first - 2) in (":", "=")  # `epoch=0/step=10`
             words = words if is_key else words[sum(part.kind == NAME for part in self.parts[first:k]) :]
         elif words and self._is_tail(k, words, last):
             words, k = words[1:], k + 1
@@ -596,6 +597,7 @@ class _Line(Struct):
         """Return the bond of a number behind `is`: the name begins behind the last word that belongs to a sentence."""
         is_stop = [word.lower() in SENTENCE_WORDS and word not in _JOINS for word in words]
         name = tuple(words[len(words) - is_stop[::-1].index(True) :] if True in is_stop else words)
+        name = tuple(dropwhile(_JOINS.__contains__, name))
         return Bond(name) if name and (self._ends(end) or self._text(end) == "per") else None
 
     def _ends(self, k: int) -> bool:

@@ -55,7 +55,7 @@ _ACTIONS = frozenset("found using loaded loading setting set".split())
 _FACTORS = frozenset("kKMGT")
 _MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "G": "billions", "T": "trillions"}
 _COUNTED = lazy_pattern(r"\b(?:parameters?|params?|tokens?|samples?|words?|sentences?|flops?|macs?|images?|updates?)\b")
-_RATE_AT_END = lazy_pattern(r"[A-Za-z]+/(?:s|sec|second)$")
+_RATE_AT_END = lazy_pattern(r"(?:[A-Za-z]+/(?:s|sec|second)|\b[TGMP]FLOP[Ss])$")
 _LONG_AT_END = lazy_pattern(r"(?P<name>.+?)(?:[ _]in)?[ _](?P<unit>mins|minutes|hours|hrs)")
 _IDENTIFIER = lazy_pattern(r"[A-Za-z_]\w*", re.ASCII)
 _UNIT_WORDS = frozenset("seconds secs sec ms milliseconds".split())
@@ -169,14 +169,14 @@ def _name_and_unit(printed: str, unit: str) -> tuple[str, str]:
     """Return a printed name as that of a field, and the unit that it holds; `unit`: one that is known already."""
     label, in_name = name_and_unit(printed)
     rate, long = _RATE_AT_END.search(printed), _LONG_AT_END.fullmatch(printed)
-    if rate is not None and (not in_name or UNITS[in_name].base == "s"):  # `MB/s`, `Transfer/sec`
-        label = printed = printed.replace("/", " per ")
-        in_name = unit_of(rate[0])[0]
+    if rate is not None and (not in_name or UNITS[in_name].base == "s"):  # `Transfer/sec`
+        label, in_name = printed, unit_of(rate[0])[0]
     elif not in_name and long is not None:
         label, in_name = long["name"], unit_of(long["unit"])[0]
     is_share = in_name == "%" and "%" not in printed  # `gpu_weights_percent 1.0` are all weights
     if is_share or (unit and in_name and UNITS[unit].base != UNITS[in_name].base):
         label, in_name = printed, ""
+    label = label.replace("/", " per ") if rate is not None else label
     return slug(label, _MOST_PARTS) or (printed.lower() if _IDENTIFIER.fullmatch(printed) else ""), in_name
 
 
