@@ -153,7 +153,7 @@ def _steps(tables: Tables, _: str) -> str | None:
     return "there are steps" if (tables.rows("steps")["step"] >= 0).any() else None
 
 
-_NAMED = r"steps?|ranks?|devices?|stages?|nodes?|layers?|streams?|groups?|epochs?|experts?|blocks?"
+_NAMED = r"steps?|lines?|ranks?|devices?|stages?|nodes?|layers?|streams?|groups?|epochs?|experts?|blocks?"
 _NUMBER = re.compile(rf"(?:\b(?:{_NAMED}) \d[\d,.]*)|(\d[\d,]*(?:\.\d+)?)")  # a number that names a thing is a word
 _NO_FAILURE = re.compile(r"\bno failure is told\b", re.IGNORECASE)
 _DENIALS: Mapping[re.Pattern[str], Callable[[Tables, str], str | None]] = {
