@@ -71,3 +71,13 @@ def test_the_blocks_of_a_log_do_not_matter(launcher: str, cuts: list[int]) -> No
     cuts = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     blocks = [data[begin:end] for begin, end in pairwise(cuts)]
     assert b"".join(prefixes.labelled(iter(blocks))) == b"".join(prefixes.labelled(iter([data])))
+
+
+def test_a_line_without_an_end_is_passed_on_as_it_comes() -> None:
+    data = log_of(LAUNCHERS["pdsh"][0]).encode()
+    prefixes = name_prefixes(data)
+    assert prefixes is not None
+    endless = [data, b"worker-1: ", *[b"worker-2: x" * 100] * 50, b"y\nworker-3: z\n"]
+    labelled = list(prefixes.labelled(iter(endless)))
+    assert max(map(len, labelled[2:])) < 2_500  # no block waits for the end of the line
+    assert b"".join(labelled).endswith(b"[pod/worker-1] " + b"worker-2: x" * 5_000 + b"y\n[pod/worker-3] z\n")

@@ -43,6 +43,7 @@ _OF_A_PROGRAM = frozenset(
 )
 """What programs number themselves: no names of nodes."""
 
+_LONGEST = 256  # bytes: no name with what separates it from the line is longer
 _LOOKED_AT = 400  # first lines
 _SAMPLED = 8  # of them, before all are looked at: most logs have no names
 _NEARLY_ALL = 0.9
@@ -58,11 +59,22 @@ class NamePrefixes(Struct, frozen=True):
     label: bytes
 
     def labelled(self, blocks: Iterator[bytes]) -> Generator[bytes]:
-        """Yield the blocks of a log with labels in place of the names."""
-        pattern, left = lazy_pattern(self.pattern, re.MULTILINE), b""
+        """Yield the blocks of a log with labels in place of the names.
+
+        The last line of a block waits for the next one, unless it is longer than any name.
+        """
+        pattern, left, is_inside = lazy_pattern(self.pattern, re.MULTILINE), b"", False
         for block in blocks:
-            whole, feed, left = (left + block).rpartition(b"\n")
-            yield pattern.sub(self.label, whole + feed)
+            data = left + block
+            if is_inside:  # the line began in an earlier block
+                rest, feed, data = data.partition(b"\n")
+                yield rest + feed
+                is_inside = not feed
+            end = data.rfind(b"\n") + 1
+            if len(data) - end > _LONGEST:
+                is_inside, end = True, len(data)
+            yield pattern.sub(self.label, data[:end])
+            left = data[end:]
         yield pattern.sub(self.label, left)
 
 
