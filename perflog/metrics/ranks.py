@@ -173,12 +173,8 @@ def _rank_rows(tables: Tables) -> Iterator[RankRow]:
 
 
 def _of_unlabelled(rows: Rows, run: str, number: int) -> Iterator[RankRow]:
-    """The spread of figures over ranks that no label tells apart: medians of the smallest and the largest of a step.
-
-    `number`: how many of them there are on each node or pod that is named, or in all.
-    """
+    """The spread of figures over ranks that no label tells apart: medians of the smallest and the largest of a step."""
     units = {column.name: column.unit for column in TABLES["steps"]}
-    number *= len(groups_of(np.where(rows["rank"] == NULL, -1, rows["rank"]), rows.codes("source")[0]).sizes)
     for name in _STEP_FIGURES:
         known = rows.where(rows.known("step", name))
         steps = groups_of(np.where(known["epoch"] == NULL, -1, known["epoch"]), known["step"])

@@ -41,7 +41,7 @@ def _unlabelled_ranks(tables: Tables) -> dict[str, int]:
 
 
 def _ranks_of(rows: Rows) -> int:
-    """The number of ranks that print each step without a label; 1 if nothing proves several."""
+    """The number of ranks that print each step without a label, over all named pods; 1 if nothing proves several."""
     rows = rows.where(np.lexsort((rows["part"], rows["line"])))
     names = rows.codes("source")[0]
     epochs = np.where(rows["epoch"] == NULL, -1, rows["epoch"])
@@ -60,7 +60,8 @@ def _ranks_of(rows: Rows) -> int:
     for column in _OWN:
         least, most = _ends(rows[column], steps.of_row, len(steps.sizes))
         differs |= least < most
-    return number if all(map(_holds, (near, low == high, differs), (_MOST, _MOST, _HALF), (several,) * 3)) else 1
+    are_ranks = all(map(_holds, (near, low == high, differs), (_MOST, _MOST, _HALF), (several,) * 3))
+    return number * members if are_ranks else 1
 
 
 def _holds(flags: Mask, share: float, of: Mask) -> bool:
