@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from support.jobs import Job
+from support.jobs import restarted
 from support.paths import TESTS
 from support.seeds import FILES, log, path
 
@@ -598,24 +598,16 @@ def test_printed_averages_of_other_windows_are_the_first_thing_told() -> None:
 
 def test_what_happened_to_the_job_has_a_section(tmp_path: Path) -> None:
     """The diagnosis, the failures by kind, the seconds by kind, and the strips of the timeline."""
-    job = Job()
-    job.start(60)
-    job.steps(1, 20, 2.0)
-    job.save(20, 10.0)
-    job.steps(21, 30, 2.0, "repeated")
-    job.hang(300)
-    job.spend("down", 200)
-    job.start(60, 20)
-    job.steps(21, 60, 2.0)
+    job = restarted()
     (tmp_path / "log.txt").write_text(job.text)
     report = collect(str(tmp_path / "log.txt"))
     markdown = to_markdown(report)
     section = markdown.partition("## What happened to the job")[2].partition("<details>")[0]
     assert (
-        "| verdict | The job recovered and went on to step 60 of 1,000; attempt 1 of 2 ended by a collective that "
-        "timed out, line 35 |"
+        "| verdict | The job recovered and went on to step 80 of 1,000; attempt 1 of 2 ended by a collective that "
+        "timed out, line 65 |"
     ) in section
-    assert "| a collective that timed out | #1 | 3 | 0, 1, 2 | 35–37 |" in section
+    assert "| a collective that timed out | #1 | 3 | 0, 1, 2 | 65–67 |" in section
     rows = dict(re.findall(r"^\| ([a-z]+) \| .* ([\d.]+) s \| [\d.]+ % \|$", section, re.MULTILINE))
     assert {kind: float(seconds) for kind, seconds in rows.items()} == pytest.approx(job.seconds, abs=2)
     page = Page(to_html(report))
