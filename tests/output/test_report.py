@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from support.jobs import restarted
+from support.jobs import Job, restarted
 from support.paths import TESTS
 from support.seeds import FILES, log, path
 
