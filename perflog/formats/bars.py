@@ -63,4 +63,4 @@ MARK = _over_bytes(
     rf"|{_HEAVY} {{1,9}}{_COUNT}/{_COUNT} {{1,9}}{CLOCK} (?:•|·) {_LEFT}"
     rf"|{_COUNT}/{_COUNT} (?:\[[=>.]{{4}}|{_HEAVY}{{4}}))"
 )
-"""Pattern of what each state has in it. It is short, as many texts that have none are asked for it."""
+"""Pattern that every state contains. It is kept short: mostly it is searched for in lines that have no bar."""

@@ -35,7 +35,7 @@ class LateFormats:
         possible = literal_index(tuple(self.formats)).proofs(body + bytes(SLACK), len(body))
         lines = [x for _, x in possible if isinstance(x, Line)]
         families = [x for _, x in possible if not isinstance(x, Line)]
-        # Of a torn log, a part of a line is a half of a record, which may look like one of another program.
+        # In a torn log, an incomplete line may be half of a record that looks like a line of another program.
         partly = [] if batch.is_torn else [form for form, _ in possible if not form.generic]
         partial = {form: partial_lines(form) for form in partly}
         mask = matching_mask(texts, map(_pattern, lines)) | candidate_mask(texts, families)

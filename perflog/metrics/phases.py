@@ -159,7 +159,7 @@ def _with_wholes(tables: Tables) -> pd.DataFrame:
     steps, phases = tables["steps"], tables["phases"]
     on_lines = _phases_on_step_lines(tables)
     covered = steps["steps_averaged"].fillna(0)  # 0: unknown
-    # A step time that was derived from the states of a bar covers more steps than its line.
+    # A bar that shows whole seconds gives one step time for several steps. Most of its rows have none.
     timed = covered.where(steps["step_time_s"].notna()).groupby(steps["run"]).transform(_most_frequent)
     usual = timed.fillna(covered.groupby(steps["run"]).transform(_most_frequent))
     steps = steps[(steps["copy"] == 1) & (covered == usual)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PARTS = "printed durations, added up; the rest is not known"
+_PARTS = "sum of printed durations; other time is unknown"
 
 
 def _eventful(rows: pd.DataFrame) -> pd.DataFrame:

@@ -125,9 +125,9 @@ def without_chunks(table: pa.Table) -> pa.Table:
 def joined(columns: list[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
     """Return columns as a table in one chunk, as `without_chunks` does, and take each out of the list meanwhile.
 
-    Columns of zeros, such as the run of each row where there is one, take no memory, as those of nulls.
+    Columns of zeros, such as the run of each row in a log with one run, take no memory; nor do columns of nulls.
 
-    So a caller who keeps no other reference has hardly more than one of the two tables in memory.
+    A caller who keeps no other reference has hardly more than one of the two tables in memory.
     """
     nulls: dict[pa.DataType, pa.Array] = {}
     whole = []
@@ -146,9 +146,9 @@ def joined(columns: list[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
 
 
 def _zeros(column: pa.ChunkedArray) -> pa.Array | None:
-    """Return a large column of integers or words as one chunk if all are 0, or the first word; else None.
+    """Return a column of several chunks as one if each number is 0, or each word the first one; else None.
 
-    The system backs zeros that nobody has written by one page.
+    The operating system gives no memory to zeros that nobody has written to.
     """
     is_words = pa.types.is_dictionary(column.type)
     dtype = column.type.index_type if is_words else column.type

@@ -34,7 +34,7 @@ def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) 
 
 
 def _goodput(job: JobTimeline) -> str:
-    """Return the goodput; of a job without a clock what the printed durations tell, if they tell more than steps."""
+    """Return the goodput; for a job without a clock the printed durations, if there are others than those of steps."""
     seconds, wall = job.seconds, job.wall_s
     quotient = seconds.get(TRAINING, 0.0) / wall if wall else 0.0
     is_plain = len(job.runs) == 1 and (STALL not in seconds or quotient > _HIGH)
@@ -43,8 +43,8 @@ def _goodput(job: JobTimeline) -> str:
     lost = {kind: s for kind, s in seconds.items() if kind != TRAINING and s >= _LEAST_SHARE * wall}
     parts = [f"{kind} {_s(s)}" for kind, s in sorted(lost.items(), key=lambda item: -item[1])]
     if not job.whole:
-        told = f"Printed durations alone: training {_s(seconds[TRAINING])}, {', '.join(parts)}; the rest is not known."
-        return told if lost.keys() - {COMPILE} else ""
+        known = f"From printed durations: training {_s(seconds[TRAINING])}, {', '.join(parts)}; other time is unknown."
+        return known if lost.keys() - {COMPILE} else ""
     return f"Goodput {show(quotient, '1', 3)}: training {_s(seconds[TRAINING])} of {_s(wall)}; {', '.join(parts)}."
 
 

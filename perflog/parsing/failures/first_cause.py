@@ -40,7 +40,7 @@ _OF_OTHERS = {
     "link_error": "one end of the connection",
     "lost_process": "another process tells that it no longer answers",
 }
-"""What tells the process, of kinds that do not tell of the process which prints them."""
+"""Why a rank is named, for kinds that another process than the failed one prints."""
 
 _DEFAULT_GROUP = re.compile(r"^0?(?:\(?default_pg\)?)?$|default_pg")
 _ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that tell the same

@@ -60,7 +60,7 @@ family reads it; a program that prints figures repeats its shapes. With more, a 
 
 _MOST_TORN = 2  # lines of one torn shape: each tear makes another one
 _MOST_HELD = 1 << 16  # shapes that are kept
-_FEW_TEXTS = 64  # below it, Python's search takes less than RE2's compiling, which keeps nothing
+_FEW_TEXTS = 64  # up to so many, searching with `re`, which keeps compiled patterns, is faster than compiling for RE2
 _BLOCK = 64  # texts tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
 
@@ -91,7 +91,7 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> npt.NDArray[n
     """Return a mask of the texts that could be lines of one of the families, with rank labels in front or without."""
     by_literal = [(family.required_literal, family) for family in families]
     held = held_literals(texts, tuple(literal for literal, _ in by_literal))
-    # Several families of bars have one pattern.
+    # Without repeats: families of progress bars share one pattern.
     patterns = list(dict.fromkeys(_from_start(family.pattern) for literal, family in by_literal if literal in held))
     if len(texts) > _FEW_TEXTS:
         return matching_mask(texts, patterns)
