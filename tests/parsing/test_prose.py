@@ -7,8 +7,11 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 import perflog
 from perflog.formats.families.meters import MeterFamily
+from perflog.formats.registry import known
 from perflog.parsing.match import discovery
 
 if TYPE_CHECKING:
@@ -55,3 +58,12 @@ def test_shapes_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(shapes.is_prose(text) for text in texts[10:])
     assert not any(shapes.is_prose(text.replace(b"1", b"2")) for text in texts[:20])  # the same shape again
     assert len(shapes._shapes) == 20
+
+
+def test_a_long_text_is_not_searched_with_patterns_that_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of Python's search may grow with the square of a line, that of RE2 does not."""
+    families = [family for form in known().values() for family in form.families if not discovery.is_first(family)]
+    assert discovery.candidate_mask(pa.array([b"step 1 | loss 2.5"], pa.binary()), families).tolist() == [True]
+    monkeypatch.setattr(discovery, "_kept_regex", None)
+    long = b"step 1 | loss 2.5 " + b"x" * 100_000
+    assert discovery.candidate_mask(pa.array([long], pa.binary()), families).tolist() == [True]

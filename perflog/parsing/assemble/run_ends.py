@@ -56,7 +56,8 @@ class RunEnds:
         if not rows:
             return
         low, high = sorted((rows[0], rows[-1]))
-        if not _MAY_BE_STAMP.search(data[int(batch.starts[low]) : int(batch.ends[high])]):
+        begin, end = int(batch.starts[low]), int(batch.ends[high])
+        if end - begin <= len(rows) * HEAD_BYTES and not _MAY_BE_STAMP.search(data[begin:end]):
             return
         for row in rows:
             start = int(batch.starts[row])

@@ -81,11 +81,12 @@ class NamePrefixes(Struct, frozen=True):
 
 def name_prefixes(head: bytes) -> NamePrefixes | None:
     """Return the names in front of the lines of a log, given its first bytes; None if they have none."""
-    lines = [line for line in head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip()]
-    sampled = lines[:: max(1, len(lines) // _SAMPLED)]
+    every = head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
+    sampled = every[:: max(1, len(every) // _SAMPLED)]
     for form, pattern in zip(_FORMS, _PATTERNS, strict=True):
-        if sum(pattern.match(line) is not None for line in sampled) * 2 <= len(sampled):
+        if not any(map(pattern.match, sampled)):
             continue
+        lines = [line for line in every if line.strip()]
         found = [match for line in lines if (match := pattern.match(line))]
         if len(found) < _NEARLY_ALL * len(lines) or not _alternate(found):
             continue

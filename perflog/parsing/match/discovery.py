@@ -60,7 +60,7 @@ family reads it; a program that prints figures repeats its shapes. With more, a 
 
 _MOST_TORN = 2  # lines of one torn shape: each tear makes another one
 _MOST_HELD = 1 << 16  # shapes that are kept
-_FEW_TEXTS = 64  # up to so many, searching with `re`, which keeps compiled patterns, is faster than compiling for RE2
+_FEW_BYTES = 1 << 13  # of texts up to which searching with `re`, which keeps compiled patterns, beats compiling for RE2
 _BLOCK = 64  # texts tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
 
@@ -93,7 +93,7 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> npt.NDArray[n
     held = held_literals(texts, tuple(literal for literal, _ in by_literal))
     # Without repeats: families of progress bars share one pattern.
     patterns = list(dict.fromkeys(_from_start(family.pattern) for literal, family in by_literal if literal in held))
-    if len(texts) > _FEW_TEXTS:
+    if texts.nbytes > _FEW_BYTES:
         return matching_mask(texts, patterns)
     regexes = [_kept_regex(pattern) for pattern in patterns]
     return np.array([any(regex.match(text) for regex in regexes) for text in texts.to_pylist()], np.bool_)
