@@ -20,14 +20,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
-import numpy as np
 import pyarrow as pa
 
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.average_windows import AverageWindows
 from perflog.parsing.assemble.figure_account import count_all_figures
 from perflog.parsing.assemble.line_account import count_lines
-from perflog.parsing.assemble.line_rows import HEADER, PRINTED, LineRows, RecordRanks
+from perflog.parsing.assemble.line_rows import LineRows, RecordRanks
 from perflog.parsing.assemble.local_ranks import LocalRanks
 from perflog.parsing.assemble.pending_records import NO_LIMIT, PendingRecords
 from perflog.parsing.assemble.rank_rules import RankDecisions, RankRules
@@ -290,8 +289,7 @@ class Assembler:
             if any(named):
                 for log, low, high in _split_by_log(records, runs):
                     row.fill_from_name(named[log], low, high)
-            of_text = np.where(np.isin(row.ranks.rule, (PRINTED, HEADER)), row.ranks.rank, -1)
-            row.ranks.fill(self._local_ranks.impossible(of_text, records.places, runs), -1, -1)
+            row.ranks.fill(self._local_ranks.impossible(ranks, records.places, runs), -1, -1)
             rows.append(row)
         self._rank_rules.apply(form, rows, runs, scopes)
         return rows

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct, field
 
+from perflog.parsing.assemble.line_rows import HEADER, PRINTED, RecordRanks
 from perflog.parsing.assemble.run_state import RunIndex, RunState
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import (
@@ -122,10 +123,9 @@ class LocalRanks:
 
     def _observe_sizes(self, sizes: Ints, places: Ints, runs: RunIndex) -> None:
         for run, low, high in runs.split(places):
-            found, first = np.unique(sizes[low:high], return_index=True)
             known = self._world_sizes.setdefault(run.index, {})
-            for size, place in zip(found.tolist(), places[low + first].tolist(), strict=True):
-                known[size] = min(known.get(size, place), place)
+            for size, place in zip(sizes[low:high].tolist(), places[low:high].tolist(), strict=True):
+                known.setdefault(size, place)
 
     def ranks_of(self, records: Records, runs: RunIndex) -> Ints:
         """Return the rank that the label of each record tells; -1 if none, below it the code of a source."""
@@ -144,17 +144,19 @@ class LocalRanks:
                 ranks[plain] = -1  # a label alone is that of a node, or a local rank
         return ranks
 
-    def impossible(self, ranks: Ints, places: Ints, runs: RunIndex) -> Ints:
-        """Return the rows whose rank is none of the world size that stands in front of them: figures have met there."""
+    def impossible(self, ranks: RecordRanks, places: Ints, runs: RunIndex) -> Ints:
+        """Return the rows that print a rank beyond the world size in front of them: figures have met."""
         found = [np.empty(0, np.int64)]
-        sizes = [size for of_run in self._world_sizes.values() for size in of_run]
-        if not sizes or not len(ranks) or ranks.max() < min(sizes):
+        smallest = min((size for of_run in self._world_sizes.values() for size in of_run), default=None)
+        if smallest is None or not len(places) or ranks.rank.max() < smallest:
             return found[0]
+        is_printed = (ranks.rule == PRINTED) | (ranks.rule == HEADER)
         for run, low, high in runs.split(places):
             below = np.zeros(high - low, np.int64)
             for size, place in self._world_sizes.get(run.index, {}).items():
                 below = np.where(places[low:high] > place, np.maximum(below, size), below)
-            found.append(low + np.flatnonzero((below > 0) & (ranks[low:high] >= below)))
+            is_wrong = is_printed[low:high] & (below > 0) & (ranks.rank[low:high] >= below)
+            found.append(low + np.flatnonzero(is_wrong))
         return np.concatenate(found)
 
     def _processes(self, run: RunState) -> int:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.assemble.run_state import RunIndex, RunState
 from perflog.parsing.match.line_stamps import HEAD_BYTES
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, Stamps
-from perflog.parsing.match.stamp_layouts import layout_of
+from perflog.parsing.match.stamp_layouts import layout_of, may_have_stamp
 from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import CLOCKS, TABLES
 from perflog.tables.sink import table_from_columns
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LOOKED_AT = 24  # lines at each end of a run
-_MAY_BE_STAMP = lazy_pattern(rb"[0-9]:[0-5][0-9]:|1[0-9]{9}")
 
 
 class RunEnds:
@@ -52,17 +50,13 @@ class RunEnds:
     def _first_of_each_clock(batch: Batch, rows: range) -> Iterator[int]:
         """Yield the rows with the first stamp of each clock."""
         clocks = set()
-        data = memoryview(batch.chunk.data)
-        if not rows:
+        bounds = zip(batch.starts[rows].tolist(), batch.ends[rows].tolist(), strict=True)
+        with memoryview(batch.chunk.data) as data:
+            heads = [bytes(data[start : min(end, start + HEAD_BYTES)]) for start, end in bounds]
+        if not may_have_stamp(b"\n".join(heads)):
             return
-        low, high = sorted((rows[0], rows[-1]))
-        begin, end = int(batch.starts[low]), int(batch.ends[high])
-        if end - begin <= len(rows) * HEAD_BYTES and not _MAY_BE_STAMP.search(data[begin:end]):
-            return
-        for row in rows:
-            start = int(batch.starts[row])
-            text = bytes(data[start : min(int(batch.ends[row]), start + HEAD_BYTES)])
-            layout = layout_of(text) if _MAY_BE_STAMP.search(text) else None
+        for row, head in zip(rows, heads, strict=True):
+            layout = layout_of(head)
             if layout is not None and layout.clock not in clocks:
                 clocks.add(layout.clock)
                 yield row

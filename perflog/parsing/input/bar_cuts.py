@@ -17,8 +17,8 @@ from perflog.lazy_patterns import lazy_pattern
 _STATE = lazy_pattern(STATE.encode())
 _BRACKET = lazy_pattern(rb"\[(?:[0-9]{1,5} days?, )?(?:[0-9]{1,6}:)?[0-9]{1,2}:[0-9]{2}[<,\]]")
 """What each state that may stand beside other text contains: found faster than a whole state."""
-_MARKS = (b"<", b"/s]", b"/s, ", b"s/it")
-"""Texts one of which each such state contains. Most logs contain none."""
+_MARKS = (b"/s]", b"/s, ", b"s/it")
+"""Texts one of which each such state contains that has no `<`. Most logs contain none."""
 _ALONE = lazy_pattern(rb"[ \t]*(?:[A-Za-z][\w /-]{0,60}: *)?" + STATE.encode() + rb"[ \t]*")
 _LINE_END = lazy_pattern(rb"[\n\r]")
 _POSTFIX = lazy_pattern(rb"[ ,]+[A-Za-z_][\w ./()-]{0,60}[:=][ \t]*[-+]?[0-9.]|[ \t,:\x7c)-]*\Z")
@@ -35,7 +35,7 @@ _LONGEST_FRONT = 4096  # bytes in front of a state in which what belongs to it i
 
 def bar_cuts(data: bytes | bytearray, end: int) -> list[int]:
     """Return the offsets in data[:end] at which parts begin or end, ascending."""
-    if not any(data.find(mark, 0, end) >= 0 for mark in _MARKS):
+    if not _may_have_states(data, end):
         return []
     cuts: list[int] = []
     line_end = 0
@@ -49,6 +49,13 @@ def bar_cuts(data: bytes | bytearray, end: int) -> list[int]:
             if _ALONE.fullmatch(line) is None:
                 cuts += [begin + cut for cut in _cuts_of_line(line)]
     return cuts
+
+
+def _may_have_states(data: bytes | bytearray, end: int) -> bool:
+    if data.find(b"<", 0, end) >= 0:
+        return True
+    slash = data.find(b"/", 0, end)  # one byte is found ten times as fast as a text
+    return slash >= 0 and any(data.find(mark, max(slash - 1, 0), end) >= 0 for mark in _MARKS)
 
 
 def _cuts_of_line(text: bytes) -> list[int]:

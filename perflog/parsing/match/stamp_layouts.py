@@ -48,6 +48,8 @@ _PATTERNS = tuple(
         _BARE_LABELS + _TIME,
     )
 )  # fmt: skip
+_MINUTE = lazy_pattern(rb":[0-5][0-9]:")
+_EPOCH = lazy_pattern(rb"1(?<![0-9.]1)[0-9]{9}(?![0-9])")  # `re` finds a pattern fast that begins with a plain byte
 _NUMBERS = ("year", "month", "day", "hour", "minute", "second", "fraction", "epoch")
 DAY_NS = 86_400 * 10**9
 YEAR_NS = 365 * DAY_NS
@@ -154,8 +156,15 @@ def _months(text: npt.NDArray[np.uint8]) -> Ints:
     return months
 
 
+def may_have_stamp(text: bytes) -> bool:
+    """Return whether a text contains what each stamp contains: cheaper than `layout_of`."""
+    return _MINUTE.search(text) is not None or _EPOCH.search(text) is not None
+
+
 def layout_of(text: bytes) -> Layout | None:
     """Return the layout of the stamp in front of a line, None if there is none."""
+    if not may_have_stamp(text):
+        return None
     for pattern in _PATTERNS:
         match = pattern.match(text)
         if match is None:
