@@ -46,6 +46,7 @@ _SETTLES = {
     "gpu_error": "CUDA_LAUNCH_BLOCKING=1 names the kernel; `dmesg -T` tells whether the GPU failed",
     "link_error": "the counters of both ports (`perfquery`, `ethtool -S`)",
     "killed": "`dmesg -T` of the node: the kernel names the processes that it kills",
+    "actor_died": "the log of the worker (`/tmp/ray/session_latest/logs`), and `dmesg -T` of its node",
     "terminated": "the scheduler's record of the job: who sent the signal",
     "rendezvous_timeout": "the logs of all nodes: which of them never started",
     "child_failed": "the output of the failed processes (`torchrun --tee 3`)",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, takewhile
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ class Ending(Struct, frozen=True):
     @property
     def is_wait(self) -> bool:
         """Whether the accused are those that others waited for."""
-        return self.judged.kind == "collective_timeout" and bool(self.judged.ranks)
+        return self.judged.kind in ("collective_timeout", "rendezvous_timeout") and bool(self.judged.ranks)
 
 
 def endings(tables: Tables) -> list[Ending]:
@@ -267,7 +267,8 @@ def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
     """Cut failures where a program that had ended was started again: its output is appended to the same log.
 
     What tells it: a scheduler ends jobs of different numbers; a launcher sees a rank end twice, as two processes; the
-    first line of the log is printed again, and a cause follows; source code cannot be read, behind another failure.
+    first line of the log is printed again, and a cause follows; source code cannot be read, behind another failure, and
+    no other cause follows: a program that goes on has only caught it.
     """
     cuts: set[int] = set()
     jobs: dict[str, int] = {}  # by number of a job the last row that names it
@@ -285,7 +286,11 @@ def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
         if again and any(_is_cause(later) for later in group[place:]):
             cuts.add(place)
         if _UNREADABLE.match(row.message) and place and not _UNREADABLE.match(group[place - 1].message):
-            cuts.add(place)
+            behind = takewhile(lambda later: kinds()[later.kind].role != REPORT, group[place:])
+            if all(
+                _UNREADABLE.match(later.message) or later.message == TRACEBACK for later in behind if _is_cause(later)
+            ):
+                cuts.add(place)
     edges = sorted({0, len(group), *(cut for cut in cuts if cut < len(group))})
     return [_Launch(list(group[low:high]), high == len(group)) for low, high in pairwise(edges)]
 

@@ -178,7 +178,7 @@ def test_the_files_of_ranks_and_the_log_of_the_kernel_are_one_job(tmp_path: Path
     assert (culprit["rank"], culprit["device"], culprit["kind"]) == (2, "0000:3b:00", "gpu_fault")
 
 
-AS_PRINTED: dict[str, tuple[str, int | None, str]] = {
+AS_PRINTED: dict[str, tuple[str, int | list[int] | None, str]] = {
     "time-outs of some ranks of a cut log": (
         "collective_timeout",
         None,
@@ -330,7 +330,7 @@ rank=[3] was aborted. Please check its log.
 """,
     ),
     "a worker of Ray that died, and a torn traceback": (
-        "killed",
+        "actor_died",
         None,
         """\
 ERROR 07-09 13:21:18 [core.py:396] The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR
@@ -350,7 +350,7 @@ remote task has failed, got preempted, or crashed unexpectedly.
     ),
     "tasks of JAX that do not meet": (
         "rendezvous_timeout",
-        None,
+        [0, 3],
         """\
   File "/x/jax_utils.py", line 75, in multihost_broadcast_sync
 jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: sync0. Timed out task names:
@@ -392,6 +392,56 @@ Traceback (most recent call last):
     _start_fn(index, pf_cfg, fn, args)
 """,
     ),
+    "a server that answers with the text of the failure": (
+        "exception",
+        None,
+        """\
+[2026-06-09 03:35:23] Error in request: call aclnnInplaceCopy failed, error code is 161002
+Traceback (most recent call last):
+  File "serving_base.py", line 107, in handle_request
+    return await self._handle(request)
+RuntimeError: call aclnnInplaceCopy failed, error code is 161002
+[2026-06-09 03:35:23] Initialization failed. warmup error: Traceback (most recent call last):
+  File "http_server.py", line 2018, in _execute_server_warmup
+    assert res.status_code == 200, f"{res.text}"
+AssertionError: {"message":"Internal server error: call aclnnInplaceCopy failed, error code is 161002"}
+""",
+    ),
+    "tasks that all end by the same signal": (
+        "segmentation_fault",
+        [0, 1],
+        """\
+        srun: error: nid04277: task 1: Segmentation fault (core dumped)
+        srun: Terminating job step 20370799.1
+        srun: error: nid04276: task 0: Segmentation fault (core dumped)
+""",
+    ),
+    "a process whose traceback torch repeats": (
+        "gpu_error",
+        1,
+        """\
+Traceback (most recent call last):
+  File "/x/torch/multiprocessing/spawn.py", line 119, in join
+    raise Exception(msg)
+Exception:
+
+-- Process 1 terminated with the following error:
+Traceback (most recent call last):
+  File "/x/torch/multiprocessing/spawn.py", line 20, in _wrap
+    fn(i, *args)
+RuntimeError: CUDA error: an illegal memory access was encountered
+""",
+    ),
+    "a watchdog that tells of an error or a time-out": (
+        "remote_exit",
+        None,
+        """\
+[rank7]:[E909 09:55:29.974288167 ProcessGroupNCCL.cpp:1664] [PG 0 (default_pg) Rank 7] Exception (either an error or \
+timeout) detected by watchdog at work: 2070, last enqueued NCCL work: 2082, last completed NCCL work: 2069.
+[rank7]:[E909 09:55:29.974298167 ProcessGroupNCCL.cpp:1709] [PG 0 (default_pg) Rank 7] NCCL error: remote process \
+exited or there was a network error
+""",
+    ),
     "a task that exits, and one that is aborted then": (
         "task_exit",
         0,
@@ -411,7 +461,8 @@ def test_failures_as_programs_print_them(name: str, tmp_path: Path) -> None:
     kind, rank, text = AS_PRINTED[name]
     answer = perflog.diagnose(read(tmp_path, text))
     assert answer.kind == kind
-    assert [each.rank for each in answer.culprits if each.rank is not None] == ([] if rank is None else [rank])
+    ranks = rank if isinstance(rank, list) else [] if rank is None else [rank]
+    assert [each.rank for each in answer.culprits if each.rank is not None] == ranks
 
 
 TORN_BEFORE_SUMMARY = """\
@@ -636,6 +687,12 @@ def test_what_came_first(tmp_path: Path, name: str) -> None:
     found = perflog.diagnose(read(tmp_path, text))
     assert (found.kind, found.certainty) == (kind, certainty)
     assert [each.rank for each in found.culprits if each.rank is not None] == ranks
+
+
+def test_code_that_a_program_evaluates_is_no_new_start(tmp_path: Path) -> None:
+    wrong = f"{TRACE}SyntaxError: invalid syntax (<string>, line 1)\n"
+    text = f"{TRACE}RuntimeError: the reward model is gone\n{wrong}{TRACE}ValueError: no reward\n"
+    assert perflog.diagnose(read(tmp_path, text)).verdict.startswith("Ended by RuntimeError")
 
 
 def test_a_line_of_a_launcher_glued_to_its_traceback_names_the_local_rank(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ _DEVICES = ("gpu_fault",)
 _ON_GPU = ("gpu_error", "xid_application", "device_assert", "gpu_fault")
 _EITHER = (
     "xid_application", "collective_mismatch", "lost_process", "link_error", "collective_timeout", "nccl_error",
-    "rendezvous_timeout", "killed", "abort", "terminated",
+    "rendezvous_timeout", "killed", "actor_died", "abort", "terminated",
 )  # fmt: skip
 _SIGNALS = {-9: "killed", -11: "segmentation_fault", -7: "crash", -4: "crash", -8: "crash"}
 _SIGABRT = -6
@@ -42,9 +42,13 @@ _OF_OTHERS = {
 }
 """Why a rank is named, for kinds that another process than the failed one prints."""
 
+_EITHER_OF_BOTH = "detected by watchdog at work"
+"""What a watchdog prints of a time-out, and of an error too."""
+
 _DEFAULT_GROUP = re.compile(r"^0?(?:\(?default_pg\)?)?$|default_pg")
 _ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that tell the same
 _NUMBER = re.compile(r"\d+")
+_BARRIER = re.compile(r"monitoredBarrier|Barrier timed out")
 
 
 class Judgement(Struct):
@@ -200,15 +204,20 @@ def _of_several(ordered: Sequence[FailureRow], causes: Sequence[FailureRow]) -> 
 
 
 def _of_signals(rows: Sequence[FailureRow]) -> Judgement | None:
-    """A launcher saw one process end by a signal that no watchdog sends."""
+    """A launcher saw processes end by a signal that no watchdog sends."""
     ended = [row for row in rows if kinds()[row.kind].role == REPORT and row.exit_code in _SIGNALS]
     ended = [row for row in ended if row.kind != "task_exit" or row.task is not None]  # not all tasks of a node
     first = [row for row in ended if row.kind == "first_failed"] or ended
     first = [row for row in first if row.exit_code not in _BY_OTHERS] or first
-    if not first or len({_process(row) for row in first}) > 1:
+    if not first:
         return None
     row = first[0]
     kind = _SIGNALS[row.exit_code or 0]
+    if len({_process(row) for row in first}) > 1:
+        if row.exit_code in _BY_OTHERS or len({row.exit_code for row in first}) > 1:
+            return None
+        ranks = sorted({row.rank for row in first if row.rank is not None})
+        return Judgement(kind, first, ranks, ONE_OF, f"signal {-(row.exit_code or 0)} ended {len(first)} processes")
     named = [each for each in rows if each.kind == kind and kinds()[kind].role != REPORT]
     ranks = [row.rank] if row.rank is not None else []
     return Judgement(kind, [row, *named], ranks, LIKELY, f"signal {-(row.exit_code or 0)} ended it")
@@ -242,7 +251,11 @@ def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
         if not told:
             continue
         if kind == "collective_timeout":
+            if all(_EITHER_OF_BOTH in row.message for row in told) and _of_echoes(rows, seen, world_size) is not None:
+                continue
             return _of_timeouts(told, seen, world_size)
+        if kind == "rendezvous_timeout" and (absent := _named_absent(told)):
+            return Judgement(kind, told, absent, SURE, "the barrier names the ranks that did not come")
         processes = {_process(row) for row in told}
         ranks = sorted({row.rank for row in told if row.rank is not None})
         if kind in ("terminated", "rendezvous_timeout", "nccl_error") or len(processes) > 1:
@@ -258,10 +271,8 @@ def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
 def _of_timeouts(told: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement:
     """Collectives timed out: the ranks that lack them hold the others up."""
     kind = "collective_timeout"
-    barriers = [row.peer or "" for row in told if "monitoredBarrier" in row.message]
-    barred = sorted({int(rank) for peers in barriers for rank in _NUMBER.findall(peers)})
-    if barred:
-        return Judgement(kind, list(told), barred, SURE, "the barrier names the ranks that did not come")
+    if absent := _named_absent(told):
+        return Judgement(kind, list(told), absent, SURE, "the barrier names the ranks that did not come")
     for column, what in (("last_enqueued", "enqueued"), ("last_completed", "completed")):
         behind = _behind(told, column)
         if behind:
@@ -277,6 +288,12 @@ def _of_timeouts(told: Sequence[FailureRow], seen: Collection[int], world_size: 
     if odd:
         return Judgement(kind, list(told), odd, ONE_OF, "it waits in another operation than the others")
     return Judgement(kind, list(told), [], NOT_KNOWN, "the time-outs do not tell which rank is missing")
+
+
+def _named_absent(told: Sequence[FailureRow]) -> list[int]:
+    """Return the ranks that a barrier names: those that did not come."""
+    lists = [row.peer or "" for row in told if _BARRIER.search(row.message)]
+    return sorted({int(rank) for names in lists for rank in _NUMBER.findall(names)})
 
 
 def _behind(told: Sequence[FailureRow], column: str) -> list[int]:
@@ -364,7 +381,7 @@ def _of_one(row: FailureRow, causes: Iterable[FailureRow], certainty: str, why: 
 
 def _most_telling(rows: Sequence[FailureRow]) -> FailureRow:
     """Return the first failure of a process; a bare exception is what a more exact text before or behind it tells."""
-    exact = [row for row in rows if row.kind not in ("exception", "abort")]
+    exact = [row for row in rows if row.kind not in ("exception", "assertion", "abort")]
     return exact[0] if exact and exact[0].line - rows[0].last_line < 50 else rows[0]
 
 

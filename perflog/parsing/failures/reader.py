@@ -46,15 +46,18 @@ _NO_NAME = frozenset((*LEVELS, "frame", "error", "warning", "info"))
 _DIRECT, _HANDLING = "was the direct cause of the following exception", "another exception occurred"
 _GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
 _FRAME = lazy_pattern(r"^(?:Exception raised from |frame #\d+: |[=-]{20,}$)")
-_LONG = ("nccl_error", "checkpoint")
+_LONG = ("nccl_error", "checkpoint", "rendezvous_timeout")
 """Kinds of which the text may have several lines, without a traceback of Python."""
 
 _ENTRY = lazy_pattern(r"(?:^|[\s\]])(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.*)$")
 _NUMBERED = lazy_pattern(r"(?:^|[\s\]])\[\d+\]:\s*$")
+_TASK_NAME = lazy_pattern(r"^/job:\S+/task:(?P<task>\d+)$")
 _LAUNCHER = lazy_pattern(
     r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|torch/distributed/elastic)\b"
 )
 _NUMBER = re.compile(r"\d+")
+_TELL_APART = ("job", "seq", "node", "tasks", "rank", "local_rank")
+"""Values by which failures of the same text are of different processes, jobs or collectives."""
 
 
 class Failure(Struct):
@@ -97,6 +100,7 @@ class _Stream(Struct):
 
     begun: list[tuple[int, str]] = field(default_factory=list)  # places of tracebacks, and the prefix of their lines
     lines: int = 0  # read since the last of them began
+    child: str | None = None  # the process of which a launcher repeats the traceback
     last: Failure | None = None  # the last exception: what follows may belong to it
     chain: str = ""  # how the next traceback follows from it
     summary: Kind | None = None
@@ -235,6 +239,9 @@ class FailureReader:
         stream = self._streams.setdefault(labels, _Stream())
         stream.begun.append((place, before))
         stream.lines = 0
+        of = self._newest
+        if of is not None and of.kind.name == "child_failed" and of.last_line == (place >> PART_BITS) - 1:
+            stream.child = of.values.get("rank")
         return True
 
     def _failure(self, place: int, labels: str, text: str, found: Told) -> Failure:
@@ -280,6 +287,8 @@ class FailureReader:
         values = found.values if found is not None else {}
         start = found.start if found is not None else 0
         origin = origin_of(labels, before + text, len(before) + start)
+        if stream.child is not None and origin.rank is None:
+            values = {"rank": stream.child} | values
         failure = Failure(begun, place >> PART_BITS, kind, text[:_MESSAGE], values, origin, labels)
         if stream.ignored:
             stream.ignored = False
@@ -304,6 +313,13 @@ class FailureReader:
                 return True
         if stream.chain and TRACEBACK in text:
             stream.begun.append((place, text[: text.index(TRACEBACK)]))
+            return True
+        if last.message.endswith(":") and (found := told(text)) is not None and found.kind.name == "child_failed":
+            last.kind, last.values, last.last_line = found.kind, last.values | found.values, line
+            return True
+        if last.kind.name == "rendezvous_timeout" and (match := _TASK_NAME.match(text)):
+            last.values["absent"] = f"{last.values.get('absent', '')}, {match['task']}".removeprefix(", ")
+            last.last_line = line
             return True
         if (line == last.last_line + 1 and last.message.endswith("Last error:")) or _GOES_ON.match(text):
             last.message = f"{last.message}\n{text.strip()}"[:_MESSAGE]
@@ -351,10 +367,14 @@ class FailureReader:
             return self._add_notice(failure)
         latest = self._latest.get(failure.stream)
         alike = latest is not None and latest.kind is failure.kind and latest.origin == failure.origin
-        alike = alike and latest is not None and latest.values.get("job") == failure.values.get("job")
-        if latest is not None and alike and (
-            len(self.failures) >= _MOST or _masked(latest.message) == _masked(failure.message)
-        ) and latest.values.get("seq") == failure.values.get("seq"):  # fmt: skip
+        alike = alike and latest is not None and all(
+            latest.values.get(name) == failure.values.get(name) for name in _TELL_APART
+        )  # fmt: skip
+        if (
+            latest is not None
+            and alike
+            and (len(self.failures) >= _MOST or _masked(latest.message) == _masked(failure.message))
+        ):
             latest.count += 1
             latest.last_line = max(latest.last_line, failure.last_line)
             self._newest = latest
