@@ -17,7 +17,7 @@ from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source
 from perflog.remote import is_remote, shown
 from perflog.tables.sink import LOG_ID, IngestResult
-from perflog.tables.store.folder import Origin
+from perflog.tables.store.runs_footer import Origin
 
 
 class History(Struct, frozen=True):

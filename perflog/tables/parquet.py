@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from perflog.errors import StoreError
 from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
@@ -27,6 +28,12 @@ _BATCH = 1 << 17  # rows
 _FILTERED = ("run", "line", "part", "step")
 """Columns by which readers leave out row groups."""
 _MANY_PARTS = 1 << 16
+_FEW_ROWS = 1 << 14
+"""Fewer rows are checked for words that are not there.
+
+The header of a page, which tells how many words it has, has no checksum. Of a large file the headers are a tiny part,
+and to look at all rows would take a tenth of the time of reading.
+"""
 
 
 @cache
@@ -55,13 +62,33 @@ def writer_options(table: str) -> dict[str, Any]:
     }
 
 
+NO_FOOTER = -1
+"""The CRC of no footer."""
+
+SEAL = {"footer_crc": "0" * 8}
+"""The text in a footer that `seal` sets."""
+
+_SEAL = next(iter(SEAL)).encode()
+_SEALED = _SEAL + b"\x18\x08"  # in front of its 8 digits, as Thrift writes the length of a text
+_ENDING = 8  # bytes behind the footer: its size, and a mark
+
+
 class DamagedError(StoreError):
     """A file of a store that is damaged."""
 
 
+def _damaged(path: Path, reason: object) -> DamagedError:
+    return DamagedError(f"damaged: {reason}", str(path), "ingest the logs in it again: that replaces it")
+
+
+def missing(path: Path) -> DamagedError:
+    """Return the error that a file of a batch is missing."""
+    return _damaged(path, "it is missing")
+
+
 @contextmanager
-def _damage_of(path: Path) -> Iterator[None]:
-    """Turn an error of Arrow's into a DamagedError. An error of the operating system stays one."""
+def damage_of(path: Path) -> Iterator[None]:
+    """Turn an error of Arrow's, or of a text in the footer, into a DamagedError. One of the operating system stays."""
     import pyarrow as pa
 
     try:
@@ -69,27 +96,29 @@ def _damage_of(path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno:
             raise
-        raise DamagedError(f"damaged: {error}", str(path), "ingest the logs in it again: that replaces it") from error
+        raise _damaged(path, error) from error
 
 
 def read_table(
     path: Path,
     name: str,
+    crc: int | None = None,
     runs: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     where: Where | None = None,
 ) -> pa.Table:
     """Return the rows of these runs (None: all) and these columns (None: all; else `run` is one) from one file.
 
-    Row groups without these runs are skipped. `where`: of rows that do not pass, only a batch at a time is in memory.
+    `crc` is that of its footer, if it is known. Row groups without these runs are skipped. `where`: of rows that do not
+    pass, only a batch at a time is in memory.
 
     Raises:
         StoreError: A newer perflog has written the file.
         DamagedError: The file is damaged.
         OSError: The file cannot be opened.
     """
-    with _damage_of(path), _opened(path) as source:
-        file = _open(source, name)
+    with damage_of(path), _opened(path) as source:
+        file = _open(source, name, crc)
         version = _version(file, path)
         stored = set(_columns_of(file))
         if where is not None:
@@ -108,7 +137,7 @@ def read_table(
         return table.filter(pc.is_in(table["run"], value_set=run_ids.finish()))
 
 
-def stored_row_counts(path: Path, name: str) -> dict[str, dict[int, int]]:
+def stored_row_counts(path: Path, name: str, crc: int | None = None) -> dict[str, dict[int, int]]:
     """Return the number of rows in a file by run and part. Only row groups of several parts are read for it.
 
     Raises:
@@ -118,8 +147,8 @@ def stored_row_counts(path: Path, name: str) -> dict[str, dict[int, int]]:
 
     counts: dict[str, dict[int, int]] = {}
     mixed = []
-    with _damage_of(path), _opened(path) as source:
-        file = _open(source, name)
+    with damage_of(path), _opened(path) as source:
+        file = _open(source, name, crc)
         _version(file, path)
         place = _columns_of(file).index("part")
         for number in range(file.num_row_groups):
@@ -181,11 +210,44 @@ def footer_texts(path: Path) -> dict[str, str]:
     Raises:
         DamagedError: The file is damaged.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with _damage_of(path), _opened(path) as source:
+    with damage_of(path), _opened(path) as source:
         texts = pq.read_metadata(source).metadata or {}
-    return {key.decode(): text.decode() for key, text in texts.items()}
+        if _SEAL in texts and texts[_SEAL] != _seal_of(_footer(source)):
+            raise pa.ArrowInvalid("a checksum is wrong")
+        return {key.decode(): text.decode() for key, text in texts.items()}
+
+
+def footer_crc(path: Path) -> int:
+    """Return the CRC of the footer of a file. The pages of a file have each their own."""
+    with _opened(path) as source:
+        return crc32(_footer(source))
+
+
+def seal(path: Path) -> None:
+    """Write the CRC of the footer of a file into the footer, as that of a file that no other one lists."""
+    with _opened(path) as source:
+        footer = _footer(source)
+        start = source.size() - _ENDING - len(footer)
+    with path.open("r+b") as file:
+        file.seek(start + footer.index(_SEALED) + len(_SEALED))
+        file.write(_seal_of(footer))
+
+
+def _seal_of(footer: bytes) -> bytes:
+    """Return the digits of the CRC of a footer in which they are zeros."""
+    before, sealed, after = footer.partition(_SEALED)
+    return b"%08x" % crc32(before + sealed + b"0" * 8 + after[8:])
+
+
+def _footer(source: pa.OSFile) -> bytes:
+    """Return the footer of a file; no bytes if there is none."""
+    size = source.size()
+    length = int.from_bytes(source.read_at(4, size - _ENDING), "little") if size > _ENDING else 0
+    footer: bytes = source.read_at(length, size - _ENDING - length) if length < size - _ENDING else b""
+    return footer
 
 
 def _opened(path: Path) -> pa.OSFile:
@@ -202,14 +264,17 @@ def _names(table: str) -> frozenset[str]:
     return frozenset(c.name for c in TABLES[table])
 
 
-def _open(source: pa.OSFile, name: str) -> pq.ParquetFile:
-    """Open a file so that its words are read as dictionaries.
+def _open(source: pa.OSFile, name: str, crc: int | None) -> pq.ParquetFile:
+    """Open a file so that its words are read as dictionaries. Its footer must have the CRC, if one is given.
 
     `pre_buffer` would read all columns before the first is decoded: for files on other machines. Here it costs a
     quarter of the time of a small file.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if crc is not None and crc32(_footer(source)) != crc:
+        raise pa.ArrowInvalid("it is not the file that its batch lists")
     words = [c.name for c in TABLES[name] if c.type == "word"]
     options: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": True}
     try:
@@ -224,11 +289,16 @@ def _in_this_schema(version: int, name: str, table: pa.Table, columns: Sequence[
     """Return a table of schema `version` in the present schema: missing columns are null, others are cast."""
     import pyarrow as pa
 
+    for column in table.columns if table.num_rows < _FEW_ROWS else ():
+        if pa.types.is_dictionary(column.type):
+            column.validate(full=True)
     schema = arrow_schema(name)
     if columns is not None:
         schema = pa.schema([schema.field(column) for column in columns])
-    if table.schema.equals(schema):  # all files but old ones; only the units and meanings of the columns are added
+    if table.schema.equals(schema):  # only the units and meanings of the columns are added
         return pa.Table.from_arrays(table.columns, schema=schema)
+    if version == SCHEMA_VERSION:
+        raise pa.ArrowInvalid("its columns are not those of its schema")
     columns, stored = [], set(table.column_names)
     for field in schema:
         if field.name in stored:

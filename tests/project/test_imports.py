@@ -18,7 +18,7 @@ import perflog
 LAYOUT = """
 errors bundled lazy_patterns entry_points units remote file_names whole_files file_lock temporary signals
 tables: nulls arrow row_order schema columns sink parquet sql
-tables.store: folder commits object_store batch_files rewriting writer __init__
+tables.store: runs_footer folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests standing_out repeats levels shifts
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
 formats: object_shapes model

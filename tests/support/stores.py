@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.store import Store
@@ -21,6 +23,20 @@ def rows(table: str, run: str, count: int, **columns: Any) -> pa.Table:
         for i in range(count)
     ]
     return pa.Table.from_pylist(made, arrow_schema(table))
+
+
+def rewrite(store: Store, name: str, batch: str, table: pa.Table, version: int) -> None:
+    """Write the file of a batch anew as another perflog: the runs files of older ones do not list the other files."""
+    runs = store.path / "runs" / f"{batch}.parquet"
+    runs_rows, texts = pq.ParquetFile(runs).read(), pq.read_metadata(runs).metadata
+    _write(runs, runs_rows, {key: text for key, text in texts.items() if key not in (b"files", b"footer_crc")})
+    _write(store.path / name / runs.name, table, {"schema_version": str(version)})
+
+
+def _write(path: Path, table: pa.Table, texts: dict[Any, Any]) -> None:
+    with pq.ParquetWriter(path, table.schema, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(texts)
 
 
 def files(store: Store) -> dict[str, bytes]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from support.forked_code import ForkedCode
 from support.patience import wait_until
-from support.stores import check_whole, files, rows
+from support.stores import check_whole, files, rewrite, rows
 
 from perflog.errors import StoreError, UsageError
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.store import Store, writer
-from perflog.tables.store.folder import LogNotes, batch_name
+from perflog.tables.store.folder import batch_name
+from perflog.tables.store.runs_footer import LogNotes
 
 LOGS = [f"{number:016x}" for number in range(5)]
 COUNTS = {"steps": 3, "values": 2}
@@ -167,11 +167,7 @@ def test_a_damaged_batch_does_not_block_the_store(store: Store, table: str) -> N
 
 def test_rows_of_a_newer_perflog_are_never_replaced(store: Store) -> None:
     fill(store, LOGS[:3])
-    path = store.path / "steps" / f"{batch_name(LOGS[:3])}.parquet"
-    table = pq.read_table(path)
-    with pq.ParquetWriter(path, table.schema) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata({"schema_version": str(SCHEMA_VERSION + 1)})
+    rewrite(store, "steps", batch_name(LOGS[:3]), store.table("steps"), SCHEMA_VERSION + 1)
     before = files(store)
     with pytest.raises(StoreError, match="newer perflog"):
         fill(store, LOGS[:1])

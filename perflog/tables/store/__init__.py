@@ -5,6 +5,7 @@ In: the tables of logs (`Store.write`). Out: the tables of all logs, or of some 
 - folder: which batches of logs there are, and in which files
 - commits: files appear and disappear together, in a folder
 - object_store: the same on object storage
+- runs_footer: what the runs file of a batch says of the batch
 - batch_files: the files of a batch while they are written
 - rewriting: batches without logs that leave, and small batches as a large one
 - writer: writes a batch
@@ -25,8 +26,9 @@ from perflog.tables.parquet import DamagedError, read_table, stored_row_counts
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.store.batch_files import of_logs
 from perflog.tables.store.commits import LocalStore
-from perflog.tables.store.folder import Change, Origin, Stamp, StoreFolder, checked_table, store_errors
+from perflog.tables.store.folder import Change, Stamp, StoreFolder, batch_name, checked_table, store_errors
 from perflog.tables.store.rewriting import merged, without_logs
+from perflog.tables.store.runs_footer import Origin
 from perflog.tables.store.writer import BatchWriter, LogIds
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ class Store:
     def logs(self) -> list[str]:
         """Return the ids of the logs in the store."""
         with store_errors(self.name), self._folder.steady():
-            return sorted(log for batch in self._folder.batches() for log in self._folder.logs_of(batch))
+            return sorted({log for batch in self._folder.batches() for log in self._folder.logs_of(batch)})
 
     def origins(self) -> dict[str, Origin]:
         """Return where the logs in the store came from, by their ids, as far as it is known."""
@@ -164,7 +166,7 @@ class Store:
     def _of_batches(
         self,
         name: str,
-        read: Callable[[Path], _T],
+        read: Callable[..., _T],
         logs: Sequence[str] | None = None,
         runs: Sequence[str] | None = None,
     ) -> list[_T]:
@@ -217,7 +219,7 @@ class Store:
 
     def _stamps(self, logs: Sequence[str] | None, runs: Sequence[str] | None) -> dict[str, Stamp | None]:
         """Return the batches of some logs or runs, with their stamps. The caller holds off commits."""
-        batches = [batch for batch in self._folder.batches() if batch not in self._damaged]
+        batches = self._batches()
         if logs is not None:
             batches = [batch for batch in batches if not set(logs).isdisjoint(self._logs_of(batch))]
         if runs is not None:
@@ -227,12 +229,15 @@ class Store:
             batches = [batch for batch in batches if any(log[:RUN_ID] in starts for log in self._logs_of(batch))]
         return {batch: self._folder.stamp(batch) for batch in batches}
 
-    def _read(self, name: str, stamps: Mapping[str, Stamp | None], read: Callable[[Path], _T]) -> list[_T] | None:
+    def _read(self, name: str, stamps: Mapping[str, Stamp | None], read: Callable[..., _T]) -> list[_T] | None:
         """Return what is read of some batches; None if another process has replaced one of them meanwhile."""
         batches = list(stamps)
         if not self._folder.fetch(name, batches):
             return None
-        of_batch = partial(self._read_batch, name, read)
+
+        def of_batch(batch: str) -> _T | None:
+            return self._read_batch(name, batch, stamps[batch], read)
+
         if len(batches) < _MANY_FILES:
             parts = list(map(of_batch, batches))
         else:  # Arrow reads files without holding the interpreter
@@ -244,19 +249,42 @@ class Store:
         unchanged = all(stamp == self._folder.stamp(batch) for batch, stamp in stamps.items())
         return [part for part in parts if part is not None] if unchanged else None
 
-    def _read_batch(self, name: str, read: Callable[[Path], _T], batch: str) -> _T | None:
+    def _read_batch(self, name: str, batch: str, stamp: Stamp | None, read: Callable[..., _T]) -> _T | None:
         try:
-            return read(self._folder.file(name, batch))
-        except FileNotFoundError:  # the batch has no rows in this table, or is being replaced
+            file = self._folder.file_of(name, batch)
+            return None if file is None else read(file[0], crc=file[1])
+        except FileNotFoundError:  # the batch is being replaced
             return None
         except StoreError as error:
+            if self._folder.stamp(batch) != stamp:  # it was replaced meanwhile, and is read again
+                return None
             error.where = error.where.replace(str(self.path), self.name)  # of a copy of an object
             self._leave_out(batch, error)
             return None
 
+    def _batches(self) -> list[str]:
+        """Return the batches that are read. A batch with a log of another one is left out."""
+        batches = dict[str, Sequence[str]]()
+        for batch in self._folder.batches():
+            if batch not in self._damaged and (logs := self._logs_of(batch)):
+                batches[batch] = logs
+        holders = dict[str, str]()
+        for batch in sorted(batches, key=lambda batch: batch != batch_name(batches[batch])):  # a copy has another name
+            twice = next((log for log in batches[batch] if log in holders), None)
+            if twice is None:
+                holders |= dict.fromkeys(batches[batch], batch)
+                continue
+            where, other = (str(self._folder.file("runs", each)) for each in (batch, holders[twice]))
+            help = "ingest this log again: that leaves one"
+            self._leave_out(batch, DamagedError(f"a copy: log {twice} is in {other} too", where, help))
+            del batches[batch]
+        return list(batches)
+
     def _logs_of(self, batch: str) -> Sequence[str]:
         try:
             return self._folder.logs_of(batch)
+        except FileNotFoundError:  # it is being replaced, and writers could not be held off
+            return ()
         except DamagedError as error:
             self._leave_out(batch, error)
             return ()
@@ -267,5 +295,5 @@ class Store:
             raise error
         if batch not in self._damaged:
             self._damaged.add(batch)
-            text = f"{error.where}: {error.reason.rstrip('.')}; its logs have no rows here: {error.help}"
+            text = f"{error.where}: {error.reason.rstrip('.')}; what is stored with it is left out: {error.help}"
             warn(text, DamageWarning, stacklevel=2)

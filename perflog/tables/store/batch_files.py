@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Sequence
@@ -10,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perflog.tables.parquet import writer_options
+from perflog.tables.parquet import SEAL, footer_crc, seal, writer_options
 from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
-from perflog.tables.store.folder import LOGS_KEY, LogNotes
+from perflog.tables.store.runs_footer import LogNotes, RunsFooter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,12 +52,18 @@ class BatchFiles:
 
     def finish(self, logs: Sequence[str], notes: LogNotes) -> dict[str, Path]:
         """Write the footers, and return the files by table. `notes` are those of the logs."""
-        of_batch = {LOGS_KEY: json.dumps(sorted(logs)), **notes.texts()}
-        for table, (writer, sink) in self._open.items():
+        crcs: dict[str, int] = {}
+        for table, (writer, sink) in sorted(self._open.items(), key=lambda file: file[0] == "runs"):
             texts = {"schema_version": str(SCHEMA_VERSION), "table": table}
-            writer.add_key_value_metadata(texts | (of_batch if table == "runs" else {}))
+            if table == "runs":
+                texts |= RunsFooter(tuple(sorted(logs)), notes, crcs).texts() | SEAL
+            writer.add_key_value_metadata(texts)
             writer.close()
             sink.close()
+            if table != "runs":
+                crcs[table] = footer_crc(self._path(table))
+        if self._open:
+            seal(self._path("runs"))
         files = {table: self._path(table) for table in self._open}
         self._open = {}
         return files

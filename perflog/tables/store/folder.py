@@ -8,36 +8,25 @@ the footer of its runs file. A log is in one batch only.
 from __future__ import annotations
 
 import errno
-import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
-from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec import Struct
 
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.file_names import usable
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.parquet import DamagedError, footer_texts
+from perflog.tables.parquet import NO_FOOTER, DamagedError, damage_of, footer_texts, missing
 from perflog.tables.schema import TABLES
+from perflog.tables.store.runs_footer import LogNotes, RunsFooter
 
 MOVED_IN = (*(name for name in TABLES if name != "runs"), "runs")
 """The tables in the order in which their files are moved into place. A batch without a runs file is not there."""
-
-LOGS_KEY = "logs"
-"""The text in the footer of a runs file that holds the ids of the logs of a batch, as JSON."""
-
-ORIGINS_KEY = "origins"
-"""The text in the footer of a runs file that holds where logs came from, as JSON: `Origin` by the id of the log."""
-
-INGESTED_KEY = "ingested"
-"""The text in the footer of a runs file that holds when logs were first read into the store, as JSON: a date in UTC
-(ISO 8601, to the second) by the id of the log."""
 
 BATCH_NAME = lazy_pattern(r"[0-9A-Za-z_-]+")
 """Matches the name of a batch, of which names of files are made."""
@@ -59,58 +48,6 @@ _FOOTERS_KEPT = 1 << 16
 
 Stamp = tuple[int, ...]
 """What changes with each commit of a batch: its runs file is moved out first and moved in last."""
-
-
-class Origin(Struct, frozen=True):
-    """Where a log came from when it was stored.
-
-    Attributes:
-        paths: The absolute path, or the address, of its file; of several files with the same bytes, each.
-        size: The number of its bytes, decompressed.
-    """
-
-    paths: tuple[str, ...]
-    size: int
-
-    def __or__(self, other: Origin) -> Origin:
-        """The origin of a log that came from the files of both."""
-        return Origin(tuple(dict.fromkeys([*self.paths, *other.paths])), self.size)
-
-
-class LogNotes(Struct, frozen=True):
-    """What a store notes of its logs beside their rows, each by the id of the log, as far as it is known.
-
-    Attributes:
-        origins: Where they came from.
-        ingested: When they were first read into the store: dates in UTC, ISO 8601.
-    """
-
-    origins: Mapping[str, Origin] = field(default_factory=dict)
-    ingested: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, texts: Mapping[str, str]) -> LogNotes:
-        """Read what `texts` has written. Older versions wrote less."""
-        return cls.of_json(json.loads(texts.get(ORIGINS_KEY, "{}")), json.loads(texts.get(INGESTED_KEY, "{}")))
-
-    @classmethod
-    def of_json(cls, origins: Mapping[str, Mapping[str, Any]], ingested: Mapping[str, str]) -> LogNotes:
-        """Return notes that were JSON."""
-        return cls({log: Origin(tuple(o["paths"]), o["size"]) for log, o in origins.items()}, ingested)
-
-    def texts(self) -> dict[str, str]:
-        """Return the texts of a footer."""
-        origins = {log: asdict(origin) for log, origin in sorted(self.origins.items())}
-        return {ORIGINS_KEY: json.dumps(origins), INGESTED_KEY: json.dumps(dict(sorted(self.ingested.items())))}
-
-    def __or__(self, other: LogNotes) -> LogNotes:
-        """The notes of both; of a log that both know, those of the other."""
-        return LogNotes({**self.origins, **other.origins}, {**self.ingested, **other.ingested})
-
-    def of(self, logs: Collection[str]) -> LogNotes:
-        """The notes of some logs."""
-        origins = {log: origin for log, origin in self.origins.items() if log in logs}
-        return LogNotes(origins, {log: date for log, date in self.ingested.items() if log in logs})
 
 
 @contextmanager
@@ -147,13 +84,9 @@ def batch_name(logs: Iterable[str]) -> str:
 
 # A process that stores many batches looks at the footers of all others each time. A file with a stamp never changes.
 @lru_cache(_FOOTERS_KEPT)
-def _logs_in(path: str, _: Stamp) -> Sequence[str]:
-    return tuple(json.loads(footer_texts(Path(path)).get(LOGS_KEY, "[]")))
-
-
-@lru_cache(_FOOTERS_KEPT)
-def _notes_in(path: str, _: Stamp) -> LogNotes:
-    return LogNotes.parse(footer_texts(Path(path)))
+def _footer_of(path: str, _: Stamp) -> RunsFooter:
+    with damage_of(Path(path)):
+        return RunsFooter.parse(footer_texts(Path(path)))
 
 
 class Work(Protocol):
@@ -241,9 +174,12 @@ class StoreFolder:
         Raises:
             DamagedError: The runs file is damaged.
         """
-        if not batch.startswith(_SEVERAL):
-            return [batch]
-        return _logs_in(*self._stamped(batch))
+        try:
+            return self._footer(batch).logs or (batch,)
+        except DamagedError:
+            if batch.startswith(_SEVERAL):
+                raise
+            return (batch,)  # it is named as its log
 
     def readable_logs(self) -> set[str]:
         """Return the ids of the logs of all batches whose runs file can be read."""
@@ -259,7 +195,32 @@ class StoreFolder:
         Raises:
             DamagedError: The runs file is damaged.
         """
-        return _notes_in(*self._stamped(batch))
+        return self._footer(batch).notes
+
+    def files_of(self, batch: str) -> Mapping[str, int | None] | None:
+        """Return the files of a batch by table: the CRC of the footer of each, as far as it is known.
+
+        None: an older perflog has written the batch, and which files it has is not known.
+
+        Raises:
+            DamagedError: The runs file is damaged.
+        """
+        files = self._footer(batch).files
+        return None if files is None else {**files, "runs": None}
+
+    def file_of(self, table: str, batch: str) -> tuple[Path, int | None] | None:
+        """Return the file with the rows of a batch in a table, and the CRC of its footer; None if it has no rows there.
+
+        Raises:
+            DamagedError: The file is missing, or the runs file is damaged.
+        """
+        path, files = self.file(table, batch), self.files_of(batch)
+        exists = path.exists()
+        if files is None:
+            return (path, None) if exists or os.path.lexists(path) else None
+        if not exists and table in files:
+            raise missing(path)
+        return (path, files.get(table, NO_FOOTER)) if exists else None
 
     def notes(self) -> LogNotes:
         """Return what is noted of the logs of all batches."""
@@ -272,11 +233,11 @@ class StoreFolder:
             {log: date for notes in each for log, date in notes.ingested.items()},
         )
 
-    def _stamped(self, batch: str) -> tuple[str, Stamp]:
+    def _footer(self, batch: str) -> RunsFooter:
         path, stamp = str(self.file("runs", batch)), self.stamp(batch)
         if stamp is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return path, stamp
+        return _footer_of(path, stamp)
 
     def tables_of(self, batch: str) -> list[str]:
         """Return the tables in which a batch has rows, in the order in which their files are moved into place."""

@@ -21,13 +21,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 from msgspec.structs import asdict
 
 from perflog.errors import InputError, StoreError
 from perflog.remote import Bucket
 from perflog.tables.parquet import footer_texts
-from perflog.tables.store.folder import LOGS_KEY, MOVED_IN, Change, LogNotes, Stamp, StoreFolder
+from perflog.tables.store.folder import MOVED_IN, Change, Stamp, StoreFolder
+from perflog.tables.store.runs_footer import LogNotes, Origin, RunsFooter
 
 _COMMITS = ".commits"
 _ASIDE = ".damaged"
@@ -62,7 +63,12 @@ class Commit(Struct, frozen=True):
         content = json.loads(gzip.decompress(data))
         dates = content.get("ingested", {})
         batches = {
-            name: Batch(b["tables"], b["size"], b["logs"], LogNotes.of_json(b["origins"], dates.get(name, {})))
+            name: Batch(
+                b["tables"],
+                b["size"],
+                b["logs"],
+                LogNotes(convert(b["origins"], dict[str, Origin]), dates.get(name, {})),
+            )
             for name, b in content["batches"].items()
         }
         return cls(number, content["ids"], batches)
@@ -147,6 +153,9 @@ class ObjectStore(StoreFolder):
 
     def notes_of(self, batch: str) -> LogNotes:
         return self.commit.batches[batch].notes
+
+    def files_of(self, batch: str) -> Mapping[str, int | None]:
+        return dict.fromkeys(self.commit.batches[batch].tables)
 
     def tables_of(self, batch: str) -> list[str]:
         return [table for table in MOVED_IN if table in self.commit.batches[batch].tables]
@@ -286,6 +295,6 @@ def object_key(table: str, batch: str) -> str:
 
 
 def _batch(files: Mapping[str, Path]) -> Batch:
-    texts = footer_texts(files["runs"])
+    footer = RunsFooter.parse(footer_texts(files["runs"]))
     size = sum(path.stat().st_size for path in files.values())
-    return Batch(list(files), size, json.loads(texts[LOGS_KEY]), LogNotes.parse(texts))
+    return Batch(list(files), size, footer.logs, footer.notes)

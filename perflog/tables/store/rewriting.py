@@ -68,21 +68,24 @@ def merged(store: StoreFolder, folder: Path) -> Change:
 
 def _groups(store: StoreFolder) -> Iterator[list[str]]:
     """Yield small batches that are merged: two or more, of a few hundred logs and some megabytes together."""
-    group, size, logs = list[str](), 0, 0
+    group, size, logs, seen = list[str](), 0, 0, set[str]()
     for batch in store.batches():
         bytes_of_batch = store.size_of(batch)
         if bytes_of_batch > _SMALL:
             continue
         try:
-            logs_of_batch = len(store.logs_of(batch))
+            logs_of_batch = set(store.logs_of(batch))
         except DamagedError:
             continue
-        if size + bytes_of_batch > _LARGE or logs + logs_of_batch > _MOST_LOGS:
+        if not seen.isdisjoint(logs_of_batch):  # a copy
+            continue
+        seen |= logs_of_batch
+        if size + bytes_of_batch > _LARGE or logs + len(logs_of_batch) > _MOST_LOGS:
             if len(group) > 1:
                 yield group
             group, size, logs = [], 0, 0
         group.append(batch)
-        size, logs = size + bytes_of_batch, logs + logs_of_batch
+        size, logs = size + bytes_of_batch, logs + len(logs_of_batch)
     if len(group) > 1:
         yield group
 
@@ -101,9 +104,9 @@ def _rewritten(store: StoreFolder, batches: Sequence[str], logs: Sequence[str], 
         for table in TABLES:
             if not store.fetch(table, batches):
                 raise FileNotFoundError(errno.ENOENT, "replaced by another writer", store.name)
-            paths = [path for batch in batches if (path := store.file(table, batch)).exists()]
-            if paths:
-                rows = pa.concat_tables([of_logs(read_table(path, table), logs) for path in paths])
+            found = [file for batch in batches if (file := store.file_of(table, batch)) is not None]
+            if found:
+                rows = pa.concat_tables([of_logs(read_table(path, table, crc), logs) for path, crc in found])
                 files.add(table, rows.unify_dictionaries(), ROW_GROUP)
         notes = [store.notes_of(batch) for batch in batches]
         return files.finish(logs, reduce(or_, notes).of(logs))

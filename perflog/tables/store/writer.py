@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Self
 from perflog.errors import StoreError
 from perflog.tables.schema import arrow_schema
 from perflog.tables.store.batch_files import ROW_GROUP, BatchFiles
-from perflog.tables.store.folder import Change, LogNotes, Origin, StoreFolder, batch_name, checked_table, store_errors
+from perflog.tables.store.folder import Change, StoreFolder, batch_name, checked_table, store_errors
 from perflog.tables.store.rewriting import merged, without_logs
+from perflog.tables.store.runs_footer import LogNotes, Origin
 
 if TYPE_CHECKING:
     import pyarrow as pa
