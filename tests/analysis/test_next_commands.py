@@ -31,7 +31,8 @@ def answers(path: Path) -> int:
 
 
 def test_suggested_commands_have_an_answer() -> None:
-    assert sum(answers(path) for path in DATA if path.stat().st_size < LARGEST) > len(DATA) // 2
+    """A few; the test of the overview's screen computes the metrics that are suggested for each file."""
+    assert sum(answers(path) for path in DATA[::12] if path.stat().st_size < LARGEST) > len(DATA) // 24
 
 
 @pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.stem)

@@ -420,7 +420,7 @@ def test_formats() -> None:
     assert "STEP-{step:d}: step_time" in run("formats", "show", "moe_layer").stdout
     assert "did you mean `moe_layer`" in run("formats", "show", "moe_leyer", code=2).stderr
     assert "its name ends in .toml" in run("formats", "check", "moe_layer", code=2).stderr
-    for path in sorted((ROOT / "parsers").glob("*.toml")):
+    for path in sorted((ROOT / "parsers").glob("*.toml"))[::12]:  # all are checked in tests/formats
         assert f"{path.stem} is fine" in run("formats", "check", path).stdout
 
 

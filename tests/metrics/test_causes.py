@@ -12,7 +12,6 @@ from support import trace_tables
 from support.commands import DATA
 from support.contradictions import (
     PART_OF_STEP,
-    contradictions,
     denied,
     other_numbers,
     shares,
@@ -166,17 +165,6 @@ def test_real_traces_are_bound_by_what_their_replay_tells(name: str, subject: st
     (first, *others) = causes(log).to_dict("records")
     assert first["binds"] and not any(row["binds"] for row in others)
     assert first["subject"] == subject and first["gain"] > least
-
-
-def logs() -> list[Path]:
-    found = [path for path in DATA.rglob("*.txt") if path.stat().st_size < 400_000]
-    return sorted([*found, *TRACES])
-
-
-@pytest.mark.parametrize("path", logs(), ids=lambda path: path.stem)
-def test_no_sentence_contradicts_another_or_the_log(path: Path) -> None:
-    text = path.read_text("utf-8", "replace") if path.suffix == ".txt" else ""
-    assert list(contradictions(perflog.read(path), text)) == []
 
 
 def test_contradictions_are_found() -> None:

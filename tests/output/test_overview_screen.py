@@ -10,17 +10,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.commands import DATA, EARLY, MOE, NVPROF, run, told
+from support.contradictions import contradictions
 from support.known_inputs import TRACES
 from support.paths import ROOT, SHARED
 
 import perflog
-from perflog.analysis.overview import overview
+from perflog.analysis.overview import overview, overview_of
+from perflog.metrics import METRICS, Options, Tables
 from perflog.output.presenters.overview import screen
 from perflog.output.screens import HEIGHT, WIDTH, command_lines, folded
 from perflog.output.terminal import columns_of
 
 SAMPLES = [path for path in sorted(DATA.rglob("*")) if path.is_file()] + TRACES
 CORPUS = sorted((SHARED / "corpus").glob("*/*"))
+LARGE = 400_000  # bytes: more of the same takes longer and tells no more
 NOT_TOLD = {
     path
     for kind in (
@@ -37,12 +40,14 @@ NOT_TOLD = {
 
 
 @pytest.mark.parametrize("path", SAMPLES + CORPUS, ids=lambda path: path.name[:40])
-def test_every_overview_fits_a_terminal(path: Path) -> None:
+def test_every_overview_fits_a_terminal_and_contradicts_nothing(path: Path) -> None:
+    """And the commands that it suggests have an answer."""
     try:
         log = perflog.find_runs(str(path))
     except perflog.PerflogError:
         pytest.skip("no log that is read without help")
-    seen = overview(log, str(path))
+    tables = Tables(log)
+    seen = overview_of(log, tables, Options(), [str(path)])
     lines = screen(seen)
     assert len(lines) <= HEIGHT
     assert [line for line in lines if len(line) > WIDTH] == []
@@ -53,6 +58,14 @@ def test_every_overview_fits_a_terminal(path: Path) -> None:
         assert seen.what and seen.figures and seen.next
         held_up = [text for text in seen.reasons if not ("not in the log" in text or "does not tell" in text)]
         assert bool(held_up) == (path not in NOT_TOLD), seen.reasons
+    for words in map(split, seen.next):
+        if words[1] == "analyze":
+            assert all(len(METRICS[name].table(tables, Options())) for name in words[3:]), words
+        elif words[1] == "compare" and path.stat().st_size < LARGE:
+            assert "nothing" not in run(*words[1:]).stdout.splitlines()[0], words
+    is_text = path.suffix in (".txt", ".log") and path.stat().st_size < LARGE
+    if is_text or path in TRACES:
+        assert list(contradictions(log, path.read_text("utf-8", "replace") if is_text else "", tables=tables)) == []
 
 
 @pytest.mark.parametrize("columns", [40, 60])

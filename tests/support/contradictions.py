@@ -29,9 +29,14 @@ PART_OF_STEP = re.compile(
 )  # fmt: skip
 
 
-def contradictions(log: perflog.Log, text: str = "", report: bool = False) -> Iterator[str]:
-    """Yield what contradicts, in words. `text`: what the log holds, if it is text. `report`: its sentences too."""
-    tables = Tables(log)
+def contradictions(
+    log: perflog.Log, text: str = "", report: bool = False, tables: Tables | None = None
+) -> Iterator[str]:
+    """Yield what contradicts, in words. `text`: what the log holds, if it is text. `report`: its sentences too.
+
+    `tables`: those of the log, where its metrics have been computed.
+    """
+    tables = tables or Tables(log)
     seen = overview_of(log, tables, Options())
     lint, verdict = findings(tables), diagnose(log)
     others = [each.message for each in lint] + [verdict.verdict, verdict.why, verdict.cost, *verdict.speed]

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perflog.formats.bars import OF_BARS
+from perflog.formats.bars import OF_BARS, SMOOTHED_RATE
 from perflog.formats.vocabulary import EVALUATIONS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import (
@@ -163,10 +163,14 @@ def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: A
 
 
 def _of_totals(tables: Tables, options: Options) -> Iterator[RunFigure]:
-    """What a total consists of: the number of samples, and the rate that the run prints."""
+    """What a total consists of: the number of samples, and the rates that the run or its progress bar prints."""
     rows = tables.rows("values")
     yield _last(rows.where(rows.one_of("key", SAMPLE_COUNTERS) & rows.known("value")), SAMPLES, "")
-    yield from (figure for figure in _last_values(tables, options) if figure.unit == "1/s")
+    yield from (
+        figure
+        for figure in _last_values(tables, options)
+        if figure.unit == "1/s" or figure.name.startswith(SMOOTHED_RATE)
+    )
 
 
 def _steps(tables: Tables, options: Options) -> Iterator[RunFigure]:

@@ -187,7 +187,7 @@ _CALL = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(base=st.lists(_CALL, min_size=1, max_size=8), side=st.lists(_CALL, min_size=1, max_size=8))
 def test_each_level_adds_up_to_the_difference(
     tmp_path_factory: pytest.TempPathFactory, base: list[Call], side: list[Call]
