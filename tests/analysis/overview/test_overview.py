@@ -130,7 +130,8 @@ def test_the_clock_tells_what_is_outside_of_the_steps() -> None:
 def test_a_bar_too_short_for_times_of_steps_tells_its_rate(tmp_path: Path) -> None:
     """Its whole seconds are too few for differences."""
     log = tmp_path / "run.txt"
-    log.write_text("".join(f" {i}%|#  | {i}/100 [00:{2 * i}<03:00,  2.0{i % 7}s/it, loss=1.{i}]\n" for i in range(10, 15)))
+    lines = (f" {i}%|#  | {i}/100 [00:{2 * i}<03:00,  2.0{i % 7}s/it, loss=1.{i}]\n" for i in range(10, 15))
+    log.write_text("".join(lines))
     figures = {figure.name: figure.values for figure in run_figures(Tables(perflog.read(log)), Options())}
     assert "step" not in figures
     assert list(figures["smoothed_s_per_it"].values()) == [2.0]
