@@ -171,8 +171,8 @@ class Bucket:
             return (datetime.now(UTC) - written).total_seconds()
 
     def move(self, key: str, to: str) -> None:
-        """Give an object another key."""
-        with _errors(self.address, "written"):
+        """Give an object another key. One that is not there is no error."""
+        with _errors(self.address, "written"), suppress(FileNotFoundError):
             storage, path = _storage(self.address)
             storage.copy(f"{path}/{key}", f"{path}/{to}")
             storage.rm(f"{path}/{key}")

@@ -21,7 +21,7 @@ import perflog
 from perflog import remote, temporary
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.tables.schema import TABLES
-from perflog.tables.store import Store, object_store, writer
+from perflog.tables.store import DamageWarning, Store, object_store, writer
 from perflog.tables.store.object_store import Commit, ObjectStore, commit_key
 
 LOGS = [f"{number:016x}" for number in range(5)]
@@ -282,6 +282,23 @@ def test_a_damaged_object_is_named_and_kept_aside(store: Store, bucket: Bucket) 
     assert again.logs() == [LOGS[0], *LOGS[3:]]
     check_whole(again)
     assert f"store/.damaged/{damaged}.steps.parquet" in bucket.every_key()
+
+
+def test_an_object_that_is_missing_is_damage(store: Store, bucket: Bucket) -> None:
+    """It is not waited for: the last commit still names it."""
+    fill(store, LOGS[:3])
+    fill(store, LOGS[3:])
+    (damaged,) = (batch for batch, known in ObjectStore(store.name).look().batches.items() if LOGS[0] in known.logs)
+    bucket.files.rm_file(f"{bucket.name}/store/steps/{damaged}.parquet")
+    with pytest.raises(StoreError, match=rf"s3://stores/store/steps/{damaged}\.parquet: damaged: it is missing"):
+        Store(store.name).table("steps")
+    with pytest.warns(DamageWarning, match="it is missing"):
+        assert Store(store.name, leaves_out_damage=True).table("steps").num_rows == 3 * len(LOGS[3:])
+    again = Store(store.name)
+    fill(again, LOGS[:1])
+    check_whole(again)
+    assert again.logs() == [LOGS[0], *LOGS[3:]]
+    assert not [key for key in objects(bucket) if damaged in key and ".damaged" not in key]
 
 
 def test_a_storage_without_conditional_writes_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,19 +167,28 @@ class ObjectStore(StoreFolder):
         return () if batch in self.commit.batches else None
 
     def fetch(self, table: str, batches: Sequence[str]) -> bool:
-        """Copy the objects of a table that are not here yet."""
-        known = self.commit.batches
+        """Copy the objects of a table that are not here yet, of those that are in the store at all."""
+        known, number = self.commit.batches, self.commit.number
         if any(batch not in known for batch in batches):
             return False
         missing = [b for b in batches if table in known[b].tables and not self.file(table, b).exists()]
         if not missing:
             return True
         (self.path / table).mkdir(parents=True, exist_ok=True)
-        drafts = [f"{self.file(table, batch)}.{os.urandom(4).hex()}" for batch in missing]
-        if not self.bucket.download([object_key(table, batch) for batch in missing], drafts):
-            self.look()
+        if self._copied(table, missing):
+            return True
+        if self.look().number != number:
             return False
-        for draft, batch in zip(drafts, missing, strict=True):
+        for batch in missing:  # whoever reads a batch whose object is lost is told
+            self._copied(table, [batch])
+        return True
+
+    def _copied(self, table: str, batches: Sequence[str]) -> bool:
+        """Copy the objects of some batches. Return False, with none of them here, if one is not there."""
+        drafts = [f"{self.file(table, batch)}.{os.urandom(4).hex()}" for batch in batches]
+        if not self.bucket.download([object_key(table, batch) for batch in batches], drafts):
+            return False
+        for draft, batch in zip(drafts, batches, strict=True):
             os.replace(draft, self.file(table, batch))
         return True
 
