@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from time import monotonic
 from typing import Any, BinaryIO, NoReturn
 
 from msgspec import Struct
@@ -19,11 +20,13 @@ from perflog.lazy_patterns import lazy_pattern
 
 _ADDRESS = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HTTP = ("http://", "https://")
-_USER = lazy_pattern(r"(?<=://)[^/@\s]*:[^/@\s]*@|(?<=http://)[^/@\s]+@|(?<=https://)[^/@\s]+@")  # with a password
+_USER = lazy_pattern(r"(?i)(?<=://)[^/@\s]*:[^/@\s]*@|(?<=http://)[^/@\s]+@|(?<=https://)[^/@\s]+@")  # with a password
 _SECRET = lazy_pattern(r"(?i)([?&][^=&#\s]*(?:sign|sig|token|key|credential|secret|passw|auth)[^=&#\s]*=)[^&#\s'\"]+")
 _LENGTH = lazy_pattern("[0-9]{1,18}")  # of what a server sends; another text announces nothing
 _BLOCK = 1 << 20  # bytes that are copied at once
 _ONE_REQUEST = 1 << 22  # bytes: an object that is larger may be fetched in several requests
+_PATIENCE_S = 60  # with an http server: for an answer, and for so many bytes
+_LEAST = 1 << 16
 _WITH_CREATE = ("s3://", "s3a://", "gs://", "gcs://")
 _AT_ONCE = 16  # files whose first bytes are fetched at once
 _LOOP_THREAD = "fsspecIO"
@@ -45,7 +48,11 @@ def is_remote(name: str) -> bool:
 
 def is_in_storage(name: str) -> bool:
     """Return whether a name is an address in a storage that can list its files. An http server cannot."""
-    return is_remote(name) and not name.startswith(_HTTP)
+    return is_remote(name) and not _is_http(name)
+
+
+def _is_http(address: str) -> bool:
+    return address[:8].lower().startswith(_HTTP)
 
 
 def shown(address: str) -> str:
@@ -110,7 +117,7 @@ class Bucket:
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
         self.name = shown(self.address)
-        self.can_create = address.startswith(_WITH_CREATE)
+        self.can_create = address.lower().startswith(_WITH_CREATE)
         """Whether `create` is one step: of two that create the same object one fails."""
 
     def keys(self, folder: str) -> list[str]:
@@ -211,7 +218,7 @@ def download(address: str, file: BinaryIO, path: str, check: Callable[[int], Non
         InputError: It cannot be fetched, or is not whole.
         OSError: The copy cannot be written.
     """
-    if address.startswith(_HTTP):
+    if _is_http(address):
         _download_http(address, file, check)
     else:
         _download_object(address, path)
@@ -222,14 +229,20 @@ def _download_http(address: str, file: BinaryIO, check: Callable[[int], None]) -
     from urllib.request import urlopen
 
     try:
-        reply = urlopen(address, timeout=60)
+        reply = urlopen(address, timeout=_PATIENCE_S)
     except (OSError, HTTPException, ValueError) as err:
         raise InputError(f"cannot be fetched: {_reason(err)}", shown(address), "check the address") from err
     size, announced = 0, str(reply.headers.get("Content-Length"))
+    since, due = monotonic(), _LEAST
     with reply:
-        while block := _block(reply.read, address):
+        while block := _block(reply.read1, address):
             size += file.write(block)
             check(size)
+            if size >= due:
+                since, due = monotonic(), size + _LEAST
+            elif monotonic() - since > _PATIENCE_S:
+                help = "fetch it with another program, and read the file"
+                raise InputError(f"too slow: less than {_LEAST >> 10} KiB in {_PATIENCE_S} s", shown(address), help)
     if _LENGTH.fullmatch(announced) and size < int(announced):
         raise InputError(f"ended after {size} of {int(announced)} bytes", shown(address), "fetch it again")
 
@@ -271,7 +284,8 @@ def _storage(address: str) -> tuple[Any, str]:
     if _USER.search(address):
         help = "give the credentials as to the storage's own tools: in the environment or a file"
         raise InputError("an address has no user and password", shown(address), help)
-    storage, path = url_to_fs(address)
+    scheme, colon, rest = address.partition(":")
+    storage, path = url_to_fs(scheme.lower() + colon + rest)
     storage.invalidate_cache()
     return storage, path
 

@@ -86,6 +86,11 @@ def missing(path: Path) -> DamagedError:
     return _damaged(path, "it is missing")
 
 
+def leads_nowhere(path: Path) -> bool:
+    """Return whether a path is a link to nothing, or one of a loop of links."""
+    return os.path.islink(path) and not os.path.exists(path)
+
+
 @contextmanager
 def damage_of(path: Path) -> Iterator[None]:
     """Turn an error of Arrow's, or of a text in the footer, into a DamagedError. One of the operating system stays."""
@@ -251,9 +256,11 @@ def _footer(source: pa.OSFile) -> bytes:
 
 
 def _opened(path: Path) -> pa.OSFile:
-    """Open a file. A pipe, which would be waited for, and a device are damage."""
+    """Open a file. A pipe, which would be waited for, a device, and a link that leads nowhere are damage."""
     import pyarrow as pa
 
+    if leads_nowhere(path):
+        raise pa.ArrowInvalid("a link to nothing or to itself")
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise pa.ArrowInvalid("no file")
     return pa.OSFile(os.fsencode(path))

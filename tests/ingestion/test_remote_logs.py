@@ -53,6 +53,7 @@ def test_a_folder_and_a_glob_give_their_logs_sorted(bucket: Bucket) -> None:
     bucket.put("pictures/a.png", b"a")
     inside = [f"{bucket.address}/run/a/z.log", f"{bucket.address}/run/b.txt"]
     assert expanded(f"{bucket.address}/run") == expanded(f"{bucket.address}/run/") == inside
+    assert expanded(f"{bucket.address.replace('s3', 'S3')}/run") == inside
     assert expanded(f"{bucket.address}/run/**") == [
         inside[0],
         inside[1],

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import http.server
 import io
+import itertools
 import lzma
 import os
 import re
@@ -504,6 +505,21 @@ def test_a_url_is_fetched_once(server: str, spill_folder: Path) -> None:
 def test_a_url_that_fails_is_one_error(server: str, spill_folder: Path, path: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         open_source(server + path)
+    assert list(spill_folder.iterdir()) == []
+
+
+def test_the_scheme_of_a_url_may_have_capitals(server: str) -> None:
+    with open_source(f"{server.replace('http', 'HTTP')}/run.txt") as log:
+        assert texts(log) == [b"a", b"bc"]
+    assert expanded([f"{server.replace('http', 'Http')}/run.txt"]) == [f"{server.replace('http', 'Http')}/run.txt"]
+
+
+def test_a_server_that_sends_a_byte_at_a_time_is_not_waited_for(
+    server: str, spill_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perflog.remote.monotonic", itertools.count(step=61).__next__)
+    with pytest.raises(InputError, match="too slow: less than 64 KiB in 60 s"):
+        open_source(f"{server}/run.txt")
     assert list(spill_folder.iterdir()) == []
 
 

@@ -648,19 +648,32 @@ def test_a_damaged_note_is_an_error_and_touches_no_other_file(store: Store, note
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 @pytest.mark.parametrize(
-    "make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)] if os.name != "nt" else []
+    "make",
+    [
+        os.mkfifo,
+        os.mkdir,
+        lambda path: os.symlink("/dev/zero", path),
+        lambda path: os.symlink(path, path),
+        lambda path: os.symlink("nothing", path),
+    ]
+    if os.name != "nt"
+    else [],
 )
-def test_what_is_no_file_is_damage(store: Store, make: Callable[[Path], None]) -> None:
-    """A pipe is not waited for, and a device is not read."""
+@pytest.mark.parametrize("table", ["runs", "steps"])
+def test_what_is_no_file_is_damage(store: Store, make: Callable[[Path], None], table: str) -> None:
+    """A pipe is not waited for, a device is not read, and a loop of links does not end the reading of other logs."""
     for log in (A, B):
         fill(store, log, {"steps": 3})
-    file = next(path for path in (store.path / "steps").iterdir() if A in path.name)
+    file = store.path / table / f"{A}.parquet"
     file.unlink()
     make(file)
     with pytest.raises(StoreError):
         store.table("steps")
-    with pytest.warns(DamageWarning):
+    with pytest.warns(DamageWarning, match=f"{table}/{A}.parquet: damaged"):
         assert Store(store.path, leaves_out_damage=True).table("steps").num_rows == 3
+    if not file.is_dir():
+        fill(store, A, {"steps": 3})
+        check_whole(store)
 
 
 # What a batch lists
@@ -685,6 +698,9 @@ def test_a_file_that_is_not_the_listed_one_is_damage(store: Store, damage: str) 
         store.table(table)
     with pytest.warns(DamageWarning, match=f"{table}/{A}.parquet: damaged"):
         assert set(Store(store.path, leaves_out_damage=True).table(table)["run"].to_pylist()) == {f"{B}-1"}
+    if damage == "gone":
+        with pytest.warns(DamageWarning, match=f"{table}/{A}.parquet: damaged: it is missing"):
+            assert Store(store.path, leaves_out_damage=True).table("runs")["run"].to_pylist() == [f"{B}-1"]
     fill(store, A, {"steps": 3})
     check_whole(store)
 

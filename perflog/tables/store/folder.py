@@ -21,7 +21,7 @@ from msgspec import Struct
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.file_names import usable
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.parquet import NO_FOOTER, DamagedError, damage_of, footer_texts, missing
+from perflog.tables.parquet import NO_FOOTER, DamagedError, damage_of, footer_texts, leads_nowhere, missing
 from perflog.tables.schema import TABLES
 from perflog.tables.store.runs_footer import LogNotes, RunsFooter
 
@@ -153,7 +153,7 @@ class StoreFolder:
 
     def size_of(self, batch: str) -> int:
         """Return the bytes of a batch."""
-        return sum(self.file(table, batch).stat().st_size for table in self.tables_of(batch))
+        return sum(self.file(table, batch).lstat().st_size for table in self.tables_of(batch))
 
     def file(self, table: str, batch: str) -> Path:
         """Return the path of the file with the rows of a batch in a table."""
@@ -215,12 +215,11 @@ class StoreFolder:
             DamagedError: The file is missing, or the runs file is damaged.
         """
         path, files = self.file(table, batch), self.files_of(batch)
-        exists = path.exists()
-        if files is None:
-            return (path, None) if exists or os.path.lexists(path) else None
-        if not exists and table in files:
+        if os.path.lexists(path):
+            return path, None if files is None else files.get(table, NO_FOOTER)
+        if files is not None and table in files:
             raise missing(path)
-        return (path, files.get(table, NO_FOOTER)) if exists else None
+        return None
 
     def notes(self) -> LogNotes:
         """Return what is noted of the logs of all batches."""
@@ -241,12 +240,13 @@ class StoreFolder:
 
     def tables_of(self, batch: str) -> list[str]:
         """Return the tables in which a batch has rows, in the order in which their files are moved into place."""
-        return [table for table in MOVED_IN if self.file(table, batch).exists()]
+        return [table for table in MOVED_IN if os.path.lexists(self.file(table, batch))]
 
     def stamp(self, batch: str) -> Stamp | None:
         """Return the stamp of a batch; None if it is not in the store."""
+        path = self.file("runs", batch)
         try:
-            stat = self.file("runs", batch).stat()
+            stat = path.lstat() if leads_nowhere(path) else path.stat()
         except FileNotFoundError:
             return None
         return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
