@@ -689,6 +689,22 @@ def test_what_came_first(tmp_path: Path, name: str) -> None:
     assert [each.rank for each in found.culprits if each.rank is not None] == ranks
 
 
+def test_a_request_that_a_server_refuses_is_no_failure(tmp_path: Path) -> None:
+    lines = [
+        "ERROR 08-18 19:58:43 [serving_chat.py:203] Error in preprocessing prompt inputs",
+        "ERROR 08-18 19:58:43 [serving_chat.py:203] Traceback (most recent call last):",
+        'ERROR 08-18 19:58:43 [serving_chat.py:203]   File "serving_engine.py", line 626, in _validate_input',
+        "ERROR 08-18 19:58:43 [serving_chat.py:203] ValueError: This model's maximum context length is 2048 tokens.",
+        'INFO:     127.0.0.1:59064 - "POST /v1/chat/completions HTTP/1.1" {}',
+    ]
+    refused = "\n".join(lines).format("400 Bad Request")
+    steps = "".join(STEP.format(step) + "\n" for step in range(1, 9))
+    log = read(tmp_path, f"{steps}{refused}\n{refused}\n")
+    assert not len(log.table("failures"))
+    log = read(tmp_path, "\n".join(lines).format("500 Internal Server Error") + "\n")
+    assert log.table("failures")["kind"].tolist() == ["exception"]
+
+
 def test_code_that_a_program_evaluates_is_no_new_start(tmp_path: Path) -> None:
     wrong = f"{TRACE}SyntaxError: invalid syntax (<string>, line 1)\n"
     text = f"{TRACE}RuntimeError: the reward model is gone\n{wrong}{TRACE}ValueError: no reward\n"

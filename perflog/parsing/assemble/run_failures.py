@@ -58,6 +58,7 @@ class RunFailures:
         """
         new = self._reader.failures[self._shown :]
         self._shown += len(new)
+        new = [failure for failure in new if not failure.is_refusal]
         if not new:
             return None
         return failures_table(rows_of(new, str(self._starts[-1][1]), None, self._files[0], self._reader.has_launcher))

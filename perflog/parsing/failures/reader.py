@@ -52,6 +52,7 @@ _LONG = ("nccl_error", "checkpoint", "rendezvous_timeout")
 _ENTRY = lazy_pattern(r"(?:^|[\s\]])(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.*)$")
 _NUMBERED = lazy_pattern(r"(?:^|[\s\]])\[\d+\]:\s*$")
 _TASK_NAME = lazy_pattern(r"^/job:\S+/task:(?P<task>\d+)$")
+_REFUSED = lazy_pattern(r'HTTP/[\d.]+" 4\d\d\b')
 _LAUNCHER = lazy_pattern(
     r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|torch/distributed/elastic)\b"
 )
@@ -74,6 +75,7 @@ class Failure(Struct):
         count: How often it is told in a row.
         time: Time at which it was printed, in ns of `clock`; None if unknown.
         section: How often the first line of the log was printed again before.
+        is_refusal: Whether a server only refused a request, with a status of HTTP that blames the client.
     """
 
     place: int
@@ -88,6 +90,7 @@ class Failure(Struct):
     time: int | None = None
     clock: str | None = None
     section: int = 0
+    is_refusal: bool = False
 
     @property
     def line(self) -> int:
@@ -130,11 +133,13 @@ class FailureReader:
         self._openings: list[Ints] = []  # places at which it is printed
         self._goes_on = False  # whether the last line belongs to a failure: the next one may too
         self._newest: Failure | None = None  # of any stream: the frames of a stack have no label
+        self._unanswered: list[Failure] = []  # exceptions whose next line is still to be looked at
 
     def feed(self, lines: Sequence[FormatLine], batch: Batch, runs: Sequence[int] = ()) -> Ints:
         """Read a batch, in which runs begin at these places. Return the places of the lines that belong to failures."""
         self._runs += runs
         self._find_openings(batch)
+        self._mark_refusals(batch)
         places, belongs = _places(lines, batch), []
         if not len(places):
             return places
@@ -151,8 +156,22 @@ class FailureReader:
             self._goes_on = self._read(places.item(k), text)
             if self._goes_on:
                 belongs.append(k)
-        self._add_times(self.failures[known:], batch)
+        new = self.failures[known:]
+        self._add_times(new, batch)
+        self._unanswered += [failure for failure in new if failure.kind.plain and failure.traced]
+        self._mark_refusals(batch)
         return places[belongs]
+
+    def _mark_refusals(self, batch: Batch) -> None:
+        """Mark the exceptions that a server answers with a status that blames the client, in the next line."""
+        if not self._unanswered or not len(batch.starts):
+            return
+        first = batch.chunk.first_line
+        last = batch.places_of(np.array([len(batch.starts) - 1])).item() >> PART_BITS
+        for failure in self._unanswered:
+            if first <= failure.last_line + 1 <= last:
+                failure.is_refusal = _REFUSED.search(batch.text((failure.last_line + 1) << PART_BITS)) is not None
+        self._unanswered = [failure for failure in self._unanswered if failure.last_line + 1 > last]
 
     def _find_openings(self, batch: Batch) -> None:
         """Remember where the first line of the log is printed. Logs that are read together are left out."""
@@ -407,6 +426,7 @@ class FailureReader:
     def finish(self) -> list[Failure]:
         """End the last log. Return all failures, in the order of the logs."""
         self._close()
+        self.failures = [failure for failure in self.failures if not failure.is_refusal]
         self.failures.sort(key=lambda failure: failure.place)
         if self._openings:
             openings = np.concatenate(self._openings)
