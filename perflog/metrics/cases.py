@@ -292,7 +292,11 @@ def _case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     steps = tables.rows("steps")
     trains = steps.where(steps.known("step")).counts("run")  # what such a run lists beside its steps configures it
     rows = rows.where(~rows.known("step") & ~rows.one_of("run", trains) & ~rows.one_of("key", _of_bars(rows)))
-    found = {run: list(_tables_of(of_run)) for run, of_run in rows.by("run").items()}
+    messages = tables.rows_by_run("collectives")  # what stands beside them is measured over operation and size
+    by_run = rows.by("run")
+    for run in messages.keys() & by_run.keys():
+        by_run[run] = by_run[run].where(~np.isin(by_run[run]["line"], messages[run]["line"]))
+    found = {run: list(_tables_of(of_run)) for run, of_run in by_run.items()}
     return {run: sorted(of, key=lambda table: int(table.lines[0])) for run, of in found.items() if of}
 
 
