@@ -72,9 +72,10 @@ PREFIXES = {
 SIZES = {
     "B": 1.0, "b": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30, "TB": 2.0**40,
     "Kb": 2.0**10, "Mb": 2.0**20, "Gb": 2.0**30, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+    "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40,
 }  # fmt: skip
-"""Units that a `z` field reads, and the bytes of each. Profilers that print a size with its unit count in steps of
-1,024, whatever they call it: a copy of 2**23 bytes is `8.0000MB`.
+"""Units that a `z` field reads, and the bytes of each. Profilers and schedulers that print a size with its unit count
+in steps of 1,024, whatever they call it: a copy of 2**23 bytes is `8.0000MB`.
 """
 
 PRINTED = {

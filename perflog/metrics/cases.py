@@ -76,9 +76,11 @@ _CONFIGURES = lazy_pattern(
 """Names of whole numbers that configure a measurement."""
 
 _NAMES_WORK = lazy_pattern(
-    r"(?:.*[_. ])?(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task)s?", re.IGNORECASE
+    r"(?:.*[_. ])?(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job)s?", re.IGNORECASE
 )
 """Names of words that say which work is measured."""
+
+_JOB = "job"
 
 _COUNTS = frozenset(
     "epoch epochs step steps iter iters iteration iterations it episode update round index idx id no line row time "
@@ -408,6 +410,8 @@ def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[l
             break
         leading.append(name)
         found = set(zip(*(columns[n] for n in leading), strict=True))
+        if name == _JOB and len(found) == number:
+            break  # its state and exit code are what came of it
     if not leading or _is_series(leading, columns):
         return [], {}
     return [name for name in leading if not _is_redundant(name, leading, columns)], settings

@@ -141,3 +141,24 @@ def test_an_amount_of_work_is_not_better(tmp_path: Path) -> None:
     table = perflog.metrics.cases(perflog.read(path)).set_index("key")["better"]
     assert table[["time", "bandwidth", "gflops"]].tolist() == ["lower", "higher", "higher"]
     assert table[["bytes", "flops"]].isna().all()
+
+
+SACCT = """\
+       JobID    JobName    Elapsed     MaxRSS  AllocCPUS      State ExitCode
+------------ ---------- ---------- ---------- ---------- ---------- --------
+2355542           train   01:10:12                    32    TIMEOUT      0:0
+2355542.bat+      batch   01:10:15  18112344K         32  CANCELLED     0:15
+2355542.ext+     extern   01:10:12          0         32  COMPLETED      0:0
+2355542.0        python   01:10:13    181.50G         32  CANCELLED     0:15
+"""
+
+
+def test_jobs_are_no_variants_of_each_other(tmp_path: Path) -> None:
+    """What became of a job is no parameter of it, and none of the jobs is the best; cells may be empty."""
+    log = log_of(tmp_path, SACCT, "sacct.txt")
+    rows = {row["key"]: row for row in cases(log).to_dict("records")}
+    assert {(row["over"], row["better"]) for row in rows.values()} == {("job", None)}
+    elapsed = rows["elapsed"]
+    assert (elapsed["min"], elapsed["max"], elapsed["max_at"]) == (4212, 4215, "job 2355542.bat+")
+    assert (rows["max_rss"]["min"], rows["max_rss"]["max"]) == (18112344 * 1024, 181.5 * 2**30)
+    assert log.overview().reasons[0] == "State by the account of the scheduler: TIMEOUT, CANCELLED, COMPLETED."

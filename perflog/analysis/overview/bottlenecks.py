@@ -26,6 +26,7 @@ _FACTS = (
     log_facts.held_up,
     log_facts.slow_steps,
     log_facts.between_steps,
+    log_facts.job_states,
     log_facts.collective,
     log_facts.loads,
     host_operator_sentences,

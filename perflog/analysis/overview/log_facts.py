@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KERNELS = "kernels"
+JOB_STATE = "job_state"
 _HELD_UP = ("wait", "communication")
 _MOST_NAMED = 4  # times that are named in a sentence
 _TELLING = 0.03  # of the whole: smaller parts are no reason
@@ -193,6 +194,15 @@ def places(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa
                 (number, (first, unit)), (_, (second, _)) = nlargest(2, last.items(), key=lambda item: item[1][0])
                 largest = f"{key}: {place} {number} has the largest, {show(first, unit or '')}"
                 yield f"{largest}; the next {show(second, unit or '')}."
+
+
+def job_states(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001
+    """What became of jobs by the account of the scheduler, and of the steps of a job."""
+    rows = tables.rows_of("values", run)
+    listed = [text for (text,) in rows.where(rows.one_of("key", [JOB_STATE])).records("text")]
+    states = [state for state in dict.fromkeys([settings_by_run(tables)[run].get(JOB_STATE), *listed]) if state]
+    if states:
+        yield f"State by the account of the scheduler: {', '.join(map(str, states[:_MOST_NAMED]))}."
 
 
 def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:

@@ -138,7 +138,8 @@ def _column(
 def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = collectives.table(tables, options)
     rows = rows.assign(moves_nothing=rows["peak_busbw"].isna() & rows["peak_algbw"].isna())  # such as a barrier
-    rows = rows.sort_values(["moves_nothing", "n"], ascending=[True, False]).drop_duplicates("run")  # both buffers first
+    rows = rows.sort_values(["moves_nothing", "n"], ascending=[True, False])  # both buffers before one
+    rows = rows.drop_duplicates("run")
     yield _column(rows, "peak_busbw", "peak bus bw", "GB/s", "higher")
     yield _column(rows, "mean_busbw", "mean bus bw", "GB/s", "higher")
     without = rows[rows["peak_busbw"].isna()]  # tests between two processes, which print one bandwidth

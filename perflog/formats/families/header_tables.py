@@ -333,7 +333,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
     def with_rule(self, text: str) -> Header:
         """Return the header with the extents of a rule under it, if the rule has a dash for each column."""
         extents = [m.span() for m in re.finditer(r"[-=]+", text)]
-        if self.style != "blanks" or len(extents) != len(self.names):
+        if self.style not in ("blanks", "words") or len(extents) != len(self.names):
             return self
         return replace(self, extents=(*extents[:-1], (extents[-1][0], _END)))
 

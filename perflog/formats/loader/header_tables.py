@@ -99,7 +99,8 @@ def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
         for unit in filter(None, row_units):
             if unit not in UNITS:
                 raise entry.error(f"`{unit}` is not a known unit", name, did_you_mean(unit, UNITS))
-        declared.append(DeclaredColumn(name, tuple(templates), constants, row_units))
+        forms_of_cells = tuple(templates)
+        declared += [DeclaredColumn(one, forms_of_cells, constants, row_units) for one in name.split("|")]
     return (*(c for c in declared if c.name != "*"), *_known_columns(entry), *(c for c in declared if c.name == "*"))
 
 
