@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
+from support.examples import examples
 from support.paths import SHARED, TESTS
 
 from perflog.errors import PerflogError
@@ -99,7 +100,7 @@ def test_most_samples_are_read_together(tmp_path: Path) -> None:
     assert sum(count == 4 for count in read.values()) * 2 > len(read), read
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     sample=st.sampled_from(["moe_layer.txt", "reference.txt", "training_sweep.txt", "pipeline_layers.txt"]),
     changes=st.lists(st.one_of(st.none(), st.integers(0, 10**6)), min_size=3, max_size=8),
@@ -133,7 +134,7 @@ LINES = {
 }
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     shape=st.lists(st.sampled_from(list(LINES)), min_size=2, max_size=8),
     numbers=st.lists(st.lists(st.integers(0, 9), min_size=8, max_size=8), min_size=3, max_size=6),
