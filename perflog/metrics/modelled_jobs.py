@@ -40,6 +40,10 @@ def jobs_of_phases(tables: Tables, options: Options) -> Iterator[tuple[str, Job]
     the time of the rank that comes last, the shortest. They end waiting together. Phases of other kinds, and those that
     some ranks do not print, are left out.
     """
+    phases = tables.rows("phases")
+    ranks = phases["rank"][phases.known("rank")]
+    if not len(ranks) or ranks.min() == ranks.max():
+        return
     runs, table = phases_of_runs(tables, options.warmup)
     if table is None:
         return

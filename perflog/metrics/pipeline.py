@@ -345,7 +345,9 @@ def _steady_runs(tables: Tables, options: Options) -> Iterator[_LayerTimes]:
     """
     layers_by_run, semantics = tables.by_run("layers"), semantics_by_run(tables["runs"])
     for run, label in zip(tables["runs"]["run"], tables["runs"]["label"], strict=True):
-        rows = layers_by_run.get(run, tables["layers"][:0])
+        if run not in layers_by_run:
+            continue
+        rows = layers_by_run[run]
         rows = rows[rows["time_s"].notna() & rows["step"].notna()]
         rows = rows.fillna({"stage": _UNKNOWN, "rank": _UNKNOWN, "direction": ""})
         rows = rows.sort_values(["stage", "rank", "line", "part"])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _KEYS = ["place", "phase", "parent", "occurrence"]
+_FIGURES = ["fastest_s", "mean_s", "slowest_s"]
 
 
 def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
@@ -45,6 +46,9 @@ def _rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     rows = rows[rows["step"].to_numpy() >= np.array([run.first for run in runs])[rows["place"]]]
     rows = rows.assign(occurrence=rows["occurrence"].where(~rows["torn"], 0))  # without rank it counts all ranks
     ends = rows["min_s"].notna()
+    if not ends.any() and not _may_be_of_several_ranks(rows, runs):
+        nothing = pd.DataFrame(columns=["phase", "parent", *_FIGURES]).astype(dict.fromkeys(_FIGURES, "float64"))
+        return {run.run: nothing for run in runs}
     each = [_of_all_ranks(rows[~ends], runs), _of_two_ranks(rows[ends])]
     in_steps = pd.concat([some for some in each if len(some)] or each[:1])
     means, known = in_steps.groupby(_KEYS).mean(), rows.groupby([*_KEYS, "step"]).size()
@@ -56,10 +60,22 @@ def _rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     return {run.run: by_place.get(place, spread[:0].drop(columns="place")) for place, run in enumerate(runs)}
 
 
+def _may_be_of_several_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> bool:
+    rows = _of_known_ranks(rows, runs)
+    ranks = rows["rank"].to_numpy(np.float64)
+    return len(rows) > 0 and bool(rows["torn"].any() or ranks.min() < ranks.max())
+
+
+def _of_known_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
+    """The rows of ranks that are known, and those of all ranks together if their number is known."""
+    world = np.array([run.world or 0 for run in runs])
+    return rows[~rows["torn"].to_numpy() | (world[rows["place"]] > 0)]
+
+
 def _of_all_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
     """Figures of each phase and step for which every rank has a value."""
     world = np.array([run.world or 0 for run in runs])
-    rows = rows[~rows["torn"].to_numpy() | (world[rows["place"]] > 0)]
+    rows = _of_known_ranks(rows, runs)
     groups = rows.groupby([*_KEYS, "step"])["time_s"]
     figures = groups.agg(ranks="size", fastest_s="min", mean_s="mean", slowest_s="max")
     ranks = figures["ranks"].groupby(["place", "phase"]).transform("max")

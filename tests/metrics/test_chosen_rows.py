@@ -101,9 +101,9 @@ def test_to_count_the_rows_of_a_run_other_batches_are_not_opened(
         perflog.ingest(trace, store=tmp_path / "store")
     opened: list[Path] = []
 
-    def counted(path: Path, name: str) -> dict[str, dict[int, int]]:
+    def counted(path: Path, name: str, crc: int | None) -> dict[str, dict[int, int]]:
         opened.append(path)
-        return stored_row_counts(path, name)
+        return stored_row_counts(path, name, crc)
 
     monkeypatch.setattr("perflog.tables.store.stored_row_counts", counted)
     stored = perflog.load(tmp_path / "store")
