@@ -84,6 +84,14 @@ def test_a_list_of_objects_with_times_is_no_trace_unless_a_phase_is_one_letter(t
     assert log.arrow("runs")["format"].to_pylist() == ["json_values"] and not len(log.arrow("events"))
 
 
+def test_kernels_whose_operators_are_lost_are_judged(tmp_path: Path) -> None:
+    """They still name the numbers of these."""
+    events = [event(ts=10 * i, args={"External id": i + 1, "device": 0, "stream": 7}) for i in range(5)]
+    log = trace(tmp_path, ",".join(map(json.dumps, events)))
+    perflog.overview(log)
+    assert perflog.lint(log).empty
+
+
 def test_events_without_times_are_no_trace_to_export(tmp_path: Path) -> None:
     log = trace(tmp_path, json.dumps(event(ts=None)))
     with pytest.raises(UsageError):

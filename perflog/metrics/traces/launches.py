@@ -130,14 +130,15 @@ def _launches(device: TraceDevice, calls: Calls | None, tables: Tables) -> Launc
     open_ = np.flatnonzero((starts == NULL) & rows.known("external"))
     if len(open_):
         operators = _operators(device, tables)
-        fill(open_, operators, operators.places(rows["external"][open_]))
+        if operators is not None:
+            fill(open_, operators, operators.places(rows["external"][open_]))
         is_operator[open_] = starts[open_] != NULL
     return Launches(starts, ends, threads, names, is_operator)
 
 
-def _operators(device: TraceDevice, tables: Tables) -> Calls:
-    """The operators of the file of a device by their external numbers."""
+def _operators(device: TraceDevice, tables: Tables) -> Calls | None:
+    """The operators of the file of a device by their external numbers; None if it has no operators."""
     where: Where = {"kind": one_of("cpu"), "run": one_of(device.run), "part": one_of(device.part)}
     for _, events in tables.arrow_by_file("events", where, "external", *_TIMES):
         return Calls(of_arrow(events), "external")
-    return Calls(device.work.rows.where(np.zeros(0, np.int64)), "external")
+    return None
