@@ -329,6 +329,47 @@ ERROR 2021-05-24 17:17:14,611 launch_utils.py:545] ABORT!!! Out of all 4 trainer
 rank=[3] was aborted. Please check its log.
 """,
     ),
+    "a worker of vLLM that died, and a torn traceback": (
+        "actor_died",
+        3,
+        """\
+ERROR 11-08 11:01:29 [executor.py:135] Worker proc VllmWorker-3 died unexpectedly, shutting down executor.
+ERROR 11-08 11:01:30 [core.py:502] EngineCore encountered a fatal error.
+ERROR 11-08 11:01:30 [core.py:502] Traceback (most recent call last):
+ERROR 11-08 11:01:30 [core.py:502]   File "/x/engine/core.py", line 493, in run_engine_core
+""",
+    ),
+    "the watchdogs of SGLang, and what the shell tells of the process": (
+        "no_progress",
+        None,
+        """\
+[2025-03-09 00:57:15 TP4] Watchdog timeout (self.watchdog_timeout=300)
+[2025-03-09 00:57:16 TP3] Watchdog timeout (self.watchdog_timeout=300)
+[2025-03-09 00:57:20] Received sigquit from a child proces. It usually means the child failed.
+Killed
+""",
+    ),
+    "the memory limit of LSF, and what the shell tells of the process": (
+        "host_out_of_memory",
+        None,
+        """\
+/home/a/.lsbatch/1604335277.shell: line 14: 94460 Killed                  python main.py
+TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.
+Exited with exit code 137.
+""",
+    ),
+    "the time limit of LSF, long after a traceback of which the program warned": (
+        "time_limit",
+        None,
+        """\
+[2023-11-29 11:05:15,440] torch._dynamo.convert_frame: [WARNING] Traceback (most recent call last):
+[2023-11-29 11:05:15,440] torch._dynamo.convert_frame: [WARNING]   File "/x/futures/_base.py", line 403, in __get_result
+[2023-11-29 11:05:15,440] torch._dynamo.convert_frame: [WARNING]     raise self._exception
+[2023-11-29 11:05:15,440] torch._dynamo.convert_frame: [WARNING] FileNotFoundError: [Errno 2] No such file: 'ldconfig'
+User defined signal 2
+TERM_RUNLIMIT: job killed after reaching LSF run time limit.
+""",
+    ),
     "a worker of Ray that died, and a torn traceback": (
         "actor_died",
         None,
@@ -676,6 +717,14 @@ JUDGED = {
     "a bar prints its last state when an exception closes it": (
         TRACE + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 372.00 MiB. GPU 0 has 7.69 GiB.\n" + BAR,
         "gpu_out_of_memory", [], "sure",
+    ),
+    "a torn traceback behind an echo may be one more echo": (
+        CLOSED.format(3) + TRACE.replace("Trace", "[rank2]: Trace").replace("  File", "[rank2]:   File"),
+        "remote_exit", [], "unknown",
+    ),
+    "before it, it is the first": (
+        TRACE.replace("Trace", "[rank2]: Trace").replace("  File", "[rank2]:   File") + CLOSED.format(3),
+        "exception", [2], "likely",
     ),
     "tasks that Slurm ends together are no culprit": (ABORT, "mpi_abort", [0], "sure"),
 }  # fmt: skip

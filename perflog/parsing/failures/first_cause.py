@@ -28,7 +28,7 @@ _DEVICES = ("gpu_fault",)
 _ON_GPU = ("gpu_error", "xid_application", "device_assert", "gpu_fault")
 _EITHER = (
     "xid_application", "collective_mismatch", "lost_process", "link_error", "collective_timeout", "nccl_error",
-    "rendezvous_timeout", "killed", "actor_died", "abort", "terminated",
+    "rendezvous_timeout", "no_progress", "killed", "actor_died", "abort", "terminated",
 )  # fmt: skip
 _SIGNALS = {-9: "killed", -11: "segmentation_fault", -7: "crash", -4: "crash", -8: "crash"}
 _SIGABRT = -6
@@ -108,7 +108,7 @@ def _from_outside(rows: Sequence[FailureRow]) -> Judgement | None:
         return None
     first = outside[0]
     before = rows[: next(i for i, row in enumerate(rows) if row is first)]
-    before = [row for row in before if row.severity == FATAL or row.kind != "exception"]  # the job went on after it
+    before = [row for row in before if row.severity == FATAL or not is_plain(row.kind)]  # the job went on after it
     if any(kinds()[row.kind].role != REPORT and row.kind != "terminated" and not _later(row, first) for row in before):
         return None
     return Judgement(first.kind, [row for row in outside if row.kind == first.kind], [], SURE, "the scheduler says so")
@@ -139,8 +139,8 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
         row for row in causes if not any(other.kind == "collective_timeout" for other in rows)
     ]
     if len(rows) > 1:  # of a launcher's traceback that is torn, its processes tell more
-        others = {row.line for row in rows if not row.message.startswith(TRACEBACK)}
-        causes = [row for row in causes if not row.message.startswith(TRACEBACK) or _is_own(row, others)]
+        told = [row for row in rows if not row.message.startswith(TRACEBACK)]
+        causes = [row for row in causes if not row.message.startswith(TRACEBACK) or _is_own(row, told)]
     if not causes:
         return None
     by_process: dict[object, list[FailureRow]] = {}
@@ -175,9 +175,14 @@ def _by_summary(row: FailureRow, rows: Sequence[FailureRow]) -> Judgement | None
     return Judgement(row.kind, [row, *ended], ranks, ONE_OF, f"torchrun saw {len(ranks)} processes fail")
 
 
-def _is_own(row: FailureRow, others: Collection[int]) -> bool:
-    """Return whether a torn traceback is that of a known process, not of a launcher that tells more in its line."""
-    return row.rank is not None and row.line not in others
+def _is_own(row: FailureRow, told: Sequence[FailureRow]) -> bool:
+    """Return whether a torn traceback is that of a known process, not of a launcher that tells more in its line.
+
+    Behind the echo of another process, it may be one more echo.
+    """
+    echoes = [each for each in told if kinds()[each.kind].role == ECHO and not _by_launcher(each)]
+    behind = any(each.last_line < row.line and _process(each) != _process(row) for each in echoes)
+    return row.rank is not None and not behind and all(each.line != row.line for each in told)
 
 
 def _of_several(ordered: Sequence[FailureRow], causes: Sequence[FailureRow]) -> Judgement:
@@ -258,7 +263,7 @@ def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
             return Judgement(kind, told, absent, SURE, "the barrier names the ranks that did not come")
         processes = {_process(row) for row in told}
         ranks = sorted({row.rank for row in told if row.rank is not None})
-        if kind in ("terminated", "rendezvous_timeout", "nccl_error") or len(processes) > 1:
+        if kind in ("terminated", "rendezvous_timeout", "no_progress", "nccl_error") or len(processes) > 1:
             silent = _of_echoes(rows, seen, world_size) if kind == "nccl_error" else None
             if silent is not None and silent.ranks:
                 return silent

@@ -56,6 +56,9 @@ _REFUSED = lazy_pattern(r'HTTP/[\d.]+" 4\d\d\b')
 _LAUNCHER = lazy_pattern(
     r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|torch/distributed/elastic)\b"
 )
+_WARNED = lazy_pattern(r"\bWARN(?:ING)?\b")
+"""In front of a traceback: the program caught it."""
+
 _NUMBER = re.compile(r"\d+")
 _TELL_APART = ("job", "seq", "node", "tasks", "rank", "local_rank")
 """Values by which failures of the same text are of different processes, jobs or collectives."""
@@ -309,6 +312,7 @@ class FailureReader:
         if stream.child is not None and origin.rank is None:
             values = {"rank": stream.child} | values
         failure = Failure(begun, place >> PART_BITS, kind, text[:_MESSAGE], values, origin, labels)
+        failure.traced = _WARNED.search(before) is None
         if stream.ignored:
             stream.ignored = False
         elif stream.chain and stream.last is not None:
