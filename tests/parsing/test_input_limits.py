@@ -149,7 +149,7 @@ def test_an_announced_size_is_no_promise(monkeypatch: pytest.MonkeyPatch) -> Non
     class Endless(io.BytesIO):
         headers: ClassVar = {"Content-Length": str(10**17)}
 
-        def read(self, size: int | None = -1) -> bytes:
+        def read1(self, size: int | None = -1) -> bytes:
             return LINE * ((size or 0) // len(LINE))
 
     monkeypatch.setattr(limits, "MOST_OF_STREAM", 1 << 24)
