@@ -27,10 +27,10 @@ import numpy as np
 import perflog
 from perflog.analysis.compare.aa import step_time_tests, verdicts, wilson
 from perflog.analysis.compare.verdicts import VerdictRule, without_exploratory
+from perflog.arrays import Floats
 from perflog.metrics.registry import Tables
 from perflog.metrics.step_series import step_series
 from perflog.statistics.rank_tests import mann_whitney
-from perflog.statistics.samples import Floats
 from perflog.statistics.students_t import t_tail
 
 SIZES = ((1, 1), (2, 2), (3, 3), (5, 5), (10, 10))

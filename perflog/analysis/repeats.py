@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Floats
 from perflog.metrics import Tables
 from perflog.metrics.attempts import attempts
 from perflog.metrics.step_series import step_series
 from perflog.statistics.repeats import BETWEEN_RESULTS, BETWEEN_RUNS, are_repeats
-from perflog.statistics.samples import NORMAL, Floats, mad, median
+from perflog.statistics.samples import NORMAL, mad, median
 from perflog.tables.schema import TABLES
 
 ROUND = "round"

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.parsing.input.chunks import SLACK, Chunk
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import BLANK, Batch
 from perflog.tables.row_order import PART_BITS
 
@@ -87,7 +86,7 @@ class JoinedLogs(Struct, frozen=True, dict=True):
         firsts = [places[np.searchsorted(places, self.places)] for places in every]
         return np.array(firsts, np.int64).reshape(len(firsts), len(self.heads)).T
 
-    def check(self, have: Sequence[Ints | npt.NDArray[np.bool_]]) -> None:
+    def check(self, have: Sequence[Ints | Mask]) -> None:
         """Check that the logs have the same of some things.
 
         Args:

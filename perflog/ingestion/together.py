@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perflog.arrays import Ints
 from perflog.formats.registry import COMMON, known
 from perflog.ingestion.detect import Detection, detect_together
 from perflog.ingestion.ended_runs import EndedRuns, Label, lines_table, runs_table
@@ -23,7 +24,6 @@ from perflog.parsing.assemble.assembler import Assembler, RereadRequired
 from perflog.parsing.match.block_bodies import read_bodies
 from perflog.parsing.match.discovery import families_of
 from perflog.parsing.match.header_rows import HeaderRowReader
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.readers.registry import find_reader

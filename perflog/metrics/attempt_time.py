@@ -16,11 +16,12 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.attempts import Extent
 from perflog.metrics.pauses import pause_lines
 from perflog.metrics.registry import Tables, cached
-from perflog.statistics.samples import Floats, mad, median
-from perflog.tables.columns import NULL, Ints, Mask
+from perflog.statistics.samples import mad, median
+from perflog.tables.columns import NULL
 from perflog.tables.schema import LOCAL, NO_YEAR, UTC
 
 STARTUP, COMPILE, TRAINING, EVALUATION, CHECKPOINT = "startup", "compile", "training", "evaluation", "checkpoint"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints
 from perflog.formats.model import WHOLES
 from perflog.metrics.kernels import PRINTED_TOTAL, kernels
 from perflog.metrics.phase_table import phase_table
@@ -22,8 +23,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables,
 from perflog.metrics.run_rows import RunRows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
-from perflog.statistics.groups import Groups, Ints, groups_of
-from perflog.statistics.samples import Floats
+from perflog.statistics.groups import Groups, groups_of
 
 if TYPE_CHECKING:
     import pandas as pd

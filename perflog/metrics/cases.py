@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.compared import Measure, Sample, Steady
@@ -23,8 +23,7 @@ from perflog.metrics.directions import better, words_of
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats
-from perflog.tables.columns import Ints, Rows
+from perflog.tables.columns import Rows
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class CaseTable(Struct, frozen=True):
     figures: dict[str, Floats]
     settings: dict[str, Any]
     units: dict[str, str]
-    bad: dict[str, npt.NDArray[np.bool_]]
+    bad: dict[str, Mask]
     lines: Ints
 
     @property
@@ -343,7 +342,7 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
     texts, values, nans = rows["text"], rows["value"], rows.nans("value")
     columns: dict[str, list[Any]] = {}
     units: dict[str, str] = {}
-    bad: dict[str, npt.NDArray[np.bool_]] = {}
+    bad: dict[str, Mask] = {}
     for name in names:
         places = np.flatnonzero(codes == words.index(name))
         cells: list[Any] = [None] * number

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from msgspec import Struct, field
 
+from perflog.arrays import Floats
 from perflog.metrics.directions import Better
-from perflog.statistics.samples import Floats
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import none_if_null
 

@@ -9,9 +9,10 @@ from itertools import groupby
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Mask
 from perflog.metrics.registry import Tables, cached
 from perflog.statistics.groups import groups_of
-from perflog.tables.columns import NULL, Mask, Rows
+from perflog.tables.columns import NULL, Rows
 
 LOSS, GRAD_NORM = "loss", "grad_norm"
 _COLUMNS = (LOSS, GRAD_NORM)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from perflog.arrays import Mask
 from perflog.metrics.possible import RATES
 from perflog.metrics.registry import Tables, cached
 from perflog.statistics.groups import groups_of
-from perflog.tables.columns import Mask, Rows
+from perflog.tables.columns import Rows
 
 _TIMES = 5.0  # the median rate: no warm step is so much faster than the others
 _SAME_WORK = 0.2  # rate x time is that of the others up to this

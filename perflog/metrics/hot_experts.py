@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats
-from perflog.tables.columns import NULL, Ints, Rows
+from perflog.tables.columns import NULL, Rows
 from perflog.tables.nulls import none_if_null
 from perflog.tables.row_order import natural_sort_key
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.arrays import Floats
 from perflog.metrics.operation_graph import COMPUTE, Graph, Unit, in_order
 from perflog.metrics.phase_table import phases_of_runs, steady_rows
 from perflog.metrics.pipeline import StageTimes, stage_times
@@ -17,7 +18,6 @@ from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one
 from perflog.metrics.registry import Options, Tables
 from perflog.metrics.run_rows import RunRows
 from perflog.metrics.step_replay import Job
-from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.statistics.samples import OUTLIER, Floats, median, modified_z_scores
+from perflog.statistics.samples import OUTLIER, median, modified_z_scores
 from perflog.tables.nulls import none_if_null
 from perflog.tables.row_order import natural_sort_key
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perflog.arrays import Floats, Ints
 from perflog.formats.vocabulary import EVALUATIONS
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.possible import fits, impossible
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.statistics.samples import Floats
-from perflog.tables.columns import NULL, Ints, Rows
+from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats
 from perflog.metrics.registry import cached
 from perflog.metrics.run_rows import RunRows, run_rows
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats
 from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats, Ints
 from perflog.formats.model import WHOLES
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.phase_table import medians_over_steps, phase_table, steady_rows, step_figures
@@ -16,8 +17,7 @@ from perflog.metrics.run_rows import RunRows, run_rows, totals_of_steps
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.unattributed_time import unattributed_times
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats
-from perflog.tables.columns import Ints, Rows
+from perflog.tables.columns import Rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perflog.statistics.samples import Floats
-from perflog.tables.columns import Mask
+from perflog.arrays import Floats, Mask
 
 _LARGEST = 1e30  # larger values overflow in sums of squares, if not before
 _LONGEST = 1e9  # seconds: no time of a step lasts 31 years

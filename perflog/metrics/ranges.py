@@ -23,18 +23,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Mask
 from perflog.metrics.kernels import with_activity
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.statistics.samples import Floats
 from perflog.tables.row_order import natural_sort_key
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Flags = npt.NDArray[np.bool_]
 
 SAME = 0.9
 """Two ranges are the same work if equal rows hold at least this share of the GPU time of both."""
@@ -120,17 +118,17 @@ class RangeWork(Struct, frozen=True, eq=False):
         total: Floats = self.time.sum(axis=1)
         return total
 
-    def shared(self) -> Flags:
+    def shared(self) -> Mask:
         """`[i, j]`: ranges i and j certainly share work."""
         return np.array([(self.calls + calls > self.all_calls).any(axis=1) for calls in self.calls])
 
-    def outer(self) -> Flags:
+    def outer(self) -> Mask:
         """`[i, j]`: i certainly shares work with j, and j is the outer one: it has more GPU time per entry."""
         per_entry = self.inclusive / self.entered
-        flags: Flags = self.shared() & (per_entry > per_entry[:, None])
+        flags: Mask = self.shared() & (per_entry > per_entry[:, None])
         return flags
 
-    def holds(self) -> Flags:
+    def holds(self) -> Mask:
         """`[i, j]`: j holds all work of i."""
         more = 1 - _ROUNDED
         rows = [
@@ -138,25 +136,25 @@ class RangeWork(Struct, frozen=True, eq=False):
             for calls, time in zip(self.calls, self.time, strict=True)
         ]
         shorter = (self.host < self.host[:, None] * more) | (self.longest < self.longest[:, None] * more)
-        flags: Flags = np.array(rows) & self.shared() & ~shorter & self._after()
+        flags: Mask = np.array(rows) & self.shared() & ~shorter & self._after()
         return flags
 
-    def _after(self) -> Flags:
+    def _after(self) -> Mask:
         """`[i, j]`: j comes after i by GPU time, then host time. So no two ranges hold each other."""
         place = np.empty(len(self.names), dtype=np.int64)
         place[np.lexsort((self.host, self.inclusive))] = np.arange(len(self.names))
-        flags: Flags = place > place[:, None]
+        flags: Mask = place > place[:, None]
         return flags
 
-    def same(self, i: int) -> Flags:
+    def same(self, i: int) -> Mask:
         """Flags of the ranges that are the same work as i."""
         equal = (self.calls == self.calls[i]) & (self.time == self.time[i]) & (self.calls > 0)
         common = (equal * self.time[i]).sum(axis=1)
-        flags: Flags = (common > 0) & (common >= SAME * np.maximum(self.inclusive, self.inclusive[i]))
+        flags: Mask = (common > 0) & (common >= SAME * np.maximum(self.inclusive, self.inclusive[i]))
         flags[i] = False
         return flags
 
-    def exclusive(self, i: int, inner: Flags) -> tuple[float, float]:
+    def exclusive(self, i: int, inner: Mask) -> tuple[float, float]:
         """Bounds of the GPU seconds of i outside of the ranges `inner`, which may overlap or lie only partly in i."""
         time, inner_times = self.time[i], self.time[inner]
         surely = np.clip(inner_times + time - self.all_time, 0, time).max(axis=0, initial=0.0)

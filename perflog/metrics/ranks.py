@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.unlabelled_ranks import unlabelled_ranks
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats
 from perflog.statistics.standing_out import StandingOut, standing_out
-from perflog.tables.columns import NULL, Ints, Rows
+from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import TABLES
 from perflog.units import show
 

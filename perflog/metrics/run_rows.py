@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats, median
+from perflog.statistics.samples import median
 from perflog.statistics.warmup import warm_up
-from perflog.tables.columns import Ints, Rows
+from perflog.tables.columns import Rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,6 +11,7 @@ from statistics import median_high
 
 import numpy as np
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.cases import case_tables
 from perflog.metrics.compared import STEP_MEASURES, Measure, Sample, Steady
 from perflog.metrics.directions import BETTER, Better, words_of
@@ -20,8 +21,7 @@ from perflog.metrics.registry import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.serving import served
 from perflog.statistics.groups import Keys, groups_of
-from perflog.statistics.samples import Floats
-from perflog.tables.columns import NULL, Ints, Mask, Rows
+from perflog.tables.columns import NULL, Rows
 
 Figure = tuple[str, str, Better | None, Floats]
 """Name, base unit, which way is better, values."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Floats
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.cases import case_tables
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import Better
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.statistics.samples import Floats
 from perflog.tables.columns import Rows
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Floats
 from perflog.metrics.possible import RATES
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.timeline import moment
 from perflog.statistics.levels import Level
-from perflog.statistics.samples import Floats, mad, median
+from perflog.statistics.samples import mad, median
 from perflog.statistics.shifts import shifts
 from perflog.tables.columns import NULL, Rows
 from perflog.units import show

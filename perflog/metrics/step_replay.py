@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.operation_graph import COMMUNICATION, Graph
-from perflog.statistics.samples import Floats
 
 OPERATIONS = "operations"
 """What is replayed where the log has the operations of all ranks."""
 
-Flags = npt.NDArray[np.bool_]
 
 _CELLS = 1 << 24  # ends of operations that are in memory at once
 _CLOCKS = 0.01  # s: how far the clocks of hosts may be apart
@@ -41,7 +40,7 @@ class Job(Struct, frozen=True, eq=False):
     """
 
     graph: Graph
-    stages: npt.NDArray[np.int64]
+    stages: Ints
     kinds: npt.NDArray[np.object_]
     times: Floats
     steps: Sequence[int]
@@ -64,7 +63,7 @@ class Job(Struct, frozen=True, eq=False):
             typical[of_kind] = np.median(times) if kind in COMMUNICATION else times.mean()
         return typical
 
-    def step_times(self, as_traced: Flags) -> Floats:
+    def step_times(self, as_traced: Mask) -> Floats:
         """Return the seconds of each step in some replays, by replay and step.
 
         Args:
@@ -76,7 +75,7 @@ class Job(Struct, frozen=True, eq=False):
         few = max(1, _CELLS // cells)
         return np.concatenate([self._replay(as_traced[i : i + few], typical) for i in range(0, len(as_traced), few)])
 
-    def _replay(self, as_traced: Flags, typical: Floats) -> Floats:
+    def _replay(self, as_traced: Mask, typical: Floats) -> Floats:
         shape = (len(as_traced), len(self.steps), len(self.replicas))
         ends: list[Floats] = [np.zeros(0)] * len(self.kinds)
         last: Floats = np.zeros(shape)

@@ -9,13 +9,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.possible import RATES, impossible
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.unlabelled_ranks import printings
-from perflog.statistics.samples import Floats
 from perflog.statistics.warmup import Warmup, warm_up
-from perflog.tables.columns import NULL, Ints, Mask, Rows
+from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:
     import pandas as pd

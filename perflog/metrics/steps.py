@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats
 from perflog.metrics.compared import STEP_MEASURES, STEP_TIME, TOKENS_PER_S, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
-from perflog.statistics.samples import NORMAL, Floats, mad, median, median_interval
+from perflog.statistics.samples import NORMAL, mad, median, median_interval
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.counters import in_base_units
@@ -24,8 +24,6 @@ from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 _NOT_MEASURED = r"(?!.*(?:limit|cap|max|min|default|percent|memory_temp|throttle))"
 _QUANTITIES = {

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Mask
 from perflog.errors import UsageError
 from perflog.formats.flops import Convention, convention
 from perflog.formats.model import Format
@@ -21,7 +21,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables,
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.unlabelled_ranks import printings
-from perflog.statistics.samples import Floats, median_interval
+from perflog.statistics.samples import median_interval
 from perflog.tables import schema
 from perflog.tables.columns import Rows
 
@@ -286,7 +286,7 @@ def _paces(steps: Rows) -> Floats:
     return paces
 
 
-def _known(values: Floats) -> npt.NDArray[np.bool_]:
+def _known(values: Floats) -> Mask:
     return ~np.isnan(values)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from perflog.arrays import Mask
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.tables.nulls import none_if_null
@@ -103,7 +103,7 @@ def _folder_row(folder: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any
     return row
 
 
-def _succeeded(runs: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.bool_]:
+def _succeeded(runs: Sequence[Mapping[str, Any]]) -> Mask:
     """Flag the runs that ended in success: all, if no run of the folder prints how it ended."""
     if all(run["status"] is None for run in runs):
         return np.ones(len(runs), np.bool_)

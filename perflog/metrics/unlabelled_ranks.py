@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from perflog.arrays import Ints, Mask
 from perflog.metrics.registry import Tables, cached
 from perflog.statistics.groups import groups_of
-from perflog.tables.columns import NULL, Ints, Mask, Rows
+from perflog.tables.columns import NULL, Rows
 
 _OWN = ("tokens_per_s", "step_time_s", "samples_per_s", "tflops", "mfu", "memory_bytes", "forward_s", "backward_s")
 """Figures that each rank measures itself."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Mask
 from perflog.metrics.modelled_jobs import jobs_of_layers, jobs_of_phases
 from perflog.metrics.operation_graph import COMPUTE, KINDS, TRANSFERS, ModelError, Operation, step_graph
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.metrics.step_replay import OPERATIONS, Flags, Job, without_waiting
+from perflog.metrics.step_replay import OPERATIONS, Job, without_waiting
 from perflog.metrics.traces.scenarios import ReplayedRanks, replayed_ranks
 from perflog.readers.event_columns import OPERATION
 from perflog.tables.arrow import one_of
@@ -73,7 +74,7 @@ class _Part(Struct, frozen=True, eq=False):
     """A part of a job: its columns, and its operations, by operation and replica."""
 
     names: dict[str, Any]
-    operations: Flags
+    operations: Mask
 
 
 @metric(
@@ -222,8 +223,8 @@ def _parts(job: Job) -> Iterator[_Part]:
         yield _Part({"of": "kind", "kind": kind}, everything & (kinds == kind)[:, None])
 
 
-def _of_worker(job: Job, dp_rank: int, stage: int) -> Flags:
-    flags: Flags = (job.stages == stage)[:, None] & (np.array(job.replicas) == dp_rank)
+def _of_worker(job: Job, dp_rank: int, stage: int) -> Mask:
+    flags: Mask = (job.stages == stage)[:, None] & (np.array(job.replicas) == dp_rank)
     return flags
 
 

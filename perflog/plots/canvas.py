@@ -10,10 +10,10 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.analysis.run_names import run_places
+from perflog.arrays import Floats
 from perflog.log import RunKey
 from perflog.metrics import Options, Tables, get
 from perflog.units import scale
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Size = tuple[float, float]
-Floats = npt.NDArray[np.float64]
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",

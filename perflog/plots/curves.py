@@ -8,20 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats
 from perflog.metrics.curves import printed_values
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS
-from perflog.plots.canvas import (
-    LINES,
-    Canvas,
-    Floats,
-    axis_label,
-    envelope,
-    integer_ticks,
-    is_null,
-    legend,
-    plain,
-    shown_note,
-)
+from perflog.plots.canvas import LINES, Canvas, axis_label, envelope, integer_ticks, is_null, legend, plain, shown_note
 from perflog.plots.registry import plot
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints
 from perflog.metrics.hot_experts import ExpertJob, LayerLoads, expert_jobs
-from perflog.plots.canvas import CMAP, Canvas, Floats, plain
+from perflog.plots.canvas import CMAP, Canvas, plain
 from perflog.plots.heatmaps import coarse
 from perflog.plots.registry import plot
-from perflog.tables.columns import Ints
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.plots.canvas import CMAP, Canvas, Floats, axis_label, integer_ticks
+from perflog.arrays import Floats
+from perflog.plots.canvas import CMAP, Canvas, axis_label, integer_ticks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.plots.canvas import CMAP, Canvas, Floats, axis_label, plain
+from perflog.arrays import Floats
+from perflog.plots.canvas import CMAP, Canvas, axis_label, plain
 from perflog.plots.registry import plot
 from perflog.tables.nulls import none_if_null
 from perflog.tables.row_order import natural_sort_key

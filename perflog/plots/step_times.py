@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats, Mask
 from perflog.metrics.step_levels import run_levels
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.plots.canvas import (
@@ -26,8 +27,7 @@ from perflog.plots.canvas import (
 )
 from perflog.plots.registry import plot
 from perflog.statistics.levels import Level
-from perflog.statistics.samples import OUTLIER, Floats, modified_z_scores
-from perflog.tables.columns import Mask
+from perflog.statistics.samples import OUTLIER, modified_z_scores
 from perflog.units import show
 
 if TYPE_CHECKING:

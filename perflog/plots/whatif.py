@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.arrays import Floats
 from perflog.metrics.step_replay import OPERATIONS
-from perflog.plots.canvas import CMAP, Canvas, Floats, axis_label
+from perflog.plots.canvas import CMAP, Canvas, axis_label
 from perflog.plots.registry import plot
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Floats
 from perflog.errors import InputError, UnknownTableError
 from perflog.parsing.input.source import Source
 from perflog.readers.companions import settings_beside
@@ -231,7 +232,7 @@ def _check(schema: pa.Schema, source: Source) -> None:
     )
 
 
-def _numbers(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.float64]:
+def _numbers(column: pa.ChunkedArray, name: str) -> Floats:
     """Return the numbers of a column; NaN where there is none."""
     import pyarrow as pa
 

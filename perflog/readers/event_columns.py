@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Ints, Mask
+
 EventColumns = dict[str, npt.NDArray[Any]]
 """Columns of equal length by name. Times are in nanoseconds; `place` is an event's position in its file, from 1."""
 
-Int64s = npt.NDArray[np.int64]
+Int64s = Ints
 
 MISSING = int(np.iinfo(np.int64).min)
 """Sentinel for a missing number."""
@@ -112,9 +114,9 @@ def distinct_tuples(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int64s, Int64s
     return distinct_rows(key)
 
 
-def on_device(kind: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def on_device(kind: npt.NDArray[Any]) -> Mask:
     """Return which events ran on a device, by their kinds."""
-    flags: npt.NDArray[np.bool_] = _IS_DEVICE_KIND[kind]
+    flags: Mask = _IS_DEVICE_KIND[kind]
     return flags
 
 

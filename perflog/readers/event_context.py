@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s, distinct_rows, on_device
 from perflog.readers.interval_index import IntervalIndex
@@ -179,5 +180,5 @@ def _concatenate(pieces: Sequence[EventColumns], names: Sequence[str]) -> EventC
     return {name: np.concatenate([piece[name] for piece in filled]) if filled else empty for name in names}
 
 
-def _filter(columns: EventColumns, mask: npt.NDArray[np.bool_]) -> EventColumns:
+def _filter(columns: EventColumns, mask: Mask) -> EventColumns:
     return {name: column[mask] for name, column in columns.items()}

@@ -6,8 +6,8 @@ from array import array
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from perflog.arrays import Mask
 from perflog.readers.event_columns import Int64s, distinct_values
 
 _BLOCK = 1 << 16  # intervals that are converted to Python integers at a time
@@ -77,7 +77,7 @@ time the last; and for each interval the value of the one around it. Where there
 """
 
 
-def nested_parents(begins: Int64s, ends: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+def nested_parents(begins: Int64s, ends: Int64s) -> tuple[Int64s, Mask]:
     """Return the index of the innermost interval that contains each interval, or -1, and flags of wrong ones.
 
     The intervals have a length, and are in order of their begins, the outer first. The depth of one is the number of

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Mask
 from perflog.readers.event_columns import Int64s
 
 Text = bytes | bytearray | memoryview
@@ -84,7 +85,7 @@ def _hashes(data: npt.NDArray[np.uint8], ends: Int64s) -> tuple[_Words, Int64s]:
     return hashes, ends
 
 
-def _behind_quote(words: _Words) -> tuple[_Words, npt.NDArray[np.bool_]]:
+def _behind_quote(words: _Words) -> tuple[_Words, Mask]:
     """Return words of eight characters without those up to the last quote, and whether there is a quote."""
     differences = words ^ _QUOTES
     marks = ~(((differences & _SEVENS) + _SEVENS) | differences | _SEVENS)  # the highest bit of each quote

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Mask
 from perflog.readers.event_columns import Int64s
 from perflog.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError, varint
 
@@ -117,7 +118,7 @@ class FieldColumns(Struct, frozen=True):
     wire: Int64s
     value: Int64s
     size: Int64s
-    damaged: npt.NDArray[np.bool_]
+    damaged: Mask
 
     def integers(self, number: int, missing: int) -> Int64s:
         """Return the last integer of a field for each message, or `missing`."""
@@ -158,7 +159,7 @@ class FieldColumns(Struct, frozen=True):
         """Return a content as text."""
         return self.bytes_at(start, end).decode("utf-8", "replace")
 
-    def _spread(self, chosen: npt.NDArray[np.bool_], missing: int) -> Int64s:
+    def _spread(self, chosen: Mask, missing: int) -> Int64s:
         column = np.full(len(self.damaged), missing, np.int64)
         column[self.owner[chosen]] = self.value[chosen]
         return column
@@ -225,7 +226,7 @@ def fields_of(data: Bytes, starts: Int64s, ends: Int64s) -> FieldColumns:
 
 
 def _one_by_one(
-    data: Bytes, words: npt.NDArray[np.uint64], rest: Iterable[tuple[int, int, int]], damaged: npt.NDArray[np.bool_]
+    data: Bytes, words: npt.NDArray[np.uint64], rest: Iterable[tuple[int, int, int]], damaged: Mask
 ) -> Iterator[tuple[Int64s, ...]]:
     """Give the columns of the fields in the rest of each message, and note in `damaged` whether it cannot be read.
 
@@ -242,7 +243,7 @@ def _one_by_one(
         yield np.full(len(value), message, np.int64), found.numbers, found.wires, value, size
 
 
-def _varints(words: npt.NDArray[np.uint64], place: Int64s) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+def _varints(words: npt.NDArray[np.uint64], place: Int64s) -> tuple[Int64s, Int64s, Mask]:
     """Return the integers at these offsets, the offsets behind them, and whether each one ends.
 
     The last byte of an integer is the first whose highest bit is not set. The seven other bits of all bytes up to

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from perflog import temporary
+from perflog.arrays import Floats, Mask
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import MISSING, Int64s, missing_numbers
@@ -263,14 +264,14 @@ def _damaged(name: str, err: BaseException) -> InputError:
     return InputError(f"the database is damaged: {err}", name, "export it again: the export may have been interrupted")
 
 
-def odd_rows(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+def odd_rows(batch: pa.RecordBatch) -> Mask:
     """Flag the rows of a batch with a cell of another type than the column has."""
     if ODD not in batch.schema.names:
         return np.zeros(batch.num_rows, np.bool_)
     return integers(batch.column(ODD), batch.num_rows) > 0
 
 
-def values_of_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.bool_], columns: Container[str]) -> list[int]:
+def values_of_rows(batch: pa.RecordBatch, rows: Mask, columns: Container[str]) -> list[int]:
     """Return how many cells of these rows of a batch with odd rows hold a value, in some columns or of another type."""
     cells = integers(batch.column(ODD), batch.num_rows).copy()
     for name, column in columns_of(batch).items():
@@ -323,7 +324,7 @@ def integers(column: pa.Array | None, count: int) -> Int64s:
     return values if not column.null_count else np.where(valid_mask(column), values, MISSING)
 
 
-def reals(column: pa.Array | None, count: int) -> npt.NDArray[np.float64]:
+def reals(column: pa.Array | None, count: int) -> Floats:
     """Return a column of `count` values as doubles: NaN where a value is no number, or there is no column."""
     if column is None or column.type not in (pa.int64(), pa.float64()):
         return np.full(count, np.nan)

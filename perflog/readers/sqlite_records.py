@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.readers.event_columns import MISSING, Int64s
 from perflog.readers.sqlite_pages import LEAF_OF_TABLE
 from perflog.tables.arrow import number_array
@@ -29,7 +30,7 @@ INTEGER, REAL, TEXT = "integer", "real", "text"
 
 _Bytes = npt.NDArray[np.uint8]
 _Words = npt.NDArray[np.uint64]
-_Flags = npt.NDArray[np.bool_]
+_Flags = Mask
 
 _HEADER = 8  # bytes of the header of a page
 _LARGEST_PAGE = 65536  # bytes
@@ -190,7 +191,7 @@ def _heads(data: _Bytes, cells: Int64s) -> tuple[Int64s, Int64s]:
     return cells + lengths, sizes.astype(np.int64)
 
 
-def _loaded(data: _Bytes, places: Int64s, dtype: str) -> npt.NDArray[np.int64]:
+def _loaded(data: _Bytes, places: Int64s, dtype: str) -> Ints:
     """Return the eight bytes at each place."""
     return np.ndarray((len(data) - 7,), dtype, data, strides=(1,))[places]
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.statistics.samples import Floats, median
+from perflog.arrays import Floats
+from perflog.statistics.samples import median
 
 _CELLS = 1 << 16  # values resampled at a time: they fit into a cache
 _WORK = 1 << 22  # values resampled in total: long or many runs get fewer draws

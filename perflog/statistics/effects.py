@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from perflog.statistics.samples import Floats
+from perflog.arrays import Floats
 from perflog.statistics.students_t import noncentral_t_tail, t_quantile, t_tail
 
 _FEW = 3

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from perflog.statistics.samples import Floats
+from perflog.arrays import Floats, Ints, Mask
 
-Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.signedinteger[Any]]
 """Integers of any width, such as codes of words."""
 
@@ -31,7 +30,7 @@ class Groups(Struct, frozen=True):
     first: Ints
     sizes: Ints
 
-    def any_of(self, flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def any_of(self, flags: Mask) -> Mask:
         """Flag the rows in whose group any row is flagged."""
         flagged = np.zeros(len(self.sizes), np.bool_)
         flagged[self.of_row[flags]] = True

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from msgspec import Struct
 
-from perflog.statistics.samples import Floats
+from perflog.arrays import Floats
 from perflog.statistics.students_t import t_tail
 
 FEWEST = 8

@@ -10,7 +10,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from perflog.statistics.samples import Floats
+from perflog.arrays import Floats
 
 EXACT = 20
 """Up to this number of values a side, the Mann-Whitney test is exact."""

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from perflog.statistics.samples import Floats
+from perflog.arrays import Floats
 
 BETWEEN_RUNS, BETWEEN_RESULTS = 0.05, 0.1
 """Standard deviation of repeats on a machine that others share, in logarithms: of step times, and of other results."""

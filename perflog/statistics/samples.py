@@ -6,9 +6,8 @@ import math
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from perflog.arrays import Floats
 
 NORMAL = 1.4826
 """Factor from the MAD to the standard deviation of a normal sample."""

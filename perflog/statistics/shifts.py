@@ -13,8 +13,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from perflog.arrays import Floats
 from perflog.statistics.levels import Level, levels
-from perflog.statistics.samples import NORMAL, Floats, mad, median
+from perflog.statistics.samples import NORMAL, mad, median
 
 FEWEST = 24
 """Fewer values are one level."""

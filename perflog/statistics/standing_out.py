@@ -12,7 +12,8 @@ import math
 import numpy as np
 from msgspec import Struct
 
-from perflog.statistics.samples import NORMAL, Floats, mad
+from perflog.arrays import Floats
+from perflog.statistics.samples import NORMAL, mad
 from perflog.statistics.students_t import t_tail
 
 LEVEL = 0.005

@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from perflog.statistics.samples import Floats
+from perflog.arrays import Floats
 
 _TINY = 1e-300
 _CLOSE = 1e-15

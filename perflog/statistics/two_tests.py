@@ -12,9 +12,9 @@ from statistics import NormalDist
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Floats
 from perflog.statistics.effects import Effect
 from perflog.statistics.rank_tests import attainable_p, cliffs_delta, mann_whitney, midranks, shift_interval
-from perflog.statistics.samples import Floats
 from perflog.statistics.students_t import gauss_legendre
 
 _LEAST = 1e-300  # below this, a p has no quantile of the normal

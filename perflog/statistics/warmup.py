@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from perflog.statistics.samples import NORMAL, OUTLIER, Floats, mad, median, modified_z_scores
+from perflog.arrays import Floats
+from perflog.statistics.samples import NORMAL, OUTLIER, mad, median, modified_z_scores
 
 _BATCH = 5  # of MSER-5
 _ROUNDING = 1e-9  # of the numbers behind an estimate of MSER: far more than its rounding error

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from perflog.arrays import Ints, Mask
+
 _EXPRESSION_BYTES = 1 << 12  # of patterns that are compiled together: larger ones do not fit RE2's fast automaton
 _TYPES = {
     np.dtype(np.int64): pa.int64(),
@@ -28,7 +30,7 @@ _FEW_CODES = 8
 _CACHED = 48  # columns of one value in the cache: many tables of one stretch of a log use the same ones
 
 
-def number_array(values: npt.NDArray[Any], known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+def number_array(values: npt.NDArray[Any], known: Mask | None = None) -> pa.Array:
     """Return numbers as an Arrow array without copying them; null where they are not `known`."""
     mask = None if known is None or bool(known.all()) else pa.py_buffer(np.packbits(known, bitorder="little"))
     values = np.ascontiguousarray(values)
@@ -83,7 +85,7 @@ def word_array(codes: npt.NDArray[Any], names: Sequence[str] | pa.Array) -> pa.A
     return pa.DictionaryArray.from_arrays(number_array(codes.astype(np.int32), codes >= 0), names)
 
 
-def coded_words(texts: Iterable[str | None]) -> tuple[npt.NDArray[np.int64], pa.Array]:
+def coded_words(texts: Iterable[str | None]) -> tuple[Ints, pa.Array]:
     """Return texts as codes into distinct words, and the words; None is -1. Pandas requires that words are distinct."""
     code_of: dict[str | None, int] = {None: -1}
     codes = [code_of.setdefault(text, len(code_of) - 1) for text in texts]
@@ -217,7 +219,7 @@ def rows_where(table: pa.Table, where: Where, share: bool = False) -> pa.Table:
     return table.take(index_array(passed))
 
 
-def _answers_of(codes: npt.NDArray[Any], answers: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _answers_of(codes: npt.NDArray[Any], answers: Mask) -> Mask:
     """Return the answer for each code; the last one is that for -1. To compare is ten times as fast as to look up."""
     chosen = np.flatnonzero(answers)
     if len(chosen) > _FEW_CODES:
@@ -256,20 +258,20 @@ def index_array(rows: npt.NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(index), [None, pa.py_buffer(index)])
 
 
-def mask_of(flags: pa.Array) -> npt.NDArray[np.bool_]:
+def mask_of(flags: pa.Array) -> Mask:
     """Return Arrow booleans as a mask; null is False."""
     valid, bits = flags.buffers()
     mask = _bits(bits, flags)
     return mask if valid is None else mask & _bits(valid, flags)
 
 
-def valid_mask(values: pa.Array) -> npt.NDArray[np.bool_]:
+def valid_mask(values: pa.Array) -> Mask:
     """Return a mask of the values that are not null."""
     bits = values.buffers()[0]
     return np.ones(len(values), np.bool_) if bits is None else _bits(bits, values)
 
 
-def _bits(buffer: pa.Buffer, of: pa.Array) -> npt.NDArray[np.bool_]:
+def _bits(buffer: pa.Buffer, of: pa.Array) -> Mask:
     bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
     return bits[of.offset : of.offset + len(of)].astype(np.bool_)
 
@@ -280,7 +282,7 @@ def numbers_of(values: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(values.buffers()[1], dtype, len(values), values.offset * np.dtype(dtype).itemsize)
 
 
-def matching_mask(texts: pa.Array, patterns: Iterable[str]) -> npt.NDArray[np.bool_]:
+def matching_mask(texts: pa.Array, patterns: Iterable[str]) -> Mask:
     """Return a mask of the texts that at least one pattern matches.
 
     The patterns are compiled in groups: RE2 refuses an expression that is too large.

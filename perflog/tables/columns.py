@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Ints, Mask
 from perflog.tables.arrow import numbers_of, valid_mask
 from perflog.tables.schema import TABLES
 
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 
 NULL = np.iinfo(np.int64).min
 """An integer that is null."""

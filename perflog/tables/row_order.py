@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from perflog.arrays import Ints
 from perflog.tables.arrow import joined, number_array, numbers_of, without_chunks
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
     position_of_code = np.array([position.get(run, -1) for run in words.dictionary.to_pylist()], np.int64)
     codes, line, part = numbers_of(words.indices), numbers_of(lines), numbers_of(parts)
 
-    def places(rows: slice) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def places(rows: slice) -> tuple[Ints, Ints]:
         return position_of_code[codes[rows]], line[rows] << PART_BITS | part[rows]
 
     for first in range(0, len(codes), _BLOCK):  # of millions of rows, these numbers would take more than many a column

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
+from perflog.arrays import Ints
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match import fixed_width
 from perflog.parsing.match.fixed_width import FixedWidthMatcher
-from perflog.parsing.match.numeric import Ints, numeric_template
+from perflog.parsing.match.numeric import numeric_template
 
 QUICK = examples(200)
 TEXTS = [

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from support.series import ar1
 
+from perflog.arrays import Floats
 from perflog.statistics import bootstrap, rank_tests, samples
-from perflog.statistics.samples import Floats
 
 small = st.integers(1, 5).flatmap(lambda n: arrays(np.float64, n, elements=st.integers(0, 6).map(float)))
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.series import ar1
 
+from perflog.arrays import Floats
 from perflog.statistics import bootstrap, effects
 from perflog.statistics.effects import Effect
-from perflog.statistics.samples import Floats
 from perflog.statistics.students_t import t_quantile
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from perflog.statistics.samples import Floats
+from perflog.arrays import Floats
 from perflog.statistics.shifts import FEWEST, shifts
 
 

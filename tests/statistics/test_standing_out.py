@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.statistics.samples import Floats
+from perflog.arrays import Floats
 from perflog.statistics.standing_out import standing_out
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perflog.arrays import Floats
 from perflog.statistics import effects, rank_tests
-from perflog.statistics.samples import Floats
 from perflog.statistics.two_tests import TwoTests, either_beyond, limit_of_normal
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from perflog.statistics.samples import Floats
+from perflog.arrays import Floats
 
 
 def ar1(rng: np.random.Generator, n: int, rho: float) -> Floats:

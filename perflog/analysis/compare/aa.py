@@ -28,12 +28,12 @@ from perflog.analysis.compare.verdicts import (
     decide,
     without_exploratory,
 )
+from perflog.arrays import Floats
 from perflog.errors import UsageError
 from perflog.metrics.compared import STEP_TIME
 from perflog.metrics.step_series import step_series
 from perflog.settings.run_settings import incidental_test
 from perflog.statistics import bootstrap, effects, rank_tests, two_tests
-from perflog.statistics.samples import Floats
 from perflog.tables.nulls import nullable_frame
 
 if TYPE_CHECKING:

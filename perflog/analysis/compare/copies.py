@@ -11,8 +11,8 @@ from itertools import combinations
 import numpy as np
 
 from perflog.analysis.compare.sides import Case, LeftOut, Side
+from perflog.arrays import Floats
 from perflog.metrics import Tables
-from perflog.statistics.samples import Floats
 from perflog.tables.schema import TABLES
 
 Figures = list[Floats]

@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.analysis.compare.verdicts import TESTED, VerdictRule
+from perflog.arrays import Floats
 from perflog.metrics.compared import STEP_TIME, Measure
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import bootstrap, effects, samples
 from perflog.statistics.effects import Effect, Scatter, change_of
-from perflog.statistics.samples import Floats
 from perflog.statistics.two_tests import TwoTests
 
 _TAIL_STEPS = 100

@@ -13,11 +13,11 @@ from msgspec import Struct, field
 from perflog.analysis.compare.copies import copies
 from perflog.analysis.compare.measures import SideValues, side_values
 from perflog.analysis.compare.sides import Case, Runs, Side, load_side
+from perflog.arrays import Floats
 from perflog.log import combined
 from perflog.metrics.compared import Measure
 from perflog.metrics.step_series import StepSeries
 from perflog.settings.run_settings import Settings, incidental_test, names_machine
-from perflog.statistics.samples import Floats
 
 _LEAST_STEPS = 0.5
 """Share of the steps of the compared runs that a run needs to count: one that broke off early is not comparable."""

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from perflog.analysis.compare.operator_trees import OperatorNode, operator_tree, operators_by_run
 from perflog.analysis.compare.sides import Side
+from perflog.arrays import Floats
 from perflog.metrics import METRICS
 from perflog.metrics.compared import KINDS, Measure, Steady
 from perflog.metrics.series_ends import EqualSteps, named_value_samples
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.traces.steady_work import steady_devices
-from perflog.statistics.samples import Floats
 from perflog.statistics.warmup import Warmup
 
 _OF_RUNS = ("run", "summary")  # kinds

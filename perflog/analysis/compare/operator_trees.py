@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from perflog.arrays import Floats, Ints
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.device_operators import OPERATOR, operator_trees
-from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds
+from perflog.metrics.traces.device_work import TraceDevice, seconds
 from perflog.metrics.traces.steady_work import places_of_work, step_at, work_times
 from perflog.metrics.traces.work_tree import WorkTree, work_by_name
-from perflog.statistics.samples import Floats
 
 Key = tuple[str, str | None, str | None]
 """Name, shapes and kind of an operator, range or module."""

@@ -25,11 +25,11 @@ from perflog.analysis.compare.measures import SideValues
 from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.sides import Case, Side
 from perflog.analysis.compare.verdicts import Evidence, VerdictRule, decide
+from perflog.arrays import Floats
 from perflog.metrics.compared import RUN_TIME, STEP_TIME, Measure
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import effects, rank_tests
 from perflog.statistics.effects import change_of
-from perflog.statistics.samples import Floats
 
 
 class FigureRow(Struct, frozen=True):

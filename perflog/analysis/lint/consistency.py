@@ -10,14 +10,15 @@ import numpy as np
 
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds
+from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.expressions import Expression
 from perflog.formats.model import WHOLES, Format, Line, Phase
 from perflog.formats.template import Field
 from perflog.metrics.breakdown import misfits
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats, median
-from perflog.tables.columns import Ints, Mask, Rows
+from perflog.statistics.samples import median
+from perflog.tables.columns import Rows
 from perflog.tables.row_order import PART_BITS
 from perflog.tables.schema import PER_FIELD, column_for
 from perflog.units import show

@@ -8,10 +8,11 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import count, first_few, percent
+from perflog.arrays import Ints, Mask
 from perflog.formats.surroundings import prefix_ends
 from perflog.parsing.failures.kinds import NOTICE, kinds
 from perflog.tables.arrow import Where, numbers_of, one_of
-from perflog.tables.columns import Ints, Mask, Rows
+from perflog.tables.columns import Rows
 from perflog.tables.schema import TABLES
 
 _OF_ROWS = [name for name in TABLES if name not in ("runs", "lines", "events", "failures")]

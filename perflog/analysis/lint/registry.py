@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from perflog.arrays import Ints, Mask
 from perflog.metrics.registry import Options, Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.groups import Groups, groups_of
-from perflog.tables.columns import NULL, Ints, Mask, Rows
+from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:
     import pandas as pd

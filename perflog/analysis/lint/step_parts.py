@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds, time_range
+from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.model import WHOLES, Format
 from perflog.metrics.registry import cached
 from perflog.metrics.step_series import most_frequent
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats, median
-from perflog.tables.columns import Ints, Rows
+from perflog.statistics.samples import median
+from perflog.tables.columns import Rows
 from perflog.tables.schema import column_for
 
 _GAP = 0.01  # of the step: a larger gap is a finding on one run
@@ -276,7 +276,7 @@ class _Times(Struct, frozen=True, dict=True):
             single = np.spacing((self.values * 1e3).astype(np.float32)).astype(np.float64) * 1e-3
             return 0.5 * self.last_digit + single + 1e-15
 
-    def off(self, tick: float) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    def off(self, tick: float) -> tuple[Ints, Mask]:
         """Return lines, and flags of the times that are no multiple of the tick; empty if too few times can show it.
 
         A long time has too few digits left and is left out.

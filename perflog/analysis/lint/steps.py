@@ -11,12 +11,13 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import count, first_few, seconds
+from perflog.arrays import Ints
 from perflog.formats.model import Format
 from perflog.metrics.attempts import attempts
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.groups import distinct, groups_of
-from perflog.tables.columns import NULL, Ints, Rows
+from perflog.tables.columns import NULL, Rows
 
 _LAST_EPOCH = np.iinfo(np.int64).max  # stands for an epoch that is not printed
 _SIBLINGS = 3  # runs of a log that can show the usual number of steps

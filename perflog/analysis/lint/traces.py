@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds
+from perflog.arrays import Ints, Mask
 from perflog.metrics import device_time
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
@@ -31,9 +31,6 @@ from perflog.statistics.samples import median
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import Rows, of_arrow
 from perflog.units import show
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _DIFFER = 0.01  # of the kernels: more than ranks of one program differ by
 _LOST, _LOST_SHARE = 10, 0.01  # launches at an edge of the trace, and their share
@@ -168,7 +165,7 @@ def _rank_prefix(rows: Rows) -> str:
     return f"rank {ranks[0]}: " if len(ranks) else ""
 
 
-def _lost_at_start(known: npt.NDArray[np.bool_]) -> int:
+def _lost_at_start(known: Mask) -> int:
     """Return the number of unknown entries at the start; 0 if there are few of them, or if all are unknown."""
     lost = int(known.argmax())
     return lost if lost >= _LOST and lost > _LOST_SHARE * len(known) else 0
@@ -362,7 +359,7 @@ def memory_grows(data: LintInput) -> Iterator[Finding]:
         yield Finding(curve.run, message, {curve.run: lines}, {"growth": growth, "steps": len(ends) - 1})
 
 
-def _largest_holder(held: HeldMemory, blocks: npt.NDArray[np.int64]) -> str:
+def _largest_holder(held: HeldMemory, blocks: Ints) -> str:
     """Name and bytes of the holder of most of these blocks."""
     sums = np.bincount(held.of_block[blocks], held.curve.blocks.sizes[blocks], len(held.holders))
     return f"{held.holders[int(sums.argmax())].name} ({show(float(sums.max()), 'B', 3)})"

@@ -10,6 +10,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, time_range
+from perflog.arrays import Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.possible import impossible
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
@@ -17,7 +18,7 @@ from perflog.metrics.step_series import most_frequent
 from perflog.metrics.throughput import throughput
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
-from perflog.tables.columns import Mask, Rows
+from perflog.tables.columns import Rows
 from perflog.units import show
 
 _UNEQUAL = 0.05  # a rank this far from the nominal work makes a warning

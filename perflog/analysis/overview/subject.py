@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.analysis.lint.wording import count
+from perflog.arrays import Ints
 from perflog.formats.registry import known as formats
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.attempts import attempts, jobs
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
-from perflog.tables.columns import Ints, Rows
+from perflog.tables.columns import Rows
 
 if TYPE_CHECKING:
     import pandas as pd

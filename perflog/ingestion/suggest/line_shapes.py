@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from perflog.arrays import Ints
 from perflog.formats.figures import figure_spans, name_spans
 from perflog.formats.tokens import NUMBER, OPAQUE, Token, skeleton, tokens
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import index_array, numbers_of
 from perflog.tables.row_order import PART_BITS

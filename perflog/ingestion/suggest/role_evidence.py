@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from perflog.arrays import Floats, Ints
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LineDraft
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.match.numeric import Ints
 
 ROLES = ("step", "rank", "step_time")
 """Fields whose numbers must prove what their names say."""
@@ -50,7 +49,7 @@ class Series(Struct):
     last: dict[int, float] = field(default_factory=dict)
     places: tuple[int, int] = (-1, -1)
 
-    def add(self, values: npt.NDArray[np.float64], ranks: Ints, places: Ints) -> None:
+    def add(self, values: Floats, ranks: Ints, places: Ints) -> None:
         """Add the numbers of the next lines with their places, and the rank of each line, -1 if it is unknown."""
         self.places = (int(places[0]) if not self.count else self.places[0], int(places[-1]))
         self.count += len(values)

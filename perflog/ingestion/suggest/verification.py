@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
 from perflog import temporary
+from perflog.arrays import Floats, Ints
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
@@ -28,7 +28,6 @@ from perflog.parsing.input.source import Source
 from perflog.parsing.match.block_bodies import OpenBlocks, read_bodies
 from perflog.parsing.match.discovery import TemplateDiscovery, families_of
 from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
@@ -298,7 +297,7 @@ def _add_steps_and_runs(counts: ReadCounts, lines: Sequence[FormatLine], batch: 
 
 def _add_evidence(evidence: Evidence, records: Sequence[tuple[str, Records]]) -> None:
     """Add the numbers of a batch to the series of their fields, in log order."""
-    parts: dict[tuple[str, str], list[tuple[Ints, npt.NDArray[np.float64], Ints]]] = {}
+    parts: dict[tuple[str, str], list[tuple[Ints, Floats, Ints]]] = {}
     for name, of_kind in records:
         ranks = of_kind.columns.get("rank")
         ranks = ranks if isinstance(ranks, np.ndarray) else of_kind.labels

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from perflog.arrays import Floats, Mask
 from perflog.metrics.causes.cause import RUN, Cause
 from perflog.metrics.pauses import pauses
 from perflog.metrics.registry import Options, Tables
 from perflog.metrics.step_series import StepSeries, step_series
-from perflog.statistics.samples import Floats
-from perflog.tables.columns import Mask
 
 _SLOW = 2.0  # times the median step
 _MOSTLY = 0.5  # of the steps done

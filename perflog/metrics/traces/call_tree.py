@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import has_times
 from perflog.metrics.traces.launches import Launches, Thread, threads_of
@@ -22,8 +23,6 @@ from perflog.tables.columns import Rows, of_arrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 CALL_KINDS = ("range", "python", "cpu", "runtime")
 """Kinds of events that are calls of the host, the outermost first where two begin and end together."""
@@ -106,7 +105,7 @@ def call_trees(
     *columns: str,
     kinds: tuple[str, ...] = CALL_KINDS,
     name: Callable[[str, str], bool] | None = None,
-    chosen: Callable[[tuple[str, int], Rows], Flags] | None = None,
+    chosen: Callable[[tuple[str, int], Rows], Mask] | None = None,
 ) -> Iterator[CallTree]:
     """Yield the calls of the host in each file of traces that has any, one file after the other.
 
@@ -115,7 +114,7 @@ def call_trees(
         columns: Columns of table `events` that the rows shall have too.
         kinds: Kinds of events, of `CALL_KINDS`, that count. The others are left out, as if they were not in the trace.
         name: Returns whether events of a kind and name count. None: all do.
-        chosen: Flags the calls of a run and part that count, among those with these kinds, names and times. None: all.
+        chosen: Mask the calls of a run and part that count, among those with these kinds, names and times. None: all.
     """
     where: Where = {"kind": one_of(*kinds)}
     not_asked_for = [name for name in ("run", "part", *_ONLY_FOR_THREADS) if name not in columns]
@@ -131,7 +130,7 @@ def _call_tree(
     events: pa.Table,
     not_asked_for: list[str],
     name: Callable[[str, str], bool] | None,
-    chosen: Callable[[tuple[str, int], Rows], Flags] | None,
+    chosen: Callable[[tuple[str, int], Rows], Mask] | None,
 ) -> CallTree | None:
     """The calls among the events of a file, without some columns; None if there are none."""
     rows = of_arrow(events)
@@ -176,14 +175,14 @@ _ONLY_FOR_THREADS = "process", "thread"
 _COLUMNS = ("kind", "name", *_ONLY_FOR_THREADS, "start_ns", "duration_ns")
 
 
-def _named(rows: Rows, counts: Callable[[str, str], bool]) -> Flags:
+def _named(rows: Rows, counts: Callable[[str, str], bool]) -> Mask:
     """Flag the events whose kind and name count."""
     (kind, kinds), (name, names) = rows.codes("kind"), rows.codes("name")
     passed = np.zeros((len(kinds), len(names) + 1), np.bool_)
     passed[kind, name] = True
     for i, j in np.argwhere(passed).tolist():
         passed[i, j] = j < len(names) and counts(kinds[i], names[j])
-    flags: Flags = passed[kind, name]
+    flags: Mask = passed[kind, name]
     return flags
 
 

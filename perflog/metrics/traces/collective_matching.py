@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Mask
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.metrics.traces.jobs import Job, jobs
@@ -92,7 +93,7 @@ def _all_collectives(tables: Tables) -> Iterator[MatchedCollectives]:
     yield from (matched for job in [*of_several, *alone] if (matched := _match(job)))
 
 
-def bus_factor(ops: npt.ArrayLike, ranks: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def bus_factor(ops: npt.ArrayLike, ranks: npt.ArrayLike) -> Floats:
     """Return bus bandwidth / algorithm bandwidth of operations among these numbers of ranks; NaN where unknown.
 
     Source: nccl-tests, doc/PERFORMANCE.md. Algorithm bandwidth is the size of the larger buffer / time.
@@ -160,10 +161,10 @@ def _match(job: Job) -> MatchedCollectives | None:
     )
 
 
-def _without(doubts: Mapping[int, str | None], rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def _without(doubts: Mapping[int, str | None], rows: pd.DataFrame) -> Mask:
     """Flag the rows of lanes without a doubt."""
     lanes = np.array([lane for lane, doubt in doubts.items() if doubt is None], np.int64)
-    flags: npt.NDArray[np.bool_] = np.isin(rows["lane"].to_numpy(np.int64), lanes)
+    flags: Mask = np.isin(rows["lane"].to_numpy(np.int64), lanes)
     return flags
 
 

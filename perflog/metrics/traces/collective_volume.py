@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.arrays import Ints
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.metrics.traces.recorded_operators import Ints, operators_by_file
+from perflog.metrics.traces.recorded_operators import operators_by_file
 from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Rows, of_arrow

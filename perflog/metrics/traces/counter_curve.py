@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Ints
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.stuck_ranks import CALL_COUNTS
-from perflog.metrics.traces.device_work import DEVICE_COLUMNS, Ints, seconds
+from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where
 from perflog.tables.columns import Rows, of_arrow

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.call_tree import NO_CALL
@@ -33,7 +34,6 @@ from perflog.statistics.groups import groups_of
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = npt.NDArray[np.int64]
 
 _NAMES = 10  # whose gain is computed: the longest on the path of the trace
 _MEANINGS = "; ".join(f"{kind}: {meaning}" for kind, meaning in (HOST_KINDS | DEVICE_KINDS).items())

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.device_ranges import range_of
@@ -30,9 +31,7 @@ from perflog.metrics.traces.recorded_waits import CallWaits, FileWaits, StreamWa
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int8]
-Flags = npt.NDArray[np.bool_]
 
 NO_WORK = -1
 """In place of the index of work: there is none."""
@@ -222,7 +221,7 @@ def _blocked(
     return by_thread, np.concatenate([_NOTHING, *last])
 
 
-def _turns(starts: Ints, launched: Ints, order: Ints, before: Ints) -> tuple[Ints, Flags]:
+def _turns(starts: Ints, launched: Ints, order: Ints, before: Ints) -> tuple[Ints, Mask]:
     """The turn of each piece of work, and flags of the work that was launched before the one before it on its stream.
 
     Work whose launch is not known has its turn when it begins.
@@ -398,7 +397,7 @@ def _hand_overs(calls: CallTree, timelines: Mapping[int, Timeline]) -> HandOvers
     return HandOvers(*(column[index] for column in joined))
 
 
-def _is_work(calls: CallTree) -> Flags:
+def _is_work(calls: CallTree) -> Mask:
     """Flag the calls in which a thread works: frames of Python, ranges and steps only surround such calls."""
     (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
     steps = [(found := range_of("cpu", word)) is not None and found[1] == "step" for word in names]
@@ -406,7 +405,7 @@ def _is_work(calls: CallTree) -> Flags:
     return np.array([*(word in _SOLID for word in kinds), False], np.bool_)[kind] & ~is_step[name]
 
 
-def _at_work(line: Timeline, solid: Flags) -> tuple[Ints, Ints]:
+def _at_work(line: Timeline, solid: Mask) -> tuple[Ints, Ints]:
     """Begins and ends of the pieces of a thread's time in which it works, in order of time."""
     ends = np.append(line.begins[1:], line.begins[-1:])
     index = np.flatnonzero(solid[line.calls])

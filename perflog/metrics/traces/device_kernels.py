@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.metrics.traces.device_work import DEVICE_COLUMNS, Ints, TraceDevice, seconds, trace_devices
+from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times
 from perflog.statistics.groups import Keys
-from perflog.statistics.samples import Floats
 from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:

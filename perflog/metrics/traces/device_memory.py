@@ -11,18 +11,15 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows
 from perflog.metrics.traces.device_work import step_windows
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, index_array, one_of
 from perflog.tables.columns import NULL, Rows, of_arrow
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 ALLOCATED, RESERVED = "allocated", "reserved"
 ALLOCATOR_TOTALS = {f"{where} memory {total}": total for where in ("device", "host") for total in (ALLOCATED, RESERVED)}
@@ -73,7 +70,7 @@ class MemoryCurve(Struct, frozen=True, eq=False, dict=True):
         """Bytes of the blocks that live behind each event."""
         return self.bytes_of(np.ones(len(self.blocks.born), np.bool_))
 
-    def bytes_of(self, chosen: Flags) -> Ints:
+    def bytes_of(self, chosen: Mask) -> Ints:
         """Return the bytes of those of some blocks that live behind each event."""
         blocks, change = self.blocks, np.zeros(len(self.rows) + 1, np.int64)
         np.add.at(change, blocks.born[chosen], blocks.sizes[chosen])

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.device_kernels import times_by_name
-from perflog.metrics.traces.device_work import STEP_NAME, Ints, seconds
+from perflog.metrics.traces.device_work import STEP_NAME, seconds
 from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN, Word, WorkTree, work_trees
-from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

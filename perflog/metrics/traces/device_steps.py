@@ -8,12 +8,10 @@ row touch and do not overlap, and work that runs behind the annotation of its st
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints
 from perflog.tables.columns import NULL
-
-Ints = npt.NDArray[np.int64]
 
 _FAR = np.iinfo(np.int64).max
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Ints
 from perflog.metrics.compared import STEP_TIME, Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.device_work import (
@@ -20,7 +21,6 @@ from perflog.metrics.traces.device_work import (
     MEMORY,
     WAITING,
     DeviceWork,
-    Ints,
     TraceDevice,
     exposed_of,
     seconds,

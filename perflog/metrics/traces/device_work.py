@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.kernel_categories import OTHER, WAIT, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn, Tables, cached, frame_for_metrics
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int16]
 
 COMPUTE, COMMUNICATION, MEMORY, WAITING = "compute", "communication", "memory", "waiting"
@@ -93,9 +93,9 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
         return ends
 
     @property
-    def waiting(self) -> npt.NDArray[np.bool_]:
+    def waiting(self) -> Mask:
         """Flag the work that only waits."""
-        flags: npt.NDArray[np.bool_] = np.array([state == WAITING for state in self.state_of], np.bool_)[self.does]
+        flags: Mask = np.array([state == WAITING for state in self.state_of], np.bool_)[self.does]
         return flags
 
     @property
@@ -376,16 +376,16 @@ def _work_category(kind: str, name: str | None) -> str:
     return category(name if isinstance(name, str) else "") if kind == "kernel" else kind
 
 
-def has_times(rows: Rows) -> npt.NDArray[np.bool_]:
+def has_times(rows: Rows) -> Mask:
     """Flag the events that have a start, and a duration that is not negative."""
-    flags: npt.NDArray[np.bool_] = (rows["start_ns"] != NULL) & (rows["duration_ns"] >= 0)  # NULL is negative
+    flags: Mask = (rows["start_ns"] != NULL) & (rows["duration_ns"] >= 0)  # NULL is negative
     return flags
 
 
-def has_valid_times(events: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def has_valid_times(events: pd.DataFrame) -> Mask:
     """The same of a DataFrame."""
     known = events["start_ns"].notna() & (events["duration_ns"] >= 0)
-    flags: npt.NDArray[np.bool_] = known.to_numpy(bool, na_value=False)
+    flags: Mask = known.to_numpy(bool, na_value=False)
     return flags
 
 
@@ -423,6 +423,6 @@ def integers(column: pd.Series[int]) -> Ints:
     return numbers
 
 
-def seconds(ns: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def seconds(ns: npt.ArrayLike) -> Floats:
     """Nanoseconds as seconds."""
     return np.asarray(ns, np.float64) * _NS

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.registry import Tables
@@ -20,9 +20,6 @@ from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.launches import Launches, launches_by_file, threads_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, of_arrow
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 CAUSES = {
     "data": "the next work is not launched, and the host is in a range that loads data",
@@ -108,7 +105,7 @@ def _whole(device: TraceDevice) -> tuple[int, int]:
     return int(begins.min()), int(ends.max())
 
 
-def _waited(launches: Launches, first: Ints, begins: Ints, launched: Ints, waits: dict[object, Ints]) -> Flags:
+def _waited(launches: Launches, first: Ints, begins: Ints, launched: Ints, waits: dict[object, Ints]) -> Mask:
     """Flag the gaps in which the launching thread returned from a call that waits for the device, before the launch."""
     flags = np.zeros(len(first), np.bool_)
     threads = launches.threads[first]

@@ -9,11 +9,9 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from perflog.arrays import Ints, Mask
 
 
 class Intervals(Struct, frozen=True, dict=True):
@@ -88,7 +86,7 @@ EMPTY = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
 """No time."""
 
 
-def _combined(a: Intervals, b: Intervals, keep: Callable[[Flags, Flags], Flags]) -> Intervals:
+def _combined(a: Intervals, b: Intervals, keep: Callable[[Mask, Mask], Mask]) -> Intervals:
     """Set of the stretches between neighbouring edges of a and b for which `keep(in a, in b)` is true."""
     edges = np.concatenate([a.starts, a.ends, b.starts, b.ends])
     order = np.argsort(edges, kind="stable")  # merges sorted parts
@@ -100,7 +98,7 @@ def _combined(a: Intervals, b: Intervals, keep: Callable[[Flags, Flags], Flags])
     return Intervals(points[change > 0], points[change < 0])
 
 
-def _has(a: Intervals, order: Ints, first: int) -> Flags:
+def _has(a: Intervals, order: Ints, first: int) -> Mask:
     """Flag whether a time is in the set once all edges until then have been passed.
 
     The edges are passed in this order. Those of the set are the starts, from index `first`, and then the ends.
@@ -109,5 +107,5 @@ def _has(a: Intervals, order: Ints, first: int) -> Flags:
     step = np.zeros(len(order), np.int8)
     step[first : first + count] = 1
     step[first + count : first + 2 * count] = -1
-    flags: Flags = np.cumsum(step[order], dtype=np.int8) > 0
+    flags: Mask = np.cumsum(step[order], dtype=np.int8) > 0
     return flags

@@ -11,15 +11,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _FEWEST = 3  # iterations
 _SHORTEST = 10  # launches of an iteration: fewer are a loop around a few kernels
@@ -33,7 +30,7 @@ _MOST = 1 << 22  # counts of kernels, of all iterations together
 _FAR = -(1 << 62)
 
 
-def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: Flags) -> StepWindows:
+def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: Mask) -> StepWindows:
     """Return the iterations of a device, numbered from 1; none where the sequence does not clearly repeat.
 
     An iteration begins with its first kernel, and ends when the next one begins, the last one with its last work.
@@ -43,7 +40,7 @@ def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: 
         ends: End of each.
         names: Name of each, as a code.
         streams: Stream of each.
-        optimizer: Flags of those of the optimizer.
+        optimizer: Mask of those of the optimizer.
     """
     if not len(streams):
         return NO_STEPS
@@ -75,7 +72,7 @@ class _Repetition(Struct, frozen=True, eq=False):
     alike: float
 
 
-def _clearest(codes: Ints, optimizer: Flags) -> _Repetition | None:
+def _clearest(codes: Ints, optimizer: Mask) -> _Repetition | None:
     """The most iterations that are as alike as any."""
     found = [
         each for anchors in _regular(codes, optimizer) if (each := _repetition(codes, anchors, optimizer)) is not None
@@ -85,7 +82,7 @@ def _clearest(codes: Ints, optimizer: Flags) -> _Repetition | None:
     return max(clear, key=lambda each: (len(each.anchors), each.alike), default=None)
 
 
-def _regular(codes: Ints, optimizer: Flags) -> Iterator[Ints]:
+def _regular(codes: Ints, optimizer: Mask) -> Iterator[Ints]:
     """Yield the positions of kernels that come in nearly equal distances: of those that come equally often one.
 
     Also of the first kernel of the optimizer behind others.
@@ -109,7 +106,7 @@ def _regular(codes: Ints, optimizer: Flags) -> Iterator[Ints]:
     yield from (positions for _, positions in most_regular.values())
 
 
-def _repetition(codes: Ints, anchors: Ints, optimizer: Flags) -> _Repetition | None:
+def _repetition(codes: Ints, anchors: Ints, optimizer: Mask) -> _Repetition | None:
     pieces = _launches(codes, anchors)
     inner = pieces[1:-1]
     usual = np.median(inner, axis=0).astype(np.int64)
@@ -144,7 +141,7 @@ def _similar(launches: Ints, others: Ints) -> float:
     return 1 - float(np.abs(launches - others).sum() / max(int(launches.sum() + others.sum()), 1))
 
 
-def _boundaries(found: _Repetition, codes: Ints, gaps: Ints, optimizer: Flags) -> Ints:
+def _boundaries(found: _Repetition, codes: Ints, gaps: Ints, optimizer: Mask) -> Ints:
     """Positions at which iterations begin, and where the last one ends.
 
     They begin where the trace does if that is no start-up, else behind the optimizer, else where the device idles

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from perflog.arrays import Ints
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_ranges import range_trees
@@ -18,7 +18,6 @@ from perflog.metrics.traces.work_tree import OUTSIDE, UNKNOWN, last_of_path
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = npt.NDArray[np.int64]
 
 IDLE = "idle"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
@@ -18,8 +18,6 @@ from perflog.tables.columns import NULL
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 _BINS = 200
 """Periods of the queue's curve."""

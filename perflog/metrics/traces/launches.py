@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.device_work import TraceDevice, has_times, trace_devices
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Rows, of_arrow
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 Thread = tuple[str | None, str | None]
 """Process and thread, as named in the trace."""
@@ -33,7 +30,7 @@ class Launches(Struct, frozen=True, eq=False):
     ends: Ints
     threads: Ints
     names: Sequence[Thread]
-    is_operator: Flags
+    is_operator: Mask
 
 
 def launches_by_file(tables: Tables) -> Iterator[_FileLaunches]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Ints
 from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.traces.device_memory import Ints, MemoryCurve, device_memory
+from perflog.metrics.traces.device_memory import MemoryCurve, device_memory
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.memory_holders import NOT_TRACED, HeldMemory, held_memory
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK

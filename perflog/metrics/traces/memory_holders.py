@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, call_trees
@@ -20,8 +20,6 @@ from perflog.metrics.traces.launches import Calls, Launches, threads_of
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, JoinedCalls, joined_calls
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import of_arrow
-
-Ints = npt.NDArray[np.int64]
 
 NOT_TRACED = "(not in the trace)"
 """In place of a range: memory whose allocation is not in the trace, such as parameters."""

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import Tables
-from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
+from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.copies import way_of
 from perflog.metrics.traces.device_work import TraceDevice, trace_devices
 from perflog.metrics.traces.input_shapes import nvtx_operator
@@ -24,8 +25,6 @@ from perflog.metrics.traces.launches import Launches, launches_by_file, threads_
 from perflog.metrics.traces.operator_work import CLASSES, PRODUCTS, class_of, takes_values
 from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.columns import Rows
-
-Flags = npt.NDArray[np.bool_]
 
 _INPUTS = ("shapes", "input_types", "input_strides", "input_values")
 _KINDS = ("range", "cpu")
@@ -84,7 +83,7 @@ def operators_by_file(tables: Tables) -> Iterator[FileOperators]:
     place: tuple[str, int] | None = None
     devices: list[tuple[TraceDevice, Launches]] = []
 
-    def launching(of: tuple[str, int], rows: Rows) -> Flags:
+    def launching(of: tuple[str, int], rows: Rows) -> Mask:
         return _launching(rows, devices) if of == place else np.ones(len(rows), np.bool_)
 
     trees = call_trees(tables, "rank", *_INPUTS, kinds=_KINDS, name=_is_operator, chosen=launching)
@@ -99,7 +98,7 @@ def operators_by_file(tables: Tables) -> Iterator[FileOperators]:
             yield operators
 
 
-def _launching(rows: Rows, devices: Sequence[tuple[TraceDevice, Launches]]) -> Flags:
+def _launching(rows: Rows, devices: Sequence[tuple[TraceDevice, Launches]]) -> Mask:
     """Flag the calls in which a launch begins: the others own no work, and would make the tree large."""
     codes, threads = threads_of(rows)
     starts, flags = rows["start_ns"], np.zeros(len(rows), np.bool_)
@@ -176,7 +175,7 @@ def _owners(tree: CallTree, kind: Ints, around: Ints) -> Ints:
     return np.where(found == NO_CALL, around, found)
 
 
-def _wrappers(tree: CallTree, kind: Ints, calls: Ints) -> Flags:
+def _wrappers(tree: CallTree, kind: Ints, calls: Ints) -> Mask:
     """Flag the calls that have one of products, or of their own class, inside: its work would count twice."""
     is_call, wraps = np.zeros(len(tree), np.bool_), np.zeros(len(tree), np.bool_)
     is_call[calls] = True
@@ -195,8 +194,8 @@ def _joined(
     tree: CallTree,
     calls: Ints,
     times: Ints,
-    tf32: Flags,
-    uncounted: Flags,
+    tf32: Mask,
+    uncounted: Mask,
     name: Ints,
     names: Sequence[tuple[str, str | None]],
 ) -> tuple[list[OperatorCalls], Ints]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats
 from perflog.errors import UsageError
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.hardware import bandwidth_tbs, given_peak, gpu_model, precision
@@ -163,11 +163,11 @@ def known_operators(tables: Tables) -> list[tuple[FileOperators, list[Operator]]
     return cached(tables, "work of operators", lambda: [(f, _operators(f)) for f in operators_by_file(tables)])
 
 
-def shares_above_roof(tables: Tables, options: Options) -> dict[TraceDevice, dict[str, npt.NDArray[np.float64]]]:
+def shares_above_roof(tables: Tables, options: Options) -> dict[TraceDevice, dict[str, Floats]]:
     """Return by device and class of operators the share of the time of each piece of work above the least that the
     roof of the GPU allows; 0 for work of other classes, or of which it is not known. Empty without a GPU or peak.
     """
-    found: dict[TraceDevice, dict[str, npt.NDArray[np.float64]]] = {}
+    found: dict[TraceDevice, dict[str, Floats]] = {}
     devices = dict(tables.rows("runs").records("run", "device"))
     if options.gpu is None and options.peak_tflops is None:
         return found

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import FREE, LAUNCH, NO_WORK, OTHER_STREAM, STREAM, Dependencies, turn
 from perflog.metrics.traces.device_ranges import range_of
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int16]
 Places = npt.NDArray[np.int32]  # there are as many pieces as calls, millions
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.collective_matching import TOGETHER, MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
@@ -15,7 +15,6 @@ from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
 
 _FEWEST = 3  # collectives of a rank
 _ROUNDS = 20  # of reweighting
@@ -99,9 +98,7 @@ def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def estimated_offsets(
-    keys: npt.NDArray[np.int64], members: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], size: int
-) -> tuple[Floats, Floats]:
+def estimated_offsets(keys: Ints, members: Ints, ends: Ints, size: int) -> tuple[Floats, Floats]:
     """Return the offset of each member's clock from that of member 0 in ns, and what the fit leaves of each end.
 
     Args:
@@ -142,7 +139,7 @@ def estimated_offsets(
     return offsets, left
 
 
-def _joined_with_first(keys: npt.NDArray[np.int64], members: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.bool_]:
+def _joined_with_first(keys: Ints, members: Ints, size: int) -> Mask:
     """Flag the members that collectives join with member 0, directly or over others."""
     joined = np.zeros(size, np.bool_)
     joined[0] = bool((members == 0).any())
@@ -156,10 +153,10 @@ def _joined_with_first(keys: npt.NDArray[np.int64], members: npt.NDArray[np.int6
 
 
 def _bounds(
-    keys: npt.NDArray[np.int64],
-    members: npt.NDArray[np.int64],
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
+    keys: Ints,
+    members: Ints,
+    starts: Ints,
+    ends: Ints,
     place: int,
 ) -> dict[str, Any]:
     """Bounds of the offset of a member, from the collectives that it has with member 0."""

@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.metrics.traces.collective_matching import TOGETHER, MatchedCollectives
 from perflog.statistics.groups import groups_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = npt.NDArray[np.int64]
 
 _FIRST = -1  # in place of the call before: there is none
 Window = tuple[int, int]
@@ -76,7 +75,7 @@ class _Calls(Struct, frozen=True, eq=False):
     members: Ints
     starts: Ints
     ends: Ints
-    together: npt.NDArray[np.bool_]
+    together: Mask
     before: Ints
     heads: Ints
 
@@ -114,7 +113,7 @@ class _Calls(Struct, frozen=True, eq=False):
             before[own] = np.where(found < own, found, _FIRST)  # of its own collective, or of a later one: none
         return cls(keys, members, starts, ends, flags, before, heads)
 
-    def replayed(self, faster: npt.NDArray[np.bool_], begin: int) -> list[int]:
+    def replayed(self, faster: Mask, begin: int) -> list[int]:
         """Return how long the job takes if some ranks are as fast as the median; rows of flags, by place in the job."""
         own, saved = self.own_times(begin)
         less = saved[:, None] * faster.T[self.members]

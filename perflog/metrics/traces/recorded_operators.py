@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.device_work import has_times
 from perflog.statistics.groups import Keys
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Codes, Rows, of_arrow
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _COLUMNS = ("rank", "name", "shapes", "bytes", "record", "process")
 _AGREE = 0.99  # of the calls with a number that both recordings have: the share whose names agree

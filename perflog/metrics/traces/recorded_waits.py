@@ -7,18 +7,15 @@ event what is waited for: all work that was launched on the stream of the event 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.launches import numbered_once, places_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Rows, of_arrow
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _CALLS = lazy_pattern(r"EventRecord|WaitEvent|(Event|Stream)Synchronize")
 _STREAM_WAIT, _EVENT_WAIT, _RECORD = "WaitEvent", "EventSynchronize", "EventRecord"
@@ -47,7 +44,7 @@ class CallWaits(Struct, frozen=True, eq=False):
     lines: Ints
     awaited: Ints
     until: Ints
-    is_here: Flags
+    is_here: Mask
 
 
 class FileWaits(Struct, frozen=True, eq=False):
@@ -56,7 +53,7 @@ class FileWaits(Struct, frozen=True, eq=False):
     `is_stream`: a stream waits, not a call. `ranks`, `devices`: NULL where the trace does not say it.
     """
 
-    is_stream: Flags
+    is_stream: Mask
     ranks: Ints
     devices: Ints
     streams: Ints
@@ -76,7 +73,7 @@ class FileWaits(Struct, frozen=True, eq=False):
         index = index[np.argsort(self.lines[index], kind="stable")]
         return CallWaits(self.lines[index], self.awaited[index], self.until[index], self._on(device)[index])
 
-    def _on(self, device: TraceDevice) -> Flags:
+    def _on(self, device: TraceDevice) -> Mask:
         flags = np.ones(len(self.lines), np.bool_)
         for of_waits, own in ((self.ranks, device.rank), (self.devices, device.device)):
             flags &= True if own is None else (of_waits == own) | (of_waits == NULL)
@@ -119,7 +116,7 @@ def _waits(waits: Rows, calls: Rows) -> FileWaits:
     )
 
 
-def _words(calls: Rows, words: tuple[str, ...]) -> list[Flags]:
+def _words(calls: Rows, words: tuple[str, ...]) -> list[Mask]:
     """For each word which calls have it in their names; one entry more, for no call."""
     codes, names = calls.codes("name")
     return [np.append(np.array([*(word in name for name in names), False], np.bool_)[codes], False) for word in words]

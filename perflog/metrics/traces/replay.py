@@ -15,14 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import FREE, LAUNCH, NO_WORK, OTHER_STREAM, STREAM, Dependencies
 from perflog.metrics.traces.path_walk import LAUNCHING, SYNCHRONISATION, kinds_of_calls, kinds_of_work, waits_of
 from perflog.tables.columns import NULL
 
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int16]
-Flags = npt.NDArray[np.bool_]
 
 Thing = tuple[int | tuple[int, ...], int]
 """A kind of pieces of a path, as an index into `kinds_of`, and the code of a name in `CriticalPath.names`, or ALL.
@@ -30,7 +29,7 @@ Thing = tuple[int | tuple[int, ...], int]
 In place of one kind, several: all of these take no time together.
 """
 
-Shares = Flags | npt.NDArray[np.float64]
+Shares = Mask | Floats
 
 ALL = -1
 """In place of a name: all of a kind."""
@@ -47,8 +46,8 @@ class Change(Struct, frozen=True, eq=False):
     kinds: int | tuple[int, ...]
     name: int = ALL
     works: Shares | None = None
-    calls: Flags | None = None
-    free: Flags | None = None
+    calls: Mask | None = None
+    free: Mask | None = None
 
 
 _BLOCK = 1 << 13  # pieces of work that are taken at once
@@ -148,7 +147,7 @@ class _Segments(Struct, frozen=True, eq=False):
 
     of_row: Ints
     firsts: Ints
-    follow: Flags
+    follow: Mask
     threads: Ints
     sources: Ints
     behind: Ints

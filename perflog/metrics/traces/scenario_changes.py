@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree
 from perflog.metrics.traces.dependencies import NO_WORK, OTHER_STREAM, Dependencies
 from perflog.metrics.traces.device_work import COMMUNICATION, COMPUTE, MEMORY, WAITING
 from perflog.metrics.traces.idle_causes import DATA_RANGE, is_wait
 from perflog.metrics.traces.path_walk import HOST_CALLS, HOST_TIME, LAUNCHES, WAITS, kinds_of, waits_of
-from perflog.metrics.traces.replay import Change, Flags, Ints
+from perflog.metrics.traces.replay import Change
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
@@ -58,10 +58,10 @@ class Scenario(Struct, frozen=True, eq=False):
     subject: str | None
     change: Change
     bound: str | None = None
-    communicates: Flags | None = None
+    communicates: Mask | None = None
 
 
-def scenarios(of: Dependencies, roof: Mapping[str, npt.NDArray[np.float64]] | None = None) -> Iterator[Scenario]:
+def scenarios(of: Dependencies, roof: Mapping[str, Floats] | None = None) -> Iterator[Scenario]:
     """Yield the scenarios of a device; only of what there is.
 
     Args:
@@ -116,7 +116,7 @@ def _streams(of: Dependencies) -> Iterator[Scenario]:
             yield Scenario("stream", str(int(numbers[i])), Change(WAITS, works=own, free=free))
 
 
-def _held_by_graphs(calls: CallTree) -> Flags:
+def _held_by_graphs(calls: CallTree) -> Mask:
     """Flag the calls that CUDA graphs make needless; one entry more, for the time between calls."""
     (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
     loads = np.array([*(DATA_RANGE.search(word) is not None for word in names), False], np.bool_)[name]

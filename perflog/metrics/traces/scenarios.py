@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.collective_matching import matched_collectives
@@ -30,7 +31,6 @@ from perflog.metrics.traces.device_work import (
 from perflog.metrics.traces.operator_efficiency import shares_above_roof
 from perflog.metrics.traces.path_walk import PathWalk
 from perflog.metrics.traces.rank_replay import RankReplay, replay_of_ranks
-from perflog.metrics.traces.replay import Flags, Ints
 from perflog.metrics.traces.scenario_changes import RANK, SCENARIOS, Scenario, scenarios
 from perflog.metrics.traces.what_if import WhatIf
 
@@ -217,7 +217,7 @@ def _whole(device: TraceDevice, steps: bool) -> tuple[int, int]:
     return int(starts.min()), int(ends.max())
 
 
-def _communicates(what_if: WhatIf, work: Flags | None, window: _Window) -> int:
+def _communicates(what_if: WhatIf, work: Mask | None, window: _Window) -> int:
     """The longest time of a stream in a window with this work, in ns; 0 without any."""
     if work is None:
         return 0

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Ints
 from perflog.metrics.compared import Steady
 from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_steps import StepWindows
-from perflog.metrics.traces.device_work import Ints, TraceDevice, trace_devices
+from perflog.metrics.traces.device_work import TraceDevice, trace_devices
 
 STEP, TRACE = "step", "trace"
 """What the times of devices are of: the steady steps, or the whole trace."""

@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from perflog.arrays import Ints
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import Dependencies
 from perflog.metrics.traces.path_walk import LAUNCHING, SYNCHRONISATION, PathWalk, is_host, kinds_of
 from perflog.metrics.traces.replay import Change, Replay, Replayed, Thing
-
-Ints = npt.NDArray[np.int64]
 
 _CALLS_AT_ONCE = 1 << 22  # calls in a window, times things of the host: each takes a column over all of them
 

@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.metrics.registry import Tables
-from perflog.metrics.traces.call_tree import NO_CALL, CallTree, Ints, call_trees
+from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.device_work import TraceDevice, seconds
 from perflog.metrics.traces.launches import Launches, launches_by_file
 from perflog.statistics.groups import groups_of
@@ -148,9 +148,7 @@ def last_of_path(path: str) -> str:
     return path.rpartition(PATH_MARK)[2]
 
 
-def work_by_name(
-    device: TraceDevice, nodes: Ints, chosen: npt.NDArray[np.bool_] | None = None
-) -> Iterator[tuple[int, str, int, int]]:
+def work_by_name(device: TraceDevice, nodes: Ints, chosen: Mask | None = None) -> Iterator[tuple[int, str, int, int]]:
     """Yield node, name, time in ns and number of the kernels, copies and memsets of each name that a node launched.
 
     Args:

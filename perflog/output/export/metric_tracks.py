@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Ints
 from perflog.metrics.registry import Tables
 from perflog.metrics.stuck_ranks import CALL_COUNTS
 from perflog.metrics.traces.collective_matching import matched_collectives
@@ -34,7 +35,6 @@ from perflog.tables.nulls import int_or_none, none_if_null, records
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = npt.NDArray[np.int64]
 
 _AT_ONCE = 1 << 14  # events that are made at a time
 

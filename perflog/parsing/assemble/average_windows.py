@@ -11,22 +11,20 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints
 from perflog.formats.template import Field
 from perflog.parsing.assemble.line_rows import LineRows
 from perflog.parsing.assemble.run_state import RunIndex
 from perflog.parsing.assemble.step_repeats import by_number
 from perflog.parsing.assemble.table_builder import key_names, names_its_number
-from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import number_array, word_array
 from perflog.tables.schema import column_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Floats = npt.NDArray[np.float64]
 
 MOST_STEPS = 4096
 """Steps of a run in which windows are looked for: memory stays flat however long a run is."""

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perflog.arrays import Floats, Ints
 from perflog.formats.model import Line
 from perflog.formats.template import NUMBER
-from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import (
     index_array,
     mask_of,
@@ -50,7 +50,7 @@ def is_list(line: Line, name: str) -> bool:
     return any(f.name == name and f.type == "l" for f in line.template.fields)
 
 
-def scaled(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float64]:
+def scaled(values: npt.NDArray[Any], unit: Unit | None) -> Floats:
     """Return numbers in their base unit."""
     if unit is None or unit.factor == 1.0:
         return values.astype(np.float64)  # a copy: the batch's memory is used again
@@ -92,7 +92,7 @@ def _parsed_numbers(texts: pa.Array, unit: Unit | None) -> pa.Array:
     return pc.multiply(numbers, number_array(np.array([unit.factor]))[0])
 
 
-def list_items(texts: pa.Array) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
+def list_items(texts: pa.Array) -> tuple[Ints, Ints, Floats]:
     """Return the numbers in lists, given the texts between their brackets; items that are null are left out.
 
     Returns:
@@ -107,7 +107,7 @@ def list_items(texts: pa.Array) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
     return parents[known], places[known], numbers_of(numbers)
 
 
-def nested_items(texts: pa.Array, depth: int) -> tuple[Ints, list[Ints], npt.NDArray[np.float64]]:
+def nested_items(texts: pa.Array, depth: int) -> tuple[Ints, list[Ints], Floats]:
     """Return the numbers in lists, or for a depth of 2 in lists of lists, given the texts between their brackets.
 
     Returns:
@@ -149,7 +149,7 @@ def _nanoseconds_since_1970(text: str) -> int:
     return int((whole + decimals).ljust(_NS_DIGITS, "0")[:_NS_DIGITS])
 
 
-def _seconds_since_1970(times: pa.Array, zones: pa.DictionaryArray) -> npt.NDArray[np.float64]:
+def _seconds_since_1970(times: pa.Array, zones: pa.DictionaryArray) -> Floats:
     """Return `2023-10-10 10:00:00` with its zone as seconds since 1970; NaN where a text is no date of the calendar."""
     try:
         seconds = pc.cast(times, pa.timestamp("s"))
@@ -180,12 +180,12 @@ def clocks_of(texts: pa.Array) -> pa.Array:
     return word_array(codes, CLOCKS)
 
 
-def nanoseconds(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:
+def nanoseconds(values: npt.NDArray[Any], unit: Unit | None) -> Ints:
     """Return whole nanoseconds: of the time since 1970 a double holds no more than a quarter of a microsecond."""
     if values.dtype == np.int64:
         return values * np.int64(1 if unit is None else round(unit.factor / UNITS["ns"].factor))
     factor = 1 if unit is None else round(unit.factor / UNITS["ns"].factor)
-    whole: npt.NDArray[np.int64] = np.rint(values * factor).astype(np.int64)
+    whole: Ints = np.rint(values * factor).astype(np.int64)
     return whole
 
 

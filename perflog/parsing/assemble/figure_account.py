@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from perflog.arrays import Ints
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Format, Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Template
@@ -134,7 +134,7 @@ def count_all_figures(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch)
     add_samples(new, batch)
 
 
-_Counts = npt.NDArray[np.int64] | None
+_Counts = Ints | None
 
 
 def _in_texts(line: Line, figures: LineFigures, records: Records, batch: Batch) -> tuple[_Counts, _Counts, _Counts]:
@@ -159,11 +159,11 @@ def _in_texts(line: Line, figures: LineFigures, records: Records, batch: Batch) 
     return stored, counts[True], counts[False]
 
 
-def _sum(left: _Counts, right: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _sum(left: _Counts, right: Ints) -> Ints:
     return right if left is None else left + right
 
 
-def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[npt.NDArray[np.int64]]:
+def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[Ints]:
     """Return the number of figures in each dropped text of each record.
 
     Neither a template nor a figure depends on the digits of a text, unless digits stand between the fields. So they are

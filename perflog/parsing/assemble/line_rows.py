@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, field
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.model import Line
 from perflog.parsing.assemble.scopes import Inheritance
 from perflog.parsing.assemble.step_groups import StepGroups
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import is_pod
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import null_array, numbers_of
@@ -33,7 +33,6 @@ PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT, LOCAL, FILE = range(7)
 NO_EPOCH = -1
 """Epoch of a step line whose steps do not start again in each epoch, or whose epoch is not known."""
 
-Floats = npt.NDArray[np.float64]
 
 _EXACT = 2.0**53  # whole numbers below it are exact as doubles
 _MOST_RANKS = 1 << 31  # a column of ranks holds 32 bits
@@ -99,7 +98,7 @@ class LineRows(Struct, dict=True):
     records: Records
     groups: StepGroups
     step: Ints
-    step_known: npt.NDArray[np.bool_]
+    step_known: Mask
     ranks: RecordRanks
     steps_are_closed: bool  # whether the line's format has lines that close steps
     guessed: bool = False  # whether perflog made the line's format from the log
@@ -169,7 +168,7 @@ class LineRows(Struct, dict=True):
             self.step = np.where(self.step_known, steps, 0).astype(np.int64)
 
     @property
-    def _numbers(self) -> dict[str, npt.NDArray[np.float64]]:
+    def _numbers(self) -> dict[str, Floats]:
         """The numbers of the records, for expressions."""
         return {k: v.astype(np.float64) for k, v in self.records.columns.items() if isinstance(v, np.ndarray)}
 

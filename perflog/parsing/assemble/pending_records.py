@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from perflog.arrays import Ints, Mask
 from perflog.parsing.assemble.rank_streams import StreamOf
 from perflog.parsing.assemble.scopes import closes_step
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import FormatLine, Records, join
 
 MOST_PENDING = 1 << 19
@@ -105,8 +104,8 @@ class PendingRecords:
             if not parts:
                 continue
             records = join(parts)
-            done: slice | npt.NDArray[np.bool_]
-            left: slice | npt.NDArray[np.bool_]
+            done: slice | Mask
+            left: slice | Mask
             if limit.by_stream and stream_of is not None:
                 done = records.places <= limit.of(stream_of(records))
                 left = ~done

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Ints
 from perflog.formats.model import Line
 from perflog.parsing.assemble.line_rows import LineRows
-from perflog.parsing.match.numeric import Ints
 
 Counts = npt.NDArray[np.int32]
 _WIDEST = 16  # records of a group that are compared pair by pair

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct, field
 
+from perflog.arrays import Floats, Ints
 from perflog.formats.model import Fingerprint
 from perflog.parsing.assemble.line_rows import FINGERPRINT, RecordRanks
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
 
 KeyRanks = dict[Any, int]
@@ -68,7 +67,7 @@ def key_codes(columns: list[Any]) -> tuple[Ints, list[Any]]:
     return codes, list(index)
 
 
-def _unique(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], Ints]:
+def _unique(values: Floats) -> tuple[Floats, Ints]:
     """np.unique with inverse, fast for the few distinct values that a fingerprint has: by a hash table."""
     width = 16 if len(values) > _FEW_VALUES else 10  # bits of a slot
     bits = (values + 0.0).view(np.uint64)

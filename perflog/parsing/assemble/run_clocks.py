@@ -19,17 +19,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct, field
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.parsing.assemble.column_values import nanoseconds, unit_of
-from perflog.parsing.assemble.line_rows import BAR, CLOCK, LINE, RATE, ClockColumns, Floats, LineRows
+from perflog.parsing.assemble.line_rows import BAR, CLOCK, LINE, RATE, ClockColumns, LineRows
 from perflog.parsing.assemble.run_state import ClockTotal, RunIndex
 from perflog.parsing.assemble.step_repeats import by_number
 from perflog.parsing.assemble.step_windows import UNKNOWN
 from perflog.parsing.match.bar_states import APART, SMOOTHED
-from perflog.parsing.match.numeric import Ints
 from perflog.tables.row_order import PART_BITS
 
 _NEVER = -1  # time of a row that reads no clock
@@ -205,13 +204,13 @@ def _starts(clock: _Clock, table: Ints) -> Ints:
     return rows
 
 
-def _stopped(clock: _Clock, table: Ints) -> npt.NDArray[np.bool_]:
+def _stopped(clock: _Clock, table: Ints) -> Mask:
     """Return which rows come after a stop of the clock, before it starts again."""
     rows = np.arange(1, table.shape[1] + 1)
     last_start = np.maximum.accumulate(np.where(table[_STARTS] > 0, rows, 0))
     last_stop = np.maximum.accumulate(np.where(table[_STOPS] > 0, rows, int(clock.stopped) - 1))
     before = np.append(int(clock.stopped) - 1, last_stop[:-1])
-    stopped: npt.NDArray[np.bool_] = np.where(last_start > 0, before > last_start, before >= 0)
+    stopped: Mask = np.where(last_start > 0, before > last_start, before >= 0)
     clock.stopped = bool(last_stop[-1] > last_start[-1] if last_start[-1] else last_stop[-1] >= 0)
     return stopped
 
@@ -259,7 +258,7 @@ def _read_stream(clock: _Clock, stream: int, readings: Ints, columns: ClockColum
     columns.source[rows] = readings[_SOURCE][1:][derived] % _SOURCES
 
 
-def _apart(times: Ints, least: Ints) -> npt.NDArray[np.bool_]:
+def _apart(times: Ints, least: Ints) -> Mask:
     """Return which readings count: those that are far enough behind the one before, or go back."""
     if (np.diff(times) >= least[1:]).all():
         return np.ones(len(times), np.bool_)

@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from perflog.arrays import Ints
 from perflog.formats.model import Format, Line
 from perflog.formats.registry import COMMON
 from perflog.formats.vocabulary import field_name
 from perflog.parsing.assemble.column_values import computed
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import mask_of, text_array
 from perflog.tables.row_order import PART_BITS

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct, field
 
+from perflog.arrays import Ints
 from perflog.formats.model import Line
 from perflog.parsing.assemble.run_state import RunState
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, FormatLine, Records
 from perflog.tables.row_order import PART_BITS
 

@@ -11,18 +11,16 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct, field
 
+from perflog.arrays import Ints, Mask
 from perflog.formats.model import Line
 from perflog.parsing.assemble.column_values import computed
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import coded_words, word_array
 from perflog.tables.row_order import PART_BITS, PART_MASK
 
-Mask = npt.NDArray[np.bool_]
 _REMEMBERED = 256  # markers kept of a scope: the last of each rank, however many ranks write at once
 
 

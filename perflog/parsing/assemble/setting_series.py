@@ -15,12 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct, field
 
+from perflog.arrays import Ints, Mask
 from perflog.formats.model import Line
 from perflog.parsing.assemble.column_values import scaled, unit_of
 from perflog.parsing.assemble.line_rows import RULES, LineRows
 from perflog.parsing.assemble.run_state import PrintedSetting, RunState, printed_settings
 from perflog.parsing.assemble.step_repeats import by_number
-from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import number_array, repeated_word, text_array, word_array
 from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import arrow_schema
@@ -37,7 +37,7 @@ class RecordRows(Struct, frozen=True):
     ranks: Ints
     rank_rules: npt.NDArray[np.int8]
     steps: Ints
-    step_known: npt.NDArray[np.bool_]
+    step_known: Mask
 
     @classmethod
     def of(cls, row: LineRows, low: int, high: int) -> RecordRows:

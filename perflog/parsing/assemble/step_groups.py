@@ -14,20 +14,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from perflog.arrays import Ints, Mask
 from perflog.formats.model import Line
 from perflog.parsing.assemble.rank_streams import StreamOf
 from perflog.parsing.assemble.run_state import RunIndex
 from perflog.parsing.assemble.scopes import closing_markers, next_marker
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import number_array, word_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Mask = npt.NDArray[np.bool_]
 
 
 class StepGroups:

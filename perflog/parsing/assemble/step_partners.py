@@ -20,13 +20,12 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.arrays import Ints, Mask
 from perflog.formats.model import Format, Line
 from perflog.formats.vocabulary import plain_name
 from perflog.parsing.assemble.column_values import field_values, typed
 from perflog.parsing.assemble.line_rows import LineRows
-from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import numbers_of
-from perflog.tables.columns import Mask
 from perflog.tables.schema import TABLES, TableColumn, column_for
 
 _IN_ORDER = 0.9  # share of the library's lines that are between the steps before and after theirs

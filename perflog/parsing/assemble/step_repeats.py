@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from perflog.arrays import Ints, Mask
 from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS
 from perflog.parsing.assemble.line_rows import NO_EPOCH, LineRows
 from perflog.parsing.assemble.run_state import RunIndex
 from perflog.parsing.assemble.step_windows import UNKNOWN, StepWindows
-from perflog.parsing.match.numeric import Ints
 
 _DENSE = 1 << 24  # steps below it are counted in an array
 _MOST_IN_ARRAY = 255  # what an element of the array can count
@@ -117,7 +117,7 @@ class StepCounter:
         for row, positions in zip(rows, np.split(position, ends[:-1]), strict=True):
             row.copy, row.steps_averaged = copies[positions], spans[positions]
 
-    def _behind_stepless(self, run: int, rank: int, rows: Ints, known: npt.NDArray[np.bool_], first: int) -> Ints:
+    def _behind_stepless(self, run: int, rank: int, rows: Ints, known: Mask, first: int) -> Ints:
         """Return which lines of a rank follow one whose step is not known: they cover less than to the step before."""
         before = self._stepless.get(run, 0)
         last = self._stepless_at.get((run, rank), before)

@@ -14,9 +14,8 @@ lines beside them:
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from perflog.parsing.match.numeric import Ints
+from perflog.arrays import Ints, Mask
 
 UNKNOWN = 0
 """Number of steps of a line where nothing tells it."""
@@ -54,7 +53,7 @@ def windows(steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
     return covered
 
 
-def _starts(steps: Ints, epochs: Ints) -> npt.NDArray[np.bool_]:
+def _starts(steps: Ints, epochs: Ints) -> Mask:
     """Return which lines are the first, or the first after the counter went back or started again."""
     first = np.ones(len(steps), np.bool_)
     first[1:] = (steps[1:] < steps[:-1]) | (epochs[1:] != epochs[:-1])
@@ -72,7 +71,7 @@ def _beside(jumps: Ints, stretch: Ints, by: int) -> Ints:
     return np.where(inside & (stretch[at] == stretch), jumps[at], 0)
 
 
-def _of_first_line(i: int, steps: Ints, first: npt.NDArray[np.bool_], first_steps: Ints, covered: Ints) -> int:
+def _of_first_line(i: int, steps: Ints, first: Mask, first_steps: Ints, covered: Ints) -> int:
     """Return what the first line of a stretch covers: the interval of its neighbours, but no more steps than passed."""
     step, start = int(steps[i]), int(first_steps[i])
     if start != UNKNOWN and step >= start:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 from msgspec import Struct, field
 
+from perflog.arrays import Ints
 from perflog.formats.vocabulary import LEVELS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.kinds import (
@@ -31,7 +32,6 @@ from perflog.parsing.failures.kinds import (
 )
 from perflog.parsing.failures.origins import Origin, origin_of, split_labels
 from perflog.parsing.match.line_stamps import StampReader
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import MAX_TEXT, Batch, FormatLine, strings
 from perflog.tables.arrow import mask_of
 from perflog.tables.row_order import PART_BITS

@@ -24,9 +24,9 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from perflog.arrays import Ints
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, Template
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, FormatLine, Records
 from perflog.tables.row_order import PART_BITS
 from perflog.units import UNITS

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perflog.arrays import Ints
 from perflog.formats.template import READ_BY, Field, Template, Value, fits_double
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column
 from perflog.tables.arrow import index_array, mask_of, numbers_of, text_array, valid_mask
 from perflog.units import PRINTED

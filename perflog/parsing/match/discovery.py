@@ -10,13 +10,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from perflog.arrays import Ints, Mask
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.object_shapes import ObjectShapes
@@ -24,7 +24,6 @@ from perflog.formats.template import Template, escape, unnamed
 from perflog.formats.torn_shapes import is_torn_shape
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import SLACK, Chunk
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.partial_lines import PartialLines
 from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import RANK_LABEL, bare_texts, strip_rank_labels, without_printed_label
@@ -51,8 +50,6 @@ MAX_LENGTH = 1 << 14
 The patterns of families are Python's, whose time may grow with the square of a line.
 """
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 MOST_UNREAD_SHAPES = 2048
 """Shapes of unread lines of a log that are tried at their first line. Prose has a shape in nearly every line, and no
@@ -87,7 +84,7 @@ def is_first(family: Family) -> bool:
     return isinstance(family, HeaderTable) and family.is_first
 
 
-def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> npt.NDArray[np.bool_]:
+def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
     """Return a mask of the texts that could be lines of one of the families, with rank labels in front or without."""
     by_literal = [(family.required_literal, family) for family in families]
     held = held_literals(texts, tuple(literal for literal, _ in by_literal))
@@ -99,7 +96,7 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> npt.NDArray[n
     return np.array([any(regex.match(text) for regex in regexes) for text in texts.to_pylist()], np.bool_)
 
 
-def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> npt.NDArray[np.bool_]:
+def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> Mask:
     """Return a mask of the texts that could be partly known lines. Their patterns are long, so literals go first."""
     held = held_literals(texts, tuple(literal for family in families for literal in family.literals))
     mask = matching_mask(texts, [escape(literal.decode()) for literal in sorted(held)])
@@ -456,6 +453,6 @@ def _identity(line: FormatLine) -> tuple[str, str, str]:
     return line[0].name, line[1].name, line[1].template.text
 
 
-def _bare(texts: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
+def _bare(texts: pa.Array, mask: Mask) -> pa.Array:
     """Return the distinct texts that a mask selects, in order, without rank labels and trailing blanks."""
     return pc.unique(bare_texts(texts.take(index_array(mask))))

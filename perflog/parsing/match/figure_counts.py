@@ -6,12 +6,11 @@ from collections import Counter
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perflog.arrays import Ints
 from perflog.formats.figures import SEVERAL_WORDS, figure_spans
-from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import mask_of, numbers_of, valid_mask
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
@@ -22,7 +21,7 @@ _IN_NUMBERS = b"0.,+-e[] "
 _BLANKS = bytes.maketrans(b"(){}<>\"';", b"         ")  # they separate words
 
 
-def count_figures(texts: pa.Array) -> npt.NDArray[np.int64]:
+def count_figures(texts: pa.Array) -> Ints:
     """Return the number of figures in each text of an Arrow array of strings or binaries; 0 for null.
 
     Whether a number is a figure does not depend on its digits. So they are masked, and each distinct text, and each

@@ -43,9 +43,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.template import Field, Template
 from perflog.parsing.input.chunks import SLACK
-from perflog.parsing.match.numeric import MAX_TRAILING_BLANKS, Ints, MatchedLines, NumericMatcher, NumericTemplate
+from perflog.parsing.match.numeric import MAX_TRAILING_BLANKS, MatchedLines, NumericMatcher, NumericTemplate
 from perflog.parsing.match.records import strings
 
 MIN_LINES = 256
@@ -152,11 +153,11 @@ class _Number(Struct, frozen=True):
         return numbers / _POWERS[self.decimals] if self.decimals else numbers
 
 
-def _scaled(integers: npt.NDArray[np.uint64], powers: Ints) -> npt.NDArray[np.float64]:
+def _scaled(integers: npt.NDArray[np.uint64], powers: Ints) -> Floats:
     """Return integers below 10^15 times powers of ten, as reading the numbers would round them."""
     exact, sizes = integers.astype(np.float64), np.abs(powers)
     factors = _POWERS[np.minimum(sizes, len(_POWERS) - 1)]
-    numbers: npt.NDArray[np.float64] = np.where(powers < 0, exact / factors, exact * factors)
+    numbers: Floats = np.where(powers < 0, exact / factors, exact * factors)
     for row in np.flatnonzero(sizes >= len(_POWERS)).tolist():
         numbers[row] = float(f"{integers[row]}e{powers[row]}")
     return numbers
@@ -203,7 +204,7 @@ class _Layout(Struct, frozen=True, eq=False):
         """Return the records of lines that have this layout."""
         return MatchedLines(lines, {number.name: number.values(rows) for number in self.numbers})
 
-    def fits(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def fits(self, rows: Rows) -> Mask:
         """Return which rows have this layout; the module's docstring shows how."""
         wrong, high_bits = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64)
         words = rows.view("<u8")
@@ -219,7 +220,7 @@ class _Layout(Struct, frozen=True, eq=False):
                 high_bits |= word
         high_bits &= _HIGH_BITS
         wrong |= high_bits
-        good: npt.NDArray[np.bool_] = wrong == 0
+        good: Mask = wrong == 0
         for column in self.no_zero:
             good &= rows[:, column] != 48
         return good
@@ -235,7 +236,7 @@ class FixedWidthMatcher:
 
     def match(
         self, data: bytearray, size: int, starts: Ints, ends: Ints
-    ) -> tuple[list[tuple[int, MatchedLines]], npt.NDArray[np.bool_]]:
+    ) -> tuple[list[tuple[int, MatchedLines]], Mask]:
         """Read the lines of a chunk.
 
         Args:

@@ -13,11 +13,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.arrays import Ints
 from perflog.formats.families.header_tables import Header, HeaderTable, continuation_line, is_rule, rule_line
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Value
 from perflog.parsing.match.captures import columns_of
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import split_rank_label
 from perflog.parsing.match.records import Batch, FormatLine, Records
 from perflog.parsing.match.segments import LINES_ABOVE, MAX_LENGTH, Segments, stretches, with_records

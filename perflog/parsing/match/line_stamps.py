@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from perflog.parsing.match.numeric import Ints
+from perflog.arrays import Ints
 from perflog.parsing.match.records import Batch, Stamps
 from perflog.parsing.match.stamp_layouts import DAY_NS, NO_TIME, YEAR_NS, Layout, layout_of
 from perflog.tables.schema import CLOCKS, NO_DATE, NO_YEAR

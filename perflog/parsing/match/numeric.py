@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.template import Template
 from perflog.lazy_patterns import lazy_pattern
 
-Ints = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Numbers = Ints | Floats
 
 MAX_TOKENS = 31
 """Lines with more tokens are left to the regular expressions."""
@@ -139,7 +139,7 @@ class _Tokens(Struct):
     first: Ints  # index in `edges` of the first token of each line
     counts: Ints  # tokens of each line
     windows: list[npt.NDArray[Any]]  # the 8, 16, ... 64 bytes from each position on
-    wanted: npt.NDArray[np.bool_]  # edges at which a token begins that is a field
+    wanted: Mask  # edges at which a token begins that is a field
 
 
 def _find_tokens(data: bytearray, size: int, starts: Ints, ends: Ints) -> _Tokens:
@@ -180,7 +180,7 @@ class _TokenMatches(Struct):
     edges: list[Ints] = field(default_factory=list)
     lengths: list[Ints] = field(default_factory=list)
 
-    def where(self, mask: npt.NDArray[np.bool_]) -> _TokenMatches:
+    def where(self, mask: Mask) -> _TokenMatches:
         edges, lengths = [x[mask] for x in self.edges], [x[mask] for x in self.lengths]
         return _TokenMatches(self.template, self.lines[mask], edges, lengths)
 
@@ -236,9 +236,7 @@ class NumericMatcher:
         """Return the templates in the order in which `match` returns their records, then those that it leaves out."""
         return [*(t for group in self._groups for t in group), *(t for t in self.templates if t.is_padded)]
 
-    def match(
-        self, data: bytearray, size: int, starts: Ints, ends: Ints
-    ) -> tuple[dict[int, MatchedLines], npt.NDArray[np.bool_]]:
+    def match(self, data: bytearray, size: int, starts: Ints, ends: Ints) -> tuple[dict[int, MatchedLines], Mask]:
         """Read the lines of a chunk.
 
         Args:
@@ -277,7 +275,7 @@ class NumericMatcher:
         return ({} if values is None else _collect(values, matches, is_read)), is_read
 
 
-def _compare_literals(tokens: _Tokens, t: NumericTemplate, lines: Ints) -> tuple[_TokenMatches, npt.NDArray[np.bool_]]:
+def _compare_literals(tokens: _Tokens, t: NumericTemplate, lines: Ints) -> tuple[_TokenMatches, Mask]:
     """Lines that have the template's literals, byte for byte, between their tokens; and a mask of them."""
     position, first = tokens.starts.take(lines), tokens.first.take(lines)
     good = np.ones(len(lines), np.bool_)
@@ -304,7 +302,7 @@ def _compare_literals(tokens: _Tokens, t: NumericTemplate, lines: Ints) -> tuple
     return (hits if good.all() else hits.where(good)), good
 
 
-def _ends_in_blanks(tokens: _Tokens, position: Ints, end: Ints) -> npt.NDArray[np.bool_] | np.bool_:
+def _ends_in_blanks(tokens: _Tokens, position: Ints, end: Ints) -> Mask | np.bool_:
     """Flag the positions with only blanks, and not too many of them, up to the end of the line."""
     blanks = end - position
     most = int(blanks.max())
@@ -336,7 +334,7 @@ def _without_bad_tokens(tokens: _Tokens, matches: Sequence[_TokenMatches]) -> li
     return clean
 
 
-def _convert(tokens: _Tokens, data: bytearray) -> npt.NDArray[np.float64] | None:
+def _convert(tokens: _Tokens, data: bytearray) -> Floats | None:
     """Return every wanted token as a double, by edge index; None if one of them is no number.
 
     The edges are the offsets of an Arrow array of strings: tokens, and the texts between them. All but the wanted ones
@@ -357,15 +355,13 @@ def _convert(tokens: _Tokens, data: bytearray) -> npt.NDArray[np.float64] | None
     return np.frombuffer(numbers.buffers()[1], np.float64, count)
 
 
-def _collect(
-    values: npt.NDArray[np.float64], matches: Sequence[_TokenMatches], is_read: npt.NDArray[np.bool_]
-) -> dict[int, MatchedLines]:
+def _collect(values: Floats, matches: Sequence[_TokenMatches], is_read: Mask) -> dict[int, MatchedLines]:
     """Columns of each template, without lines with an integer that has a dot, a leading zero or over 14 digits."""
     read: dict[int, MatchedLines] = {}
     for hits in matches:
         lines = hits.lines
         columns: dict[str, Numbers] = {}
-        good: npt.NDArray[np.bool_] | None = None
+        good: Mask | None = None
         for f, edge, length in zip(hits.template.template.fields, hits.edges, hits.lengths, strict=True):
             column: Numbers = values.take(edge)
             if f.type == "d":

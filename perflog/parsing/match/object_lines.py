@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from perflog.arrays import Ints
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Line
 from perflog.formats.object_shapes import ObjectShapes, bare, split
 from perflog.parsing.match.captures import values_of
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column, FormatLine
 
 
@@ -52,7 +51,7 @@ def _columns(line: Line, values: Sequence[Sequence[bytes]]) -> dict[str, Column]
     return {f.name: values_of(f, pa.array([bare(of_row[k]) for of_row in values], pa.binary())) for f, k in columns}
 
 
-def figures_in_dropped_texts(line: Line, texts: Sequence[bytes]) -> list[npt.NDArray[np.int64]]:
+def figures_in_dropped_texts(line: Line, texts: Sequence[bytes]) -> list[Ints]:
     """Return for each dropped text of a line the number of its figures in each record."""
     indices = line.object.dropped if line.object is not None else ()
     counts = np.zeros((len(indices), len(texts)), np.int64)

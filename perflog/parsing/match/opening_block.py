@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.formats.model import Line
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import Chunk
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import FormatLine
 
 MAX_LINES = 1 << 15
@@ -46,7 +45,7 @@ class OpeningBlock(Struct, frozen=True):
     special: dict[Line, list[int]]
     doubtful: bytes
 
-    def covers(self, numbers: Ints) -> npt.NDArray[np.bool_]:
+    def covers(self, numbers: Ints) -> Mask:
         """Return a mask of the line numbers that lie in the block."""
         return numbers <= self.last_line
 
@@ -54,7 +53,7 @@ class OpeningBlock(Struct, frozen=True):
         """Return the bytes of the log behind the block, with the zero bytes that end a chunk."""
         return chunk.data[self.size :]
 
-    def mask(self, line: Line, numbers: Ints) -> npt.NDArray[np.bool_]:
+    def mask(self, line: Line, numbers: Ints) -> Mask:
         """Return a mask of the line numbers, of lines of the block, that a Line of the block reads."""
         if line.role == "body":
             return ~np.isin(numbers, [number for of_line in self.special.values() for number in of_line])
@@ -82,10 +81,10 @@ class OpeningBlocks:
                 special.setdefault(line, []).extend(number + first - 1 for number in numbers)
         self._block = OpeningBlock(self.last_line, 0, self.lines, special, b"")
 
-    def covers(self, numbers: Ints) -> npt.NDArray[np.bool_]:
+    def covers(self, numbers: Ints) -> Mask:
         """Return a mask of the line numbers that lie in a block."""
         log = np.searchsorted(self._first_lines, numbers, "right") - 1
-        covered: npt.NDArray[np.bool_] = numbers - self._first_lines[log] < self._lengths[log]
+        covered: Mask = numbers - self._first_lines[log] < self._lengths[log]
         return covered
 
     def behind(self, chunk: Chunk) -> bytearray:
@@ -94,7 +93,7 @@ class OpeningBlocks:
         parts = zip(self._starts.tolist(), self._sizes, stops, strict=True)
         return bytearray().join(chunk.data[start + size : stop] for start, size, stop in parts)
 
-    def mask(self, line: Line, numbers: Ints) -> npt.NDArray[np.bool_]:
+    def mask(self, line: Line, numbers: Ints) -> Mask:
         """Return a mask of the line numbers, of lines of the blocks, that a Line of the blocks reads."""
         return self._block.mask(line, numbers)
 

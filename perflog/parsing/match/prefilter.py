@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from perflog.parsing.match.numeric import Ints
+from perflog.arrays import Ints, Mask
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,6 @@ _BLOCK = 1 << 16  # bytes at a time: their results stay in the cache
 _MULTIPLIER = np.uint32(2654435761)  # Knuth's multiplicative hash
 
 Words = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
 
 
 class LiteralPrefilter:

@@ -11,14 +11,13 @@ from functools import lru_cache, reduce
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.formats.template import Template
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.match.numeric import Ints
 
 _PROCESS = r"\([A-Za-z_][A-Za-z0-9_.:-]* pid=[0-9]+(?:, ip=[0-9a-f.:]+)?\) "
 CLOSED_LABEL = rf"\[(?:default|rank)[0-9]{{1,9}}\]:|\[[0-9]+,[0-9]{{1,9}}\]<std(?:out|err)>:|{_PROCESS}"
@@ -101,12 +100,12 @@ def local_label(local_ranks: Ints) -> Ints:
     return local_ranks | _LOCAL_BIT
 
 
-def is_local(labels: Ints) -> npt.NDArray[np.bool_]:
+def is_local(labels: Ints) -> Mask:
     """Return which labels hold a local rank."""
     return (labels >= 0) & (labels & _LOCAL_BIT > 0)
 
 
-def is_nested(labels: Ints) -> npt.NDArray[np.bool_]:
+def is_nested(labels: Ints) -> Mask:
     """Return which labels hold the numbers of two labels, neither of which is known to be local."""
     return (labels >= 0) & (labels & _NESTED_BIT > 0)
 
@@ -136,7 +135,7 @@ def nested_labels(outer: Ints, inner: Ints) -> Ints:
     return np.where(has_node, both, np.where(inner >= 0, inner, either))
 
 
-def is_pod(labels: Ints) -> npt.NDArray[np.bool_]:
+def is_pod(labels: Ints) -> Mask:
     """Return which labels are the name of a pod alone."""
     return labels <= _LAST_POD
 

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.model import Format, Line
 from perflog.formats.openings import ENOUGH, opening_of
@@ -28,7 +28,6 @@ from perflog.formats.surroundings import GLUED_PREFIX, PREFIX
 from perflog.formats.template import TEXTS, Template
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.figure_counts import masked_digits, number_shape, number_shapes
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import (
     BARE,
     BARE_LABEL,
@@ -132,9 +131,7 @@ class RecordStarts:
         every = [(row, of_firsts.get(row) or self._cuts_of(texts[row].as_py(), marks)) for row in cut_rows]
         return [(row, offsets) for row, offsets in every if offsets]
 
-    def _may_hold_several(
-        self, texts: pa.Array, patterns: tuple[str, ...], begun: re.Pattern[bytes] | None
-    ) -> npt.NDArray[np.bool_]:
+    def _may_hold_several(self, texts: pa.Array, patterns: tuple[str, ...], begun: re.Pattern[bytes] | None) -> Mask:
         """Return a mask of the texts that may hold a record which does not begin where the text begins."""
         bare = bare_texts(texts)
         several = mask_of(
@@ -327,7 +324,7 @@ def _object_starts(text: bytes, first: int) -> Iterator[int]:
             depth, behind = depth - 1, True
 
 
-def _with_repeated_beginning(texts: pa.Array) -> npt.NDArray[np.bool_]:
+def _with_repeated_beginning(texts: pa.Array) -> Mask:
     """Return a mask of the texts whose beginning, up to its first number, comes again in them."""
     mask = np.zeros(len(texts), np.bool_)
     masked = masked_digits(texts)
@@ -383,7 +380,7 @@ def _repeated_beginnings(text: bytes, first: int) -> Iterator[int]:
         place = masked.find(beginning, place + len(beginning))
 
 
-def ends_whole(template: Template, texts: pa.Array) -> npt.NDArray[np.bool_]:
+def ends_whole(template: Template, texts: pa.Array) -> Mask:
     """Return which texts are whole records of a template, although another record may have torn off their ends.
 
     A number or a text at the end may lack its last characters. It is whole if the program prints as many decimals as

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from perflog.arrays import Ints
 from perflog.formats.model import Format, Line
 from perflog.parsing.input.chunks import Chunk
-from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import index_array, numbers_of
 from perflog.tables.row_order import PART_BITS, PART_MASK
 

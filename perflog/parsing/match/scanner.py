@@ -22,12 +22,13 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.arrays import Ints, Mask
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.captures import capture
 from perflog.parsing.match.fixed_width import FixedWidthMatcher
-from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, NumericTemplate, numeric_template
+from perflog.parsing.match.numeric import MatchedLines, NumericMatcher, NumericTemplate, numeric_template
 from perflog.parsing.match.object_lines import ObjectLines
 from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks
 from perflog.parsing.match.prefilter import COMPARED, LiteralPrefilter
@@ -168,8 +169,8 @@ class Scanner:
         return Batch(chunk, records, owner, unread, parts_left, starts, ends, places, open_places, cuts)
 
     def _match_fast(
-        self, chunk: Chunk, starts: Ints, ends: Ints, is_whole: npt.NDArray[np.bool_]
-    ) -> tuple[list[tuple[int, MatchedLines]], npt.NDArray[np.bool_]]:
+        self, chunk: Chunk, starts: Ints, ends: Ints, is_whole: Mask
+    ) -> tuple[list[tuple[int, MatchedLines]], Mask]:
         """Read whole lines with templates of plain numbers. Return them by kind, and a mask of the lines read."""
         matches, is_read = self._matchers.fast.match(chunk.data, chunk.size, starts, ends)
         if self._matchers.fast_labelled is not None and not is_read.all():
@@ -181,8 +182,8 @@ class Scanner:
         return list(matches), is_read
 
     def _parted(
-        self, data: bytearray, starts: Ints, ends: Ints, left: Ints, is_unfinished: npt.NDArray[np.bool_]
-    ) -> tuple[Cuts, Ints, npt.NDArray[np.bool_], Ints, Ints, Ints] | None:
+        self, data: bytearray, starts: Ints, ends: Ints, left: Ints, is_unfinished: Mask
+    ) -> tuple[Cuts, Ints, Mask, Ints, Ints, Ints] | None:
         """Cut segments inside which records begin.
 
         Returns:
@@ -224,9 +225,7 @@ class Scanner:
             labels[low:high] = carried_labels(bytes(data[begins[part] : stops[part]]) for part in range(low, high))
         return every, rows, is_open, labels, begins, stops
 
-    def _in_opening(
-        self, chunk: Chunk, places: Ints, blank: npt.NDArray[np.bool_], parts: Parts
-    ) -> npt.NDArray[np.bool_] | None:
+    def _in_opening(self, chunk: Chunk, places: Ints, blank: Mask, parts: Parts) -> Mask | None:
         """Read the lines of the block at the start of the log. Return a mask of its segments, None for none."""
         if self._opening is None or chunk.first_line > self._opening.last_line:
             return None
@@ -287,7 +286,7 @@ class Scanner:
             lines = lines.take(self._match_templates(lines, parts, templates=self._matchers.surrounded))
         return lines, np.concatenate(blanks)
 
-    def _match_known(self, lines: _Lines, parts: Parts, may_have_label: bool = False) -> npt.NDArray[np.bool_]:
+    def _match_known(self, lines: _Lines, parts: Parts, may_have_label: bool = False) -> Mask:
         """Match lines with each template, then by the shapes of objects. Return a mask of what is left."""
         left = self._match_templates(lines, parts, may_have_label)
         objects, rest = self._matchers.objects, np.flatnonzero(left)
@@ -299,7 +298,7 @@ class Scanner:
 
     def _match_templates(
         self, lines: _Lines, parts: Parts, may_have_label: bool = False, templates: Mapping[int, Template] | None = None
-    ) -> npt.NDArray[np.bool_]:
+    ) -> Mask:
         """Match lines with each template in turn, and return a mask of the lines that no template reads.
 
         Args:
@@ -409,7 +408,7 @@ class _Lines(Struct, frozen=True):
     begin: Ints
     end: Ints
     labels: Ints | None = None
-    is_open: npt.NDArray[np.bool_] | None = None
+    is_open: Mask | None = None
 
     def __len__(self) -> int:
         return len(self.segments)
@@ -442,7 +441,7 @@ class _Candidates:
         self._bytes: dict[int, bytes] = {}
         self._first_words = np.ndarray((len(lines.data) - 8,), "<u8", lines.data, strides=(1,))[lines.begin]
 
-    def mask(self, template: Template, left: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def mask(self, template: Template, left: Mask) -> Mask:
         """Return a mask of those lines of `left` that begin as the template does and have as many blanks."""
         if template.prefix:
             prefix = template.prefix[:8]
@@ -451,7 +450,7 @@ class _Candidates:
         return left & (self._blanks >= template.blanks) if template.blanks > 1 else left
 
     @cached_property
-    def with_literal(self) -> Callable[[int], npt.NDArray[np.bool_] | None]:
+    def with_literal(self) -> Callable[[int], Mask | None]:
         """Returns a mask of the lines that may hold a literal of the prefilter, None for none."""
         return self._prefilter.texts_with(self._texts)
 
@@ -465,7 +464,7 @@ class _Candidates:
         return self._bytes[row]
 
     @cached_property
-    def without_label(self) -> npt.NDArray[np.bool_]:
+    def without_label(self) -> Mask:
         """A mask of the lines without a rank label in front."""
         return ~mask_of(pc.match_substring_regex(self._texts, f"^{LAUNCHER_LABEL}"))
 
@@ -512,7 +511,7 @@ def _move(parts: Parts, old: Ints, new: Ints) -> None:
         records.places = new[np.searchsorted(old, records.places)]
 
 
-def _only(matched: MatchedLines, mask: npt.NDArray[np.bool_]) -> MatchedLines:
+def _only(matched: MatchedLines, mask: Mask) -> MatchedLines:
     """Return the matched lines that a mask of all lines selects."""
     keep = mask[matched.lines]
     return MatchedLines(matched.lines[keep], {name: column[keep] for name, column in matched.columns.items()})

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
-from perflog.parsing.match.numeric import Ints
+from perflog.arrays import Ints, Mask
 from perflog.parsing.match.rank_labels import split_rank_label
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records, join, owners
 
@@ -29,7 +28,7 @@ class Segments:
     """The segments of a batch, by row. `unread` masks those still unread, `records` are those read here."""
 
     batch: Batch
-    unread: npt.NDArray[np.bool_] = field(init=False)
+    unread: Mask = field(init=False)
     records: dict[int, list[Records]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

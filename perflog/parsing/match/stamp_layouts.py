@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.match.numeric import Ints
 from perflog.tables.schema import CLOCKS, LOCAL, NO_DATE, NO_YEAR, UTC
 
 _BRACKETED = rb"\[[^\[\]]{0,160}\]|\([^()]{0,80}\)|<[^<>]{0,40}>"
@@ -74,7 +74,7 @@ class Layout(Struct, frozen=True, dict=True):
     zone: int | None
 
     @cached_property
-    def digits(self) -> npt.NDArray[np.bool_]:
+    def digits(self) -> Mask:
         """Which bytes of the stamp are digits, or blanks in front of one."""
         mask = np.zeros(len(self.literal), np.bool_)
         for first, last in self.numbers.values():

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
+from perflog.arrays import Ints
 from perflog.formats.families.header_columns import DeclaredColumn
 from perflog.formats.families.header_tables import Header
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.parsing.match.captures import capture
-from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column, Records
 from perflog.tables.arrow import index_array, text_array
 
@@ -63,7 +62,7 @@ def _match_column(column: DeclaredColumn, texts: pa.Array, left: Ints) -> Iterat
             left = np.delete(left, rows)
 
 
-def _by_shape(forms: npt.NDArray[np.int64]) -> Iterator[tuple[RowShape, Ints]]:
+def _by_shape(forms: Ints) -> Iterator[tuple[RowShape, Ints]]:
     """Rows of the same shape together; shapes in the order of their first row."""
     shapes, first, inverse = np.unique(forms, axis=0, return_index=True, return_inverse=True)
     for k in np.argsort(first).tolist():

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from perflog.arrays import Mask
 from perflog.readers.event_columns import MISSING, EventColumns, Int64s, distinct_values, durations_between
 from perflog.readers.nsys.session import Session
 from perflog.readers.nsys.tables import COUNTER_TABLES
@@ -48,7 +48,7 @@ class CounterReader:
             "NET_NIC_METRIC": self._names("TARGET_INFO_NETWORK_METRICS", "metricsListId", "metricsIdx", "name", "unit"),
         }
 
-    def batches(self) -> Iterator[tuple[str, EventColumns, npt.NDArray[np.bool_]]]:
+    def batches(self) -> Iterator[tuple[str, EventColumns, Mask]]:
         """Give the readings of each table in batches, each with the name of its table, and flags of its odd rows."""
         queries = [(name, self._query(name)) for name in counter_tables(self.db)]
         for name, batch in self.db.batches(queries):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.event_columns import MISSING, EventColumns, Int64s
 from perflog.readers.sqlite import Database, columns_of, integers, reals
@@ -100,7 +101,7 @@ class PayloadReader:
             _writable(rows, "collective", -1)[index] = self._collectives(names)
         return rest
 
-    def _named(self, names: Codes, word: str) -> npt.NDArray[np.bool_]:
+    def _named(self, names: Codes, word: str) -> Mask:
         """Return which names contain a word."""
         texts = self.interners["name"].texts
         return np.array([code >= 0 and word in texts[code] for code in names.tolist()], np.bool_)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
+from perflog.arrays import Floats
 from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
 from perflog.readers.event_table import EventAccount
 from perflog.readers.message_columns import FieldColumns
@@ -60,7 +60,7 @@ class Arguments(Struct):
     interners: Interners
     account: EventAccount
     taken: dict[str, list[tuple[Int64s, Int64s]]] = field(default_factory=dict)
-    others: list[tuple[Int64s, Int64s, npt.NDArray[np.float64]]] = field(default_factory=list)
+    others: list[tuple[Int64s, Int64s, Floats]] = field(default_factory=list)
 
     def add(self, rows: Int64s, generation: Int64s, notes: FieldColumns, reader: PacketReader, place: int) -> None:
         """Add arguments: the row and the generation of the event of each, and its fields.

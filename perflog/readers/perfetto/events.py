@@ -7,6 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Floats, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.chrome.event_roles import role_and_kind
 from perflog.readers.device_names import work_kind
@@ -79,7 +80,7 @@ class EventCollector:
         self.arguments = Arguments(interners, account)
         self.count = 0
         self._parts: list[EventColumns] = []
-        self._values: list[npt.NDArray[np.float64]] = []
+        self._values: list[Floats] = []
         self._places: Int64s = np.zeros(0, np.int64)
 
     def add(self, packets: Packets) -> None:
@@ -156,7 +157,7 @@ class EventCollector:
                 _, bundles = fields.messages(1)
                 self.account.figures_of(shape, int(of_number[0])).unread += int(bundles.counts(_FTRACE_EVENT).sum())
 
-    def _count_events(self, columns: EventColumns, damaged: npt.NDArray[np.bool_]) -> None:
+    def _count_events(self, columns: EventColumns, damaged: Mask) -> None:
         """Count events by type and category."""
         columns["type"][damaged] = _OTHER
         keys = columns["type"].astype(np.int64) << 32 | columns["category"].astype(np.int64) & 0xFFFFFFFF
@@ -250,7 +251,7 @@ class EventCollector:
         kinds[work] = np.array(of_names, np.int8)[which]
         return kinds
 
-    def _readings(self, columns: EventColumns, values: npt.NDArray[np.float64]) -> EventColumns:
+    def _readings(self, columns: EventColumns, values: Floats) -> EventColumns:
         """Return the readings of counters as columns of table `counters`."""
         rows = np.flatnonzero((columns["type"] == COUNTER) & np.isfinite(values))
         lost = np.flatnonzero((columns["type"] == COUNTER) & ~np.isfinite(values))
@@ -313,7 +314,7 @@ def _slices(columns: EventColumns) -> tuple[Int64s, Int64s, Int64s]:
     return begins, np.append(lengths, np.full(len(open_), MISSING, np.int64)), edges[is_lone]
 
 
-def _depths(step: Int64s, track: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+def _depths(step: Int64s, track: Int64s) -> tuple[Int64s, Mask]:
     """Return the number of open slices behind each begin (1) or end (-1) of a track, and which ends end none."""
     first = np.flatnonzero(np.diff(track, prepend=-1))
     total = np.cumsum(step)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.device_names import device_number, stream_number, work_kind, work_tracks
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s
@@ -193,7 +194,7 @@ class PlaneEvents:
         kinds[step != MISSING] = KIND_CODE["range"]
         return kinds
 
-    def _have(self, stats: Stats, count: int, names: Collection[str]) -> npt.NDArray[np.bool_]:
+    def _have(self, stats: Stats, count: int, names: Collection[str]) -> Mask:
         """Return which of `count` things have one of these statistics."""
         numbers = [number for number, name in stats.names.items() if name in names]
         flags = np.zeros(count, np.bool_)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Mask
 from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
 from perflog.readers.message_columns import FieldColumns
 from perflog.readers.protobuf import BYTES, VARINT
@@ -59,7 +59,7 @@ class Stats(Struct, frozen=True, dict=True):
             values[others] = np.array([*numbers, MISSING], np.int64)[codes]
         return values
 
-    def reals(self, places: Int64s) -> npt.NDArray[np.float64]:
+    def reals(self, places: Int64s) -> Floats:
         """Return statistics as doubles; NaN for what is no number."""
         form, values = self.form[places], self.value[places]
         unsigned = values.view(np.uint64).astype(np.float64)
@@ -103,7 +103,7 @@ class Stats(Struct, frozen=True, dict=True):
             codes[row] = code(text) if text else -1
         return codes
 
-    def is_number(self, places: Int64s) -> npt.NDArray[np.bool_]:
+    def is_number(self, places: Int64s) -> Mask:
         """Return which statistics are numbers by their form."""
         return np.isin(self.form[places], _NUMBERS)
 

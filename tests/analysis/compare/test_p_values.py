@@ -12,7 +12,7 @@ from support.json_logs import json_log
 from support.megatron_logs import megatron_log
 
 import perflog
-from perflog.statistics.samples import Floats
+from perflog.arrays import Floats
 
 STEPS = 120
 _T = np.sinh(np.linspace(-16, 16, 40_001))  # far and fine enough for one degree of freedom
