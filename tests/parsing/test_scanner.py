@@ -87,7 +87,8 @@ def expected_record(line: bytes) -> Record | None:
     """
     labelled = strip_rank_labels(line) != line.rstrip(b" \t")
     for x in by_text():
-        if labelled and not x.template.prefix and x.template.fields[0].type in "sS":
+        first = next((field for field in x.template.fields if field.type != "b"), None)  # behind blanks, if any
+        if labelled and not x.template.prefix and first is not None and first.type in "sS":
             continue
         values = x.template.match(line)
         if values is not None and all(v in FIT for v in values.values() if isinstance(v, int)):
