@@ -79,6 +79,12 @@ _NAMES_WORK = lazy_pattern(
 )
 """Names of words that say which work is measured."""
 
+_STATISTIC = lazy_pattern(
+    r"(?:.*[_. ])?(?:p[0-9]{1,2}(?:[._]?[0-9]+)?|mean|avg|average|median|min|max|std|stddev|count|sum|total|n)",
+    re.IGNORECASE,
+)
+"""Names of statistics of one quantity, and of the number of its values."""
+
 _JOB = "job"
 
 _COUNTS = frozenset(
@@ -278,11 +284,14 @@ def _ratios(
 def _providers(table: CaseTable) -> list[str]:
     """Figures that measure the same and are named after what is measured: cuBLAS, Triton; [] if a name tells another.
 
+    Statistics of one quantity, such as P50 and P99, are no variants of each other.
+
     A header names them, so they have no unit, and no name says what quantity it is.
     """
     names = list(table.figures)
     plain = [name for name in names if not table.units.get(name) and better(name, "") is None]
-    return names if len(names) > 1 and plain == names and not any(map(_CONFIGURES.fullmatch, names)) else []
+    are_alike = plain == names and not any(_CONFIGURES.fullmatch(n) or _STATISTIC.fullmatch(n) for n in names)
+    return names if len(names) > 1 and are_alike else []
 
 
 # --- tables of records ----------------------------------------------------------------------------------------------
@@ -413,6 +422,9 @@ def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[l
             break  # its state and exit code are what came of it
     if not leading or _is_series(leading, columns):
         return [], {}
+    if len(found) < number:  # a size may stand behind what was measured with it
+        behind = [name for name in columns if name not in leading and name not in settings]
+        leading += [n for n in behind if _CONFIGURES.fullmatch(n) and _is_whole(columns[n], units[n])]
     return [name for name in leading if not _is_redundant(name, leading, columns)], settings
 
 

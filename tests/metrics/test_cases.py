@@ -42,6 +42,24 @@ def test_ends_and_variants(tmp_path: Path) -> None:
     assert pair["ratio"] == pytest.approx(math.sqrt(0.4 * 845.9 / 40))
 
 
+def test_a_size_behind_what_is_measured_is_a_parameter(tmp_path: Path) -> None:
+    """Bandwidths of different sizes have no ratio."""
+    rows = [("allgather", 1, 291.5, 1 << 30), ("allgather", 3, 0.1, 8192), ("allreduce", 1, 139.4, 1 << 30),
+            ("allreduce", 3, 139.1, 1 << 30), ("allreduce", 3, 1.25, 8192)]  # fmt: skip
+    line = '{{"name": "{}", "kernel": {}, "algBw": {}, "size": {}}}\n'
+    log = log_of(tmp_path, "".join(line.format(*row) for row in rows), "run.jsonl")
+    [row] = cases(log).to_dict("records")
+    assert (row["over"], row["cases"]) == ("name x kernel x size", 5)
+    [pair] = case_pairs(log).to_dict("records")
+    assert (pair["cases"], pair["min"], pair["max"]) == (2, pytest.approx(139.4 / 291.5), pytest.approx(12.5))
+
+
+def test_statistics_are_no_variants(tmp_path: Path) -> None:
+    log = log_of(tmp_path, "turns,Count,P50,P99\n1,40,0.45,1.25\n2,38,0.5,1.5\n")
+    assert list(cases(log)["key"]) == ["Count", "P50", "P99"]
+    assert not len(case_pairs(log))
+
+
 def test_no_case_is_the_headline(tmp_path: Path) -> None:
     overview = log_of(tmp_path, IMPLEMENTATIONS, "run.jsonl").overview()
     assert not overview.figures
