@@ -125,7 +125,7 @@ class LocalRanks:
         for run, low, high in runs.split(places):
             known = self._world_sizes.setdefault(run.index, {})
             for size, place in zip(sizes[low:high].tolist(), places[low:high].tolist(), strict=True):
-                known.setdefault(size, place)
+                known[size] = min(known.get(size, place), place)  # another line may print it at an earlier place
 
     def ranks_of(self, records: Records, runs: RunIndex) -> Ints:
         """Return the rank that the label of each record tells; -1 if none, below it the code of a source."""
