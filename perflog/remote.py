@@ -25,7 +25,7 @@ _SECRET = lazy_pattern(r"(?i)([?&][^=&#\s]*(?:sign|sig|token|key|credential|secr
 _LENGTH = lazy_pattern("[0-9]{1,18}")  # of what a server sends; another text announces nothing
 _BLOCK = 1 << 20  # bytes that are copied at once
 _ONE_REQUEST = 1 << 22  # bytes: an object that is larger may be fetched in several requests
-_PATIENCE_S = 60  # with an http server: for an answer, and for so many bytes
+_PATIENCE_S = 60  # an http server must answer within this time, and then send at least _LEAST bytes in each
 _LEAST = 1 << 16
 _WITH_CREATE = ("s3://", "s3a://", "gs://", "gcs://")
 _AT_ONCE = 16  # files whose first bytes are fetched at once

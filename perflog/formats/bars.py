@@ -25,7 +25,7 @@ CLOCK = r"(?:[0-9]{1,5} days?, )?(?:[0-9]{1,6}:)?[0-9]{1,2}:[0-9]{2}"
 """Pattern of the time since a bar began, in whole seconds: `00:30`, `1:02:03`, `1 day, 2:03:04`."""
 
 SMOOTHED_RATE = "smoothed_"
-"""Begin of the names of rates that bars of training print: `smoothed_s_per_it`."""
+"""Prefix of the names of rates that progress bars of training print: `smoothed_s_per_it`."""
 
 OF_BARS = re.compile(r"^(?:\w+_)?bar(?:_total)?$|^smoothed_\w+$|_elapsed$")
 """Names of values that states of bars give."""

@@ -282,11 +282,10 @@ def _ratios(
 
 
 def _providers(table: CaseTable) -> list[str]:
-    """Figures that measure the same and are named after what is measured: cuBLAS, Triton; [] if a name tells another.
+    """Figures that measure the same quantity and are named after what is measured: cuBLAS, Triton. Else [].
 
-    Statistics of one quantity, such as P50 and P99, are no variants of each other.
-
-    A header names them, so they have no unit, and no name says what quantity it is.
+    A header names them, so they have no unit, and no name says what quantity it is. Statistics of one quantity, such as
+    P50 and P99, are no variants of each other.
     """
     names = list(table.figures)
     plain = [name for name in names if not table.units.get(name) and better(name, "") is None]
@@ -422,7 +421,7 @@ def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[l
             break  # its state and exit code are what came of it
     if not leading or _is_series(leading, columns):
         return [], {}
-    if len(found) < number:  # a size may stand behind what was measured with it
+    if len(found) < number:  # a record may print a size after what was measured with it
         behind = [name for name in columns if name not in leading and name not in settings]
         leading += [n for n in behind if _CONFIGURES.fullmatch(n) and _is_whole(columns[n], units[n])]
     return [name for name in leading if not _is_redundant(name, leading, columns)], settings

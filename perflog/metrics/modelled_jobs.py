@@ -42,7 +42,7 @@ def jobs_of_phases(tables: Tables, options: Options) -> Iterator[tuple[str, Job]
     """
     phases = tables.rows("phases")
     ranks = phases["rank"][phases.known("rank")]
-    if not len(ranks) or ranks.min() == ranks.max():
+    if not len(ranks) or ranks.min() == ranks.max():  # no rank has peers; spares the phase table of a long log
         return
     runs, table = phases_of_runs(tables, options.warmup)
     if table is None:
