@@ -179,4 +179,4 @@ def test_jobs_are_no_variants_of_each_other(tmp_path: Path) -> None:
     elapsed = rows["elapsed"]
     assert (elapsed["min"], elapsed["max"], elapsed["max_at"]) == (4212, 4215, "job 2355542.bat+")
     assert (rows["max_rss"]["min"], rows["max_rss"]["max"]) == (18112344 * 1024, 181.5 * 2**30)
-    assert log.overview().reasons[0] == "State by the account of the scheduler: TIMEOUT, CANCELLED, COMPLETED."
+    assert log.overview().reasons[0] == "Job state in the scheduler's accounting: TIMEOUT, CANCELLED, COMPLETED."

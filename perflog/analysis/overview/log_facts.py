@@ -197,14 +197,14 @@ def places(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa
 
 
 def job_states(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001
-    """What became of jobs by the account of the scheduler, where the log is nothing else."""
+    """The states of jobs in the scheduler's accounting, where the log is nothing else."""
     if run in tables.rows_by_run("steps"):
         return
     rows = tables.rows_of("values", run)
     listed = [text for (text,) in rows.where(rows.one_of("key", [JOB_STATE])).records("text")]
     states = [state for state in dict.fromkeys([settings_by_run(tables)[run].get(JOB_STATE), *listed]) if state]
     if states:
-        yield f"State by the account of the scheduler: {', '.join(map(str, states[:_MOST_NAMED]))}."
+        yield f"Job state in the scheduler's accounting: {', '.join(map(str, states[:_MOST_NAMED]))}."
 
 
 def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:

@@ -576,7 +576,7 @@ def test_the_account_of_a_job_times_no_step_and_says_nothing_of_steps(tmp_path: 
         "cpu_time": 1146220.0, "wall_time": 74317.0,
         "memory_used": pytest.approx(37.02 * 2**30), "memory_requested": 125 * 2**30,
     }  # fmt: skip
-    assert seen.reasons == ["State by the account of the scheduler: COMPLETED."]
+    assert seen.reasons == ["Job state in the scheduler's accounting: COMPLETED."]
 
 
 def test_counters_alone_lead_to_their_table(tmp_path: Path) -> None:
