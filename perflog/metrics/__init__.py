@@ -75,15 +75,9 @@ METRICS = MetricList({metric.name: metric for metric in _ORDER})
 `analyze`, the report and docs/metrics.md keep this order.
 """
 
-products = matmul_efficiency
-"""Former name of `matmul_efficiency`."""
-
-_FORMER_NAMES = {"products": "matmul_efficiency"}
-
 
 def get(name: str) -> Metric:
-    """Return the metric of a name, or of a former name. Raises UsageError that names the nearest one."""
-    name = _FORMER_NAMES.get(name, name)
+    """Return the metric of a name. Raises UsageError that names the nearest one."""
     if name not in METRICS:
         help = did_you_mean(name, METRICS, f"there are: {', '.join(METRICS)}")
         raise UsageError(f"there is no metric `{name}`", help=help)
@@ -139,7 +133,6 @@ __all__ = [
     "pauses",
     "phases",
     "pipeline",
-    "products",
     "ranges",
     "rank_clocks",
     "rank_pairs",

@@ -106,8 +106,6 @@ class Options:
         for name in options:
             if name not in known:
                 help = did_you_mean(name, known, f"there are: {', '.join(known)}")
-                if name == "peak":  # its unit was FLOP/s: a value of former code must not pass as TFLOP/s
-                    help = "give the dense peak of one device as `peak_tflops`, in TFLOP/s"
                 raise UsageError(f"there is no option `{name}`", help=help)
         return cls(**options)
 

@@ -120,8 +120,6 @@ class PlotList(dict[str, Plot]):
 PLOTS = PlotList()
 """All plots by name."""
 
-_FORMER_NAMES = {"load": "loads"}  # accepted by `kind`: perflog.load opens a store
-
 
 def plot(
     title: str, caption: str, metric: Metric | str, select: Callable[[pd.DataFrame], pd.DataFrame] = lambda rows: rows
@@ -142,7 +140,6 @@ def plot(
 
 def kind(name: str) -> Plot:
     """Return a plot by name. Raises UsageError that names the nearest plot for an unknown name."""
-    name = _FORMER_NAMES.get(name, name)
     if name not in PLOTS:
         help = did_you_mean(name, PLOTS, f"there are: {', '.join(PLOTS)}")
         raise UsageError(f"there is no plot `{name}`", help=help)

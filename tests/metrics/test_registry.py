@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from support.paths import ROOT
 
-import perflog
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Metric, Options, get
 
@@ -36,10 +35,6 @@ def test_the_order_of_the_metrics_is_deliberate() -> None:
 
 def test_each_metric_has_its_name() -> None:
     assert all(get(name) is metric and metric.name == name for name, metric in METRICS.items())
-
-
-def test_a_former_name_finds_the_metric() -> None:
-    assert get("products") is perflog.metrics.products is perflog.metrics.matmul_efficiency
 
 
 def test_an_unknown_metric_names_the_nearest() -> None:

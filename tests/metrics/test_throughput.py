@@ -279,13 +279,6 @@ def test_a_peak_that_is_none_is_an_error(options: dict[str, Any]) -> None:
         throughput(tables([0.1], {}), **options)
 
 
-def test_the_former_option_of_the_peak_names_its_successor_and_its_unit() -> None:
-    """It was in FLOP/s in Python and in TFLOP/s on the command line."""
-    former_code: Any = throughput
-    with pytest.raises(UsageError, match="`peak_tflops`, in TFLOP/s"):
-        former_code(tables([0.1], {}), peak=312e12)
-
-
 def test_times_of_the_convention_are_taken() -> None:
     given_ = tables([9.0] * 6, {"forward_macs": 1e12}, forward_s=[1.0] * 6, backward_s=[2.0] * 6)
     assert row(throughput(given_, flops="ds-profiler"))["tflops"] == pytest.approx(2.0)  # 6 TFLOP in 1 + 2 s

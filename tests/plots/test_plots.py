@@ -692,10 +692,6 @@ def test_loads_of_layers_have_a_panel_each(tmp_path: Path) -> None:
     ]
 
 
-def test_the_former_name_of_loads_is_accepted() -> None:
-    assert plots.kind("load") is plots.loads
-
-
 def test_every_plot_is_a_function_of_the_package() -> None:
     assert all(getattr(plots, name) is one for name, one in PLOTS.items())
     assert all(one.needs == metrics.get(one.metric).needs for one in PLOTS.values())
