@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.formats.expressions import Expression
 from perflog.formats.flops import NAMES
@@ -58,6 +59,33 @@ class SecondRow(Struct, frozen=True):
     set: Mapping[str, Any]
 
 
+class Cells(Struct, frozen=True):
+    """The cells of the rows of a matrix: each is a record of its own, with the labels of its row and its column.
+
+    Attributes:
+        column: The name of the label of the column.
+        number: The name of the number in the cell; `*` stands for the name of the first column.
+        diagonal: Its name where both labels are equal; "" for the same.
+        unknown: The number that stands for an unknown value.
+        title: The fields of the title that belong to each record.
+        labels: In the Line of a row: by field of a cell, the label of its column.
+        row: In the Line of a row: the field with the label of the row.
+    """
+
+    column: str
+    number: str
+    diagonal: str = ""
+    unknown: float | None = None
+    title: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    row: str = ""
+
+    def named_after(self, corner: str) -> Cells:
+        """Return the cells with the name of the first column in place of `*`."""
+        names = {key: getattr(self, key).replace("*", corner) for key in ("number", "diagonal")}
+        return replace(self, **names)
+
+
 class Line(Struct, frozen=True, eq=False):
     """One line shape: a `[[line]]`, a `[[context]]`, or a part of a `[[block]]`.
 
@@ -80,7 +108,8 @@ class Line(Struct, frozen=True, eq=False):
         clock_stops: The same for the lines at which it stops.
         pause: Whether the program did something else than steps before it printed the line.
         within: The field or inherited field, such as an epoch, in each value of which the steps start again.
-        header_of: The `HeaderTable` whose header this line is.
+        header_of: The `HeaderTable` whose header, or the title above it, this line is.
+        cells: How the cells of a row of a matrix are records; None for other lines.
         under_header: Whether the line is read only where it stands, under such a header or in an open block, never by
             its text alone.
         keep: Whether the text of a block is kept with the run.
@@ -127,6 +156,7 @@ class Line(Struct, frozen=True, eq=False):
     check: tuple[str, Expression] | None = None
     again: SecondRow | None = None
     header_of: Any = None
+    cells: Cells | None = None
     under_header: bool = False
     keep: bool = True
     telling: bool | None = None

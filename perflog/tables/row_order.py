@@ -19,6 +19,7 @@ PART_BITS = 20
 """The place of a record is `line << PART_BITS | part`: one integer that sorts in log order."""
 
 PART_MASK = (1 << PART_BITS) - 1
+
 """The bits of a place that hold the part."""
 
 _BLOCK = 1 << 18  # rows whose order is looked at together

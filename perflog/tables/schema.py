@@ -67,10 +67,17 @@ def _word(name: str, meaning: str, nullable: bool = True) -> TableColumn:
     return TableColumn(name, "word", meaning, "", nullable)
 
 
+FIRST_CELL = 1 << 16
+"""The part of the first cell of a line of a matrix. Parts below it are records that share a line."""
+
 _PLACE = (
     _word("run", "run id: start of the log's SHA-256, and number of the run in the log", nullable=False),
     _int("line", "line of the log, from 1", nullable=False),
-    _small("part", "part of the line, from 0: several records can stand on one line", nullable=False),
+    _small(
+        "part",
+        f"part of the line, from 0: several records can stand on one line; cells of a matrix, from {FIRST_CELL}",
+        nullable=False,
+    ),
 )
 _STEP = _int("step", "step as printed, or as a rule proves it; else null")
 _RANK = (

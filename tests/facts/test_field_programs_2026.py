@@ -9,6 +9,8 @@ import pytest
 from support.field_logs import unread, unread_figures
 from support.reading import Reading, read
 
+from perflog.tables.schema import FIRST_CELL
+
 DATA = Path(__file__).parents[1] / "data" / "programs_2026"
 # Lines that people pasted into public issues and documents, cut down; others are made from the print statements.
 
@@ -101,6 +103,50 @@ def test_bandwidth_and_latency_of_rdma() -> None:
 
 def test_babelstream() -> None:
     assert values(whole("babelstream"))["Triad"] == pytest.approx(1412.034221)
+
+
+def cells(log: Reading) -> list[dict[str, object]]:
+    """The records of the cells of matrices."""
+    found: dict[tuple[int, int], dict[str, object]] = {}
+    for row in log.rows("values"):
+        if row["part"] >= FIRST_CELL:
+            found.setdefault((row["line"], row["part"]), {})[row["key"]] = row["text"] or row["value"]
+    return [dict(sorted(found[place].items())) for place in sorted(found)]
+
+
+def test_matrices_of_gpu_pairs() -> None:
+    log = whole("cuda_p2p")
+    records = cells(log)
+    copies = [row for row in records if row["gpu"] == row["peer"]]
+    assert {name for row in copies for name in row} & {"bandwidth", "GPU_latency", "CPU_latency"} == set()
+    pairs = {"direction": "Unidirectional", "p2p": "Enabled", "gpu": 1.0, "peer": 0.0}
+    assert {**pairs, "bandwidth": pytest.approx(275.66)} in records
+    assert {**pairs, "bandwidth_of_reads": pytest.approx(38.66)} in records
+    assert {"p2p": "Disabled", "gpu": 0.0, "peer": 1.0, "GPU_latency": pytest.approx(12.83e-6)} in records
+    assert {"p2p": "Disabled", "gpu": 0.0, "peer": 1.0, "CPU_latency": pytest.approx(7.83e-6)} in records
+    assert len(records) == 4 * (4 + 4 + 1)
+
+
+def test_matrices_of_nvbandwidth() -> None:
+    log = whole("nvbandwidth")
+    records = cells(log)
+    assert len(records) == 8 * 7 + 2 + 8  # N/A is no figure
+    sent = {"engine": "CE", "to": 1.0, "from": 0.0}
+    assert {**sent, "device_to_device_memcpy_write_ce.bandwidth": pytest.approx(397.5)} in records
+    assert {"gpu": 7.0, "peer": 3.0, "device_to_device_latency_sm.latency": pytest.approx(821.94e-9)} in records
+
+
+@pytest.mark.parametrize("name", ["cuda_p2p", "nvbandwidth"])
+@pytest.mark.parametrize("prefix", ["[1,0]<stdout>:", "2026-05-14 10:24:14 INFO [bench.py:88]: ", "node-3: "])
+def test_matrices_behind_a_prefix(name: str, prefix: str) -> None:
+    text = (DATA / f"{name}.txt").read_text("utf-8")
+    log = read("".join(f"{prefix}{line}" for line in text.splitlines(keepends=True)).encode())
+    assert cells(log) == cells(read(text.encode()))
+
+
+def test_a_matrix_in_several_chunks() -> None:
+    text = (DATA / "cuda_p2p.txt").read_bytes()
+    assert all(cells(read(text, chunk=size)) == cells(read(text)) for size in (200, 333))
 
 
 def test_warmup_and_benchmark_of_sglang() -> None:

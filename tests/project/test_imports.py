@@ -35,7 +35,7 @@ parsing.failures: kinds origins reader rows first_cause __init__
 parsing.assemble: column_values run_state run_failures run_tracker line_account figure_account text_blocks
 parsing.assemble: rank_streams scopes pending_records step_groups line_rows local_ranks rank_votes rank_rules
 parsing.assemble: step_partners step_windows run_ends step_repeats run_clocks setting_series phase_counts
-parsing.assemble: table_builder average_windows assembler
+parsing.assemble: matrix_cells table_builder average_windows assembler
 readers: interface registry companions rank_files processes odd_numbers element_types event_columns timestamps
 readers: string_interning
 readers: event_table interval_index event_context spill_file key_counts protobuf message_columns scalar_series

@@ -13,7 +13,7 @@ from perflog.formats.surroundings import prefix_ends
 from perflog.parsing.failures.kinds import NOTICE, kinds
 from perflog.tables.arrow import Where, numbers_of, one_of
 from perflog.tables.columns import Rows
-from perflog.tables.schema import TABLES
+from perflog.tables.schema import FIRST_CELL, TABLES
 
 _OF_ROWS = [name for name in TABLES if name not in ("runs", "lines", "events", "failures")]
 """Tables whose rows ranks may print at the same time, or a guess may fill. Events come from one profiler's file."""
@@ -165,11 +165,15 @@ def _shortened(sample: object) -> str:
 )
 def torn_lines(data: LintInput) -> Iterator[Finding]:
     """Lines with a row of a later part. Where table `lines` itself has parts, these are files."""
-    later = _lines_of_rows(data, {"part": bool})
+    later = _lines_of_rows(data, {"part": _is_later_part})
     for run in data.runs if later else ():
         torn = {line for of_table in later.get(run.id, {}).values() for line in of_table.tolist()}
         if torn and not (run["lines"]["part"] > 0).any():
             yield Finding(run.id, f"{count(len(torn), 'line')} with more than one record", {run.id: torn})
+
+
+def _is_later_part(part: int | None) -> bool:
+    return part is not None and 0 < part < FIRST_CELL
 
 
 def _lines_of_rows(data: LintInput, where: Where) -> dict[str, dict[str, Ints]]:

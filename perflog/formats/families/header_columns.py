@@ -68,6 +68,11 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
         return frozenset(f.name for x in self.forms for f in x.fields if not f.is_dropped and f.name != KEY_FIELD)
 
     @property
+    def is_cell(self) -> bool:
+        """Whether it is one of the columns of a matrix: any name is its label."""
+        return self.name == "*"
+
+    @property
     def is_named_by_header(self) -> bool:
         """Whether a field of the column takes its name from the header."""
         return any(f.name == KEY_FIELD for form in self.forms for f in form.fields)

@@ -27,9 +27,11 @@ from perflog.formats.families.header_columns import (
 )
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
-from perflog.formats.model import Line
+from perflog.formats.model import Cells, Line
 from perflog.formats.openings import Opening
-from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape
+from perflog.formats.surroundings import prefix_ends
+from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape, unnamed
+from perflog.formats.vocabulary import field_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
 from perflog.units import UNITS, Unit, unit_of
@@ -104,6 +106,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         unit_names: What printed units mean here: `KB = "KiB"`.
         is_first: Whether the header can only be the first line of a log, and have the names of any program.
         needs_rows: Whether it is rather a line of any place that the rows under it prove to be a header.
+        title: The line directly above the header, if only that tells the table; the names are then separated by blanks.
         cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `rGBps`, `t`, `z`.
     """
 
@@ -122,12 +125,13 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     unit_names: Mapping[str, str] = field(default_factory=dict)
     is_first: bool = False
     needs_rows: bool = False
+    title: Template | None = None
     cell_types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def samples(self) -> tuple[str, ...]:
-        """The headers of the samples."""
-        headers = ([text for text in block.splitlines() if self.header(text) is not None] for block in self.blocks)
+        """The lines that open the table in the samples."""
+        headers = ([text for text in block.splitlines() if self.opened_by(text) is not None] for block in self.blocks)
         return tuple(texts[0] for texts in headers if texts)
 
     @property
@@ -136,23 +140,30 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def required_literal(self) -> bytes:
-        """The longest text that each header contains."""
+        """The longest text that each header, or each title, contains."""
+        if self.title is not None:
+            return self.title.required_literal
         return max((c.longest for c in self.columns if c.name in self.needs), key=len, default="").encode(
             "utf-8", "surrogateescape"
         )
 
     @property
     def pattern(self) -> str:
-        """The pattern of a header up to its required literal."""
+        """The pattern of a header up to its required literal, of a title."""
+        if self.title is not None:
+            return unnamed(self.title.pattern)
         return f"[^\\n]*{escape(self.required_literal.decode())}"
 
     @property
     def text(self) -> str:
-        """The columns that a header needs, for display."""
-        return "  ".join(self.needs)
+        """The title, or the columns that a header needs, for display."""
+        return self.title.text if self.title is not None else "  ".join(self.needs)
 
     def lines(self, text: str) -> tuple[Line, ...]:
-        """Return the Line of a header, with any number of blanks between the names; () for another text."""
+        """Return the Line of a title or header, with any number of blanks between the names; () for another text."""
+        if self.title is not None:
+            line = Line(self.name, self.title, opens=self.opens, header_of=self)
+            return (line,) if self.title.match(text) is not None else ()
         header = self.header(text)
         if header is None:
             return ()
@@ -179,7 +190,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         """
         header, rows = None, 0
         for text in filter(str.strip, sample.splitlines()):
-            part = self.header(text) if header is None else header.part(text, first=not rows)
+            part = self.opened_by(text) if header is None else header.part(text, first=not rows)
             if isinstance(part, Header):
                 header = part
             elif isinstance(part, NonRow):
@@ -189,6 +200,40 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
             elif header is not None or not is_rule(text):
                 return text
         return None if rows else sample
+
+    def opened_by(self, text: str) -> Header | None:
+        """Return the header that a line opens: its names follow in the next line if the line is a title.
+
+        A prefix may stand in front. None if the line is neither a header nor a title.
+        """
+        for tokens, end in enumerate(_prefix_ends(text)):
+            bare = text[end:]
+            if self.title is None:
+                header = self.header(bare)
+            else:
+                header = Header(self, "words", (), (), ()) if self.title.match(bare) is not None else None
+            if header is not None:
+                return replace(header, prefix=tokens)
+        return None
+
+    def header_under_title(self, text: str, first: bool) -> Header | None:
+        """Return the header that a line under a title is; None if it is another line.
+
+        A header without a name above the labels of the rows has numbers as labels, as rows have; so it is only the
+        `first` line.
+        """
+        names = text.split()
+        is_unnamed = any(c.name == "" for c in self.columns)
+        if is_unnamed and not (first and all(name.isdecimal() for name in names)):
+            return None
+        if not is_unnamed and not any(c.name == name for c in self.columns for name in names[:1]):
+            return None
+        names = ["", *names] if is_unnamed else names
+        matches = match_names(names, self.columns, self.row)
+        if len(names) < 2 or any(c is None for c, _ in matches):
+            return None
+        columns, units = tuple(c for c, _ in matches), tuple(unit for _, unit in matches)
+        return Header(self, "words", tuple(names), columns, units)
 
     def header(self, text: str) -> Header | None:
         """Return the header that a line is; None if the line does not name the columns that the table needs."""
@@ -219,6 +264,12 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         return replace(
             column, forms=(form, *column.forms), constants=({}, *column.constants), row_units=("", *column.row_units)
         ), unit or unit_of(printed[1:])[0]
+
+
+def _prefix_ends(text: str) -> list[int]:
+    """Return 0, and the places at which a prefix in front of a text may end."""
+    raw = text.encode("utf-8", "surrogateescape") + b"\n"
+    return [0, *(len(raw[:end].decode("utf-8", "surrogateescape")) for end in prefix_ends(raw))]
 
 
 def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -266,6 +317,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         columns: The declared column of each name; None if none fits.
         units: The printed unit of each column; "" if none is printed.
         extents: Begin and end of each column in characters; empty if unknown.
+        prefix: The number of tokens in front of each line of the table.
     """
 
     table: HeaderTable
@@ -274,6 +326,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
     columns: tuple[DeclaredColumn | None, ...]
     units: tuple[str, ...]
     extents: tuple[tuple[int, int], ...] = ()
+    prefix: int = 0
 
     @cached_property
     def declared(self) -> tuple[int, ...]:
@@ -284,6 +337,13 @@ class Header(Struct, frozen=True, eq=False, dict=True):
     def declared_columns(self) -> tuple[DeclaredColumn, ...]:
         """The declared columns."""
         return tuple(c for c in self.columns if c is not None)
+
+    def without_prefix(self, text: str) -> str | None:
+        """Return a line without the prefix that all lines of the table have; None if it has none."""
+        if not self.prefix:
+            return text
+        ends = _prefix_ends(text)
+        return text[ends[self.prefix] :] if len(ends) > self.prefix else None
 
     def part(self, text: str, first: bool) -> NonRow | tuple[str, ...] | None:
         """Classify a line under the header.
@@ -297,6 +357,11 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         """
         if is_rule(text):
             return NonRow(self.with_rule(text) if first else self, rule_line(text), {})
+        if self.table.title is not None and (header := self.table.header_under_title(text, not self.names)) is not None:
+            line = Line(f"{self.table.name}_labels", Template(literal(text.strip())), role="context", under_header=True)
+            return NonRow(replace(header, prefix=self.prefix), line, {})
+        if not self.names:
+            return None
         if first and (with_units := self.with_units(text)):
             line = Line(f"{self.table.name}_units", Template(literal(text.strip())), role="context", under_header=True)
             return NonRow(with_units, line, {})
@@ -381,6 +446,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         If two columns have the same field, the first column fills it. A field whose unit is unknown is dropped.
         """
         texts = list(map(self._dropped_cell, self.names, self._all_cells(text)))
+        cells = self.table.row.cells
         units, taken, constants = dict(self.table.row.unit), set[str](), dict(self.table.row.set)
         with_forms = [(c, n) for c, n in zip(self.declared_columns, shape, strict=True) if n >= 0]
         unit_of_row = next((c.row_units[n] for c, n in with_forms if c.row_units[n]), "")
@@ -392,6 +458,8 @@ class Header(Struct, frozen=True, eq=False, dict=True):
                 field_units = {f.name: self._unit(f, self.units[k], c) for f in fields}
                 fields_with_unit = {name for name, unit in field_units.items() if unit is not None}
                 units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
+                if cells is not None and c.is_cell and cells.number in units:
+                    units |= dict.fromkeys(field_units, units[cells.number])
                 texts[k] = _with_fields(form, fields_with_unit, self._dropped_field(self.names[k]))
                 taken.update(field_units)
         bar = text[len(without_bar(text)) :] if self.style not in _DELIMITERS else ""
@@ -409,9 +477,21 @@ class Header(Struct, frozen=True, eq=False, dict=True):
             compute={name: e for name, e in row.compute.items() if numbers.issuperset(e.names)},
             run=tuple(n for n in row.run if n in template.names),
             paths={n: path for c in self.declared_columns for n, path in c.paths.items() if n in template.names},
+            cells=cells and self._cells(cells, template.names),
             dropped={DECLARED_DROPPED: _BAR_DROPPED, **row.dropped} if bar else row.dropped,
             under_header=True,
         )
+
+    def _cells(self, cells: Cells, names: Sequence[str]) -> Cells:
+        """Return how the cells of a row with these fields are records."""
+        labels = {
+            form.fields[0].name: label
+            for label, c in zip(self.names, self.columns, strict=True)
+            for form in (c.forms if c is not None and c.is_cell else ())
+        }
+        row = next((name for name in names if name not in labels), "")
+        labels = {name: label for name, label in labels.items() if name in names}
+        return replace(cells.named_after(field_name(self.names[0])), labels=labels, row=row)
 
     def _dropped_cell(self, name: str, cell: str) -> str:
         """Return the template text of a cell whose column is not declared."""

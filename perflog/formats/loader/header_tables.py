@@ -25,7 +25,7 @@ from perflog.formats.loader.lines import (
     with_names,
 )
 from perflog.formats.loader.toml import Entry
-from perflog.formats.model import Line
+from perflog.formats.model import Cells, Line
 from perflog.formats.template import Field, Template
 from perflog.tables.schema import TABLES, column_for
 from perflog.units import UNITS
@@ -37,7 +37,9 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
     declared = _columns(entry)
     needs_rows = entry.get("rows_prove", bool, False)
     is_first = entry.get("first", bool, False) or needs_rows
-    needs = tuple(with_names(entry, text) for text in entry.texts("needs", required=not needs_rows))
+    title = entry.template("title") if "title" in entry.data else None
+    cells = _cells(entry, title)
+    needs = tuple(with_names(entry, text) for text in entry.texts("needs", required=not needs_rows and title is None))
     names = [c.name for c in declared]
     for name in () if is_first else (name for need in needs for name in need.split("|")):
         if name not in names:
@@ -58,9 +60,10 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
     row = Line(
         name=entry.get("name", str, required=True),
         template=Template(""),
-        unit={**known_units(entry), **units(entry, [f.name for f in fields])},
+        unit={**known_units(entry), **units(entry, [*(f.name for f in fields), *_numbers_of(cells)])},
         compute=compute(entry, fields),
         dropped=reasons(dropped),
+        cells=cells,
         **common,
     )
     return HeaderTable(
@@ -73,6 +76,7 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
         inner=_inner(entry, scopes),
         among=entry.texts("among"),
         has_unit_row="units" in entry.data,
+        title=title,
         proves_format=entry.get("telling", bool, True) and not is_first,
         blocks=entry.texts("sample", required=True),
         dropped=dropped,
@@ -80,6 +84,32 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
         is_first=is_first,
         needs_rows=needs_rows,
     )
+
+
+_CELL_KEYS = ("column", "number", "diagonal")
+
+
+def _cells(entry: Entry, title: Template | None) -> Cells | None:
+    """Load what the cells of a matrix are: None for a table whose rows are records."""
+    cells, unknown = entry.get("cells", dict), entry.get("unknown", dict, {})
+    if cells is None:
+        if unknown:
+            raise entry.error("`unknown` is about `cells`", "unknown")
+        return None
+    if not {"column", "number"} <= {*cells} <= {*_CELL_KEYS} or not all(isinstance(x, str) for x in cells.values()):
+        help = 'write cells = { column = "to", number = "bandwidth" }, perhaps with `diagonal`'
+        raise entry.error("`cells` names the label of a column and the number in a cell", "cells", help)
+    if entry.get("table", str) != "values" or title is None:
+        raise entry.error('`cells` are records of table "values", under a `title`', "cells")
+    if unknown.keys() - {cells["number"]}:
+        raise entry.error("`unknown` is { number = 0 }, of the number in `cells`", "unknown")
+    of_title = tuple(name for name in title.names if column_for("values", name) is None)
+    return Cells(**cells, unknown=unknown.get(cells["number"]), title=of_title)
+
+
+def _numbers_of(cells: Cells | None) -> tuple[str, ...]:
+    """Return the names that the numbers of cells may have."""
+    return () if cells is None else tuple(filter(None, (cells.number, cells.diagonal)))
 
 
 def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:

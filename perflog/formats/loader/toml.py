@@ -39,7 +39,7 @@ _KEYS = {
     },
     "table": {
         "name", "style", "first", "rows_prove", "plain_names", "needs", "telling",
-        "columns", "inner", "among", "units", "unit_names",
+        "columns", "inner", "among", "units", "unit_names", "title", "cells", "unknown",
         "sample", "table", "unit", "set", "compute", "map", "run", "opens", "covers", "within", "outside", "dropped",
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},

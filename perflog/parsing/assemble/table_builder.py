@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.formats.families.base import glob
-from perflog.formats.model import Line, SecondRow
+from perflog.formats.model import Cells, Line, SecondRow
 from perflog.formats.template import LIST_DEPTH
 from perflog.formats.vocabulary import NO_NAME
 from perflog.parsing.assemble.column_values import (
@@ -30,6 +30,7 @@ from perflog.parsing.assemble.column_values import (
 )
 from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, ClockColumns, LineRows
 from perflog.parsing.assemble.local_ranks import source_names
+from perflog.parsing.assemble.matrix_cells import names_of_fields, records_of_cells
 from perflog.parsing.assemble.phase_counts import PhaseCounter
 from perflog.parsing.assemble.step_windows import UNKNOWN
 from perflog.tables.arrow import (
@@ -45,6 +46,7 @@ from perflog.tables.arrow import (
 from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import (
     CLOCKS,
+    FIRST_CELL,
     GUESS,
     PER_FIELD,
     STAMPED,
@@ -106,6 +108,8 @@ class TableBuilder:
         for rows in kinds:
             for table, name in _fields_with_rows(rows):
                 self._add_key(table, rows.line.key_of(name))
+            for name in names_of_fields(rows.line.cells) if rows.line.cells else ():
+                self._add_key("values", name)
         for rows in kinds:
             for table, columns in self._rows_per_line(rows):
                 batches.setdefault(table, []).append(_record_batch(table, columns, len(columns["run"])))
@@ -122,6 +126,9 @@ class TableBuilder:
         common = _common_columns(rows, self._pods)
         columns = _line_columns(table, rows)
         columns |= {name: number_array(values, ~np.isnan(values)) for name, values in rows.joined.items()}
+        if rows.line.cells:
+            yield from self._rows_of_cells(rows, rows.line.cells, {**common, **columns})
+            return
         if rows.line.items:
             yield table, _rows_of_items(rows, {**common, **columns})
             return
@@ -159,7 +166,7 @@ class TableBuilder:
                 continue
             is_named = name in rows.line.paths or (rows.line.under_header and key in rows.line.template.names)
             printed = common.get(key) if is_named else None
-            columns = {**common, **base, key: self._keys(table, rows.line.key_of(name), rows, printed)}
+            columns = {**common, **base, key: self._keys(table, rows.line.key_of(name), len(rows), printed)}
             if isinstance(values, np.ndarray):
                 columns[value] = number_array(scaled(values, unit))
             else:
@@ -170,11 +177,29 @@ class TableBuilder:
                 columns["occurrence"] = counts
             yield table, columns
 
-    def _keys(self, table: str, key: str, rows: LineRows, printed: pa.Array | None) -> pa.Array:
+    def _rows_of_cells(self, rows: LineRows, cells: Cells, common: Columns) -> Iterator[tuple[str, Columns]]:
+        """Yield the columns of the records of cells. Each cell is a part of its line, and so a record of its own."""
+        printed = common.pop("key", None)
+        part = common["part"].to_numpy()
+        for of_column in records_of_cells(rows, cells):
+            taken = {name: values.take(index_array(of_column.rows)) for name, values in common.items()}
+            taken["part"] = number_array(part[of_column.rows] + np.int32(FIRST_CELL + of_column.place))
+            *_, number = of_column.fields
+            for name, values in of_column.fields.items():
+                of_number = (
+                    printed.take(index_array(of_column.rows)) if printed is not None and name == number else None
+                )
+                columns = {**taken, "key": self._keys("values", name, len(of_column.rows), of_number)}
+                columns |= {"value": number_array(values)} if isinstance(values, np.ndarray) else {"text": values}
+                if name == number and of_column.unit is not None:
+                    columns["unit"] = repeated_word(0, (of_column.unit.base,), len(of_column.rows))
+                yield "values", columns
+
+    def _keys(self, table: str, key: str, count: int, printed: pa.Array | None) -> pa.Array:
         """Return the keys of the rows of a field: its own, behind the key that its line prints, if any."""
         if printed is None:
-            return repeated_word(self._codes[table, key], self._names[table], len(rows))
-        return _under(printed, text_array([key] * len(rows))).dictionary_encode()
+            return repeated_word(self._codes[table, key], self._names[table], count)
+        return _under(printed, text_array([key] * count)).dictionary_encode()
 
 
 def _under(printed: pa.Array, keys: pa.Array) -> pa.Array:

@@ -95,10 +95,10 @@ class HeaderRowReader:
             self._read_rule_above(segments, table, rows.start - 1, label)
         size = _FIRST_BLOCK
         while len(rows):
-            open_table = self._read_block(segments, table, rows[:size], label, among)
+            open_table, end = self._read_block(segments, table, rows[:size], label, among)
             if open_table is None:
                 return None
-            table, rows, size = open_table, rows[size:], min(size * _GROWTH, _MAX_BLOCK)
+            table, rows, size = open_table, range(end, rows.stop), min(size * _GROWTH, _MAX_BLOCK)
         return table
 
     def _read_rule_above(self, segments: Segments, table: OpenTable, header: int, label: int) -> None:
@@ -111,26 +111,39 @@ class HeaderRowReader:
 
     def _read_block(
         self, segments: Segments, table: OpenTable, rows: range, label: int, among: set[int]
-    ) -> OpenTable | None:
-        """Read the lines of a table in a block of segments; return the table if it is still open after them."""
+    ) -> tuple[OpenTable | None, int]:
+        """Read the lines of a table in a block of segments.
+
+        Returns:
+            The table if it is still open after them; and where they end: the names of other columns end a block.
+        """
         header, is_new, end = table.header, table.is_new, rows.stop
         non_rows: list[tuple[int, Line, dict[str, Value]]] = []
         candidates: list[int] = []  # segments of what may be rows
         cells: list[Sequence[str]] = []
-        for row, text in segments.lines(rows, label):
-            if not text.strip() or row in among:
+        for row, printed in segments.lines(rows, label):
+            text = header.without_prefix(printed)
+            if not printed.strip() or text == "" or row in among:
                 continue
-            part = header.part(text, is_new) if segments.unread[row] else None
+            part = header.part(text, is_new) if text is not None and segments.unread[row] else None
             if part is None:
                 end = row
                 break
-            if isinstance(part, tuple) and cells and (whole := header.continued(cells[-1], text)) is not None:
+            if (
+                text is not None
+                and isinstance(part, tuple)
+                and cells
+                and (whole := header.continued(cells[-1], text)) is not None
+            ):
                 cells[-1] = whole
                 non_rows.append((row, continuation_line(text), {}))
             elif isinstance(part, tuple):
                 candidates.append(row)
                 cells.append(part)
                 is_new = False
+            elif cells and part.header.names != header.names:
+                rows, end = range(rows.start, row), row
+                break
             else:
                 header = part.header
                 non_rows.append((row, part.line, part.values))
@@ -142,14 +155,14 @@ class HeaderRowReader:
         for row, line, values in non_rows:
             if row < end:
                 self._add_non_row(segments, table.format, row, line, values, label)
-        return table if end == rows.stop else None
+        return table if end == rows.stop else None, end
 
     def _add_rows(
         self, segments: Segments, table: OpenTable, shape: Sequence[int], rows: Ints, records: Records, label: int
     ) -> None:
         first = int(rows[0])
         _, text = next(segments.lines(range(first, first + 1), label))
-        line = table.header.row(shape, text)
+        line = table.header.row(shape, table.header.without_prefix(text) or "")
         kind = self._kind((table.header.names, table.header.units, tuple(shape)), table.format, line, is_row=True)
         if kind is not None:
             segments.add(kind, rows, {name: records.columns[name] for name in line.template.names}, label)
@@ -197,7 +210,7 @@ def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, 
             labels = [-1] * len(records) if records.labels is None else records.labels.tolist()
             texts = batch.texts(records.places, MAX_LENGTH)
             for row, label, text in zip(batch.rows(records.places).tolist(), labels, texts, strict=True):
-                header = line.header_of.header(text if label < 0 else split_rank_label(text.encode())[1].decode())
+                header = line.header_of.opened_by(text if label < 0 else split_rank_label(text.encode())[1].decode())
                 if header is not None:  # None: the text is only a part of a torn record
                     headers.append((row, label, OpenTable(format, header)))
     return sorted(headers, key=lambda header: header[0])

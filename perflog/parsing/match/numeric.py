@@ -194,7 +194,7 @@ class NumericMatcher:
         self._start_class = np.zeros(1 << 16, np.uint8)  # class of a line by its first two bytes
         self._classify_starts()
         self._groups: list[tuple[NumericTemplate, ...]] = [()]  # candidates of the same class and number of tokens
-        self._group_of = np.zeros((len(self._by_start), MAX_TOKENS + 2), np.uint8)
+        self._group_of = np.zeros((len(self._by_start), MAX_TOKENS + 2), np.int32)
         known: dict[tuple[NumericTemplate, ...], int] = {}
         for index, candidates in enumerate(self._by_start):
             for count in range(MAX_TOKENS + 1):

@@ -35,7 +35,7 @@ class PartialLines:
 
     def __init__(self, form: Format) -> None:
         self._lines = [line for line in form.lines if _is_distinct(line)]
-        self._families = [x for x in form.families if x.proves_format and not isinstance(x, HeaderTable)]
+        self._families = [x for x in form.families if x.proves_format and not _is_bare_header(x)]
 
     def __bool__(self) -> bool:
         """Return whether the format has lines that can be known by a part."""
@@ -112,6 +112,11 @@ def _front_of(prefix: bytes) -> str:
 def _is_distinct(line: Line) -> bool:
     """Return whether the line is known by more than its place among others."""
     return line.role in ("line", "context") and not line.under_header and line.template.letters >= MIN_LETTERS
+
+
+def _is_bare_header(family: Family) -> bool:
+    """Return whether only the names of its columns tell a table: words behind a prefix may be a sentence."""
+    return isinstance(family, HeaderTable) and family.title is None
 
 
 def _literal_of(family: Family) -> bytes:
