@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -120,11 +120,11 @@ class Comparison(Struct, frozen=True, dict=True):
         to_targets: The verdict is about the time until series reach values that the reader named.
         other_settings: Where a side ran on other devices, another number of ranks or another model than the base; the
             settings that the reader asked about are not among them.
-        causes: What takes the time of both sides, in the words of metric `causes`: first what differs most.
         left_out: Runs of the sides that are not compared, and why.
         cut_short: Runs that ended early; of the others only the steps are compared that these print too.
         copies: Sides all of whose runs are those of the base, or print the same.
         one_sided: Figures of the whole run, or of its steps, that the base or the side lacks.
+        find_causes: Returns `causes`, which take longer than all else and which few readers ask for.
     """
 
     sides: tuple[str, ...]
@@ -146,11 +146,11 @@ class Comparison(Struct, frozen=True, dict=True):
     by_values: bool = False
     to_targets: bool = False
     other_settings: tuple[OtherSetting, ...] = ()
-    causes: tuple[CauseChange, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     cut_short: tuple[CutShort, ...] = ()
     copies: tuple[str, ...] = ()
     one_sided: tuple[OneSided, ...] = ()
+    find_causes: Callable[[], Sequence[CauseChange]] = tuple
 
     def __repr__(self) -> str:
         return _one_line(self)
@@ -160,6 +160,11 @@ class Comparison(Struct, frozen=True, dict=True):
 
     def _repr_html_(self) -> str:
         return _html(self)
+
+    @cached_property
+    def causes(self) -> tuple[CauseChange, ...]:
+        """What takes the time of both sides, in the words of metric `causes`: first what differs most."""
+        return tuple(self.find_causes())
 
     @cached_property
     def rows(self) -> pd.DataFrame:
@@ -466,7 +471,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         by_values=by_values,
         to_targets=bool(targets),
         other_settings=tuple(elsewhere),
-        causes=tuple(cause_changes(sides, cases, warmup)),
+        find_causes=partial(cause_changes, sides, cases, warmup),
         left_out=tuple(left_out),
         cut_short=tuple(cut_short),
         copies=tuple(copied_sides(sides, cases)),

@@ -121,7 +121,7 @@ def _with_letters(compared: Comparison, letter_of: Mapping[str, str]) -> Compari
         summary_records=renamed(compared.summary_records),
         warmup_records=renamed(compared.warmup_records),
         finding_records=renamed(compared.finding_records),
-        causes=renamed(compared.causes),
+        find_causes=lambda: renamed(compared.causes),
         other_settings=renamed(compared.other_settings),
     )
 
