@@ -309,7 +309,7 @@ def test_closed_and_full_streams(here: Path) -> None:
     jobs = [
         (name, kinds[k % len(kinds)])
         for i, name in enumerate(sorted(ALL))
-        for k in ((i,) if name not in ("runs", "completion", "ingest") else range(len(kinds)))
+        for k in ((i,) if name not in ("runs", "completion") else range(len(kinds)))
     ]
 
     def ended(job: tuple[str, str]) -> str | None:

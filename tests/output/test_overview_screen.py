@@ -65,7 +65,8 @@ def test_every_overview_fits_a_terminal_and_contradicts_nothing(path: Path) -> N
             assert "nothing" not in run(*words[1:]).stdout.splitlines()[0], words
     is_text = path.suffix in (".txt", ".log") and path.stat().st_size < LARGE
     if is_text or path in TRACES:
-        assert list(contradictions(log, path.read_text("utf-8", "replace") if is_text else "", tables=tables)) == []
+        text = path.read_text("utf-8", "replace") if is_text else ""
+        assert list(contradictions(log, text, tables=tables, seen=seen)) == []
 
 
 @pytest.mark.parametrize("columns", [40, 60])

@@ -30,15 +30,19 @@ PART_OF_STEP = re.compile(
 
 
 def contradictions(
-    log: perflog.Log, text: str = "", report: bool = False, tables: Tables | None = None
+    log: perflog.Log,
+    text: str = "",
+    report: bool = False,
+    tables: Tables | None = None,
+    seen: Overview | None = None,
 ) -> Iterator[str]:
     """Yield what contradicts, in words. `text`: what the log holds, if it is text. `report`: its sentences too.
 
-    `tables`: those of the log, where its metrics have been computed.
+    `tables` and `seen`: the tables and the overview of the log, where they have been computed.
     """
     tables = tables or Tables(log)
-    seen = overview_of(log, tables, Options())
-    lint, verdict = findings(tables), diagnose(log)
+    seen = seen or overview_of(log, tables, Options())
+    lint, verdict = [finding for doubt in seen.doubts for finding in doubt.findings], diagnose(log)
     others = [each.message for each in lint] + [verdict.verdict, verdict.why, verdict.cost, *verdict.speed]
     told = [each for each in report_sentences(log) if each not in seen.reasons] if report else []
     yield from what_binds(seen, [*seen.reasons, *others, *told])
