@@ -6,7 +6,6 @@ ended the job is what no step follows.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import chain, pairwise, takewhile
@@ -16,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict, fields
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.registry import cached
 from perflog.metrics.serving import RUNNING
@@ -35,9 +35,9 @@ _LATE = 1  # steps that other ranks may still print when a rank has failed
 _LOOKED_AT = 2_000  # step lines behind a failure
 _OF_A_NODE = 8  # ranks, each of which may print a line more
 _NAMED = 6  # ranks that are named one by one
-_JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d+)")
-_PID = re.compile(r"pid: (\d+)")
-_UNREADABLE = re.compile(r"SyntaxError|IndentationError|TabError")  # source code that no program has got through
+_JOB = lazy_pattern(r"\*\*\* (?:JOB|STEP) (\d+)")
+_PID = lazy_pattern(r"pid: (\d+)")
+_UNREADABLE = lazy_pattern(r"SyntaxError|IndentationError|TabError")  # source code that no program has got through
 _CUT_OFF = "an exception whose text is lost"  # of a traceback that has no end
 _SHOWN = 100  # characters of the message of an exception
 _NAMES = tuple(field.name for field in fields(FailureRow))

@@ -10,14 +10,15 @@ import os
 import re
 from collections.abc import Sequence
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.log import RunKey
 from perflog.metrics import Tables
 from perflog.metrics.attempts import jobs
 
-_NUMBERED = re.compile(
+_NUMBERED = lazy_pattern(
     r"(?<![a-z])(rank|node|worker|proc|process|task|gpu|host|global_rank|local_rank)([-_. =]?)\d+", re.IGNORECASE
 )
-_ENDING = re.compile(r"\.(?:log|txt|out|err|stdout|stderr)(?:\.(?:gz|zst|xz))?$|(?:_|\.)(?:stdout|stderr)$")
+_ENDING = lazy_pattern(r"\.(?:log|txt|out|err|stdout|stderr)(?:\.(?:gz|zst|xz))?$|(?:_|\.)(?:stdout|stderr)$")
 
 
 def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[list[RunKey]]:

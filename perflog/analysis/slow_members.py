@@ -7,7 +7,6 @@ of a difference that is printed once.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from perflog.analysis.job_endings import Culprit
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs
 from perflog.metrics.hot_experts import expert_jobs
 from perflog.metrics.ranks import RankRow, rank_rows
@@ -28,12 +28,12 @@ SLOW_STAGE, HOT_EXPERT, THROTTLING = "slow_stage", "hot_expert", "throttling"
 
 _FIGURES = {"steps": ("step_time_s", "forward_s", "backward_s", "tflops", "mfu", "tokens_per_s", "samples_per_s")}
 _TIMES, _RATES = ("s",), ("1/s", "TFLOP/s")
-_WAITS = re.compile(
+_WAITS = lazy_pattern(
     r"(?i)wait|sync|comm|all_?(?:reduce|gather|to_?all)|reduce|gather|scatter|broadcast|barrier|send|recv|p2p|bubble|idle"
 )
 _WORK = ("compute", "prepare", "data")
-_CLOCKS = re.compile(r"(?i)clock|(?:sm|gr|s)clk|pclk|freq")
-_HEAT = re.compile(r"(?i)temp|tmptr|throttl")
+_CLOCKS = lazy_pattern(r"(?i)clock|(?:sm|gr|s)clk|pclk|freq")
+_HEAT = lazy_pattern(r"(?i)temp|tmptr|throttl")
 _ROWS, _OFTEN, _SURE_P, _SURE_ROWS = 5, 0.8, 1e-6, 20
 _MOST = 0.25  # of the ranks: where more are accused, there are two groups of ranks, and nobody stands out
 _HOT, _OF_STEPS, _SLOW_STAGE = 1.0, 0.8, 0.1  # load over the mean - 1; share of the steps; time over the mean - 1

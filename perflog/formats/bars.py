@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import re
 
+from perflog.lazy_patterns import lazy_pattern
+
 
 def _over_bytes(pattern: str) -> str:
     """Return a pattern over text as one over UTF-8 bytes, without named groups."""
@@ -27,7 +29,7 @@ CLOCK = r"(?:[0-9]{1,5} days?, )?(?:[0-9]{1,6}:)?[0-9]{1,2}:[0-9]{2}"
 SMOOTHED_RATE = "smoothed_"
 """Prefix of the names of rates that progress bars of training print: `smoothed_s_per_it`."""
 
-OF_BARS = re.compile(r"^(?:\w+_)?bar(?:_total)?$|^smoothed_\w+$|_elapsed$")
+OF_BARS = lazy_pattern(r"^(?:\w+_)?bar(?:_total)?$|^smoothed_\w+$|_elapsed$")
 """Names of values that states of bars give."""
 
 _COUNT = r"[0-9]{1,15}(?:\.[0-9]{1,6})?[kMGTP]?"

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.arrays import Floats, Ints, Mask
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.attempts import Extent
 from perflog.metrics.pauses import pause_lines
 from perflog.metrics.registry import Tables, cached
@@ -39,7 +40,7 @@ _OF_MARKS = {
     "checkpoint": CHECKPOINT, "evaluation": EVALUATION, "validation": EVALUATION,
     "restore": STARTUP, "startup": STARTUP,
 }  # fmt: skip
-_DATA = re.compile(r"(?:^|[^a-z])(?:data|dataloader|batch.generator|load|loader|fetch|input)(?![a-z])", re.IGNORECASE)
+_DATA = lazy_pattern(r"(?:^|[^a-z])(?:data|dataloader|batch.generator|load|loader|fetch|input)(?![a-z])", re.IGNORECASE)
 
 _NEAR = 8  # step lines on both sides that tell how long a step takes there
 _CLEAR = 5.0  # times the scatter: a shorter pause may be chance

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import Tables, cached
 from perflog.metrics.run_moments import moments
 from perflog.metrics.settings_by_run import settings_by_run
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
 
 CHECKPOINT, RESTORE, STARTUP = "checkpoint", "restore", "startup"
 
-_STEP_IN_NAME = re.compile(
+_STEP_IN_NAME = lazy_pattern(
     r"(?:step|iter|iteration|checkpoint|ckpt|update|batch)s?[-_=]?0*([0-9]{1,12})(?![0-9])", re.IGNORECASE
 )
-_OF_RESTART = re.compile(
+_OF_RESTART = lazy_pattern(
     r"first_step|start_(?:step|iter)|resum|restart|(?:^|_)load(?:$|_)|ckpt|checkpoint|consumed|attempt", re.IGNORECASE
 )
 """Names of settings that change with a restart."""
 
-_OF_WORLD = re.compile(
+_OF_WORLD = lazy_pattern(
     r"(?:^|_)(?:world_size|mesh\w*|n?nodes|num_nodes|n(?:um)?_?(?:gpus|devices|ranks|processes)|nproc\w*"
     r"|(?:data|tensor|pipeline|context|expert|model)\w*parallel\w*|(?:data|tensor|pipeline|context|expert)_size"
     r"|[dtpce]p(?:_\w+)?|global_batch(?:_size)?|gradient_accumulation(?:_steps)?|micro_batches)$",
@@ -46,7 +47,7 @@ _OF_WORLD = re.compile(
 )
 """Names of settings that change with the number of ranks."""
 
-_JOB_ID = re.compile(r"(?:slurm_?)?job_?id|(?:slurm_)?array_job_id", re.IGNORECASE)
+_JOB_ID = lazy_pattern(r"(?:slurm_?)?job_?id|(?:slurm_)?array_job_id", re.IGNORECASE)
 
 
 class Attempt(Struct, frozen=True):

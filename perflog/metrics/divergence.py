@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -10,13 +9,14 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Mask
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import Tables, cached
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 
 LOSS, GRAD_NORM = "loss", "grad_norm"
 _COLUMNS = (LOSS, GRAD_NORM)
-_WORD = re.compile(r"[a-z]+")
+_WORD = lazy_pattern(r"[a-z]+")
 _NO_LOSS = frozenset(("scale", "scaler", "scaling", "best", "min", "weight", "coef", "coeff", "z"))
 """Words of names that have the word `loss`, and whose values are factors, or no numbers as long as little is known."""
 _LONGER, _SPARSE = 3, 3  # times the longest gap before; number of gaps

@@ -140,6 +140,12 @@ def test_a_signal_ends_a_query(tmp_path: Path) -> None:
         assert b"Traceback" not in err
 
 
+def test_a_process_prints_the_rows_alone() -> None:
+    command = [sys.executable, "-m", "perflog", "query", "select count(*) as n from runs", str(SWEEP)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    assert done.stderr == b""
+
+
 def test_the_name_of_a_column_is_no_markup() -> None:
     name = "<img src=x>|*a*"
     shown = run("query", f'select 1 as "{name}"', EARLY, "--format", "md").stdout

@@ -25,8 +25,8 @@ formats: object_shapes model
 formats.families: name_units base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
-parsing.input: bar_cuts chunks compression containers json_documents limits archives log_names notebooks rank_names
-parsing.input: name_prefixes source growing_source followed_file
+parsing.input: bar_cuts chunks compression containers html_tables json_documents limits archives log_names notebooks
+parsing.input: rank_names name_prefixes source growing_source followed_file
 parsing.input: spilled_input
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments

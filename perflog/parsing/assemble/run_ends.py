@@ -34,27 +34,34 @@ class RunEnds:
 
     def places(self, runs: RunIndex, batch: Batch) -> Ints:
         """Return the places of the lines with stamps that may be the first or last of a run."""
-        places = batch.places_of(np.arange(len(batch.starts)))
-        lines = places >> PART_BITS
+        if not len(batch.starts):
+            return np.zeros(0, np.int64)
+        cuts = batch.rows_from(runs.starts[1:])
+        lows, highs = np.append(0, cuts), np.append(cuts, len(batch.starts))
+        first_lines = np.maximum(runs.starts >> PART_BITS, 1)
+        last_lines = batch.places_of(np.maximum(highs - 1, 0)) >> PART_BITS
+        stops = batch.rows_from((first_lines + _LOOKED_AT) << PART_BITS)
+        starts = batch.rows_from((last_lines - _LOOKED_AT + 1) << PART_BITS)
         found: dict[int, None] = {}
-        for run, low, high in runs.split(places):
-            from_line = max(run.place >> PART_BITS, 1)
-            stop, start = np.searchsorted(
-                lines, (from_line + _LOOKED_AT, int(lines[high - 1]) - _LOOKED_AT + 1)
-            ).tolist()
-            found |= dict.fromkeys(self._first_of_each_clock(batch, range(low, min(high, stop))))
-            found |= dict.fromkeys(self._first_of_each_clock(batch, range(high - 1, max(low, start) - 1, -1)))
-        return places[sorted(found)]
+        for low, high, stop, start in zip(*(x.tolist() for x in (lows, highs, stops, starts)), strict=True):
+            for rows in (range(low, min(high, stop)), range(high - 1, max(low, start) - 1, -1)):
+                if rows:
+                    found |= dict.fromkeys(self._first_of_each_clock(batch, rows))
+        return batch.places_of(np.array(sorted(found), np.int64))
 
     @staticmethod
     def _first_of_each_clock(batch: Batch, rows: range) -> Iterator[int]:
         """Yield the rows with the first stamp of each clock."""
-        clocks = set()
-        bounds = zip(batch.starts[rows].tolist(), batch.ends[rows].tolist(), strict=True)
+        top, bottom = sorted((rows[0], rows[-1]))
+        first, last = int(batch.starts[top]), int(batch.ends[bottom])
         with memoryview(batch.chunk.data) as data:
+            if last - first <= _LOOKED_AT * HEAD_BYTES and not may_have_stamp(data[first:last]):
+                return  # to cut short lines costs more than to search them
+            bounds = zip(batch.starts[rows].tolist(), batch.ends[rows].tolist(), strict=True)
             heads = [bytes(data[start : min(end, start + HEAD_BYTES)]) for start, end in bounds]
         if not may_have_stamp(b"\n".join(heads)):
             return
+        clocks = set()
         for row, head in zip(rows, heads, strict=True):
             layout = layout_of(head)
             if layout is not None and layout.clock not in clocks:

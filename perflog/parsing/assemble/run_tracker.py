@@ -10,7 +10,6 @@ in a log in which no program prints.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from enum import Enum, auto
@@ -101,9 +100,11 @@ class _PrintedSteps(NamedTuple):
     places: Ints
     steps: Ints
 
-    def between(self, first: int, last: int) -> Ints:
-        """Return the steps that are printed behind a place and before another."""
-        return self.steps[np.searchsorted(self.places, first, "right") : np.searchsorted(self.places, last)]
+    def between(self, places: Ints) -> list[Ints]:
+        """Return the steps that are printed before the first of some places, between each two, and behind the last."""
+        lows = [0, *np.searchsorted(self.places, places, "right").tolist()]
+        highs = [*np.searchsorted(self.places, places).tolist(), len(self.places)]
+        return [self.steps[low:high] for low, high in zip(lows, highs, strict=True)]
 
     def first_behind(self, place: int) -> tuple[int, int] | None:
         """Return the first step that is printed behind a place, and the place of that."""
@@ -142,15 +143,16 @@ class _Machine(Struct):
         starts: list[_RunStart] = []
         if self.resumes is not None:
             self.resumes = -1  # the batch with its line is gone
-        gaps = _records_between(boundaries, records)
-        for i, kinds in enumerate(gaps):
-            place = boundaries[i - 1].place if i else -1
+        places = np.array([boundary.place for boundary in boundaries], np.int64)
+        gaps = zip(_records_between(places, records), steps.between(places), strict=True)
+        for i, (kinds, printed) in enumerate(gaps):
             if kinds:
-                self._resume(kinds, place, steps, starts)
+                place, counts = boundaries[i - 1].place if i else -1, any(kind.counts for kind in kinds)
+                if counts and self.resumes is not None:
+                    self._resume(place, steps, starts)
                 self._read_records(kinds, place, records, starts)
-            if any(kind.counts for kind in kinds):
-                end = boundaries[i].place if i < len(boundaries) else sys.maxsize
-                self._count(steps.between(place, end))
+                if counts:
+                    self._count(printed)
             if i == len(boundaries):
                 break
             if boundaries[i].event not in (_Event.RESUME, _Event.RESTART):
@@ -166,10 +168,9 @@ class _Machine(Struct):
             self.grows &= (self.reached is None or int(steps[0]) > self.reached) and bool((np.diff(steps) > 0).all())
             self.reached = int(steps[-1])
 
-    def _resume(self, kinds: list[_RecordKind], after: int, steps: _PrintedSteps, starts: list[_RunStart]) -> None:
+    def _resume(self, after: int, steps: _PrintedSteps, starts: list[_RunStart]) -> None:
         """Begin a run at a line that loads a checkpoint, or starts the processes again, if the steps go back."""
-        if self.resumes is None or not any(kind.counts for kind in kinds):
-            return
+        assert self.resumes is not None
         first, reached = steps.first_behind(after), self.reached
         goes_back = first is not None and reached is not None and first[0] < reached + self.grows
         if first is not None and (self.restarts or (goes_back and not self.reloads)):
@@ -386,10 +387,9 @@ def _event(line: Line, has_opener: bool) -> _Event:
     return _Event.RECORD
 
 
-def _records_between(boundaries: Sequence[_BoundaryLine], records: RecordPlaces) -> list[list[_RecordKind]]:
+def _records_between(boundary_places: Ints, records: RecordPlaces) -> list[list[_RecordKind]]:
     """Return the keys of the records before the first boundary line, between each two, and after the last."""
-    gaps: list[list[_RecordKind]] = [[] for _ in range(len(boundaries) + 1)]
-    boundary_places = np.array([boundary.place for boundary in boundaries], np.int64)
+    gaps: list[list[_RecordKind]] = [[] for _ in range(len(boundary_places) + 1)]
     for kind, parts in records.items():
         before = np.zeros(len(boundary_places) + 2, np.int64)  # records before each boundary line, and before the end
         for places in parts:

@@ -6,7 +6,6 @@ torchrun and srun saw, and by the order of lines. Where these do not tell, sever
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
@@ -14,6 +13,7 @@ from math import gcd
 
 from msgspec import Struct, field
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.kinds import CAUSE, ECHO, EITHER, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds
 from perflog.parsing.failures.rows import FATAL, FailureRow
 
@@ -45,10 +45,10 @@ _OF_OTHERS = {
 _EITHER_OF_BOTH = "detected by watchdog at work"
 """What a watchdog prints of a time-out, and of an error too."""
 
-_DEFAULT_GROUP = re.compile(r"^0?(?:\(?default_pg\)?)?$|default_pg")
+_DEFAULT_GROUP = lazy_pattern(r"^0?(?:\(?default_pg\)?)?$|default_pg")
 _ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that tell the same
-_NUMBER = re.compile(r"\d+")
-_BARRIER = re.compile(r"monitoredBarrier|Barrier timed out")
+_NUMBER = lazy_pattern(r"\d+")
+_BARRIER = lazy_pattern(r"monitoredBarrier|Barrier timed out")
 
 
 class Judgement(Struct):

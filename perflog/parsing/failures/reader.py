@@ -59,7 +59,7 @@ _LAUNCHER = lazy_pattern(
 _WARNED = lazy_pattern(r"\bWARN(?:ING)?\b")
 """In front of a traceback: the program caught it."""
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = lazy_pattern(r"\d+")
 _TELL_APART = ("job", "seq", "node", "tasks", "rank", "local_rank")
 """Values by which failures of the same text are of different processes, jobs or collectives."""
 

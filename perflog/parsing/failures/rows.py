@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.kinds import NOTICE, REPORT, SUMMARIES, kinds
 from perflog.parsing.failures.origins import tasks_of
 from perflog.parsing.failures.reader import Failure
@@ -33,8 +34,8 @@ _SIGNALS = {
     "Illegal instruction": -4, "Floating point exception": -8, "SIGKILL": -9, "SIGTERM": -15, "SIGABRT": -6,
     "SIGSEGV": -11, "SIGBUS": -7, "SIGILL": -4, "SIGFPE": -8,
 }  # fmt: skip
-_RANK_IN_NAME = re.compile(r"(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
-_WORD_BEFORE = re.compile(r"(?:tp|pp|dp|cp|ep|local|node)[-_. ]?$", re.IGNORECASE)
+_RANK_IN_NAME = lazy_pattern(r"(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
+_WORD_BEFORE = lazy_pattern(r"(?:tp|pp|dp|cp|ep|local|node)[-_. ]?$", re.IGNORECASE)
 
 
 class FailureRow(Struct):

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 from perflog import temporary
 from perflog.errors import InputError
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import place_of
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
 from perflog.parsing.input.compression import codec_of, decompressor
@@ -30,7 +31,7 @@ from perflog.remote import download, is_remote, shown
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
-_LABELLED = re.compile(
+_LABELLED = lazy_pattern(
     rb"^ *(?:\[(?:rank|default|[Rr]ank[ :=])[0-9]+\]|\[[0-9]+,[0-9]+\]<std|[0-9]{1,6}: )", re.MULTILINE
 )
 _HEAD_OF_LABELS = 1 << 14  # bytes of a file in which it is looked for

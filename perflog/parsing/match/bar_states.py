@@ -15,7 +15,6 @@ The pass follows the scan, batch after batch.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -27,6 +26,7 @@ from msgspec.structs import replace
 from perflog.arrays import Ints
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, Template
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.records import Batch, FormatLine, Records
 from perflog.tables.row_order import PART_BITS
 from perflog.units import UNITS
@@ -46,7 +46,7 @@ _START = 0.02  # share of the total up to which a bar has just begun
 _REDRAWN = "a state of a progress bar near one that is a row: the bar was drawn again, or another process drew it"
 _BESIDE = "the time since the bar began is that of the line which takes its step from the bar"
 _STEP, _BAR = "step", "bar"
-_FIELD = re.compile(r"\{(\w+):")
+_FIELD = lazy_pattern(r"\{(\w+):")
 _LEAST_DECIMALS = 2  # of a printed epoch, which may end with zeros
 _UNKNOWN = -1
 _ANY_LENGTH = (0.0, math.inf)  # of an epoch, in steps

@@ -214,6 +214,13 @@ class Batch(Struct):
             return np.searchsorted(self.places, places, "right") - 1
         return (places >> PART_BITS) - self.chunk.first_line
 
+    def rows_from(self, places: Ints) -> Ints:
+        """Return the indices of the first segments at or behind some places; there need be none at the places."""
+        if self.has_parts:
+            return np.searchsorted(self.places, places)
+        lines: Ints = (places + PART_MASK) >> PART_BITS
+        return (lines - self.chunk.first_line).clip(0, len(self.starts))
+
     def places_of(self, rows: Ints) -> Ints:
         """Return the places of segments; the inverse of `rows`."""
         return self.places[rows] if self.has_parts else (rows + self.chunk.first_line) << PART_BITS

@@ -156,7 +156,7 @@ def _months(text: npt.NDArray[np.uint8]) -> Ints:
     return months
 
 
-def may_have_stamp(text: bytes) -> bool:
+def may_have_stamp(text: bytes | memoryview) -> bool:
     """Return whether a text contains what each stamp contains: cheaper than `layout_of`."""
     return _MINUTE.search(text) is not None or _EPOCH.search(text) is not None
 
