@@ -28,7 +28,7 @@ from perflog.metrics.goodput import losses_of
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.timeline import job_timelines
 from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE
-from perflog.parsing.failures.kinds import kinds
+from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import FailureRow
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ _SETTLES = {
     SILENT: "the kernel's log of its node (`dmesg -T`), and the scheduler's record of the job",
     "gpu_fault": "`nvidia-smi -q` and `dmesg -T` of the node",
     "gpu_error": "CUDA_LAUNCH_BLOCKING=1 names the kernel; `dmesg -T` tells whether the GPU failed",
+    "port_error": "the counters of the port, and the log of its switch",
     "link_error": "the counters of both ports (`perfquery`, `ethtool -S`)",
     "killed": "`dmesg -T` of the node: the kernel names the processes that it kills",
     "actor_died": "the log of the worker (`/tmp/ray/session_latest/logs`), and `dmesg -T` of its node",
@@ -226,14 +227,13 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
 
 def _followed(rows: Sequence[FailureRow]) -> str:
     """Return what followed from the first failure, in words."""
-    by_kind: dict[str, set[int]] = {}
+    by_title: dict[str, set[int]] = {}
     for row in rows:
-        ranks = by_kind.setdefault(row.kind, set())
+        ranks = by_title.setdefault(title_of(row.kind, row.message), set())
         if row.rank is not None:
             ranks.add(row.rank)
     parts = []
-    for kind, ranks in by_kind.items():
-        title = kinds()[kind].title
+    for title, ranks in by_title.items():
         parts.append(f"{title} (rank{'s' * (len(ranks) > 1)} {first_few(sorted(ranks), 6)})" if ranks else title)
     return "; ".join(parts)
 

@@ -20,7 +20,7 @@ from perflog.metrics import Tables
 from perflog.metrics.registry import cached
 from perflog.metrics.serving import RUNNING
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
-from perflog.parsing.failures.kinds import CAUSE, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds
+from perflog.parsing.failures.kinds import CAUSE, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds, title_of
 from perflog.parsing.failures.rows import FATAL, FailureRow
 from perflog.tables.columns import NULL
 from perflog.tables.nulls import none_if_null
@@ -35,6 +35,7 @@ _LATE = 1  # steps that other ranks may still print when a rank has failed
 _LOOKED_AT = 2_000  # step lines behind a failure
 _OF_A_NODE = 8  # ranks, each of which may print a line more
 _NAMED = 6  # ranks that are named one by one
+_OUTPUT = 500  # lines behind a failure, which only a program that goes on prints
 _JOB = lazy_pattern(r"\*\*\* (?:JOB|STEP) (\d+)")
 _PID = lazy_pattern(r"pid: (\d+)")
 _UNREADABLE = lazy_pattern(r"SyntaxError|IndentationError|TabError")  # source code that no program has got through
@@ -112,7 +113,7 @@ class Ending(Struct, frozen=True):
     def sentence(self) -> str:
         """What ended the attempt, with the accused and the line."""
         kind = self.judged.kind or self.rows[0].kind
-        title = _TITLES.get(kind) or kinds()[kind].title
+        title = _TITLES.get(kind) or title_of(kind, next(iter(self.judged.first or self.rows)).message)
         if is_plain(kind) and self.judged.first:
             message = self.judged.first[0].message.partition("\n")[0]
             title = _CUT_OFF if message == TRACEBACK else _shortened(message)
@@ -166,12 +167,13 @@ def _endings(tables: Tables) -> list[Ending]:
             by_log.setdefault(row.run.partition("-")[0], []).append(row)
     runs = tables["runs"]
     sizes = {run: none_if_null(size) for run, size in zip(runs["run"], runs["world_size"].astype(object), strict=True)}
+    read_to = dict(zip(runs["run"], runs["last_line"], strict=True))
     found: list[Ending] = []
     for log, rows in by_log.items():
         rows.sort(key=lambda row: (row.line, row.part))
         of_log = [run for run in sizes if run.partition("-")[0] == log]
         world = next((sizes[run] for run in of_log if sizes[run] is not None), None)
-        found += _cut(rows, _Steps(tables, of_log), world)
+        found += _cut(rows, _Steps(tables, of_log), world, max((int(read_to[run]) for run in of_log), default=0))
     return found
 
 
@@ -233,7 +235,7 @@ class _Steps:
         return True if len(set(numbers)) > 1 and min(numbers) < reached else None
 
 
-def _cut(rows: Sequence[FailureRow], steps: _Steps, world: int | None) -> list[Ending]:
+def _cut(rows: Sequence[FailureRow], steps: _Steps, world: int | None, last_line: int) -> list[Ending]:
     groups: list[list[FailureRow]] = []
     for row in rows:
         if groups and steps.new_attempt(groups[-1][0].line, row.line) is None:
@@ -251,7 +253,9 @@ def _cut(rows: Sequence[FailureRow], steps: _Steps, world: int | None) -> list[E
         survived |= {_type_of(row) for row in group if TRACEBACK.startswith(row.message)} if survived else set()  # cut
         is_caught = all(_may_be_caught(row) and (_type_of(row) in survived or steps.goes_on(row)) for row in group)
         is_ended = id(group[0]) in ended
-        goes_on = restarts is not None or is_caught or is_ended
+        prints_on = _prints_on(group, last_line)
+        is_ended |= prints_on and _JOB.search(group[-1].message) is not None
+        goes_on = restarts is not None or is_caught or is_ended or prints_on
         found.append(Ending(judged, group, culprits_of(group, judged), last, goes_on, bool(restarts) or is_ended))
     return found
 
@@ -268,7 +272,7 @@ def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
 
     What tells it: a scheduler ends jobs of different numbers; a launcher sees a rank end twice, as two processes; the
     first line of the log is printed again, and a cause follows; source code cannot be read, behind another failure, and
-    no other cause follows: a program that goes on has only caught it.
+    no other cause follows: a program that goes on has only caught it; a program prints on.
     """
     cuts: set[int] = set()
     jobs: dict[str, int] = {}  # by number of a job the last row that names it
@@ -291,8 +295,21 @@ def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
                 _UNREADABLE.match(later.message) or later.message == TRACEBACK for later in behind if _is_cause(later)
             ):
                 cuts.add(place)
+        if place and _prints_on(group[max((cut for cut in cuts if cut <= place), default=0) : place], row.line):
+            cuts.add(place)
     edges = sorted({0, len(group), *(cut for cut in cuts if cut < len(group))})
     return [_Launch(list(group[low:high]), high == len(group)) for low, high in pairwise(edges)]
+
+
+def _prints_on(rows: Sequence[FailureRow], line: int) -> bool:
+    """Whether so much is printed behind failures, up to a line, that they ended nothing, or a new job prints it.
+
+    Ranks that wait for a failed one may print as much; an exception that no rank tells may be caught, though, and a job
+    that its scheduler ended prints nothing.
+    """
+    if not rows or line - max(row.last_line for row in rows) <= _OUTPUT:
+        return False
+    return all(map(_may_be_caught, rows)) or _JOB.search(rows[-1].message) is not None
 
 
 def _behind_summary(group: Sequence[FailureRow], place: int) -> int:
@@ -328,6 +345,9 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
     if judged.certainty == NOT_KNOWN:
         return []
     kind = judged.kind or ""
+    if judged.link is not None:
+        texts = _texts(judged.first)
+        return [Culprit(None, None, None, None, None, kind, judged.certainty, texts, link=judged.link)]
     told = [row for row in judged.first if row.kind == kind] or judged.first
     if judged.ranks:
         of_ranks: list[tuple[int | None, list[FailureRow]]] = [
@@ -344,8 +364,9 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
         others += [row for row in rows if task is not None and row.task == task]
         of_task = [row for row in others if row.task is not None]
         node = _first(of_task, "node") or _first([*about, *others], "node")
-        # a device that the message of an exception names, as `cuda:0`, is not the one that failed
-        gpu, device = None if is_plain(kind) else _first(about, "gpu"), _first(about, "device")
+        # a device that the message of an exception names, as `cuda:0`, is not the one that failed, nor is that of a port
+        no_gpu = is_plain(kind) or kind == "port_error"
+        gpu, device = None if no_gpu else _first(about, "gpu"), _first(about, "device")
         local = _first(about, "local_rank")
         if all(each is None for each in (rank, task, node, gpu, device, local)) or kind in ("time_limit", "preemption"):
             continue
@@ -353,11 +374,15 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
         found.append(
             Culprit(
                 rank, task, node, gpu, device, kind, judged.certainty,
-                tuple(dict.fromkeys(f"line {row.line}: {text_of(row)}" for row in evidence[:EVIDENCE])),
+                _texts(evidence),
                 local,
             )
         )  # fmt: skip
     return found
+
+
+def _texts(rows: Sequence[FailureRow]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f"line {row.line}: {text_of(row)}" for row in rows[:EVIDENCE]))
 
 
 def _first(rows: Sequence[FailureRow], name: str) -> Any:

@@ -727,6 +727,20 @@ JUDGED = {
         "exception", [2], "likely",
     ),
     "tasks that Slurm ends together are no culprit": (ABORT, "mpi_abort", [0], "sure"),
+    "of a summary without its header the last process was the first": (
+        summary((1, -11), (0, 1)).rpartition("[0]:\n")[2], "segmentation_fault", [1], "likely"
+    ),
+    "a connection has two ends": (
+        "n1:9:8 [4] ib.c:16 NCCL WARN NET/IB : Got completion from peer 10.0.0.9<44206> with status=12 opcode=129\n",
+        "link_error", [], "one of",
+    ),
+    "Horovod names the ranks that lack a tensor": (
+        "".join(f"[1,0]<stderr>:[W operations.cc:588] Broadcast_{x} [missing ranks: {x}, 3]\n" for x in (1, 2)),
+        "collective_timeout", [3], "sure",
+    ),
+    "an exception that Ray wraps has a text": (
+        TRACE + "ray.exceptions.RayTaskError(DistBackendError): ray::Trainer.f\n", "exception", [], "sure"
+    ),
 }  # fmt: skip
 
 
@@ -837,6 +851,21 @@ def test_of_programs_whose_output_was_appended_the_last_counts(tmp_path: Path, n
 def test_a_module_with_a_digit_is_no_node(tmp_path: Path) -> None:
     found = perflog.diagnose(read(tmp_path, TRACE + "sqlite3.OperationalError: table t has 11 columns\n"))
     assert found.verdict.startswith("Ended by sqlite3.OperationalError: table t has 11 columns")
+
+
+def test_what_is_printed_for_long_behind_a_failure_is_of_a_later_job(tmp_path: Path) -> None:
+    output = "".join(f"task {k // 7} of the benchmark takes {k} us\n" for k in range(600))
+    found = perflog.diagnose(read(tmp_path, cancelled(41) + output + "Success rate: 18.0%\n" + STEP.format(1) + "\n"))
+    assert found.verdict.startswith("The job recovered")
+    found = perflog.diagnose(read(tmp_path, TRACE + "ValueError: no norm\n" + output + cancelled(42)))
+    assert found.verdict.startswith("Ended by a signal to end")
+    ranks = TRACE.replace("Trace", "[rank2]: Trace").replace("  File", "[rank2]:   File") + "[rank2]: ValueError: 5\n"
+    assert perflog.diagnose(read(tmp_path, ranks + output + cancelled(42))).verdict.startswith("Ended by ValueError")
+
+
+def test_the_word_for_a_device_is_that_of_the_text(tmp_path: Path) -> None:
+    text = ":0:rocdevice.cpp:2692: Aborting with error : HSA_STATUS_ERROR_EXCEPTION: a hardware exception. code: 0x1\n"
+    assert perflog.diagnose(read(tmp_path, text)).verdict == "Ended by a HIP error, line 1"
 
 
 DONE = "".join(

@@ -68,6 +68,8 @@ def planted(folder: Path, seed: int, kinds: tuple[str, ...] = KINDS, most: int =
     job = Planted(folder, kind, ranks, None if kind == "none" else rng.randrange(ranks))
     lines = _steps(job, rng) + _ending(job, rng)
     (folder / "train.log").write_text("\n".join(lines) + "\n")
+    if kind == "network":  # the rank only tells of its connection
+        job.link, job.rank = f"rank {job.rank} - 10.20.0.7", None
     return job
 
 

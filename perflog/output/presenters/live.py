@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from perflog.analysis.live_steps import Now
-from perflog.parsing.failures.kinds import kinds
+from perflog.parsing.failures.kinds import title_of
 from perflog.units import show
 
 GAP = "   "
@@ -63,7 +63,8 @@ def failure(row: Mapping[str, Any]) -> str:
         'line 47: CUDA out of memory on rank 5: CUDA out of memory.'
     """
     who = f" on rank {row['rank']}" if row["rank"] is not None else ""
-    return f"line {row['line']:,}: {kinds()[row['kind']].title}{who}: {row['message'].partition(_BREAK)[0][:_MESSAGE]}"
+    title = title_of(row["kind"], row["message"])
+    return f"line {row['line']:,}: {title}{who}: {row['message'].partition(_BREAK)[0][:_MESSAGE]}"
 
 
 def _facts(now: Now) -> list[str]:

@@ -11,7 +11,7 @@ from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, RunN
 from perflog.output.report.data import ReportData, TableRow, range_text
 from perflog.output.sheets import cell
 from perflog.output.terminal import cut
-from perflog.parsing.failures.kinds import kinds
+from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import UNKNOWN
 
 _JOBS = 6  # that are told one by one
@@ -51,7 +51,7 @@ def _failures(report: ReportData) -> AnswerTable:
     heads = ["failures", "run", "role", "times", "ranks", "nodes", "GPUs", "lines", "first text"]
     cells: list[list[Cell]] = [
         [
-            kinds()[kind].title,
+            title_of(kind, rows[0]["message"]),
             RunName(report.names[run], run) if len(report.runs) > 1 else None,
             role if role != UNKNOWN else None,
             number(sum(row["count"] for row in rows)),

@@ -27,8 +27,8 @@ _OUTSIDE = ("time_limit", "preemption", "node_failure")
 _DEVICES = ("gpu_fault",)
 _ON_GPU = ("gpu_error", "xid_application", "device_assert", "gpu_fault")
 _EITHER = (
-    "xid_application", "collective_mismatch", "lost_process", "link_error", "collective_timeout", "nccl_error",
-    "rendezvous_timeout", "no_progress", "killed", "actor_died", "abort", "terminated",
+    "xid_application", "collective_mismatch", "lost_process", "port_error", "link_error", "collective_timeout",
+    "nccl_error", "rendezvous_timeout", "no_progress", "killed", "actor_died", "abort", "terminated",
 )  # fmt: skip
 _SIGNALS = {-9: "killed", -11: "segmentation_fault", -7: "crash", -4: "crash", -8: "crash"}
 _SIGABRT = -6
@@ -36,11 +36,10 @@ _OF_SRUN = ("task_exit", "terminated")
 _BY_OTHERS = (_SIGABRT, -15, -9, 134, 137, 143)
 """Exit codes of processes that a watchdog or a launcher ends; above 128 as a shell tells them."""
 
-_OF_OTHERS = {
-    "link_error": "one end of the connection",
-    "lost_process": "another process tells that it no longer answers",
-}
+_OF_OTHERS = {"lost_process": "another process tells that it no longer answers"}
 """Why a rank is named, for kinds that another process than the failed one prints."""
+
+_TELL_NO_PROCESS = ("terminated", "rendezvous_timeout", "no_progress", "nccl_error")
 
 _EITHER_OF_BOTH = "detected by watchdog at work"
 """What a watchdog prints of a time-out, and of an error too."""
@@ -49,6 +48,7 @@ _DEFAULT_GROUP = lazy_pattern(r"^0?(?:\(?default_pg\)?)?$|default_pg")
 _ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that tell the same
 _NUMBER = lazy_pattern(r"\d+")
 _BARRIER = lazy_pattern(r"monitoredBarrier|Barrier timed out")
+_OF_A_TENSOR = lazy_pattern(r"\[missing ranks: ")
 
 
 class Judgement(Struct):
@@ -60,6 +60,7 @@ class Judgement(Struct):
         ranks: The ranks that are accused: of `first`, or those that are absent among the others.
         certainty: How sure that is.
         why: What tells it, in words.
+        link: The connection that is accused, by the names of both ends.
     """
 
     kind: str | None = None
@@ -67,6 +68,7 @@ class Judgement(Struct):
     ranks: list[int] = field(default_factory=list)
     certainty: str = NOT_KNOWN
     why: str = ""
+    link: str | None = None
 
 
 def judge(rows: Sequence[FailureRow], ranks_seen: Collection[int] = (), world_size: int | None = None) -> Judgement:
@@ -260,24 +262,38 @@ def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
                 continue
             return _of_timeouts(told, seen, world_size)
         if kind == "rendezvous_timeout" and (absent := _named_absent(told)):
-            return Judgement(kind, told, absent, SURE, "the barrier names the ranks that did not come")
+            return Judgement(kind, told, absent, SURE, "the text names the ranks that did not come")
         processes = {_process(row) for row in told}
         ranks = sorted({row.rank for row in told if row.rank is not None})
-        if kind in ("terminated", "rendezvous_timeout", "no_progress", "nccl_error") or len(processes) > 1:
+        if kind == "link_error":
+            return _of_links(told)
+        if kind in _TELL_NO_PROCESS or len(processes) > 1:
             silent = _of_echoes(rows, seen, world_size) if kind == "nccl_error" else None
             if silent is not None and silent.ranks:
                 return silent
             return Judgement(kind, told, [], NOT_KNOWN, "its text tells no first process")
-        certainty = ONE_OF if kind == "link_error" else LIKELY
-        return Judgement(kind, told, ranks, certainty, _OF_OTHERS.get(kind) or _says(told[0]))
+        return Judgement(kind, told, ranks, LIKELY, _OF_OTHERS.get(kind) or _says(told[0]))
     return None
+
+
+def _of_links(told: Sequence[FailureRow]) -> Judgement:
+    """A connection failed: it is named if both its ends are; neither end is accused for telling of it."""
+    links = {f"{_place(row)} - {row.peer}" for row in told if row.peer is not None and _place(row)}
+    why = "either of its ends may have failed, or what is between them"
+    if len(links) == 1 and len({_process(row) for row in told}) == 1:
+        return Judgement(told[0].kind, list(told), [], ONE_OF, why, links.pop())
+    return Judgement(told[0].kind, list(told), [], NOT_KNOWN, f"of each connection, {why}")
+
+
+def _place(row: FailureRow) -> str:
+    return f"rank {row.rank}" if row.rank is not None else row.node or ""
 
 
 def _of_timeouts(told: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement:
     """Collectives timed out: the ranks that lack them hold the others up."""
     kind = "collective_timeout"
     if absent := _named_absent(told):
-        return Judgement(kind, list(told), absent, SURE, "the barrier names the ranks that did not come")
+        return Judgement(kind, list(told), absent, SURE, "the text names the ranks that did not come")
     for column, what in (("last_enqueued", "enqueued"), ("last_completed", "completed")):
         behind = _behind(told, column)
         if behind:
@@ -296,9 +312,11 @@ def _of_timeouts(told: Sequence[FailureRow], seen: Collection[int], world_size: 
 
 
 def _named_absent(told: Sequence[FailureRow]) -> list[int]:
-    """Return the ranks that a barrier names: those that did not come."""
+    """Return the ranks that a barrier names: those that did not come. Of tensors, those that lack all of them."""
     lists = [row.peer or "" for row in told if _BARRIER.search(row.message)]
-    return sorted({int(rank) for names in lists for rank in _NUMBER.findall(names)})
+    of_tensors = [set(_NUMBER.findall(row.peer or "")) for row in told if _OF_A_TENSOR.search(row.message)]
+    named = [*map(_NUMBER.findall, lists), set.intersection(*of_tensors) if of_tensors else ()]
+    return sorted({int(rank) for ranks in named for rank in ranks})
 
 
 def _behind(told: Sequence[FailureRow], column: str) -> list[int]:

@@ -99,6 +99,32 @@ def is_plain(name: str | None) -> bool:
     return kind is not None and kind.plain
 
 
+_MAKERS = (
+    ("CUDA", lazy_pattern(r"(?i)cuda|cublas|cudnn")),
+    ("HIP", lazy_pattern(r"HIP|\bhip[A-Z]|HSA_|(?i:rocm|amdgpu)")),
+    ("NPU", lazy_pattern(r"\bNPU\b|(?i:ascend|aclnn)")),
+    ("XPU", lazy_pattern(r"\bXPU\b")),
+    ("MUSA", lazy_pattern(r"\bMUSA\b")),
+    ("MPS", lazy_pattern(r"\bMPS\b")),
+    ("TPU", lazy_pattern(r"\bTPU|(?i:\bhbm\b)")),
+    ("GPU", lazy_pattern(r"\bGPU\b")),
+)
+"""Words of a text that tell whose device it speaks of."""
+
+
+def title_of(name: str, message: str) -> str:
+    """Return the title of a kind, with the word for the device of which the message speaks.
+
+    Example:
+        >>> title_of("gpu_out_of_memory", "RuntimeError: HIP out of memory. Tried to allocate 2.00 GiB")
+        'HIP out of memory'
+    """
+    title = kinds()[name].title
+    if "CUDA" not in title:
+        return title
+    return title.replace("CUDA", next((word for word, pattern in _MAKERS if pattern.search(message)), "device"))
+
+
 @cache
 def _texts() -> list[tuple[Kind, str, re.Pattern[str], bool]]:
     return [

@@ -41,7 +41,7 @@ _MOST = 10_000  # failures of a log that are kept one by one
 _MESSAGE = 1_000  # characters of a message
 _LEAST_OPENING = 10  # characters of the first line of a log by which it is known again
 _PATIENCE = 400  # unread lines of its process in which a traceback ends
-_EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?P<rest>: .*|:?)$")
+_EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\w+\))?(?P<rest>: .*|:?)$")
 _NO_NAME = frozenset((*LEVELS, "frame", "error", "warning", "info"))
 _DIRECT, _HANDLING = "was the direct cause of the following exception", "another exception occurred"
 _GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
@@ -60,7 +60,7 @@ _WARNED = lazy_pattern(r"\bWARN(?:ING)?\b")
 """In front of a traceback: the program caught it."""
 
 _NUMBER = lazy_pattern(r"\d+")
-_TELL_APART = ("job", "seq", "node", "tasks", "rank", "local_rank")
+_TELL_APART = ("job", "seq", "node", "tasks", "absent", "rank", "local_rank")
 """Values by which failures of the same text are of different processes, jobs or collectives."""
 
 
@@ -234,9 +234,7 @@ class FailureReader:
         if found is None:
             return False
         if found.kind.name in SUMMARIES:
-            stream = stream or self._streams.setdefault(labels, _Stream())
-            stream.summary, stream.entry, stream.lines = found.kind, None, 0
-            return True
+            return self._begin_summary(labels, place, text, found.kind)
         failure = self._failure(place, labels, text, found)
         if not failure.traced or found.kind.name in _LONG:
             self._streams.setdefault(labels, _Stream()).last = failure
@@ -264,6 +262,14 @@ class FailureReader:
         of = self._newest
         if of is not None and of.kind.name == "child_failed" and of.last_line == (place >> PART_BITS) - 1:
             stream.child = of.values.get("rank")
+        return True
+
+    def _begin_summary(self, labels: str, place: int, text: str, kind: Kind) -> bool:
+        """Open a part of a summary. Where its first lines are lost, a process begins with its time."""
+        stream = self._streams.setdefault(labels, _Stream())
+        stream.summary, stream.entry, stream.lines = kind, None, 0
+        if _ENTRY.search(text):
+            stream.entry = Failure(place, place >> PART_BITS, kind, "", {}, Origin(), labels)
         return True
 
     def _failure(self, place: int, labels: str, text: str, found: Told) -> Failure:
@@ -367,6 +373,8 @@ class FailureReader:
                 self.failures.append(entry)
             return True
         if "====" in text or told(text) is not None:
+            if "====" in text and entry is not None:  # the summary ends with the process that failed first
+                entry.kind = kinds()["first_failed"]
             stream.summary = stream.entry = None
             if not stream.begun:  # of a torn log tracebacks may still be open
                 self._streams.pop(labels, None)
