@@ -364,7 +364,7 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
         others += [row for row in rows if task is not None and row.task == task]
         of_task = [row for row in others if row.task is not None]
         node = _first(of_task, "node") or _first([*about, *others], "node")
-        # a device that the message of an exception names, as `cuda:0`, is not the one that failed, nor is that of a port
+        # a device that the message of an exception names, as `cuda:0`, is not what failed, nor is that of a port
         no_gpu = is_plain(kind) or kind == "port_error"
         gpu, device = None if no_gpu else _first(about, "gpu"), _first(about, "device")
         local = _first(about, "local_rank")
