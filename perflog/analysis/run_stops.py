@@ -10,6 +10,7 @@ from perflog.analysis.lint.wording import first_few
 from perflog.metrics import Tables
 from perflog.metrics.attempts import extents
 from perflog.metrics.semantics import semantics_by_run
+from perflog.metrics.settings_by_run import STOPPED_BY
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
 
@@ -71,7 +72,8 @@ def last_stop(tables: Tables) -> Stop | None:
     reached = int(steps["step"].max())
     at_end = steps.where(steps["step"] == reached)
     line = int(at_end["line"].max())
-    planned = semantics_by_run(tables.rows("runs"))[last].quantities.get("steps")
+    semantics = semantics_by_run(tables.rows("runs"))[last]
+    planned = semantics.quantities.get("steps") if STOPPED_BY not in semantics.config else None
     is_number = planned is not None and planned >= reached
     return Stop(
         last, reached, line, _time(at_end), int(planned) if is_number and planned is not None else None, _behind(steps)

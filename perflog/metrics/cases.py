@@ -93,6 +93,7 @@ _COUNTS = frozenset(
 )
 """Names of what a series runs over: its records are no cases."""
 
+_OF_MOMENTS = ("", "1", "s")  # units of times since 1970
 _SAME = " = "  # between the names of parameters that are equal in each record
 _LONG = 64  # cases of one parameter that count up by one, or that texts name each: rather a list than a sweep
 _MOST_VARIANTS = 8
@@ -152,6 +153,17 @@ class CaseTable(Struct, frozen=True):
 def case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     """Return the tables of cases of each run that has any, in the order of the log."""
     return cached(tables, ("cases",), lambda: _case_tables(tables))
+
+
+def names_of_records(tables: Tables) -> set[str]:
+    """Return the names of values that stand together with others in several records of a run, for no step."""
+    rows = tables.rows("values")
+    found: set[str] = set()
+    for of_run in rows.where(~rows.known("step")).by("run").values():
+        records = groups_of(of_run["line"], of_run["part"])
+        together = of_run.where(records.sizes[records.of_row] > 1)
+        found.update(name for name, times in together.counts("key").items() if times > 1)
+    return found
 
 
 def case_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
@@ -363,8 +375,13 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
         bad[name] = np.array([isinstance(x, float) and not math.isfinite(x) for x in cells], np.bool_)
     parameters, settings = _parameters(columns, units)
     rest = [name for name in names if name not in parameters and name not in settings]
+    rest = [name for name in rest if not _follows(columns[name], units[name], [columns[n] for n in parameters])]
     figures = {name: np.array([_number(x) for x in columns[name]]) for name in rest}
-    figures = {name: of for name, of in figures.items() if np.isfinite(of).any() and not are_moments(of).any()}
+    figures = {
+        name: of
+        for name, of in figures.items()
+        if np.isfinite(of).any() and not (units[name] in _OF_MOMENTS and are_moments(of).any())
+    }
     is_measured = any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
     if not parameters or not is_measured:  # whole numbers without a unit describe, such as offsets of documents
         return
@@ -438,6 +455,18 @@ def _is_redundant(name: str, leading: Sequence[str], columns: dict[str, list[Any
     others = [columns[n] for n in leading if n != name]
     is_own = all(isinstance(x, str) for x in cells) and len(set(cells)) == len(cells)
     return is_own and bool(others) and len(set(zip(*others, strict=True))) == len(cells)
+
+
+def _follows(cells: Sequence[Any], unit: str, parameters: Sequence[Sequence[Any]]) -> bool:
+    """Whether whole numbers follow from one of the parameters, several of whose values are in several records."""
+    if not _is_whole(cells, unit):
+        return False
+    of_each = (dict(zip(of_parameter, cells, strict=True)) for of_parameter in parameters)
+    return any(
+        2 * len(value_of) <= len(cells)
+        and all(value_of[x] == cell for x, cell in zip(of_parameter, cells, strict=True))
+        for of_parameter, value_of in zip(parameters, of_each, strict=True)
+    )
 
 
 def _is_whole(cells: Sequence[Any], unit: str) -> bool:

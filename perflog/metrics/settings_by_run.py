@@ -9,6 +9,9 @@ from perflog.tables.columns import NULL
 MFU_PEAK_OF = "mfu_peak_of"
 """Setting of runs whose program takes the peak of another device for that of its own, which it does not know."""
 
+STOPPED_BY = "stopped_by"
+"""Setting of runs that their program itself ended before the announced steps: what it names as the reason."""
+
 
 def settings_by_run(tables: Tables) -> dict[str, Settings]:
     """Return the settings of all runs, by run id."""

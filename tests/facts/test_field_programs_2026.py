@@ -9,6 +9,11 @@ import pytest
 from support.field_logs import unread, unread_figures
 from support.reading import Reading, read
 
+import perflog
+from perflog.analysis.lint import findings
+from perflog.analysis.run_stops import last_stop
+from perflog.metrics import Options, Tables
+from perflog.metrics.last_steps import last_steps
 from perflog.tables.schema import FIRST_CELL
 
 DATA = Path(__file__).parents[1] / "data" / "programs_2026"
@@ -103,6 +108,35 @@ def test_bandwidth_and_latency_of_rdma() -> None:
 
 def test_babelstream() -> None:
     assert values(whole("babelstream"))["Triad"] == pytest.approx(1412.034221)
+
+
+CAPPED = """\
+step:13700/20000 train_loss:2.0323 train_time:596577ms step_avg:43.55ms
+step:13750/20000 train_loss:1.9910 train_time:598726ms step_avg:43.54ms
+step:13780/20000 val_loss:2.0606 val_bpb:1.2172 train_time:600038ms step_avg:43.54ms
+stopping_early: wallclock_cap train_time:600038ms step:13780/20000
+"""  # pszemraj/parameter-golf records/track_10min_16mb/2026-03-17_NaiveBaseline/train.log
+
+
+def test_the_last_step_of_a_run_that_its_program_ended(tmp_path: Path) -> None:
+    (tmp_path / "run.txt").write_text(CAPPED, encoding="utf-8")
+    log = perflog.read(tmp_path / "run.txt")
+    assert list(last_steps(Tables(log)).values()) == [13780]
+    assert "run-stopped" not in {finding.code for finding in findings(Tables(log), Options())}
+    stop = last_stop(Tables(log))
+    assert stop is not None and stop.planned is None
+    (tmp_path / "run.txt").write_text("".join(CAPPED.splitlines(keepends=True)[:3]), encoding="utf-8")
+    [message] = [
+        x.message for x in findings(Tables(perflog.read(tmp_path / "run.txt")), Options()) if x.code == "run-stopped"
+    ]
+    assert "the last is step 13780" in message
+
+
+def test_the_mean_step_of_a_run_without_steps(tmp_path: Path) -> None:
+    text = "step:3325/3350 val_loss:3.27898 train_time:488.809s step_avg:147.00ms\n"
+    (tmp_path / "run.txt").write_text(text + text.replace("3325", "3350"), encoding="utf-8")
+    figures = perflog.read(tmp_path / "run.txt").overview().figures
+    assert {figure.name: next(iter(figure.values.values())) for figure in figures}["step_avg"] == pytest.approx(0.147)
 
 
 def cells(log: Reading) -> list[dict[str, object]]:

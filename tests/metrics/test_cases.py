@@ -68,6 +68,29 @@ def test_no_case_is_the_headline(tmp_path: Path) -> None:
     )
 
 
+SHARES = """\
+| Replica | Segments | Size | Cluster(GB) | Avg(ns) |
+| ------- | -------- | ---- | ----------- | ------- |
+| 1       | 1        | 3KB  | 1024.0      | 1049    |
+| 1       | 2        | 3KB  | 2048.0      | 1197    |
+| 2       | 2        | 3KB  | 2048.0      | 1901    |
+| 1       | 4        | 3KB  | 4096.0      | 1387    |
+| 2       | 4        | 3KB  | 4096.0      | 2292    |
+| 3       | 4        | 3KB  | 4096.0      | 2744    |
+"""
+
+
+def test_what_follows_from_a_parameter_is_no_figure(tmp_path: Path) -> None:
+    log = log_of(tmp_path, SHARES, "run.md")
+    assert set(cases(log)["key"]) == {"Avg"}
+    assert log.overview().figures == []
+
+
+def test_the_last_row_of_a_table_is_no_headline(tmp_path: Path) -> None:
+    text = "| M | Kind | Time |\n|---:|---|---|\n| 2048 | No | about 3 ms |\n| 32768 | Yes | about 49 ms |\n"
+    assert log_of(tmp_path, text, "run.md").overview().figures == []
+
+
 def test_columns_that_name_what_is_measured_are_variants(tmp_path: Path) -> None:
     log = log_of(tmp_path, "M,N,cuBLAS,Triton\n256,256,4.5,5.625\n512,512,20.25,40.5\n")
     assert list(cases(log)["over"].unique()) == ["M = N"]

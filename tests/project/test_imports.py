@@ -62,7 +62,7 @@ metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
 metrics: cases serving series_ends step_series run_rows pipeline phase_table modelled_jobs
-metrics: communication collectives curves imbalance steps sweep
+metrics: last_steps communication collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput time_to_train

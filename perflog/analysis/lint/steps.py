@@ -14,6 +14,8 @@ from perflog.analysis.lint.wording import count, first_few, seconds
 from perflog.arrays import Ints
 from perflog.formats.model import Format
 from perflog.metrics.attempts import attempts
+from perflog.metrics.last_steps import last_steps
+from perflog.metrics.settings_by_run import STOPPED_BY
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.groups import distinct, groups_of
@@ -215,9 +217,11 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
         n = len(distinct(steps["step"]))
         reasons: list[str] = []
         numbers: dict[str, int] = {}
-        planned = run.semantics.quantities.get("steps")
-        ended = _has_end(run)
-        is_short = planned is not None and _is_short(steps["step"], planned)
+        stopped_by = run.semantics.config.get(STOPPED_BY)
+        planned = run.semantics.quantities.get("steps") if stopped_by is None else None
+        ended = True if stopped_by is not None else _has_end(run)
+        last = last_steps(data.tables)[run.id]
+        is_short = planned is not None and _is_short(np.append(steps["step"], last), planned)
         if ended is False and (planned is None or is_short):  # a run that prints all its steps is whole
             reasons.append("the line that ends a run is missing")
         if (most := usual.get(run.log, n)) > n:
@@ -227,7 +231,7 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
             reasons.append(f"{planned:,.0f} steps were announced")
             numbers["planned"] = int(planned)
         if reasons:
-            message = f"{count(n, 'printed step')}, the last is step {steps['step'].max()}: {'; '.join(reasons)}"
+            message = f"{count(n, 'printed step')}, the last is step {last}: {'; '.join(reasons)}"
             severity: Severity = "warning" if ended is not True else "note"
             last_line = [int(steps["line"].max())]
             yield Finding(run.id, message, {run.id: last_line}, {"steps": n, **numbers}, severity)

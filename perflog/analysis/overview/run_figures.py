@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.bars import OF_BARS, SMOOTHED_RATE
-from perflog.formats.vocabulary import EVALUATIONS
+from perflog.formats.vocabulary import EVALUATIONS, field_of
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import (
     Options,
@@ -31,7 +31,7 @@ from perflog.metrics import (
     throughput,
 )
 from perflog.metrics.breakdown import UNTIMED
-from perflog.metrics.cases import case_tables
+from perflog.metrics.cases import case_tables, names_of_records
 from perflog.metrics.possible import are_moments
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.series_ends import last_values, summary_figures
@@ -165,7 +165,11 @@ def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: A
 
 
 def _of_totals(tables: Tables, options: Options) -> Iterator[RunFigure]:
-    """What a total consists of: the number of samples, and the rates that the run or its progress bar prints."""
+    """What a total consists of: the times of steps and the number of samples, and the rates that the run prints.
+
+    Such times and rates may also be those of a progress bar.
+    """
+    yield from (figure for figure in _last_values(tables, options) if figure.unit == "s" and _is_step_time(figure.name))
     rows = tables.rows("values")
     yield _last(rows.where(rows.one_of("key", SAMPLE_COUNTERS) & rows.known("value")), SAMPLES, "")
     yield from (
@@ -173,6 +177,11 @@ def _of_totals(tables: Tables, options: Options) -> Iterator[RunFigure]:
         for figure in _last_values(tables, options)
         if figure.unit == "1/s" or figure.name.startswith(SMOOTHED_RATE)
     )
+
+
+def _is_step_time(name: str) -> bool:
+    """Return whether a value is the time of a step, or its mean so far: of a program that prints no steps."""
+    return name == "step_avg" or field_of(name) == "step_time"
 
 
 def _steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
@@ -361,7 +370,7 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     bars tell of loading and the like, stand last.
     """
     figures = list(_last_values(tables, options)) or list(_named_values(tables))
-    of_cases = {name for found in case_tables(tables).values() for table in found for name in table.names}
+    of_cases = set(_names_of_cases(tables))
     figures = [figure for figure in figures if figure.name not in of_cases]  # no case stands for the others
     rows = tables.rows("values")
     of_steps = rows.where(rows.known("step")).counts("key")
@@ -374,9 +383,21 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     return sorted(figures, key=place)
 
 
+def _names_of_cases(tables: Tables) -> Iterator[str]:
+    """The names of all values in the records of cases."""
+    for run, found in case_tables(tables).items():
+        rows = tables.rows_of("values", run)
+        lines = np.concatenate([table.lines for table in found])
+        yield from rows.where(np.isin(rows["line"], lines)).counts("key")
+
+
 def _named_values(tables: Tables) -> Iterator[RunFigure]:
-    """The last value of each name, where the names do not tell which way is better."""
+    """The last value of each name, where the names do not tell which way is better.
+
+    Not of names that stand together in several records: none of these rows stands for the others.
+    """
     rows = tables.rows("values")
+    rows = rows.where(~rows.one_of("key", names_of_records(tables)))
     rows = rows.where(rows.known("value") & ~are_moments(rows["value"]))
     for name, of_name in rows.by("key").items():
         units, words = of_name.codes("unit")

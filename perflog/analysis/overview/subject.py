@@ -14,6 +14,7 @@ from perflog.formats.registry import known as formats
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.attempts import attempts, jobs
+from perflog.metrics.last_steps import last_steps
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
 from perflog.tables.columns import Rows
@@ -34,7 +35,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     steps = tables.rows("steps")
     printed = steps["step"][steps.known("step")]
     by_run = steps.where(steps["copy"] == 1).by("run").values()
-    counts = [_steps(of_run.where(of_run.known("step"))) for of_run in by_run]
+    counts = [_steps(of_run.where(of_run.known("step")), last_steps(tables)) for of_run in by_run]
     lines = [len(distinct(of_run["step"][of_run.known("step")])) for of_run in by_run]
     each = ""
     if counts and not len(printed):
@@ -63,13 +64,18 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)
 
 
-def _steps(printed: Rows) -> int:
-    """The number of steps of a run: those that its lines cover if most cover several, else those that are printed."""
+def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:
+    """The number of steps of a run: those that its lines cover if most cover several, else those that are printed.
+
+    `lasts`: the last step of each run, which may lie behind its last line.
+    """
     steps, first = np.unique(printed["step"], return_index=True)
     covered = printed["steps_averaged"][first]
     covered = np.minimum(covered, np.diff(steps, prepend=-(1 << 60)))  # windows of a coarse clock overlap
     known = covered[covered > 0]
-    return int(covered.clip(1).sum()) if len(known) and np.median(known) > 1 else len(steps)
+    if not len(known) or np.median(known) <= 1:
+        return len(steps)
+    return int(covered.clip(1).sum()) + lasts[printed["run"][0]] - int(steps[-1])
 
 
 def _job(tables: Tables, of_jobs: Mapping[str, Sequence[str]]) -> Iterator[str]:

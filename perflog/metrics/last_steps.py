@@ -1,0 +1,40 @@
+"""The last step that each run did: that of its last line of steps, or of a later line that reads the same clock.
+
+A program that prints a line every 50 steps may stop between two of them. What it prints then, such as a last
+validation, tells the step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perflog.metrics.registry import Tables, cached
+from perflog.statistics.groups import distinct
+from perflog.tables.columns import Rows
+
+
+def last_steps(tables: Tables) -> dict[str, int]:
+    """Return the last step of each run that prints steps, by run id."""
+    return cached(tables, "last steps", lambda: _last_steps(tables))
+
+
+def _last_steps(tables: Tables) -> dict[str, int]:
+    steps, values, runs = tables.rows("steps"), tables.rows("values"), tables.rows("runs")
+    by_run = steps.where(steps.known("step")).by("run")
+    read = dict(runs.where(runs.known("elapsed_line")).records("run", "elapsed_line"))
+    others = values.where(values.known("step") & values.one_of("run", read)).by("run")
+    return {run: _last_of(of_run, others.get(run), read.get(run)) for run, of_run in by_run.items()}
+
+
+def _last_of(steps: Rows, others: Rows | None, read: int | None) -> int:
+    """Return the last step of a run, of which line `read` reads the clock for the last time.
+
+    A line behind the last step counts by less than the distance of the lines: it would be a line of steps otherwise.
+    """
+    printed = distinct(steps["step"])
+    last = int(printed[-1])
+    if others is None or len(printed) < 2:
+        return last
+    distance = int(np.median(np.diff(printed)))
+    later = others["step"][others["line"] == read]
+    return int(later[later < last + distance].max(initial=last))
