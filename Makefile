@@ -1,7 +1,7 @@
 # make, make test   lint, types and all tests          make demo    read the sample logs, show what is in them
 # make fix          layout and simple lint, corrected  make bench   how fast, against whom
 # make docs         the site, into build/site          make hooks   lint before each commit
-# make study        how often a comparison is wrong
+# make study        how often a comparison is wrong     make words   words that the field does not use: none more often
 # make coverage     which lines the tests run          make clean   back to a fresh clone
 # make fuzz         damaged inputs, for each reader    make fuzz FUZZ_SECONDS=600: so long for each of them
 #
@@ -20,7 +20,7 @@ LOGS   := $(sort $(wildcard tests/data/*.txt))
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test lint fix types coverage docs hooks demo bench study fuzz clean
+.PHONY: test lint fix types coverage words docs hooks demo bench study fuzz clean
 
 test: lint types
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
@@ -40,6 +40,10 @@ coverage: $(VENV)/ready-dev
 	@mkdir -p build
 	$(BIN)/python -m pytest $(PARALLEL) --cov --cov-report term --cov-report html --cov-report xml $(ARGS)
 	@echo "Line by line: build/coverage/index.html"
+
+# The list and its limits are in the script.
+words: $(VENV)/ready
+	$(BIN)/python bench/words.py
 
 docs: $(VENV)/ready-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -488,7 +488,7 @@ def read(
         The runs of all these logs. A log that is given twice under two names is kept once.
 
     Raises:
-        InputError: A log cannot be opened, or nothing in it is known. A file that only stands in a named folder is left
+        InputError: A log cannot be opened, or nothing in it is known. A file that only is in a named folder is left
             out instead, with a warning.
         UsageError: There is no such format, or no such run.
     """

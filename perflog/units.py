@@ -84,7 +84,7 @@ PRINTED = {
 }  # fmt: skip
 """Types of fields that hold a number with its unit -> base unit ("" where the format says it), factor of each unit.
 
-A text such as `0:00:24` (`h`, `k`) has no unit behind it: see `formats.durations`.
+A text such as `0:00:24` (`h`, `k`) has no unit after it: see `formats.durations`.
 """
 
 _STEPS = {

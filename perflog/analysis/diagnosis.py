@@ -166,7 +166,7 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
     stop, attempt = last_stop(tables), attempts(tables).get(chosen.run)
     if final:
         is_done = stop is not None and stop.step == stop.planned == chosen.last_step
-        title = f"All {stop.step:,} steps were done; behind them it ended by" if stop and is_done else "Ended by"
+        title = f"All {stop.step:,} steps were done; after them it ended by" if stop and is_done else "Ended by"
         return replace(answer, verdict=f"{title} {chosen.sentence}", cost=cost)
     on = f" to {stop.place}" if stop is not None else ""
     which = f"attempt {attempt.number} of {attempt.of}" if attempt is not None else "an attempt"

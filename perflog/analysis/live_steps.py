@@ -60,7 +60,7 @@ class Now(Struct, frozen=True):
         quiet_s: The seconds since the last step line.
         usual_s: The median time between two step lines, in seconds.
         stalls: Whether the next step line is overdue.
-        paused_by: What the log told last behind the last step, such as a checkpoint.
+        paused_by: What the log told last after the last step, such as a checkpoint.
     """
 
     run: int

@@ -87,7 +87,7 @@ def _beginning(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]
 
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Completions:
-    """Complete a RUN: ids, labels and logs of the store, reference runs, files; also behind NAME=."""
+    """Complete a RUN: ids, labels and logs of the store, reference runs, files; also after NAME=."""
     from perflog.log import REFERENCE
 
     name, equals, _ = incomplete.partition("=")

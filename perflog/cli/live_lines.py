@@ -36,7 +36,7 @@ class LiveLines:
         self._err, self._every_s = err, every_s
         stream = sys.stderr if err else sys.stdout
         self._is_terminal = stream.isatty()
-        self._drawn = 0  # lines that are written anew; the cursor stands in the last of them
+        self._drawn = 0  # lines that are written anew; the cursor is in the last of them
         self._last, self._due = "", 0.0
         self._stalled_at: int | None = None  # the step after which none came
         self._again_s = 0.0  # seconds without a step after which a stall is told again

@@ -61,7 +61,7 @@ NAMED = rf"(?:(?:{_WITH_TOTAL}|{_WITHOUT_TOTAL}|{_RICH})(?:,?{_RATE})?|{_KERAS}{
 STATE = _over_bytes(
     rf"(?:(?:{_WITH_TOTAL}|{_WITHOUT_TOTAL})(?:,{_INSIDE})?\]|{_RICH}(?:{_RATE})?|{_KERAS}{_KERAS_RATE}?)"
 )
-"""Pattern of a whole state, from its share or count to its end; without the description in front of it."""
+"""Pattern of a whole state, from its share or count to its end; without the description before it."""
 
 MARK = _over_bytes(
     rf"(?:{_COUNT}/(?:{_COUNT}|[?]) \[{CLOCK}<{_LEFT}|{_WITHOUT_TOTAL}"

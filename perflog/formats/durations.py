@@ -53,7 +53,7 @@ def names_duration(name: str) -> bool:
 
 
 def measures(name: str, text: str) -> bool:
-    """Return whether a text behind a name is a duration: it prints its units, or the name says so."""
+    """Return whether a text after a name is a duration: it prints its units, or the name says so."""
     return re.fullmatch(PARTS, text) is not None or (is_duration(text) and names_duration(name))
 
 

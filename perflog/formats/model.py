@@ -30,7 +30,7 @@ RUNNING_MEAN = -2
 
 
 STEP_BY = ("bar", "bar_in_front", "next_bar")
-"""Values of `step_by`: a line takes its step from the state of a progress bar beside it, from the state in front of it
+"""Values of `step_by`: a line takes its step from the state of a progress bar beside it, from the state before it
 on the same line, or from the next state, which ends the step in which the line is printed."""
 
 
@@ -114,9 +114,9 @@ class Line(Struct, frozen=True, eq=False):
             its text alone.
         keep: Whether the text of a block is kept with the run.
         telling: Whether a match proves the format, however few letters the line has; None: the letters decide.
-        partial: Whether a part of its text is neither read nor known: a text that is no pair, what stands in front of
-            a line or behind it. Another line that reads the whole text is the better one.
-        behind_prefix: Whether only a prefix in front of it is not read: the rest is a whole line.
+        partial: Whether a part of its text is neither read nor known: a text that is no pair, what is before
+            a line or after it. Another line that reads the whole text is the better one.
+        behind_prefix: Whether only a prefix before it is not read: the rest is a whole line.
         bar: The fields of the state of a progress bar that the line is; None if it is none.
         fills_steps: Whether numbers of table `values` that are named like columns of `steps` fill those of their step.
         step_by: How the line takes its step from a progress bar, one of `STEP_BY`; None if it does not.
@@ -202,7 +202,7 @@ class Fingerprint(Struct, frozen=True):
     Attributes:
         vote_line: The line that prints both the rank and the key.
         vote_key: Expressions of the key over the fields of that line.
-        after: The line that stands before `vote_line`; None if any may.
+        after: The line that is before `vote_line`; None if any may.
         reads: By line without a rank, the fields that print the key.
     """
 
@@ -216,7 +216,7 @@ class Fingerprint(Struct, frozen=True):
 class Family(Protocol):
     """A family of line shapes: the declaration of lines whose fields come and go.
 
-    Each shape that a log shows becomes an ordinary `Line`. Everything behind matching knows only Lines.
+    Each shape that a log shows becomes an ordinary `Line`. Everything after matching knows only Lines.
     """
 
     @property

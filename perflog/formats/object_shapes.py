@@ -36,7 +36,7 @@ _LIST = ord("[")
 T = TypeVar("T")
 
 Key = tuple[bytes, tuple[bytes, ...], tuple[bytes, ...], bytes]
-"""The text in front of the first value, that between the values, the kinds of the values, the text behind them."""
+"""The text before the first value, that between the values, the kinds of the values, the text after them."""
 
 
 class ObjectShape(Struct, frozen=True):
@@ -104,7 +104,7 @@ def split(text: bytes) -> tuple[Key, Sequence[bytes]] | None:
 def _with_items_apart(
     between: Sequence[bytes], values: Sequence[bytes], kinds: Sequence[bytes]
 ) -> tuple[tuple[bytes, ...], tuple[bytes, ...], bytes]:
-    """Return texts and values in which each item of a list without a kind is a value, and the text behind the last."""
+    """Return texts and values in which each item of a list without a kind is a value, and the text after the last."""
     texts, items, left = list[bytes](), list[bytes](), b""
     for text, value, kind in zip(between, values, kinds, strict=True):
         end = 0

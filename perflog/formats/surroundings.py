@@ -1,8 +1,8 @@
-"""What may stand in front of a line and behind it: prefixes of loggers and launchers, comments.
+"""What may be before a line and after it: prefixes of loggers and launchers, comments.
 
 All patterns mean the same to RE2 and to `re`. A prefix consists of tokens that no sentence begins with: brackets,
-dates, times, levels, numbers, names with a colon behind them or with a digit, dot or dash in them. So a line inside
-prose or source code is no line behind a prefix.
+dates, times, levels, numbers, names with a colon after them or with a digit, dot or dash in them. So a line inside
+prose or source code is no line after a prefix.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OPEN = (
     r"[-|:>*=~]+",
 )
 TOKEN = rf"(?:(?:{'|'.join(_CLOSED)})[ \t]*|(?:{'|'.join(_OPEN)})[ \t]+)"
-"""Pattern of one token of a prefix, with the blanks behind it."""
+"""Pattern of one token of a prefix, with the blanks after it."""
 
 _STAMP = rf"(?:{_DATE})(?:[T_ ]{_TIME})?[:,]?|{_TIME}[:,]?"
 _STARTING = (
@@ -44,24 +44,24 @@ _STARTING = (
 )
 _BETWEEN = r"[-|:>]+[ \t]+|[A-Za-z_][A-Za-z0-9_.]* +[-|] "
 GLUED_PREFIX = rf"(?:(?:{'|'.join(_STARTING)})(?:{_BETWEEN})*)+"
-"""Pattern of a prefix that is known behind another record: it begins with a bracket, a date, a time, or a level.
+"""Pattern of a prefix that is known after another record: it begins with a bracket, a date, a time, or a level.
 
 A number or a name with a colon could belong to the record in front.
 """
 
 PREFIX = rf"[ \t]*{TOKEN}+"
-"""Pattern of what stands in front of a line."""
+"""Pattern of what is before a line."""
 
 APPENDIX = (
     r"(?:[ \t]*(?:[|;(<\[]|,[ \t])(?s:.*)|,|[ \t]+(?:#(?s:.*)|[-=>~/]+[ \t](?s:.*)|[A-Za-z_][A-Za-z0-9_]*[:=](?s:.*)))"
 )
-"""Pattern of what stands behind a line. It does not begin in the middle of a number, nor with a unit."""
+"""Pattern of what is after a line. It does not begin in the middle of a number, nor with a unit."""
 
 _TOKEN = lazy_pattern(TOKEN.encode())
 
 
 def prefix_ends(raw: bytes) -> list[int]:
-    """Return the offsets at which a prefix of a line may end, ascending; [] if nothing stands in front of the line."""
+    """Return the offsets at which a prefix of a line may end, ascending; [] if nothing is before the line."""
     offset, ends = len(raw) - len(raw.lstrip(b" \t")), []
     while match := _TOKEN.match(raw, offset):
         offset = match.end()

@@ -20,7 +20,7 @@ padding and any number of decimals.
 Types `l` and `m` stand for the items between the brackets of a list; a number may be in quotes, or null. Type `j` is
 a bare word of JSON or Python: no quotes, brackets, commas, colons or blanks.
 
-Two more types name a separator in front of the type letter, as in `{name:|c}`: one character that is no letter, or one
+Two more types name a separator before the type letter, as in `{name:|c}`: one character that is no letter, or one
 or two blanks. Their text cannot contain the separator. Type `s` would run across repeated separators.
 
     c  any text without the separator, or nothing; inside quotes a backslash escapes the next character
@@ -28,7 +28,7 @@ or two blanks. Their text cannot contain the separator. Type `s` would run acros
 
 Two types are for what surrounds a line (see `surroundings`):
 
-    p  what stands in front: dates, brackets, names of a logger         a  what stands behind: a separate text
+    p  what is in front: dates, brackets, names of a logger         a  what is behind: a separate text
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _TYPES = {
     "m": (LISTS, "lists of numbers"),
     "j": ("", "a word that is no number"),
     "p": (PREFIX, "the prefix of a logger"),
-    "a": (APPENDIX, "a separate text behind the line"),
+    "a": (APPENDIX, "a separate text after the line"),
     "h": (DURATION, "a duration such as 0:00:24"),
     "k": (CLOCK, "a time since a start such as 05:10"),
 }
@@ -466,7 +466,7 @@ class Template:
         )
 
     def has_literals(self, text: bytes) -> bool:
-        """Return whether the literals stand in a text one behind the other, and the text begins with the first.
+        """Return whether the literals stand in a text one after the other, and the text begins with the first.
 
         A text without them does not match. To find that out takes less than to compile the expression.
         """
@@ -488,12 +488,12 @@ class Template:
 
     @property
     def has_prefix(self) -> bool:
-        """Whether a prefix stands in front of the line (type `p`, or `B`)."""
+        """Whether a prefix is before the line (type `p`, or `B`)."""
         return any(f.type in "pB" for f in self.fields[:1])
 
     @property
     def has_appendix(self) -> bool:
-        """Whether other text stands behind the line (type `a`)."""
+        """Whether other text is after the line (type `a`)."""
         return any(f.type == "a" for f in self.fields[-1:])
 
     @cached_property
@@ -558,7 +558,7 @@ class Template:
         return sum(len(literal.encode("utf-8", "surrogateescape")) for literal in self.literals)
 
     def _beginning(self, index: int, with_field: bool = False) -> re.Pattern[bytes]:
-        """Return the expression of a line up to the literal of this index, or up to the field behind it."""
+        """Return the expression of a line up to the literal of this index, or up to the field after it."""
         key = 2 * index + with_field
         if key not in self._beginnings:
             literals = [*self.literals[:-1], self.literals[-1].rstrip(" \t")][: index + 1]

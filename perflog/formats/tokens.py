@@ -83,7 +83,7 @@ class Token(Struct, frozen=True):
     Attributes:
         kind: NUMBER, UNIT, NAME, MARK, OPAQUE or LIST.
         text: The token as the line prints it.
-        gap: The blanks in front of it.
+        gap: The blanks before it.
     """
 
     kind: str

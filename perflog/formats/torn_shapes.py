@@ -46,7 +46,7 @@ def _common(first: str, second: str) -> int:
 
 
 def _is_clean(text: str, whole: str, cut: int) -> bool:
-    """Return whether a field ends where both halves are cut: the same mark is in front of both."""
+    """Return whether a field ends where both halves are cut: the same mark is before both."""
     front, other = text[:cut], whole[: len(whole) - len(text) + cut]
     return bool(front) and front[-1:] == other[-1:] and front[-1] != _FIELD and not front[-1].isalnum()
 

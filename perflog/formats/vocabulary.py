@@ -35,7 +35,7 @@ STEP_WORDS = frozenset("it iter iters iteration iterations batch batches step st
 COUNTERS = frozenset(
     "epoch epochs step steps iter iters iteration iterations it batch rank round episode update".split()
 )
-"""Words that name the whole number behind them, wherever they stand."""
+"""Words that name the whole number after them, wherever they stand."""
 
 TRAINING = frozenset(("train", "training"))
 EVALUATIONS = frozenset(

@@ -43,7 +43,7 @@ _ENOUGH_LABELS, _NEARLY_ALL = 8, 0.9  # labels of one width, that share of all
 _RARE = 0.1  # of all labels: so many look like srun's by chance
 _FIRST_BYTES = 1 << 16  # of a log, in which rank labels and headers are looked for
 _LINES_WITH_HEADERS = 1 << 13  # unread lines among which headers of tables are looked for
-_MOST_RANKS = 4096  # numbers in front of lines that each print a larger one are ranks only below it
+_MOST_RANKS = 4096  # numbers before lines that each print a larger one are ranks only below it
 
 
 class DetectedFormat(Struct, frozen=True):
@@ -68,11 +68,11 @@ class Detection(Struct, frozen=True):
 
     Attributes:
         formats: The formats that they prove, best first: those with rows before those with settings only.
-        labels: The rank labels in front of the lines.
+        labels: The rank labels before the lines.
         per_rank: Whether several labelled ranks each print step lines.
         scanned: The first lines, scanned. Kinds are indices into `lines`.
         batch: The same with the rows of printed tables.
-        lines: The lines that were tried, those of families included; behind them what stands in printed tables.
+        lines: The lines that were tried, those of families included; after them what is in printed tables.
         tried: The number of the former.
         formats_tried: The formats of which all lines were tried that can occur.
         shown: The lines of families that the log has shown.
@@ -111,7 +111,7 @@ class Detection(Struct, frozen=True):
 
 _LEAST_PARTLY = 0.1
 """Share of the first lines that a format must read if it knows each of them only in part: its beginning, or without one
-of its numbers. A whole line behind a prefix proves its format as the line alone does."""
+of its numbers. A whole line after a prefix proves its format as the line alone does."""
 
 
 def proves_format(line: Line) -> bool:
@@ -220,7 +220,7 @@ def _opening(chunk: Chunk, formats: tuple[Format, ...]) -> OpeningBlock | None:
     """Return the block at the start of a log."""
     block = find_opening_block(chunk, _opening_blocks(formats))
     if block is not None and _holds_steps(block.doubtful, formats):
-        return None  # it ends at a rule behind the steps: where the source ends is unknown
+        return None  # it ends at a rule after the steps: where the source ends is unknown
     return block
 
 
@@ -416,7 +416,7 @@ def _has_figure(line: Line) -> bool:
 
 
 def _is_counter(labels: Sequence[int]) -> bool:
-    """Return whether the numbers `10: ` in front of lines count something: each is new and larger than the one before.
+    """Return whether the numbers `10: ` before lines count something: each is new and larger than the one before.
 
     Lines of ranks 0, 1, 2, ... that each print once grow too, but from 0 and without a gap.
     """
@@ -425,7 +425,7 @@ def _is_counter(labels: Sequence[int]) -> bool:
 
 
 def _labels(chunk: Chunk) -> Labels:
-    """Return the rank labels in front of the first lines, where half of them or more have one."""
+    """Return the rank labels before the first lines, where half of them or more have one."""
     head = bytes(chunk.data[: min(chunk.size, _FIRST_BYTES)])
     head = head[: head.rfind(b"\n") + 1]
     count = len(_LABELS.findall(head))

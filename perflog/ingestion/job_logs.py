@@ -1,6 +1,6 @@
 """Logs of one job: files of a folder that ranks or programs of one job print, which are read as one log.
 
-What stands in the names and on the clocks of the files decides, never their order:
+What is in the names and on the clocks of the files decides, never their order:
 
 - Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 without a gap,
   and time stamps that overlap.

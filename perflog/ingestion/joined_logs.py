@@ -30,7 +30,7 @@ class UnlikeLogsError(Exception):
 
 
 class JoinedLogs(Struct, frozen=True, dict=True):
-    """Several logs as one chunk. An empty line stands between two of them: lines of two logs are never neighbours.
+    """Several logs as one chunk. An empty line is between two of them: lines of two logs are never neighbours.
 
     Attributes:
         heads: The logs, each a chunk of its own.

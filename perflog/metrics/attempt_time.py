@@ -390,7 +390,7 @@ class _Tiling:
     def _written(self) -> tuple[int, int] | None:
         """Time at which the log was written last, and its last line, if that has no stamp; None: not known.
 
-        A copy of a log has the time of the copy: more than a day behind the last stamp counts as that.
+        A copy of a log has the time of the copy: more than a day after the last stamp counts as that.
         """
         clock, run = self._extent.clock, self._extent.run
         stamped = self._tables.rows_of("milestones", run)
@@ -416,7 +416,7 @@ class _Tiling:
         times = [self._on_clock(time, clock) for time, clock in rows.records("time_ns", "clock")]
         hung.sort(reverse=True)
         known = [time for time in times if time is not None]
-        first = min(known) if times and times[0] is not None else None  # what stands in front of others came before
+        first = min(known) if times and times[0] is not None else None  # what is before others came before
         line = int(rows["last_line"].max()) if len(rows) else 0
         return _Failures(hung[:1], first, line, any=len(rows) > 0)
 

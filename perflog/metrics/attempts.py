@@ -250,7 +250,7 @@ def last_saved(tables: Tables, run: str, until: int) -> int | None:
 
 
 def _differing(one: Mapping[str, str], other: Mapping[str, str], same_log: bool) -> set[str]:
-    """The settings in which two runs differ; in one log a run may begin behind some of its settings."""
+    """The settings in which two runs differ; in one log a run may begin after some of its settings."""
     names = one.keys() & other.keys() if same_log else one.keys() | other.keys()
     return {name for name in names if one.get(name) != other.get(name)}
 

@@ -97,7 +97,7 @@ def printed_values(tables: Tables) -> pd.DataFrame:
     """Return the values of all series in the order of their lines: run, key, place, unit, step, line and value.
 
     Texts are categories, since the rows share few. An empty place is the run itself, an empty unit a plain number; a
-    step that the line does not print is NaN. What stands on the line of a measured collective describes its message: it
+    step that the line does not print is NaN. What is on the line of a measured collective describes its message: it
     is no series.
     """
     import pandas as pd
@@ -150,7 +150,7 @@ def _values(rows: Rows, column: str, places: Sequence[str], keys: _Texts, units:
 
 
 def _category(columns: Sequence[_Texts]) -> pd.Categorical:
-    """Columns of texts, one behind the other."""
+    """Columns of texts, one after the other."""
     import pandas as pd
 
     places: dict[str, int] = {}

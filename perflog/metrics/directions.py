@@ -30,7 +30,7 @@ _WORK = frozenset(("bytes", "nbytes", "flop", "flops"))
 """Names of the amount of work that is measured: more or less of it is not better."""
 
 _PER, _SECOND = ("per", "/"), ("s", "sec", "second")
-"""Words one behind the other in the name of a rate, such as `tokens_per_sec`."""
+"""Words one after the other in the name of a rate, such as `tokens_per_sec`."""
 
 
 @lru_cache(maxsize=4096)

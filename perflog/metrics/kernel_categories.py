@@ -130,7 +130,7 @@ def category(name: str, api: bool = False) -> str:
 
 @cache
 def _waiting_names() -> re.Pattern[str]:
-    """Find the declared names: behind a namespace or result type; of mangled names, behind their length."""
+    """Find the declared names: after a namespace or result type; of mangled names, after their length."""
     import tomli
 
     names = [name for entry in tomli.loads(_WAITING.read_text("utf-8"))["kernel"] for name in entry["names"]]

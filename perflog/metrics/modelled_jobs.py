@@ -114,7 +114,7 @@ def _same_on_all_ranks(rows: pd.DataFrame, ranks: int) -> tuple[list[tuple[str, 
 
 def _assumed_of_phases(left_out: Sequence[str]) -> str:
     texts = [
-        "each rank does its phases one behind the other as printed",
+        "each rank does its phases one after the other as printed",
         "ranks begin communication and end waiting together",
         "communication takes the time of the rank with the shortest", "what no phase times is left out",
     ]  # fmt: skip

@@ -61,7 +61,7 @@ class Unit(Struct, frozen=True):
 class Graph(Struct, frozen=True):
     """What operations wait for.
 
-    `after`: of each operation those that end before it begins. `units`: each behind those that it waits for.
+    `after`: of each operation those that end before it begins. `units`: each after those that it waits for.
     """
 
     after: tuple[tuple[int, ...], ...]
@@ -143,7 +143,7 @@ class _Step:
                     self.after[scatter].add(max(backward, key=lambda i: self.operations[i].end_s))
 
     def add_end(self, stage: int) -> None:
-        """What comes behind the last compute, one after the other."""
+        """What comes after the last compute, one after the other."""
         compute = self._compute(stage)
         chain = [max(compute, key=lambda i: self.operations[i].end_s)] if compute else []
         scatters = self._of[stage, _SCATTER]
@@ -203,7 +203,7 @@ class _Step:
     def _matched(self, stage: int, direction: str, end: str, compute: Sequence[int]) -> list[tuple[int, int]]:
         """Return the transfers of a kind that belong to a compute, each with its number among those.
 
-        A profiler may record transfers that nothing computes for: receives behind the last compute and sends before the
+        A profiler may record transfers that nothing computes for: receives after the last compute and sends before the
         first. It may also record one for each compute, or only for those whose model goes on elsewhere.
         """
         ops, transfers = self.operations, self._of[stage, f"{direction}-{end}"]
@@ -235,7 +235,7 @@ def _tie(op: Operation) -> tuple[int, str]:
 
 
 def in_order(after: Sequence[tuple[int, ...]], units: Sequence[Unit]) -> Graph:
-    """Return the units so that each stands behind those that it waits for."""
+    """Return the units so that each is after those that it waits for."""
     unit_of = {place: number for number, unit in enumerate(units) for place in unit.members}
     waits = [{unit_of[before] for place in unit.members for before in after[place]} for unit in units]
     followers: dict[int, list[int]] = defaultdict(list)

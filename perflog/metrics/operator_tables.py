@@ -42,7 +42,7 @@ def device_totals(kernels: pd.DataFrame, tables: Tables) -> pd.Series[float]:
 
 
 def _values(kernels: pd.DataFrame, tables: Tables, key: str) -> pd.Series[float]:
-    """Value of a key that stands on the line of each row; NaN if the line has none."""
+    """Value of a key that is on the line of each row; NaN if the line has none."""
     values = tables.rows("values")
     values = values.where(values.one_of("key", {key}))
     by_line = {(run, line): value for run, line, value in values.records("run", "line", "value")}

@@ -45,7 +45,7 @@ _KINDS = {
 _DURATION = frozenset("time runtime duration elapsed seconds total wall save write latency".split())
 _START, _ENDS = "start", ("start", "stop", "end")
 _FEWEST = 4  # readings of the clock
-_NEAR = 8  # step lines before and behind a gap, which tell how long a step takes there
+_NEAR = 8  # step lines before and after a gap, which tell how long a step takes there
 _CLEAR, _LEAST = 5.0, 0.01  # times their scatter and their step time: a shorter gap may be chance
 _MOST = 0.5  # of the gaps with one kind of pause must be clear, or the clock stands still meanwhile
 

@@ -57,7 +57,7 @@ _COLUMNS = (
 
 
 class RunLevels(Struct, frozen=True):
-    """The levels of the steps of a run behind its warm-up: at least two. They are places in the values of `series`."""
+    """The levels of the steps of a run after its warm-up: at least two. They are places in the values of `series`."""
 
     series: StepSeries
     unit: str

@@ -70,7 +70,7 @@ def timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
 
     A job is a run, or the attempts that continue each other. Times are those of line stamps. Without them they are the
     printed times since a start, such as those of a progress bar; without these, printed durations of steps, checkpoints
-    and evaluations are added up, one attempt behind the other, and the rest is not known. `repeated` is the time of
+    and evaluations are added up, one attempt after the other, and the rest is not known. `repeated` is the time of
     steps that a later attempt does again; `stall` the time of many steps in which none was done; `compile` what the
     first steps take longer than others; `down` the time between attempts.
 

@@ -111,7 +111,7 @@ _COLUMNS = (
 def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
     """Work and losses of each run, which add up to its mean step or to its trace, in the order of the bars.
 
-    A bar stands only where the log has its figures. A run whose log tells nothing about the inside of its steps has
+    A bar is only where the log has its figures. A run whose log tells nothing about the inside of its steps has
     no rows, unless `gpu`, `peak_tflops` or a printed MFU tells the work.
 
     Example:

@@ -12,7 +12,7 @@ from perflog.output.terminal import columns_of, cut, start_of, width, wrapped
 WIDTH, HEIGHT = 80, 25
 _LEAST_WIDTH = 40
 
-_INDENT = 6  # of what goes on behind a word such as Next
+_INDENT = 6  # of what goes on after a word such as Next
 _JOINED = "\xa0%"  # no line breaks here
 _UNSAFE = lazy_pattern(r"[^\w@%+=:,./-]", re.ASCII)  # what shlex.quote quotes
 
@@ -57,7 +57,7 @@ def _wrap(text: str, indent: str) -> list[str]:
 
 
 def command_lines(before: str, command: str) -> list[str]:
-    """Return a command behind a word, on as many lines as it needs. Pasted into a shell, they are the command again.
+    """Return a command after a word, on as many lines as it needs. Pasted into a shell, they are the command again.
 
     A word that is longer than a line goes on at the start of the next one: a shell joins what a backslash divides.
 

@@ -29,7 +29,7 @@ MAX_ROWS = 40
 """Rows that text and Markdown show of a table by default."""
 
 _PROSE = 110  # columns: longer lines of sentences are hard to read
-_LINES = 3  # of a value that stands beside its name
+_LINES = 3  # of a value that is beside its name
 _MARKUP = lazy_pattern(r"[\\`*<|~\[\]&]|(?<!\w)_|_(?!\w)")  # an underscore inside a word marks nothing
 _FORMULA = lazy_pattern(r"\s*[=+\-@＝＋－＠].")  # a lone sign is none
 _NUMBER = lazy_pattern(r"\s*[+-]?[\d.,]+(?:[eE][+-]?\d+)?\s*%?")
@@ -362,7 +362,7 @@ def escaped(text: str) -> str:
 def csv(sheets: Sequence[Sheet], raw: bool = False) -> Iterator[str]:
     """Return lines of CSV: one table; several sheets become one with the columns section, row, name, value.
 
-    A quote mark stands before text that a spreadsheet would run as a formula, unless the text is to be `raw`.
+    A quote mark is before text that a spreadsheet would run as a formula, unless the text is to be `raw`.
     """
     import csv as csv_module
     import io

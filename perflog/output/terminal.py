@@ -71,7 +71,7 @@ def put(line: str | Line, *, err: bool = False, nl: bool = True, raw: bool = Fal
     Args:
         line: The text, whose control characters are shown as escapes.
         err: Whether it goes to standard error.
-        nl: Whether the line ends behind it.
+        nl: Whether the line ends after it.
         raw: Whether control characters stay as they are.
         utf8: Whether it is UTF-8, as files are, whatever the encoding of the terminal.
     """
@@ -191,7 +191,7 @@ def padded(text: str, columns: int, right: bool = False) -> str:
 
 
 def wrapped(text: str, columns: int | None, indent: str = "") -> Iterator[str]:
-    """Yield the lines of a text that is broken between words; `indent` stands before each line but the first."""
+    """Yield the lines of a text that is broken between words; `indent` is before each line but the first."""
     if columns is None or columns_of(text) <= columns:
         yield text
         return

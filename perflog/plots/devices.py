@@ -40,7 +40,7 @@ def device_time(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     bars = {run: rows[rows["run"] == run].head(_MAX_BARS) for run in runs[:MAX_PANELS]}
     notes = [
         (
-            "Exposed: nothing that stands before it in the legend runs at the same time. Thin bars: all communication; "
+            "Exposed: nothing that comes before it in the legend runs at the same time. Thin bars: all communication; "
             "the part over computing is hidden. Waiting kernels only wait, for an event, the host or a rank. Steps are "
             "timed on the host: device work counts in the step during which it runs."
         ),

@@ -36,7 +36,7 @@ def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the intervals of each job over the time since it began, a panel for each job and a strip for each attempt.
 
     The legend has the seconds of each kind over all attempts; the title of a panel the goodput of the job. Jobs without
-    a clock come last: their strips are printed durations, one behind the other, and their panels say so.
+    a clock come last: their strips are printed durations, one after the other, and their panels say so.
 
     Example:
         >>> perflog.plots.timeline.metric

@@ -42,7 +42,7 @@ def launches(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     runs = list(dict.fromkeys(rows["run"]))
     bars = {run: rows[rows["run"] == run].head(_MAX_BARS) for run in runs[:MAX_PANELS]}
     notes = [
-        "A gap in a device's work is divided at the launch of the work that ends it: host-bound before, queued behind.",
+        "A gap in a device's work is divided at the launch of the work that ends it: host-bound before, queued after.",
         shown_note(len(bars), len(runs), "runs"),
         shown_note(sum(map(len, bars.values())), int(rows["run"].isin(bars).sum()), "bars"),
     ]

@@ -25,7 +25,7 @@ _WHOLES = {
 }
 _MOST_GAINS = 2
 _LEAST_GAIN = 0.02  # of the whole
-_ROOM = 0.65  # of the whole: the text of a bar that ends farther right stands on its left
+_ROOM = 0.65  # of the whole: the text of a bar that ends farther right is on its left
 
 
 @plot(
@@ -34,7 +34,7 @@ _ROOM = 0.65  # of the whole: the text of a bar that ends farther right stands o
     metric="waterfall",
 )
 def waterfall(rows: pd.DataFrame, canvas: Canvas) -> Figure:
-    """Draw the bars of metric `waterfall` one behind the other, a panel for each run, so that they end at the whole.
+    """Draw the bars of metric `waterfall` one after the other, a panel for each run, so that they end at the whole.
 
     A hatched bar is doubted: the metric says why. Marks in the whole: the time that metric `headroom` gives at best if
     one thing were ideal; such gains overlap.

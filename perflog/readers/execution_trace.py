@@ -142,7 +142,7 @@ class ExecutionTraceReader:
 
 
 class _Document(Struct):
-    """The texts of nodes, other keys of the document, and the text behind the last whole node of a cut file."""
+    """The texts of nodes, other keys of the document, and the text after the last whole node of a cut file."""
 
     header: Mapping[str, Any]
     nodes: Sequence[Any]

@@ -66,7 +66,7 @@ class _Clock:
             self.width = len(self._times)
 
     def numbers(self, times: Int64s) -> Int64s:
-        """Return the numbers of times: those before the first are as the first, those behind the last as the last."""
+        """Return the numbers of times: those before the first are as the first, those after the last as the last."""
         within: Int64s = np.clip(times, self.first, self._last)
         return within - self.first if self._times is None else np.searchsorted(self._times, within, "right") - 1
 

@@ -1,6 +1,6 @@
 """Number of each key in a JSON text, counted in its bytes: a tenth of the time that decoding takes.
 
-A key ends in `":`, since a quote inside a string is escaped. So does what stands before a string that begins with a
+A key ends in `":`, since a quote inside a string is escaped. So does what is before a string that begins with a
 colon; that begins with a colon, a comma or a bracket, as keys do not. Keys are told apart by their last 16 bytes.
 """
 
@@ -71,7 +71,7 @@ def _key_ends(data: npt.NDArray[np.uint8]) -> Int64s:
 
 
 def _hashes(data: npt.NDArray[np.uint8], ends: Int64s) -> tuple[_Words, Int64s]:
-    """Return a hash of each key, and the ends of the keys. A quote behind a backslash ends no key."""
+    """Return a hash of each key, and the ends of the keys. A quote after a backslash ends no key."""
     words: _Words = np.ndarray((max(len(data) - _WORD + 1, 0),), "<u8", data.data, 0, (1,))
     last = words[ends - _WORD]
     escaped = last >> np.uint64(56) == _BACKSLASH

@@ -1,6 +1,6 @@
 """Fields of many protocol buffer messages at once, as numpy columns.
 
-A trace is some large messages, in which millions of small ones stand one behind the other. `outline` finds the fields
+A trace is some large messages, in which millions of small ones stand one after the other. `outline` finds the fields
 of a large message one by one. `fields_of` then reads all small ones together: it takes the first field of each
 message, then the second of each that has one, and so on. What few messages have beyond `_FEW` fields is found one by
 one again.
@@ -20,7 +20,7 @@ from perflog.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError,
 
 Bytes = npt.NDArray[np.uint8]
 
-_PADDING = 16  # bytes behind the last message, which words of eight bytes reach
+_PADDING = 16  # bytes after the last message, which words of eight bytes reach
 _CHUNK = 1 << 20  # bytes whose fields are found in one copy
 _BATCH = 1 << 16  # messages whose fields are read together
 _LARGEST_BATCH = 1 << 24  # bytes of them
@@ -68,7 +68,7 @@ def outline(data: memoryview, start: int, end: int) -> Outline:
 def _outline_of_chunk(chunk: bytes, last: int) -> tuple[list[int], list[int], list[int], int]:
     """Return tags, starts and ends of the fields that begin in a chunk, and where the next one begins.
 
-    `last`: where the message ends, which may be behind the chunk.
+    `last`: where the message ends, which may be after the chunk.
     """
     tags: list[int] = []
     starts: list[int] = []
@@ -244,7 +244,7 @@ def _one_by_one(
 
 
 def _varints(words: npt.NDArray[np.uint64], place: Int64s) -> tuple[Int64s, Int64s, Mask]:
-    """Return the integers at these offsets, the offsets behind them, and whether each one ends.
+    """Return the integers at these offsets, the offsets after them, and whether each one ends.
 
     The last byte of an integer is the first whose highest bit is not set. The seven other bits of all bytes up to
     there are pushed together, by pairs of bytes, of two and of four.

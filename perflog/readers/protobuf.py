@@ -37,7 +37,7 @@ def fields(message: bytes) -> Iterator[Field]:
         else:
             raise WireError(f"wire type {wire}")
         if place + length > size:
-            raise WireError("a field ends behind its message")
+            raise WireError("a field ends after its message")
         yield tag >> 3, wire, message[place : place + length]
         place += length
 
@@ -71,7 +71,7 @@ def text(value: bytes | int | None) -> str:
 
 
 def varint(message: bytes | memoryview, place: int) -> tuple[int, int]:
-    """Return the integer at a place, and the place behind it.
+    """Return the integer at a place, and the place after it.
 
     Raises:
         WireError: it has no end.

@@ -1,4 +1,4 @@
-"""Files of records, one behind the other: TFRecords, and the blocks of LevelDB's logs, with their checksums.
+"""Files of records, one after the other: TFRecords, and the blocks of LevelDB's logs, with their checksums.
 
 A record is data and its fault, or "". A reader of such a file derives from `RecordFile`, which counts all records.
 """
@@ -102,7 +102,7 @@ def first_tf_record(head: bytes) -> tuple[bytes, int]:
 
 
 def block_records(source: Source, header: int) -> Iterator[Record]:
-    """Give the records of a log in the format of LevelDB: fragments in blocks of 32 KiB, behind a header of the file.
+    """Give the records of a log in the format of LevelDB: fragments in blocks of 32 KiB, after a header of the file.
 
     Args:
         source: the file.

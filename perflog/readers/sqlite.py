@@ -36,7 +36,7 @@ from perflog.tables.sink import Sink
 
 _BATCH_ROWS = 1 << 17
 _BATCHES_AHEAD = 4  # batches read before they are needed
-_WAL = 2  # bytes 18 and 19 of a file whose last changes may stand in a log beside it
+_WAL = 2  # bytes 18 and 19 of a file whose last changes may be in a log beside it
 
 _ARROW_TYPES = {"integer": (pa.int64(),), "real": (pa.int64(), pa.float64()), "text": (pa.int64(), pa.string())}
 _TESTED = {  # whether a cell is odd, and its value
@@ -51,7 +51,7 @@ _SCHEMA_ROOT = 1  # page
 _OTHER_TYPE = "Type mismatch"  # in the driver's error
 _COPY = "copy.sqlite"
 _LAST_CHANGES = {
-    "-wal": "what stands in its -wal file was read too",
+    "-wal": "what is in its -wal file was read too",
     "-journal": "its last transaction was undone, as its -journal file says",
 }
 
@@ -127,7 +127,7 @@ class Database:
 
     def close(self) -> None:
         self._connection.close()
-        self._pages.close()  # behind the connection, whose locks it would take
+        self._pages.close()  # after the connection, whose locks it would take
         if self._copy:
             self._copy.cleanup()
 

@@ -95,7 +95,7 @@ class Pages:
         return leaves
 
     def read(self, pages: Sequence[int], more: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes of some pages, and `more` zeros behind them. Pages beyond the end of the file are zeros."""
+        """Return the bytes of some pages, and `more` zeros after them. Pages beyond the end of the file are zeros."""
         size = self.size
         data = bytearray(len(pages) * size + more)
         numbers = np.array(pages, np.int64)

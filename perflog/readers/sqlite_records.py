@@ -23,7 +23,7 @@ from perflog.readers.sqlite_pages import LEAF_OF_TABLE
 from perflog.tables.arrow import number_array
 
 SLACK = 256
-"""Bytes behind the pages: what is loaded from the last row may go beyond it."""
+"""Bytes after the pages: what is loaded from the last row may go beyond it."""
 
 INTEGER, REAL, TEXT = "integer", "real", "text"
 """What a column holds."""
@@ -93,7 +93,7 @@ class RecordReader:
         self._shapes: dict[bytes, _Shape | None] = {}
 
     def read(self, data: _Bytes) -> Cells:
-        """Return the cells of the rows of some pages, which stand in `data` one behind the other, before `SLACK`.
+        """Return the cells of the rows of some pages, which stand in `data` one after the other, before `SLACK`.
 
         Raises:
             UnusualRowsError: If SQLite has to read the rows.
@@ -173,7 +173,7 @@ class RecordReader:
 
 
 def _heads(data: _Bytes, cells: Int64s) -> tuple[Int64s, Int64s]:
-    """Return where the record of each row begins, and its size: behind its size and its number, of one byte or more.
+    """Return where the record of each row begins, and its size: after its size and its number, of one byte or more.
 
     The last byte of each such number has no top bit.
     """
@@ -248,7 +248,7 @@ def _shape(header: bytes, columns: int) -> _Shape | None:
 
 
 def _varint(text: bytes) -> tuple[int, bytes]:
-    """Return the number at the begin of some bytes, and the bytes behind it; -1 if they end within it."""
+    """Return the number at the begin of some bytes, and the bytes after it; -1 if they end within it."""
     number = 0
     for place, byte in enumerate(text[:9]):
         if place == 8:

@@ -114,5 +114,5 @@ def _integer(value: Any) -> int:
 
 
 def number_in_name(digits: str | None, unknown: int) -> int:
-    """Return a number that stands in a name; `unknown` where there is none, or more digits than 64 bits hold."""
+    """Return a number that is in a name; `unknown` where there is none, or more digits than 64 bits hold."""
     return int(digits) if digits and len(digits) <= _MOST_DIGITS else unknown

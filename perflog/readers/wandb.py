@@ -1,6 +1,6 @@
 """Offline runs of Weights & Biases (run-*.wandb): history by step, system metrics, configuration.
 
-A file is a log in the format of LevelDB, blocks of 32 KiB, behind a header of its own. Each record is a protocol buffer
+A file is a log in the format of LevelDB, blocks of 32 KiB, after a header of its own. Each record is a protocol buffer
 `Record`, with values as JSON.
 Sources: wandb/sdk/internal/datastore.py, wandb/proto/wandb_internal.proto.
 """

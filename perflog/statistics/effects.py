@@ -126,7 +126,7 @@ def effect_within_runs(base: Floats, side: Floats, shift: float, units: float, e
         base: Bootstrap draws of the logarithm of the base's figure.
         side: Those of the other side.
         shift: The difference of the logarithms of both figures.
-        units: Number of independent units behind the error: the blocks of the run that has fewer.
+        units: Number of independent units that the error is from: the blocks of the run that has fewer.
         excess: Slow change of the level inside the runs beyond what their scatter explains. It widens the error:
             another stretch of the same run could lie as far away.
     """

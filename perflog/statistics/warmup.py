@@ -9,7 +9,7 @@ from perflog.arrays import Floats
 from perflog.statistics.samples import NORMAL, OUTLIER, mad, median, modified_z_scores
 
 _BATCH = 5  # of MSER-5
-_ROUNDING = 1e-9  # of the numbers behind an estimate of MSER: far more than its rounding error
+_ROUNDING = 1e-9  # of the numbers that go into an estimate of MSER: far more than its rounding error
 _PAYS = 0.9  # a longer warm-up must lower MSER to at most this share ...
 _APART = 1.645  # ... and be another level: its median is outside of 90 % of a normal distribution of the steady values
 

@@ -69,8 +69,8 @@ SEAL = {"footer_crc": "0" * 8}
 """The text in a footer that `seal` sets."""
 
 _SEAL = next(iter(SEAL)).encode()
-_SEALED = _SEAL + b"\x18\x08"  # in front of its 8 digits, as Thrift writes the length of a text
-_ENDING = 8  # bytes behind the footer: its size, and a mark
+_SEALED = _SEAL + b"\x18\x08"  # before its 8 digits, as Thrift writes the length of a text
+_ENDING = 8  # bytes after the footer: its size, and a mark
 
 
 class DamagedError(StoreError):

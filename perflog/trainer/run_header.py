@@ -44,7 +44,7 @@ def print_run_header(
 def _print_begin(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
     """Print where the run begins. Other nodes print a line that begins the run in a log of their own.
 
-    In a log of all nodes that line begins no run: it stands at the begin line of rank 0, before any line of the run.
+    In a log of all nodes that line begins no run: it is at the begin line of rank 0, before any line of the run.
     """
     identity: dict[str, Value] = {
         "recipe": spec.recipe,

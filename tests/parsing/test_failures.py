@@ -885,7 +885,7 @@ def test_an_exception_that_python_ignores_ends_nothing(tmp_path: Path) -> None:
 
 def test_what_fails_behind_the_last_step_ended_no_training(tmp_path: Path) -> None:
     found = perflog.diagnose(read(tmp_path, DONE + "terminate called without an active exception\n"))
-    assert found.verdict == "All 40 steps were done; behind them it ended by an abort of the process, line 41"
+    assert found.verdict == "All 40 steps were done; after them it ended by an abort of the process, line 41"
 
 
 def test_a_task_that_exits_before_srun_ends_the_others_was_the_first(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         repeats: Whether all runs are repeats of one configuration. Default: runs with the same label and settings are.
         threshold: Least change of a regression or improvement.
         level: Confidence level of the intervals.
-        draws: Bootstrap draws behind an interval. 1000 are enough for rates.
+        draws: Bootstrap draws of an interval. 1000 are enough for rates.
         seed: Seed of the splits and of the bootstrap.
 
     Returns:

@@ -111,7 +111,7 @@ class Comparison(Struct, frozen=True, dict=True):
         sides: Names of the sides, base first.
         cases: Configurations that the sides share, with the run ids of each side.
         warmup: Number of steps cut at the start of all runs, by case.
-        rule: The limits behind the verdicts.
+        rule: The limits of the verdicts.
         warnings: Runs that were not compared, and warnings of the logs.
         best: The best of three sides or more, by case.
         by: The settings whose values are the sides; empty if the sides were named.
@@ -370,7 +370,7 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         threshold: Least change of a regression or improvement: 0.05 is 5 % more or less. A change that is surely
             smaller is equivalent.
         level: Confidence level of the intervals, between 0 and 1.
-        draws: Bootstrap draws behind an interval within single runs.
+        draws: Bootstrap draws of an interval within single runs.
         seed: Seed of the bootstrap: the same logs and seed give the same figures.
 
     Returns:

@@ -55,7 +55,7 @@ TOTAL = "total"
 
 
 class SideFigure(Struct, frozen=True, dict=True):
-    """A figure of one side: one number per run, and the values of each run behind it."""
+    """A figure of one side: one number per run, and the values of each run that it summarizes."""
 
     runs: Floats
     values: Sequence[Floats]
@@ -80,7 +80,7 @@ class SideFigure(Struct, frozen=True, dict=True):
 
     @property
     def units(self) -> float:
-        """The number of independent units behind `drawn`."""
+        """The number of independent units in `drawn`."""
         return bootstrap.independent_units(self.values[0])
 
     def interval(self, level: float, scatter: Scatter | None = None) -> tuple[float, float]:

@@ -192,7 +192,7 @@ def _same_runs(sides: Sequence[Side], case: Case) -> Iterator[FindingRow]:
         shared = [side.labels[run] for run in runs if run in case.runs[0]]
         if shared:
             message = (
-                f"{', '.join(shared)} stands on both sides, {sides[0].name} and {side.name}: there a run is compared "
+                f"{', '.join(shared)} is on both sides, {sides[0].name} and {side.name}: there a run is compared "
                 "with itself. Name each run once"
             )
             yield _finding("comparison-same-run", "warning", case, message, {"runs": shared})

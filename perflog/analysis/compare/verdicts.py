@@ -43,7 +43,7 @@ _MOST_RUNS = 100
 
 
 class VerdictRule(Struct, frozen=True):
-    """The limits behind a verdict.
+    """The limits of a verdict.
 
     `threshold`: least change of a regression or improvement; a change that surely is smaller is equivalent. `level` of
     the intervals. `draws` of the bootstrap inside single runs, and its `seed`.

@@ -16,13 +16,13 @@ _FAILURE = ("abort", "aborted", "fail", "failed", "failure", "error", "cancelled
     code="open-interval",
     severity="warning",
     title="the log opens an interval and does not close it",
-    why="It prints `run_start`, but no `run_stop` behind it: the run was cut off, or is still going on. A time to "
+    why="It prints `run_start`, but no `run_stop` after it: the run was cut off, or is still going on. A time to "
     "train cannot be given.",
     action="leave the run out of comparisons of whole runs, or read the complete log",
     needs=("values",),
 )
 def open_interval(data: LintInput) -> Iterator[Finding]:
-    """Keys `x_start` of `values` without a row `x_stop` behind the last, if the log closes intervals or opens a run."""
+    """Keys `x_start` of `values` without a row `x_stop` after the last, if the log closes intervals or opens a run."""
     keys = [key for key in data.tables.rows("values").codes("key")[1] if key.endswith((_START, _STOP))]
     starts = data.tables.rows("values").one_of("key", [key for key in keys if key.endswith(_START)])
     for run in data.runs_where("values", starts):

@@ -146,7 +146,7 @@ def guessed_rows(data: LintInput) -> Iterator[Finding]:
 
 
 def _shortened(sample: object) -> str:
-    """Return the begin of a line, without labels, time and level in front of its message."""
+    """Return the begin of a line, without labels, time and level before its message."""
     text = str(sample)
     if len(text) > _SHOWN:
         raw = text.encode("utf-8", "surrogateescape")
@@ -158,8 +158,8 @@ def _shortened(sample: object) -> str:
     code="torn-lines",
     severity="note",
     title="several records are on one line",
-    why="Ranks wrote to the log at the same time. Each record was read from its own head to its end, with the label in "
-    "front of it; the torn halves of others are unread.",
+    why="Ranks wrote to the log at the same time. Each record was read from its own head to its end, with the label "
+    "before it; the torn halves of others are unread.",
     action="nothing, if few lines are unread; to be sure, write one log per rank",
     needs=("lines",),
 )

@@ -190,7 +190,7 @@ class Overview(Struct, frozen=True):
         return [title, *("-" if change is None else f"{100 * change:+.1f} %" for change in changes)]
 
     def in_words(self, doubt: Doubt) -> str:
-        """Return what one rule found, behind the figures that it is about; of a single run the sentence itself."""
+        """Return what one rule found, after the figures that it is about; of a single run the sentence itself."""
         names = [figure.name for figure in self.figures if figure.name in doubt.figures]
         about = f"{', '.join(names)}: " if names and doubt.severity != "note" else ""
         total = sum(len(group.runs) for group in self.groups)

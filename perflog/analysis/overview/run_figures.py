@@ -112,7 +112,7 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     """Return the figures of the runs. The first is the headline.
 
     A measured collective comes first, since nothing else was measured with it. The last reading of a run's clock comes
-    before the step times that were computed from it; where it prints no steps, its rates and samples stand behind it.
+    before the step times that were computed from it; where it prints no steps, its rates and samples stand after it.
     Printed summaries and last values only count where there is
     nothing else, except the loss. Values of which nobody knows which way is better come last of all.
     """

@@ -64,4 +64,4 @@ def _install(shell: str, script: str) -> list[str]:
             with start.open("a", encoding="utf-8") as file:
                 file.write("\n" * bool(text and not text.endswith("\n")) + line + "\n")
             done.append(f"added to {start}: {line}")
-    return [*done, "open a new shell, and press Tab behind `perflog show `"]
+    return [*done, "open a new shell, and press Tab after `perflog show `"]

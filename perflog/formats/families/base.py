@@ -132,7 +132,7 @@ class FieldNames:
 
 
 class ValueForm(Struct, frozen=True, eq=False):
-    """One way to print a value: a template. `has_texts`: texts that are no pairs stand behind it.
+    """One way to print a value: a template. `has_texts`: texts that are no pairs stand after it.
 
     Its field `*` takes its name from the printed key, its fields `*.0`, `*.1` from the key and their place in a list,
     and a field such as `test_*` or `*_mean` from the key and the text around it.
@@ -160,7 +160,7 @@ class ValueForm(Struct, frozen=True, eq=False):
         return ValueForm(Template(literal(before) + self.template.text + literal(behind)), has_texts=self.has_texts)
 
     def fits(self, value: str, padding: int = 0) -> bool:
-        """Return whether a value has this form, with or without `padding` blanks in front of it."""
+        """Return whether a value has this form, with or without `padding` blanks before it."""
         return any(self.template.match(blanks + value) is not None for blanks in {"", " " * padding})
 
     def written(self, names: FieldNames, key: str, dropped: str = UNNAMED) -> str:

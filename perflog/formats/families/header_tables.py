@@ -44,7 +44,7 @@ the header leaves the first column without a name, as a data frame its index; by
 or bars, with quotes around cells that contain one; by the bars of a drawn box, whose long cells go on in the next
 line."""
 
-_GAP = lazy_pattern(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may stand behind the name of a row
+_GAP = lazy_pattern(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may be after the name of a row
 _START = lazy_pattern(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
 _WORD = lazy_pattern(
     r"#?Date +Time|#?YYYYMMDD +HH:MM:SS|[0-9]{8} +[0-9]{2}:[0-9]{2}:[0-9]{2}"  # a date and its time are one cell,
@@ -52,7 +52,7 @@ _WORD = lazy_pattern(
 )
 _RULE = lazy_pattern(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*|:?--+[ \t]*(?:\|[-: \t]*)+)")
 _BOX_RULE = lazy_pattern(r"[ \t]*[\u2500-\u257f]*[─━═]{3}[\u2500-\u257f]*[ \t]*")
-_BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # behind a row or a header
+_BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # after a row or a header
 _BAR_DROPPED = "progress of a bar; its rate is a moving average"
 _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
 _END = 1 << 30
@@ -85,7 +85,7 @@ def continuation_line(text: str) -> Line:
 
 
 def without_bar(text: str) -> str:
-    """Return a row or a header without the progress bar behind it."""
+    """Return a row or a header without the progress bar after it."""
     return _BAR.sub("", text) if "%" in text else text
 
 
@@ -204,7 +204,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     def opened_by(self, text: str) -> Header | None:
         """Return the header that a line opens: its names follow in the next line if the line is a title.
 
-        A prefix may stand in front. None if the line is neither a header nor a title.
+        A prefix may be in front. None if the line is neither a header nor a title.
         """
         for tokens, end in enumerate(_prefix_ends(text)):
             bare = text[end:]
@@ -267,7 +267,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
 
 
 def _prefix_ends(text: str) -> list[int]:
-    """Return 0, and the places at which a prefix in front of a text may end."""
+    """Return 0, and the places at which a prefix before a text may end."""
     raw = text.encode("utf-8", "surrogateescape") + b"\n"
     return [0, *(len(raw[:end].decode("utf-8", "surrogateescape")) for end in prefix_ends(raw))]
 
@@ -317,7 +317,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         columns: The declared column of each name; None if none fits.
         units: The printed unit of each column; "" if none is printed.
         extents: Begin and end of each column in characters; empty if unknown.
-        prefix: The number of tokens in front of each line of the table.
+        prefix: The number of tokens before each line of the table.
     """
 
     table: HeaderTable

@@ -1,4 +1,4 @@
-"""Lines that hold one object: JSON, or the repr of a Python dict, perhaps behind a text: `DLLL {"step": [0, 1], ...}`.
+"""Lines that hold one object: JSON, or the repr of a Python dict, perhaps after a text: `DLLL {"step": [0, 1], ...}`.
 
 The shape of a line is the text between its values, to the byte; each value is a field. A number that the entry does
 not name is stored under its path (`metadata.samples_count`), a list of numbers as one field of its items. No two Lines
@@ -233,7 +233,7 @@ class _ObjectNames(FieldNames):
         self._uses = Counter(name_and_unit(value.path)[0] for value in numbers)
 
     def measured(self, path: str) -> tuple[str, str]:
-        """Return the path of a number without its unit, and the unit, which may stand beside it; "" for none."""
+        """Return the path of a number without its unit, and the unit, which may be beside it; "" for none."""
         label, unit = name_and_unit(path)
         return (label if self._uses[label] == 1 else path), unit or self._unit_beside.get(path, "")
 

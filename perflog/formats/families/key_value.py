@@ -59,7 +59,7 @@ MOST_PAIRS = 256
 
 
 class Pair(NamedTuple):
-    """A key, its value, and the number of blanks in front of the value beyond the declared ones.
+    """A key, its value, and the number of blanks before the value beyond the declared ones.
 
     A text that stands where a pair should, and is none, has no key.
     """
@@ -94,7 +94,7 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
     def _middle(self) -> re.Pattern[str]:
         """The text between key and value, from its first visible character on.
 
-        Where only blanks separate the pairs, blanks in front of `mid` belong to it and must be there.
+        Where only blanks separate the pairs, blanks before `mid` belong to it and must be there.
         """
         leading = " +" if self.mid.startswith(" ") and not self.between.strip() else ""
         return re.compile(f"{leading}(?P<core>{_separator_pattern(self.mid)})")
@@ -118,7 +118,7 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
                 return []
             if len(pairs) < len(separators) and separators[len(pairs)][0] < starts[k] and not any(x.key for x in pairs):
                 if not self.between.strip():
-                    return []  # a word in front of the first pair belongs to the head: this is another line
+                    return []  # a word before the first pair belongs to the head: this is another line
                 text_end, next_start = separators[len(pairs)]
                 pairs.append(Pair("", text[key_start:text_end].rstrip(" \t")))
                 key_start = next_start
@@ -132,7 +132,7 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
         return pairs
 
     def cut(self, value: str) -> tuple[str, list[str]]:
-        """Return a value up to its first separator outside of brackets, and the texts behind that separator."""
+        """Return a value up to its first separator outside of brackets, and the texts after that separator."""
         depth, last, parts = 0, 0, []
         for mark in re.finditer(rf"[][(){{}}]|{self._separator.pattern}", value):
             if mark[0] in ("[", "(", "{"):
@@ -146,13 +146,13 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
         return parts[0].rstrip(" \t"), parts[1:]
 
     def texts(self, texts: Sequence[str]) -> str:
-        """Return the template text of some texts that are no pairs, each behind a separator."""
+        """Return the template text of some texts that are no pairs, each after a separator."""
         return "".join(f"{_with_any_blanks(self.between)}{{_:{self.text_type(text, 'c')}}}" for text in texts)
 
     def text_type(self, text: str, kind: str) -> str:
         """Return the type of a field with this text: `kind`, c or n, with the stop; S for a word that holds the stop.
 
-        The stop is one character of the separator, and may stand in a word all the same: ` - ` and `val-loss`.
+        The stop is one character of the separator, and may be in a word all the same: ` - ` and `val-loss`.
         """
         return "S" if self.stop in text and " " not in text else f"{self.stop}{kind}"
 

@@ -1,4 +1,4 @@
-"""Lines of meters: names with their values, perhaps with a mean in brackets, in any punctuation and behind any prefix.
+"""Lines of meters: names with their values, perhaps with a mean in brackets, in any punctuation and after any prefix.
 
     [09:05:16 swin] (main.py 226): INFO Train: [14/300][250/1251]  eta 0:10:52 lr 0.000710  loss 6.5584 (6.3074)
     2020-05-08 18:44:23,494 - mmdet - INFO - Epoch [1][1200/7517]  lr: 0.00125, time: 0.593, loss: 0.4606
@@ -62,7 +62,7 @@ OTHER_STEP = "other_step"
 
 _AFTER_EVALUATION = _COUNTER_WORDS | {"on", "dataloader", "result", "results", "metrics"}
 """Words that name no measured number: `val on 'x'`, `Validation Results - Epoch[1]`."""
-_PREPOSITIONS = frozenset("in at of for to with by from on after".split())  # name no number behind them: `in 2.5 s`
+_PREPOSITIONS = frozenset("in at of for to with by from on after".split())  # name no number after them: `in 2.5 s`
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _TIMED = lazy_pattern(r"time|elapsed|duration|eta\b", re.IGNORECASE)  # a name of a number whose `m` is a minute
@@ -75,7 +75,7 @@ _DAYS = frozenset(("day", "days"))
 _NO_VALUE = frozenset(("n/a", "none", "null"))  # words in the place of a number
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
 _GOES_ON = lazy_pattern(rb"[eE][+-]?[0-9]|[.,'][#0-9]|(?: [0-9]{3})+(?:\.[0-9]+)?[ \t]*(?:$|[|;,()\]])")
-"""What a number goes on with behind a head that ends in its first digits."""
+"""What a number goes on with after a head that ends in its first digits."""
 _MOST_UNREADABLE = 1 << 14  # shapes that a family keeps
 
 _BAR = lazy_pattern(rf"{NAMED}(?![A-Za-z])")
@@ -85,7 +85,7 @@ BAR = "bar"
 EPOCH_BAR = "epoch_bar"
 """The name of the count of a bar that the number of an epoch describes: batches of the epoch."""
 TRAINING_BAR = "training_bar"
-"""The name of the count of a bar that is described as training, or that has a loss behind it: steps of training."""
+"""The name of the count of a bar that is described as training, or that has a loss after it: steps of training."""
 ANY_BAR = "any_bar"
 """A name that each line with a bar has, in `needs`."""
 _TRAINS = lazy_pattern(
@@ -217,7 +217,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
     def _parts(
         self, table: str | None, before: str, head: Template, after: str, evaluation: str, step: str = ""
     ) -> tuple[FieldNames, _MeterText, _MeterText]:
-        """Return the texts of a template before and behind the head. `step`: the name that alone is the step."""
+        """Return the texts of a template before and after the head. `step`: the name that alone is the step."""
         names = FieldNames(table, head.names)
         prefix, rest = _MeterText(self, names, evaluation, step), _MeterText(self, names, evaluation, step)
         prefix.add_text(before)
@@ -256,7 +256,7 @@ def _text(raw: bytes) -> str:
 def _evaluation(before: str, head: str, after: str) -> str:
     """Return the word by which a line says that it is about an evaluation; "" if it does not.
 
-    The word stands before the first figure that is measured. It is no part of the name of one: `val loss 2.3`. Or it
+    The word is before the first figure that is measured. It is no part of the name of one: `val loss 2.3`. Or it
     is the first or the last word of the head.
     """
     words = head.split() or [""]
@@ -265,7 +265,7 @@ def _evaluation(before: str, head: str, after: str) -> str:
             return word
     parts: list[Token] = []
     for text in (before, head, after):
-        bar = _BAR.search(text)  # what stands behind it says nothing of the bar
+        bar = _BAR.search(text)  # what is after it says nothing of the bar
         parts += tokens(text[: bar.start()] if bar is not None else text)
         if bar is not None:
             break
@@ -314,7 +314,7 @@ class _MeterText(Struct):
         totals: Fields that hold the total of a counter.
         bar: The name of what a progress bar in the text counts; "" if there is none.
         bar_fields: The fields of the state of this bar.
-        is_row: Whether numbers without a name are in front of the bar: it stands behind the row of a table.
+        is_row: Whether numbers without a name are before the bar: it is after the row of a table.
     """
 
     family: MeterFamily
@@ -337,7 +337,7 @@ class _MeterText(Struct):
     _last_unit: str = ""
     _last_unit_text: str = ""  # the same as printed
     _bases: dict[str, set[str]] = field(default_factory=dict)  # by name, the base units that its numbers print
-    _bracket: str = ""  # the name of the number in front of the open bracket
+    _bracket: str = ""  # the name of the number before the open bracket
     _is_listed: bool = False  # whether a square bracket is open: `lr [0.1, 0.2]`
     _suffix: str = ""  # TOTAL after a slash
     _part: str = ""  # the word of an evaluation that begins the last name which begins with one
@@ -351,7 +351,7 @@ class _MeterText(Struct):
         self._words, self._is_bound = ([name[1]], True) if name else ([], False)
 
     def add_text(self, text: str, is_inside: bool = False) -> None:
-        """Add a text. `is_inside`: other text stands in front of it, so blanks there count."""
+        """Add a text. `is_inside`: other text is before it, so blanks there count."""
         last = 0
         for bar in _BAR.finditer(text):
             self._add_tokens(tokens(text[last : bar.start()]), is_inside or last > 0)
@@ -395,7 +395,7 @@ class _MeterText(Struct):
     def _add_bar(self, bar: re.Match[str], padding: int) -> None:
         """Add a state of a progress bar up to its rate.
 
-        What it counts is named by the counter or the activity in front of it, if there is one.
+        What it counts is named by the counter or the activity before it, if there is one.
         """
         words = " ".join(self._words)
         phase = self._words[-1].lower() if self._words else ""
@@ -435,7 +435,7 @@ class _MeterText(Struct):
             return "" if description else f"{unit} {BAR}"
         is_counter = description in _COUNTER_WORDS or self.family.keys.get(description) in _COUNTERS
         if any(name.endswith(f"_{description}") for name in self.names):
-            is_counter = False  # the bar behind `training iteration: 4072 loss: 0.5` is that of the next record
+            is_counter = False  # the bar after `training iteration: 4072 loss: 0.5` is that of the next record
         if description and is_counter:
             return " ".join(self._words)
         if self.evaluation:
@@ -522,7 +522,7 @@ class _MeterText(Struct):
         return k + 1
 
     def _begin_section(self, parts: Sequence[Token], k: int) -> None:
-        """Note the phase that a word says of the names behind it: `train: loss 0.5 acc 0.9, val: loss 0.6 acc 0.8`."""
+        """Note the phase that a word says of the names after it: `train: loss 0.5 acc 0.9, val: loss 0.6 acc 0.8`."""
         word, following = parts[k].text.lower(), parts[k + 1 : k + 3]
         if not k and self.family.shape.line.table != "steps" and _names_group(parts):
             self._group = parts[k].text
@@ -565,7 +565,7 @@ class _MeterText(Struct):
         return k
 
     def _add_key_unit(self, parts: Sequence[Token], k: int) -> int:
-        """Add the bracket behind a name: a unit, as in `time (ms): 3.1`, or a word of the name."""
+        """Add the bracket after a name: a unit, as in `time (ms): 3.1`, or a word of the name."""
         if k + 2 < len(parts) and parts[k + 1].kind == NAME and parts[k + 2].text == ")":
             unit = unit_of(parts[k + 1].text)[0]
             if unit:
@@ -580,7 +580,7 @@ class _MeterText(Struct):
         return k
 
     def _add_list(self, text: str) -> None:
-        """Add a list of numbers. They have the name in front of the list."""
+        """Add a list of numbers. They have the name before the list."""
         key, last = " ".join(self._words), 1
         self.text += text[0]
         for match in _LIST_NUMBER.finditer(text, 1, len(text) - 1):
@@ -593,7 +593,7 @@ class _MeterText(Struct):
     # --- numbers ---------------------------------------------------------------------------------------------------
 
     def _add_number(self, parts: Sequence[Token], k: int, inside: bool) -> int:
-        """Add a number with its unit. Return the index of the token behind them."""
+        """Add a number with its unit. Return the index of the token after them."""
         token = parts[k]
         unit, end = _unit_after(parts, k, self.family.unit_names)
         behind = parts[k + 1].text if k + 1 < len(parts) else ""
@@ -628,7 +628,7 @@ class _MeterText(Struct):
     def _key_of_number(self, unit: str, text: str, unit_text: str, per: str) -> tuple[str, str | None]:
         """Return the name of a number, and what it is of the number with that name; None if nothing names it.
 
-        `per`: the word behind the number that says what it is counted per: `1409.8/gpu`.
+        `per`: the word after the number that says what it is counted per: `1409.8/gpu`.
         """
         if self._words:
             is_sentence = not self._is_bound and self._words[-1].lower() in _PREPOSITIONS
@@ -648,7 +648,7 @@ class _MeterText(Struct):
         return self._key_of_another(key, unit, unit_text)
 
     def _key_of_another(self, key: str, unit: str, unit_text: str) -> tuple[str, str | None]:
-        """Return the name of a number behind one of this name, as `_key_of_number` does."""
+        """Return the name of a number after one of this name, as `_key_of_number` does."""
         if unit == "%" != self._last_unit:
             return key, SHARE
         if unit == "1/s" and (self._last_unit != unit or unit_text != self._last_unit_text):
@@ -666,7 +666,7 @@ class _MeterText(Struct):
         return (key, "") if self._is_listed else ("", None)  # of `samples/s: 2161.6 1605777750.5` the first
 
     def _has_unit_of_last(self, unit: str) -> bool:
-        """Return whether a number in brackets has a unit of the numbers in front of them, printed or from the name."""
+        """Return whether a number in brackets has a unit of the numbers before them, printed or from the name."""
         if printed := self._bases.get(self._bracket):
             return UNITS[unit].base in printed
         of_name = _NAMES_OF.get(UNITS[unit].base)
@@ -730,7 +730,7 @@ class _MeterText(Struct):
     def _evaluation_of(self, known: str) -> str:
         """Return the word of an evaluation that belongs to a name; "" if there is none.
 
-        A name that comes again behind one of an evaluation is about it too: `loss 0.5 acc 0.9 val_loss 0.6 acc 0.8`.
+        A name that comes again after one of an evaluation is about it too: `loss 0.5 acc 0.9 val_loss 0.6 acc 0.8`.
         """
         first = known.split("_", maxsplit=1)[0]
         if first in EVALUATIONS | TRAINING:
@@ -759,14 +759,14 @@ def _fits_column(table: str | None, name: str, unit: Unit | None, text: str) -> 
 
 
 def _padded(token: Token, name: str, type_: str, before: str, inside: bool) -> str:
-    """Return the field of a number with the blanks in front of it, as the text of a template that accepts any padding.
+    """Return the field of a number with the blanks before it, as the text of a template that accepts any padding.
 
     Args:
         token: The number.
         name: The name of its field.
         type_: Its type; "" if its printed form decides.
-        before: The text of the template in front of it.
-        inside: Whether the line has text in front of it.
+        before: The text of the template before it.
+        inside: Whether the line has text before it.
     """
     spec = type_ or spec_of(token.text)
     gap, length = token.gap, len(token.text)
@@ -788,13 +788,13 @@ def _names_group(parts: Sequence[Token]) -> bool:
 
 
 def _counted_per(parts: Sequence[Token], k: int) -> str:
-    """Return the word behind the slash parts[k], if it sticks to the slash and no number follows it; else ""."""
+    """Return the word after the slash parts[k], if it sticks to the slash and no number follows it; else ""."""
     word = parts[k + 1] if k + 1 < len(parts) else None
     return word.text if word is not None and word.kind == NAME and not word.gap + parts[k].gap else ""
 
 
 def _is_rank_label(parts: Sequence[Token]) -> bool:
-    """Return whether the tokens behind an opening bracket are those of a label `(rank 0)`, and nothing else."""
+    """Return whether the tokens after an opening bracket are those of a label `(rank 0)`, and nothing else."""
     kinds = [part.kind for part in parts[:2]]
     return (
         len(parts) == 3
@@ -806,7 +806,7 @@ def _is_rank_label(parts: Sequence[Token]) -> bool:
 
 
 def _end_of_call(parts: Sequence[Token], k: int) -> int:
-    """Return the index behind brackets that stick to a name and hold names: `D(G(z))`; k if there are none."""
+    """Return the index after brackets that stick to a name and hold names: `D(G(z))`; k if there are none."""
     depth = 0
     for i in range(k, len(parts)):
         if parts[i].gap or not (parts[i].kind == NAME or parts[i].text in ("(", ")")):
@@ -818,7 +818,7 @@ def _end_of_call(parts: Sequence[Token], k: int) -> int:
 
 
 def _ends_in_rate(parts: Sequence[Token], k: int) -> bool:
-    """Return whether words such as `samples/sec` stand behind the number parts[k] and behind all numbers next to it.
+    """Return whether words such as `samples/sec` stand after the number parts[k] and after all numbers next to it.
 
     In `Speed: 71.1 samples/sec 1971.6 tokens/sec` they are units, in `lr 0.1 tokens/sec 1971.6` a name.
     """
@@ -830,7 +830,7 @@ def _ends_in_rate(parts: Sequence[Token], k: int) -> bool:
 
 
 def _unit_after(parts: Sequence[Token], k: int, unit_names: Mapping[str, str]) -> tuple[str, int]:
-    """Return the unit behind the number parts[k], "" if there is none, and the index of the token behind it."""
+    """Return the unit after the number parts[k], "" if there is none, and the index of the token after it."""
     if k + 1 == len(parts):
         return "", k + 1
     first = parts[k + 1]

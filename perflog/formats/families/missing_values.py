@@ -45,7 +45,7 @@ def without_missing(template: Template, raw: bytes) -> tuple[Template, int] | No
         raw: The text, a line or more.
 
     Returns:
-        The template with the printed words as literals, and where the text goes on behind it. None if the text does
+        The template with the printed words as literals, and where the text goes on after it. None if the text does
         not begin so, or lacks no number.
     """
     match = _regex_with_gaps(template).match(raw)

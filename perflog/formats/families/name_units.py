@@ -32,7 +32,7 @@ _COUNTED = frozenset(
 """What a rate counts without the word `per`: `tokens_sec`, `tok_s`; `step_sec` is a time."""
 
 _IN_DOUBT = frozenset("token sample seq sequence img image it req request example".split())
-"""Words behind which a second may be a time or a rate: `img_sec`."""
+"""Words after which a second may be a time or a rate: `img_sec`."""
 
 
 def split_unit(name: str) -> tuple[str, str]:

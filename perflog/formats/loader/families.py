@@ -71,7 +71,7 @@ def _key_value(entry: Entry, scopes: tuple[str, ...]) -> Family:
 
 
 def _pair_syntax(entry: Entry) -> PairSyntax:
-    """Load how one pair is written: the text before {key}, between key and value, and behind {value}."""
+    """Load how one pair is written: the text before {key}, between key and value, and after {value}."""
     text = entry.get("pair", str, required=True)
     parts = re.fullmatch(r"(.*)\{key\}(.*)\{value\}(.*)", text, re.DOTALL)
     if parts is None or re.search(r"[{}]", "".join(parts.groups())):

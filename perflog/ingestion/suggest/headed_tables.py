@@ -211,7 +211,7 @@ def _main_slot(slots: Sequence[Slot]) -> Slot:
 
 
 def _named_by_header(style: str, printed: str, texts: Sequence[str], unit: str = "") -> Named:
-    """Return the name and unit that a header gives a column; `unit`: what stands behind its numbers."""
+    """Return the name and unit that a header gives a column; `unit`: what is after its numbers."""
     if "%" in (printed[0:1], printed[-1:]):  # `%usr`, `VRAM%`
         percent = "" if "percent" in printed.lower() else " percent "
         return Named(naming.slug(printed.replace("%", percent)), "%", _HEADER_SAYS)

@@ -30,7 +30,7 @@ MOST_FIELDS = 60
 
 _LOOKED_AT = 4  # lines of a shape in which words vary
 _LEAST_IN_ROW = 3  # numbers side by side
-_SPREADS = frozenset(("±", "+-", "+/-", "+/−"))  # in front of the spread of a number
+_SPREADS = frozenset(("±", "+-", "+/-", "+/−"))  # before the spread of a number
 _END_OF_NAME = lazy_pattern(r"[,;|]|(?<=[\])}>])(?!\s*[:=])| [-—–] |\t(?=\S)|\s{4,}(?=[^\s:=])")
 _PLACE = lazy_pattern(rf"{COUNTER}[_-]?$", re.IGNORECASE)  # of a name: its number counts
 
@@ -41,7 +41,7 @@ class Slot(Struct):
     Attributes:
         kind: LITERAL, TEXT, NUMBER, UNSURE or OPAQUE.
         texts: The text there in each line of the shape.
-        gaps: The blanks in front of each.
+        gaps: The blanks before each.
         spec: The spec that prints it; "" for none.
         named: Its name and unit.
         value: The key, if a literal is the value of a key, as in `dtype = float16`. It becomes a field if the line
@@ -82,7 +82,7 @@ class LineDraft(Struct):
         closes: Whether the line closes a step.
         before: Whether the line is printed while a run starts.
         why: The reasons for the table; the file shows them as a guess.
-        loose: Whether blanks in front of numbers are read and dropped, since they are not padding.
+        loose: Whether blanks before numbers are read and dropped, since they are not padding.
         no_roles: The roles that the log has disproved: `step`, `rank`, and `step_time` for a plain `time`.
         has_plain_time: Whether its `step_time` is printed as a plain `time`.
         counts_itself: Whether it prints a count that proves to be no step.
@@ -369,10 +369,10 @@ def _further(guess: _Guess, chosen: Sequence[_Guess], mark: str, bond: Bond, say
 
     Args:
         guess: The number, with the name by the words around it.
-        chosen: The fields in front of it.
-        mark: What stands between both.
+        chosen: The fields before it.
+        mark: What is between both.
         bond: That of the number before.
-        says_what: Whether words behind it say what is counted: `10/48 features`.
+        says_what: Whether words after it say what is counted: `10/48 features`.
         is_named: Whether words of its own name it.
     """
     named, last = guess.named, chosen[-1].named
@@ -411,14 +411,14 @@ def _total(named: Named, chosen: Sequence[_Guess], texts: Sequence[str], says_wh
 
     In `batch 4/300`, `batch 4/400`, `batch 5/100` it is no total: both numbers keep the name.
 
-    If nothing names the number before it, that number may be the step: unless a unit stands behind both, as in
+    If nothing names the number before it, that number may be the step: unless a unit is after both, as in
     `3 / 81559 MB`, or the first is larger than the second.
 
     Args:
         named: Its name and unit by the words around it.
-        chosen: The fields in front of it.
+        chosen: The fields before it.
         texts: The number, as the lines print it.
-        says_what: Whether words behind it say what is counted.
+        says_what: Whether words after it say what is counted.
     """
     last = chosen[-1]
     names_step = any(guess.named.name == "step" for guess in chosen)
@@ -447,7 +447,7 @@ def _may_count(name: str, texts: Sequence[str], totals: Sequence[str]) -> bool:
 
 
 def _counts_on(texts: Sequence[str], numbers: Sequence[str]) -> bool:
-    """Whether numbers behind others are no totals: they are smaller, or they grow while the others stay the same."""
+    """Whether numbers after others are no totals: they are smaller, or they grow while the others stay the same."""
     if not all(x.isdecimal() for x in (*texts, *numbers)):
         return False
     firsts, seconds = [int(x) for x in texts], [int(x) for x in numbers]
@@ -463,7 +463,7 @@ def _rename_batches(chosen: Sequence[_Guess]) -> None:
 
 
 def _literal(slots: Sequence[Slot]) -> str:
-    """Return the first texts of slots, with the blanks in front of each."""
+    """Return the first texts of slots, with the blanks before each."""
     return "".join(s.gaps[0] + s.texts[0] for s in slots)
 
 

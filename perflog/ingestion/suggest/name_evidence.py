@@ -3,8 +3,8 @@
 A guessed name is stored only if it is one of these, in this order:
 
 - a mark ties it to the number: `loss: 2.3`, `acc = 0.5`, `lr=0.1`, `delay (ms): 3.1`;
-- it stands in front of the number, and nothing else between two separators: `| loss 2.3 |`, `Time 2.5 Data 0.1`;
-- it stands behind the number, and nothing else: `(1024 samples)`, `107297 pages paged in`;
+- it is before the number, and nothing else between two separators: `| loss 2.3 |`, `Time 2.5 Data 0.1`;
+- it is after the number, and nothing else: `(1024 samples)`, `107297 pages paged in`;
 - the unit of a rate names what is counted: `12.1 tokens/s`, `3.1 ms/step`.
 
 What contradicts a name refutes it: two numbers side by side (`loss 0 48.2`), a number that labels what follows
@@ -26,15 +26,15 @@ from perflog.formats.vocabulary import COUNTERS, LEVELS, SENTENCE_WORDS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, unit_of
 
-_LEAST_LETTERS = 3  # of a word behind a number: shorter ones are units, such as `ps`
-_MOST_BEHIND = 4  # words of a name behind its number
+_LEAST_LETTERS = 3  # of a word after a number: shorter ones are units, such as `ps`
+_MOST_BEHIND = 4  # words of a name after its number
 _SEPARATORS = frozenset(",;|()[]{}<>\"`'!?")
 _PARTS = frozenset(("^", "*", "x", "~", "-", "&", "."))  # between the parts of something larger
-_SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a blank behind them
+_SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a blank after them
 _MARKS = frozenset((":", "=", "is", "was"))  # between a name and its number
 _OPENING = frozenset("([{<'\"`$~#")
 _GLUE = frozenset("/-.@#_+%&*°")  # marks inside a name
-_DEVICES = frozenset(  # a whole number behind such a word is a label
+_DEVICES = frozenset(  # a whole number after such a word is a label
     "gpu cpu gpus device dev node host worker thread core socket layer head expert stage nic port net numa process "
     "proc shard group chunk block level bin row column col id idx index no number version run test trial".split()
 )
@@ -45,10 +45,10 @@ _SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and 
 _OF_TIME = lazy_pattern(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _VERSIONS = frozenset(("version", "revision", "release"))
-_NO_NAMES = frozenset((*LEVELS, "True", "False"))  # they stand in front of names
+_NO_NAMES = frozenset((*LEVELS, "True", "False"))  # they stand before names
 _COPULA = frozenset(("is", "was", "are", "were"))
 _TAKES = frozenset(("took", "takes", "in"))
-_COUNTING = frozenset("on in over with across using for".split())  # in front of a number and what it counts
+_COUNTING = frozenset("on in over with across using for".split())  # before a number and what it counts
 _JOINS = frozenset(("of", "in", "on", "per", "the", "a"))  # words inside a name: `memory in use`, `number of files`
 
 
@@ -60,9 +60,9 @@ class Bond(Struct, frozen=True):
         is_sure: Whether the line ties these words to the number without doubt.
         is_unit: Whether these words are the unit of a rate, which alone names the number.
         is_further: Whether the words name the number before it first: the 10 of `step 3/10`, the 0.1 of `2.3 ± 0.1`.
-        unit: The unit behind the number, as printed.
+        unit: The unit after the number, as printed.
         per: What else the number is counted per: `node` of `1.5 Gflop/s per node`.
-        factor: The letter of a factor behind the number: the B of `1.3B`.
+        factor: The letter of a factor after the number: the B of `1.3B`.
         unit_of_name: The unit in the brackets of the name: `delay (ms): 3.1`.
     """
 
@@ -132,11 +132,11 @@ class _Line(Struct):
         return self.parts[k].kind if 0 <= k < len(self.parts) else ""
 
     def _is_glued(self, k: int) -> bool:
-        """Whether a token has no blank in front of it."""
+        """Whether a token has no blank before it."""
         return 0 < k < len(self.parts) and not self.parts[k].gap
 
     def _begins_segment(self, k: int) -> bool:
-        """Whether a separator stands in front of a token: a mark, a tab, two blanks, a text that is no word."""
+        """Whether a separator is before a token: a mark, a tab, two blanks, a text that is no word."""
         if k <= 0 or k >= len(self.parts):
             return True
         gap, before = self.parts[k].gap, self.parts[k - 1]
@@ -164,7 +164,7 @@ class _Line(Struct):
         return replace(bond, unit=unit, per=tuple(per), factor=self._text(k + 1) if is_factor else "")
 
     def _sure_bond(self, k: int, end: int) -> Bond | None:
-        """Return what names a number without doubt; None if nothing does. `end`: the place behind it and its unit."""
+        """Return what names a number without doubt; None if nothing does. `end`: the place after it and its unit."""
         if self._is_share_of_bar(k):
             return None
         bond = self._bond_of_words(k, end)
@@ -185,7 +185,7 @@ class _Line(Struct):
         return replace(bond, is_sure=True) if bond is not None else None
 
     def _description(self) -> list[str]:
-        """Return the first words of a line, in front of its first number."""
+        """Return the first words of a line, before its first number."""
         first = next((k for k, part in enumerate(self.parts) if part.kind == NUMBER), 0)
         return [part.text for part in self.parts[:first] if part.kind == NAME][:2]
 
@@ -197,7 +197,7 @@ class _Line(Struct):
         return self._text(k + 1) == "%" and (is_drawn or is_counted)
 
     def _nearby(self, k: int, end: int) -> Bond:
-        """Return the words in front of a number, else those behind it, that may name it."""
+        """Return the words before a number, else those after it, that may name it."""
         is_part = self._is_glued(k) and self._text(k - 1) in _PARTS
         is_part |= self._is_glued(k + 1) and self._text(k + 1) in _PARTS - {"."}
         if is_part or self._kind(k + 1) == NUMBER:
@@ -216,7 +216,7 @@ class _Line(Struct):
         return Bond(behind) if behind or names_nothing else Bond(words, unit_of_name=self._unit_of_name(before + 1))
 
     def _words_behind(self, end: int) -> tuple[str, ...]:
-        """Return the words behind a number that are not those of the next one."""
+        """Return the words after a number that are not those of the next one."""
         words: list[str] = []
         end += self._text(end) in _FACTORS
         if end >= len(self.parts) or len(self.parts[end].gap) != 1:
@@ -230,12 +230,12 @@ class _Line(Struct):
         return () if is_of_next or self._text(end) in (":", "=") else tuple(words)
 
     def _is_counted(self, k: int) -> bool:
-        """Whether words behind a number of a sentence say what it counts: `on 8 GPUs`, `over 100 frames`."""
+        """Whether words after a number of a sentence say what it counts: `on 8 GPUs`, `over 100 frames`."""
         is_in_sentence = self._text(k - 1).lower() in _COUNTING
         return self._kind(k) == NUMBER and is_in_sentence and not self._is_bound(k)
 
     def _printed_unit(self, k: int) -> tuple[str, int]:
-        """Return the unit behind a number, as printed, and the place behind it; "" without one."""
+        """Return the unit after a number, as printed, and the place after it; "" without one."""
         end = k + 1
         while self._is_glued(end) and (self._kind(end) in (NAME, UNIT) or self._text(end) in ("%", "°")):
             end += 1
@@ -275,18 +275,18 @@ class _Line(Struct):
         return self._beside(k, end) if before == k - 1 and is_word else self._behind(k, end)
 
     def _names_stand_behind(self, k: int) -> bool:
-        """Whether statistics stand behind all numbers of a line: `Nlocal: 1000 ave 2000 max 300 min`."""
+        """Whether statistics stand after all numbers of a line: `Nlocal: 1000 ave 2000 max 300 min`."""
         names = [self._text(i + 1).lower() for i, part in enumerate(self.parts) if part.kind == NUMBER]
         return self._kind(k) == NUMBER and len(names) > 1 and _STATISTICS.issuperset({*names} - {"min"})
 
     def _begins_list_of_names(self, k: int) -> bool:
-        """Whether a word stands behind each of three numbers: `Cpu: 12.3 us, 1.2 sy, 0.0 ni`."""
+        """Whether a word is after each of three numbers: `Cpu: 12.3 us, 1.2 sy, 0.0 ni`."""
         places = range(k, k + 9, 3)
         ends = all(self._text(place + 2) == "," for place in places[:2])
         return ends and all(self._kind(p) == NUMBER and self._kind(p + 1) == NAME for p in places)
 
     def _is_named_behind(self, end: int) -> bool:
-        """Whether the word behind a number says what is counted, as behind the next one: `Jobs: 2 running | 1 done`."""
+        """Whether the word after a number says what is counted, as after the next one: `Jobs: 2 running | 1 done`."""
         end += 2 * (self._text(end) == "/" and self._kind(end + 1) == NUMBER)  # `Resources: 4.0/16 CPUs, 2.0/2 GPUs`
         word = self._text(end)
         if self._kind(end) != NAME or unit_of(word)[0] or "/" in word or self._text(end + 1) in (":", "="):
@@ -330,7 +330,7 @@ class _Line(Struct):
         return k if self._kind(k) == NUMBER else -1
 
     def _unit_end(self, k: int) -> int | None:
-        """Return the place behind a number and its unit; None if the number is a part of something larger."""
+        """Return the place after a number and its unit; None if the number is a part of something larger."""
         is_part = self._is_glued(k) and self._text(k - 1) in _PARTS
         is_glued_behind = self._is_glued(k + 1) and self._is_glued(k + 2)
         is_part |= self._text(k + 1) == "." and is_glued_behind and self._kind(k + 2) == NAME  # `1234.host`
@@ -352,7 +352,7 @@ class _Line(Struct):
         return None if self._is_label(k, end) or self._is_in_row(k, end) else end
 
     def _is_in_labels(self, k: int) -> bool:
-        """Whether a number stands in the labels of a name: the 1 of `util{gpu="1",host="a"} 46`."""
+        """Whether a number is in the labels of a name: the 1 of `util{gpu="1",host="a"} 46`."""
         opening = next((i for i in range(k - 1, -1, -1) if self._text(i) in ("{", "}")), -1)
         return self._text(opening) == "{" and self._is_glued(opening) and self._kind(opening - 1) == NAME
 
@@ -365,7 +365,7 @@ class _Line(Struct):
         return text in ("%", "C", "°C") or "/" in text or bool(unit_of(text)[0])
 
     def _is_in_row(self, k: int, end: int) -> bool:
-        """Whether another number without a name follows: in a row, a range, a list behind commas."""
+        """Whether another number without a name follows: in a row, a range, a list after commas."""
         following, is_number = self._text(end), self._kind(end + 1) == NUMBER
         unit = [part.text for part in self.parts[k + 1 : end]]
         is_last = bool(unit) and [part.text for part in self.parts[max(k - len(unit), 0) : k]] == unit
@@ -423,7 +423,7 @@ class _Line(Struct):
         return k + 1 + self._is_unit(k + 1)
 
     def _is_unit(self, k: int) -> bool:
-        """Whether a word behind a number and a blank is its unit, and not the name of the next number."""
+        """Whether a word after a number and a blank is its unit, and not the name of the next number."""
         if self._kind(k) not in (NAME, UNIT) and self._text(k) != "%":
             return False
         if self._text(k) == "B":  # bytes, or billions
@@ -474,7 +474,7 @@ class _Line(Struct):
         return self._without_tail(words, first, last)
 
     def _is_operator(self, k: int) -> bool:
-        """Whether a mark stands between the parts of a formula: `fwd + bwd: 3.1`."""
+        """Whether a mark is between the parts of a formula: `fwd + bwd: 3.1`."""
         return self._text(k) in ("/", "+", "*") and self._kind(k - 1) == NAME
 
     def _is_glue(self, k: int) -> bool:
@@ -483,7 +483,7 @@ class _Line(Struct):
         return self._text(k) in _GLUE and (all(sides) if self._text(k) == "-" else any(sides))
 
     def _brackets_before(self, last: int) -> tuple[list[str], int]:
-        """Return the words in the brackets at the end of a name, but not a unit, and the place in front of them."""
+        """Return the words in the brackets at the end of a name, but not a unit, and the place before them."""
         words: list[str] = []
         while self._text(last) in (")", "]"):
             opening = next((k for k in range(last - 1, max(last - 16, -1), -1) if self._text(k) in ("(", "[")), 0)
@@ -501,7 +501,7 @@ class _Line(Struct):
         return self._kind(k) == NUMBER and is_glued and self._text(k - 1) in ("@", "-")
 
     def _without_tail(self, words: list[str], first: int, last: int) -> tuple[tuple[str, ...], int]:
-        """Return a name without the unit of the number in front of it: of `1.75/s LR` only `LR`."""
+        """Return a name without the unit of the number before it: of `1.75/s LR` only `LR`."""
         if self._kind(first - 1) not in (NUMBER, UNIT):
             return tuple(words), first
         k = first
@@ -522,7 +522,7 @@ class _Line(Struct):
         return self._is_unit(k) if k < last else len(words) == 1 and "/" in words[0] and is_rate
 
     def _marked(self, mark: int) -> Bond | None:
-        """Return the bond of a number behind a colon or an equal sign."""
+        """Return the bond of a number after a colon or an equal sign."""
         mark -= self._text(mark - 1) == ":"
         if self._text(mark - 1) in ("=", "!", "<", ">", "+", "-"):
             return None
@@ -543,7 +543,7 @@ class _Line(Struct):
         return Bond(words, unit_of_name=unit) if words and words[-1].lower() not in _VERSIONS else None
 
     def _beside(self, k: int, end: int) -> Bond | None:
-        """Return the bond of a number with words in front of it that no mark ties to it."""
+        """Return the bond of a number with words before it that no mark ties to it."""
         words, first = self._name_before(k - 1)
         if words and words[-1].lower() in ("is", "was"):
             return self._of_sentence(words[:-1], end)
@@ -582,7 +582,7 @@ class _Line(Struct):
 
     @staticmethod
     def _of_counter(words: tuple[str, ...]) -> Bond | None:
-        """Return the bond of a number behind a counter: of `on rank 3` the rank, of `tokens per rank 512` all words."""
+        """Return the bond of a number after a counter: of `on rank 3` the rank, of `tokens per rank 512` all words."""
         if "per" in words or SENTENCE_WORDS.isdisjoint(word.lower() for word in words[:-1]):
             return Bond(words)
         return Bond(words[-1:]) if words[-2].lower() in SENTENCE_WORDS and words[-1][-1] != "s" else None
@@ -594,14 +594,14 @@ class _Line(Struct):
         return is_short and end == k + 1 and self._text(end) == "-" and NUMBER not in behind and behind.count(NAME) > 1
 
     def _of_sentence(self, words: Sequence[str], end: int) -> Bond | None:
-        """Return the bond of a number behind `is`: the name begins behind the last word that belongs to a sentence."""
+        """Return the bond of a number after `is`: the name begins after the last word that belongs to a sentence."""
         is_stop = [word.lower() in SENTENCE_WORDS and word not in _JOINS for word in words]
         name = tuple(words[len(words) - is_stop[::-1].index(True) :] if True in is_stop else words)
         name = tuple(dropwhile(_JOINS.__contains__, name))
         return Bond(name) if name and (self._ends(end) or self._text(end) == "per") else None
 
     def _ends(self, k: int) -> bool:
-        """Whether a segment ends in front of a token."""
+        """Whether a segment ends before a token."""
         text = self._text(k)
         if text == ":" and not self._is_glued(k):
             return True
@@ -622,7 +622,7 @@ class _Line(Struct):
         return k > first and (self._kind(k) in (NUMBER, OPAQUE) or self._text(k) in (":", "="))
 
     def _unit_of_name(self, k: int) -> str:
-        """Return the unit that stands in brackets in front of a number: `latency(ms) 1.5`."""
+        """Return the unit that is in brackets before a number: `latency(ms) 1.5`."""
         unit = self._text(k - 2) if self._is_unit_in_brackets(k - 3) else ""
         return "" if unit == "s" and not _OF_TIME.search(self._text(k - 4)) else unit  # `GPU(s)` is a plural
 
@@ -631,7 +631,7 @@ class _Line(Struct):
         return is_bracket and self._kind(k + 1) != NUMBER
 
     def _behind(self, k: int, end: int) -> Bond | None:
-        """Return the bond of a number with only words behind it."""
+        """Return the bond of a number with only words after it."""
         is_apart = end < len(self.parts) and len(self.parts[end].gap) > 1
         is_apart |= self._text(k - 1) == "/" and not self._is_bound(self._number_before(k - 1))
         if is_apart or not self._begins_segment(k) or self._kind(k - 1) in (NUMBER, UNIT):

@@ -153,7 +153,7 @@ def name(bond: Bond, texts: Sequence[str], line_unit: str = "", has_unit: bool =
 def name_of_key(key: str, texts: Sequence[str], unit: str = "") -> Named:
     """Return the name and the unit of a number with a key of its own, in an object or a header.
 
-    `unit`: what stands behind the number.
+    `unit`: what is after the number.
     """
     factor = f"_{unit.strip().lower()}" if unit.strip() in _FACTORS else ""
     unit, why = unit_of(unit)[0], "printed after it" if unit else ""

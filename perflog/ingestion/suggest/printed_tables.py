@@ -8,7 +8,7 @@ from perflog.formats.tokens import Token
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
 
 HEAD, TAIL = "\0head", "\0tail"
-"""Keys of the name of a row: HEAD stands before the numbers, TAIL after them."""
+"""Keys of the name of a row: HEAD is before the numbers, TAIL after them."""
 
 _NUMBER, _UNIT = "\0number", "\0unit"
 LEAST = 3

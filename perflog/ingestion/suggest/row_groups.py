@@ -53,7 +53,7 @@ class RowGroups(Struct):
             self.groups.setdefault(match["name"], set()).add(self._group)
 
     def rename(self, draft: LineDraft) -> None:
-        """Name the number of a row after its group too, if the row always stands in the same one."""
+        """Name the number of a row after its group too, if the row always is in the same one."""
         match = _ROW.fullmatch(next(iter(draft.shape.lines), ""))
         if match is None or len(draft.numbers) != 1:
             return

@@ -111,7 +111,7 @@ def _one_word(keys: Iterable[Key]) -> Iterator[tuple[Key, list[Key]]]:
 
 
 def _name_places(key: Key) -> list[int]:
-    """Return the places of the names in a key, but of no unit behind a number; empty if there are too many to try."""
+    """Return the places of the names in a key, but of no unit after a number; empty if there are too many to try."""
     names = [i for i, x in enumerate(key) if x[0].isalpha() or x[0] == "_"]
     places = [i for i in names if not (unit_of(key[i])[0] and key[max(i - 2, 0) : i] == (_NUMBER, " "))]
     return places if len(places) <= _MOST_NAMES else []

@@ -2,7 +2,7 @@
 
 Each entry names its numbers by itself. Where two entries give the same name, the words that only one of them has in
 front of its first number become part of the name. Without such words, the names of their first numbers tell them apart,
-if nothing else does: `train_loss: 2.5 acc: 0.5` and `val_loss: 2.7 acc: 0.4`; for lines of one number, the words behind
+if nothing else does: `train_loss: 2.5 acc: 0.5` and `val_loss: 2.7 acc: 0.4`; for lines of one number, the words after
 it. An entry that merely lacks a number of the other one prints the same series.
 """
 
@@ -28,7 +28,7 @@ _LEAST_LETTERS = 3  # of a word in a name that tells others apart
 
 
 def tell_apart(entries: Sequence[LineDraft]) -> None:
-    """Put the words that differ in front of the names that entries of tables `values` and `summaries` share."""
+    """Put the words that differ before the names that entries of tables `values` and `summaries` share."""
     sharing: dict[tuple[str, bool], list[tuple[LineDraft, Slot]]] = {}
     for entry in entries:
         if entry.table in (*_TABLES, "steps"):
@@ -71,14 +71,14 @@ def _without_common(words: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _words_behind(entry: LineDraft) -> list[str]:
-    """Return the words behind the number of an entry: `1020.5 (with the time to connect)`."""
+    """Return the words after the number of an entry: `1020.5 (with the time to connect)`."""
     place = entry.slots.index(entry.numbers[0])
     text = " ".join(slot.texts[0].lower() for slot in entry.slots[place + 1 :] if slot.kind == LITERAL)
     return [word for word in naming.WORDS.findall(text) if not unit_of(word)[0]]
 
 
 def _head_words(entry: LineDraft) -> list[str]:
-    """Return the words in front of the first number of an entry, without those of its name."""
+    """Return the words before the first number of an entry, without those of its name."""
     place, first = next((k, slot) for k, slot in enumerate(entry.slots) if slot.kind in (NUMBER, UNSURE))
     is_tied = first.kind == NUMBER or (place > 0 and entry.slots[place - 1].texts[0] in (":", "="))
     before = takewhile(lambda slot: slot is not first, entry.slots)
@@ -87,7 +87,7 @@ def _head_words(entry: LineDraft) -> list[str]:
         for previous, slot in pairwise([first, *before])
         if slot.kind == LITERAL and not (previous.inner and not slot.gaps[0])  # of `prefill-10k` only `prefill`
     ]
-    if ":" in texts and not is_tied:  # what stands behind the colon may name it: `errors: connect 694, read 728`
+    if ":" in texts and not is_tied:  # what is after the colon may name it: `errors: connect 694, read 728`
         texts = texts[: texts.index(":")]
     names = () if first.named.vague or not is_tied else (first.named.name, first.named.printed)
     of_name = {part for name in names for part in name.split("_")}

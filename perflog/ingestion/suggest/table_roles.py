@@ -56,7 +56,7 @@ _NO_CONFIGURATION = lazy_pattern(  # in a line about what happened
 _PROGRESS = lazy_pattern(
     r"(?:.*_)?(?:sampled|trained|since|cur|current|last|processed|elapsed|done|so_far)(?:_.*)?|.+_total|num_\w*updates"
 )
-_AVERAGE_OF = lazy_pattern(  # the words in front of a name that say that it is averaged over a run
+_AVERAGE_OF = lazy_pattern(  # the words before a name that say that it is averaged over a run
     r"(?:^|(?<=_))(?:(?:averages?|avg|mean|median|overall|final|summary|synchronized|train|training|global|per|of|the)_)+"
 )
 _LEAST_LETTERS = 3  # of the first part of a name that is whole
@@ -169,7 +169,7 @@ def _table(line: LineDraft, first_step: int | None, first_result: int | None, st
     times = [s for s in figures if _is_time(s)]
     is_setting = is_rare and _is_setting(line)
     if is_rare and figures and all(s.named.name.endswith("seed") for s in figures):
-        line.why.append("a seed is a setting wherever it stands; as a value it would lose digits")
+        line.why.append("a seed is a setting wherever it is; as a value it would lose digits")
         return "runs"
     if is_setting and first_step is not None and line.shape.first < first_step:
         line.why.append("printed before the first step")

@@ -200,7 +200,7 @@ def _blocked(
 
     Such a call waits until the device has begun something. Its excess over the median of the others is no work of the
     host. A call that launches a graph is one launch. Also returned: the work of the last call of each row of such
-    calls, behind which the thread has waited for the device.
+    calls, after which the thread has waited for the device.
     """
     known = np.flatnonzero(threads != NO_CALL)
     known = np.sort(known[groups_of(threads[known], launches.starts[known]).first])  # the first work of each call

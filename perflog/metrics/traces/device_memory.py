@@ -31,7 +31,7 @@ class Blocks(Struct, frozen=True, eq=False):
     """Blocks of memory whose allocation is in the trace: number of the event that allocated each, and of its end.
 
     The end is the event that freed it, or that allocated its address anew: then the trace lost the event that freed it.
-    A block that outlives the trace ends behind the last event.
+    A block that outlives the trace ends after the last event.
     """
 
     born: Ints
@@ -43,7 +43,7 @@ class MemoryCurve(Struct, frozen=True, eq=False, dict=True):
     """The memory of a device, or of the host, for one process of a file: an entry for each event, in order of time.
 
     `rows`: rows of table `events`: line, start_ns, bytes, process, thread, correlation. `totals`: allocated and
-    reserved memory behind each event in bytes, NULL where the trace does not print it. `freed_unknown`: bytes that were
+    reserved memory after each event in bytes, NULL where the trace does not print it. `freed_unknown`: bytes that were
     freed and whose allocation is not in the trace.
     """
 
@@ -67,11 +67,11 @@ class MemoryCurve(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def live(self) -> Ints:
-        """Bytes of the blocks that live behind each event."""
+        """Bytes of the blocks that live after each event."""
         return self.bytes_of(np.ones(len(self.blocks.born), np.bool_))
 
     def bytes_of(self, chosen: Mask) -> Ints:
-        """Return the bytes of those of some blocks that live behind each event."""
+        """Return the bytes of those of some blocks that live after each event."""
         blocks, change = self.blocks, np.zeros(len(self.rows) + 1, np.int64)
         np.add.at(change, blocks.born[chosen], blocks.sizes[chosen])
         np.subtract.at(change, blocks.ends[chosen], blocks.sizes[chosen])
@@ -84,23 +84,23 @@ class MemoryCurve(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def allocated(self) -> Ints:
-        """Bytes that are allocated behind each event: as printed, else of the blocks."""
+        """Bytes that are allocated after each event: as printed, else of the blocks."""
         return carried(self.totals[ALLOCATED]) if self.is_printed else self.live
 
     @cached_property
     def reserved(self) -> Ints | None:
-        """Bytes that the allocator holds behind each event; None if the trace does not print it."""
+        """Bytes that the allocator holds after each event; None if the trace does not print it."""
         known = self.totals[RESERVED]
         # PyTorch prints 0 for the host, whose allocator reserves nothing.
         return carried(known) if (known > 0).any() else None
 
     @cached_property
     def peak(self) -> int:
-        """Number of the first event behind which most is allocated."""
+        """Number of the first event after which most is allocated."""
         return int(self.allocated.argmax())
 
     def living(self, event: int) -> Ints:
-        """Return the blocks that live behind an event."""
+        """Return the blocks that live after an event."""
         return np.flatnonzero((self.blocks.born <= event) & (self.blocks.ends > event))
 
     def step_at(self, event: int) -> int | None:

@@ -2,7 +2,7 @@
 
 A step on a device begins with its annotation, or later if work from before still runs. It ends when the host has left
 the annotation and the work that the step launched is done, or the work of a later step begins. So windows of steps in a
-row touch and do not overlap, and work that runs behind the annotation of its step is no time of the next one.
+row touch and do not overlap, and work that runs after the annotation of its step is no time of the next one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def on_device(annotated: StepWindows, begins: Ints, ends: Ints, launched_in: Int
     first, last = np.full(len(order), _FAR), steps.ends.copy()
     np.minimum.at(first, of_step, begins[own])
     np.maximum.at(last, of_step, ends[own])
-    later = np.append(np.minimum.accumulate(first[::-1])[::-1][1:], _FAR)  # the first work of all steps behind it
+    later = np.append(np.minimum.accumulate(first[::-1])[::-1][1:], _FAR)  # the first work of all steps after it
     until = np.maximum.accumulate(np.maximum(steps.ends, np.minimum(last, later)))
     still = _running(steps.starts, begins[~own], ends[~own])
     since = np.maximum(steps.starts, np.minimum(np.minimum(still, first), until))

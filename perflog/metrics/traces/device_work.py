@@ -352,7 +352,7 @@ def _launching_processes(work: Rows, place: tuple[str, int], tables: Tables) -> 
 def _device_names(rows: Rows, index: Ints) -> tuple[Keys, list[str]]:
     """Return the name of the device of each row as codes, and the names; with its context where it has no number.
 
-    Profilers cut long names, and then the number behind them is lost. A process has its own context on each device.
+    Profilers cut long names, and then the number after them is lost. A process has its own context on each device.
     """
     codes, words = rows.codes("device_name")
     if (codes < 0).all():

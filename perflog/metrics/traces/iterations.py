@@ -1,7 +1,7 @@
 """Iterations of a device without annotated steps, found where the sequence of its kernels clearly repeats.
 
 A kernel that is launched once in each iteration cuts the sequence into pieces that launch the same kernels equally
-often. Layers of a model repeat as well, but behind them, or in front of them, something else runs: what lies at the
+often. Layers of a model repeat as well, but after them, or before them, something else runs: what lies at the
 ends of a trace must be a part of an iteration, unless the pieces hold the optimizer, which no layer does.
 """
 
@@ -85,7 +85,7 @@ def _clearest(codes: Ints, optimizer: Mask) -> _Repetition | None:
 def _regular(codes: Ints, optimizer: Mask) -> Iterator[Ints]:
     """Yield the positions of kernels that come in nearly equal distances: of those that come equally often one.
 
-    Also of the first kernel of the optimizer behind others.
+    Also of the first kernel of the optimizer after others.
     """
     counts = np.bincount(codes)
     order = np.argsort(codes, kind="stable")
@@ -130,7 +130,7 @@ def _part_of(launches: Ints, usual: Ints) -> bool:
 
 
 def _launches(codes: Ints, cuts: Ints) -> Ints:
-    """How often each kernel is launched in each piece between these cuts, and in front of and behind them."""
+    """How often each kernel is launched in each piece between these cuts, and before and after them."""
     edges = [0, *cuts.tolist(), len(codes)]
     width = int(codes.max()) + 1
     return np.array([np.bincount(codes[a:b], minlength=width) for a, b in pairwise(edges)])
@@ -144,7 +144,7 @@ def _similar(launches: Ints, others: Ints) -> float:
 def _boundaries(found: _Repetition, codes: Ints, gaps: Ints, optimizer: Mask) -> Ints:
     """Positions at which iterations begin, and where the last one ends.
 
-    They begin where the trace does if that is no start-up, else behind the optimizer, else where the device idles
+    They begin where the trace does if that is no start-up, else after the optimizer, else where the device idles
     longest. What lies at the ends of the trace is an iteration if it launches what others do.
     """
     begin, end = found.anchors[:2].tolist()

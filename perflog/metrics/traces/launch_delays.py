@@ -78,7 +78,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     columns=_COLUMNS,
     main="host_s",
     formula="a gap in the device's work is divided at the launch of the work that ends it: before it data, sync or "
-    "host; behind it launch and waiting; they add up to idle_s. queue = sum of the times from launch to begin / span",
+    "host; after it launch and waiting; they add up to idle_s. queue = sum of the times from launch to begin / span",
     source="launches by correlation numbers; causes: HolisticTraceAnalysis' idle time breakdown, of a device in place "
     "of a stream; queue: Little's law",
     compares=(_samples,),
@@ -171,7 +171,7 @@ class _Queue:
 
 
 def _time_behind(times: Ints, starts: Ints, ends: Ints) -> Floats:
-    """Sum, over sorted times, of the part of each window that lies behind them."""
+    """Sum, over sorted times, of the part of each window that lies after them."""
     first, last = np.searchsorted(times, starts), np.searchsorted(times, ends)
     origin = int(times[0]) if len(times) else 0
     edges = np.concatenate([starts, ends, times[-1:], [origin]])

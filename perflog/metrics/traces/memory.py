@@ -180,7 +180,7 @@ def memory_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     needs=("events",),
     columns=_CURVE_COLUMNS,
     main="bytes",
-    formula=f"of {_BINS} equal periods the event behind which most is allocated; bytes = sum of the blocks of a holder "
+    formula=f"of {_BINS} equal periods the event after which most is allocated; bytes = sum of the blocks of a holder "
     "that live then",
     source=_SOURCE,
 )
@@ -314,7 +314,7 @@ def _curve(held: HeldMemory, begin: int) -> pd.DataFrame:
 
 
 def _points(curve: MemoryCurve) -> Ints:
-    """The first event of each period behind which most is allocated; the peak is one of them."""
+    """The first event of each period after which most is allocated; the peak is one of them."""
     first, last = int(curve.times[0]), int(curve.times[-1])
     period = np.minimum((curve.times - first) * _BINS // max(last - first, 1), _BINS - 1)
     order = np.lexsort((-np.arange(len(period)), curve.allocated, period))

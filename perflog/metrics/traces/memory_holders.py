@@ -56,12 +56,12 @@ class HeldMemory(Struct, frozen=True, eq=False, dict=True):
         return self.bytes_at(self.curve.peak)
 
     def bytes_at(self, event: int) -> Ints:
-        """Return the bytes of each holder behind an event."""
+        """Return the bytes of each holder after an event."""
         living = self.curve.living(event)
         return self._sums(living, self.curve.blocks.sizes[living])
 
     def blocks_at(self, event: int) -> Ints:
-        """Return the number of blocks of each holder behind an event."""
+        """Return the number of blocks of each holder after an event."""
         living = self.curve.living(event)
         return self._sums(living, np.ones(len(living), np.int64))
 

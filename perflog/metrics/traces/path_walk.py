@@ -370,7 +370,7 @@ class PathWalk:
     def ranges_of_calls(self) -> tuple[Places, Sequence[str]]:
         """The innermost range or module that each call is or lies in, as a code, and their names.
 
-        The code behind the last one is no range. One entry more, for NO_CALL.
+        The code after the last one is no range. One entry more, for NO_CALL.
         """
         tree = self._of.calls
         if tree is None:

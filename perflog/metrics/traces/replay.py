@@ -97,7 +97,7 @@ class Replayed:
 class _Changes(NamedTuple):
     """What happens to threads, in order.
 
-    `places`: behind how many works; `what`: a thread returns from a wait, ends its last call before it takes over or
+    `places`: after how many works; `what`: a thread returns from a wait, ends its last call before it takes over or
     before another one does, or takes over; `threads`: which; `of`: index of the wait or hand-over.
     """
 
@@ -175,7 +175,7 @@ class Replay:
         self._paused: dict[int, Ints] = {}  # when the last call before a hand-over ended, of the thread itself
         self._left: dict[int, Ints] = {}  # and of the thread that it takes over from
         self._stream_ends: dict[int, Ints] = {}  # when the next work of a stream may begin
-        self._work_ends: dict[int, Ints] = {}  # of works that something behind their block waits for
+        self._work_ends: dict[int, Ints] = {}  # of works that something after their block waits for
         self._top = np.full(self._columns, start)
 
     def ends(self, thread: int, host_end: int | None = None) -> Ints:
@@ -188,7 +188,7 @@ class Replay:
         count = len(self._works)
         for begin in range(0, max(count, 1), _BLOCK):
             stop = min(begin + _BLOCK, count)
-            last = stop if stop < count else count + 1  # changes may come behind the last work
+            last = stop if stop < count else count + 1  # changes may come after the last work
             changes = self._changes.part(slice(*np.searchsorted(self._changes.places, (begin, last)).tolist()))
             self._advance(begin, stop, changes)
         if thread in self._clocks:
@@ -314,7 +314,7 @@ class Replay:
         return rows
 
     def _inside(self, begins: Ints, ends: Ints) -> Ints:
-        """How much of these times lies behind the begin of the window: what was before stays as it was."""
+        """How much of these times lies after the begin of the window: what was before stays as it was."""
         return np.maximum(ends - np.maximum(begins, self._start), 0)
 
     def _launched(self, works: Ints, delays: Ints) -> Ints:

@@ -97,7 +97,7 @@ def csv(log: Log, folder: str | os.PathLike[str], raw: bool = False) -> list[str
     Args:
         log: The log.
         folder: The folder of the files; it is made if it does not exist. Each file has the name of its table.
-        raw: Whether texts stay as they are. By default control characters are escapes, and a quote mark stands before
+        raw: Whether texts stay as they are. By default control characters are escapes, and a quote mark is before
             text that a spreadsheet would run as a formula.
 
     Returns:

@@ -40,7 +40,7 @@ _HOST, _GPU = 0, 1  # c10::DeviceType
 
 PATH, HOST, IDLE, COLLECTIVES, STREAM, RANGES = 10, 20, 30, 35, 40, 41
 """Places of the threads of a process, from the top: critical path, threads of the host, idle time, collectives, streams
-each with its ranges. Those of the streams go on from the last ones: no other place stands behind them.
+each with its ranges. Those of the streams go on from the last ones: no other place is after them.
 """
 
 
@@ -56,7 +56,7 @@ class Tracks:
         return self._processes.setdefault((part, rank), len(self._processes) + 1)
 
     def thread(self, pid: int, place: int, name: str) -> int:
-        """Return the number of the thread of a name, which stands at a place in its process."""
+        """Return the number of the thread of a name, which is at a place in its process."""
         return self._threads.setdefault((pid, place, name), len(self._threads) + 1)
 
     def names(self) -> Iterator[Event]:
@@ -78,7 +78,7 @@ def device_label(device: int | None, name: str | None = None) -> str:
 
 
 def stream_place(stream: int | None, computed: bool = False) -> int:
-    """Return the place of a stream in its process, or of what is computed of it, behind it."""
+    """Return the place of a stream in its process, or of what is computed of it, after it."""
     return (RANGES if computed else STREAM) + 2 * max(stream or 0, 0) + 10 * (stream is not None)
 
 

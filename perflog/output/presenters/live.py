@@ -10,7 +10,7 @@ from perflog.parsing.failures.kinds import title_of
 from perflog.units import show
 
 GAP = "   "
-"""What stands between two facts of a line."""
+"""What is between two facts of a line."""
 
 _BREAK, _MESSAGE = "\n", 160  # characters of the text of a failure
 _SAME = 1.5  # times the time of a step: a shorter time between two step lines is that of one step

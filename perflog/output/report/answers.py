@@ -1,4 +1,4 @@
-"""The answers of a report: what stands in its first section, in the order in which each of its forms shows it."""
+"""The answers of a report: what is in its first section, in the order in which each of its forms shows it."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _tree_of_differences(
 
 
 def _starts(parts: Sequence[TreeRow]) -> Iterator[float]:
-    """Yield where the bar of each part begins: behind the part before it, the first below a part where that begins."""
+    """Yield where the bar of each part begins: after the part before it, the first below a part where that begins."""
     begun: dict[int, float] = {}
     reached: dict[int, float] = {}
     for part in parts:

@@ -42,7 +42,7 @@ class RunName(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The name of a part of a time: how deep it stands in the tree of parts, and what it means."""
+    """The name of a part of a time: how deep it is in the tree of parts, and what it means."""
 
     name: str
     depth: int = 0

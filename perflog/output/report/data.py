@@ -29,7 +29,7 @@ class FigureSource(Struct, frozen=True):
 class MetricTable(Struct, frozen=True, dict=True):
     """The rows of a metric or of a comparison, with the formula and the columns that have values.
 
-    `windows` holds the range of steps behind each row, `sources` the runs and lines behind each row.
+    `windows` holds the range of steps of each row, `sources` its runs and lines.
     """
 
     name: str
@@ -137,7 +137,7 @@ def differing_settings(settings: Sequence[TableRow]) -> list[str]:
     return [name for name in names if len({json.dumps(values.get(name)) for values in settings}) > 1]
 
 
-# Reports show these in columns of their own: the run, the steps and the lines behind a row.
+# Reports show these in columns of their own: the run, the steps and the lines of a row.
 _SOURCE_COLUMNS = frozenset(
     ("run", "label", "first_step", "last_step", "first_line", "last_line", "line", "window_first", "window_last")
 )

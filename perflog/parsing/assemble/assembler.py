@@ -171,7 +171,7 @@ class Assembler:
         return self._failures.recent()
 
     def _read_stamps(self, lines: Sequence[FormatLine], runs: RunIndex, batch: Batch) -> None:
-        """Read the time stamps in front of the lines that print steps or milestones, and at the ends of runs."""
+        """Read the time stamps before the lines that print steps or milestones, and at the ends of runs."""
         stamped = []
         for kind, records in batch.records.items():
             form, line = lines[kind]

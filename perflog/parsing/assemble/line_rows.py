@@ -144,7 +144,7 @@ class LineRows(Struct, dict=True):
         return np.where((numbers >= 0) & (numbers < _EXACT) & (numbers % 1 == 0), numbers, NO_EPOCH).astype(np.int64)
 
     def fill_own_ranks(self, labelled_ranks: Callable[[], Ints]) -> None:
-        """Take ranks from the field `rank`, else from the label in front of the line: `labelled_ranks` reads it."""
+        """Take ranks from the field `rank`, else from the label before the line: `labelled_ranks` reads it."""
         if "rank" in self.records.columns:
             printed = self.records.columns["rank"]
             possible = np.flatnonzero((printed >= 0) & (printed < _MOST_RANKS))
@@ -210,7 +210,7 @@ class LineRows(Struct, dict=True):
 
 
 class JoinedRows:
-    """The rows of one line in all its shapes, such as with a prefix in front or text behind, as one in log order.
+    """The rows of one line in all its shapes, such as with a prefix in front or text after, as one in log order.
 
     `whole`: the rows together, with the fields that were asked for. What changes in their ranks and steps goes back to
     the rows of each shape with `write_back`.

@@ -4,8 +4,8 @@ In: such labels, the world size, and printed ranks. Out: the rank of each labell
 not tell it. On one node the local rank is the rank. On several nodes two processes have the same local rank. Then the
 rank is known only if another label names the node, and the world size confirms that all nodes have as many processes.
 
-A label such as `[rank0]:` may be either: PyTorch writes the rank, torchrun the local rank. Behind other labels it is
-local if it stands behind several of them (`0: [rank0]:`, `1: [rank0]:`).
+A label such as `[rank0]:` may be either: PyTorch writes the rank, torchrun the local rank. After other labels it is
+local if it is after several of them (`0: [rank0]:`, `1: [rank0]:`).
 
 Where the rank is not known, two labels, or the name of a pod, still tell processes apart: `source_code` numbers them.
 """
@@ -67,7 +67,7 @@ class _Job(Struct):
 
     @property
     def shares_ranks(self) -> bool:
-        """Whether a second number stands behind several first numbers: it is no rank of the whole job."""
+        """Whether a second number is after several first numbers: it is no rank of the whole job."""
         labels = np.array(sorted(self.nested), np.int64)
         return len(np.unique(local_rank_of(labels))) < len(labels)
 
@@ -111,7 +111,7 @@ class LocalRanks:
                 job.outranked |= bool((ranks - own > own).any())
 
     def observe_pods(self, batch: Batch) -> None:
-        """Remember the names of the pods in front of the lines of a batch."""
+        """Remember the names of the pods before the lines of a batch."""
         for records in batch.records.values():
             if records.labels is None:
                 continue
@@ -145,7 +145,7 @@ class LocalRanks:
         return ranks
 
     def impossible(self, ranks: RecordRanks, places: Ints, runs: RunIndex) -> Ints:
-        """Return the rows that print a rank beyond the world size in front of them: figures have met."""
+        """Return the rows that print a rank beyond the world size before them: figures have met."""
         found = [np.empty(0, np.int64)]
         smallest = min((size for of_run in self._world_sizes.values() for size in of_run), default=None)
         if smallest is None or not len(places) or ranks.rank.max() < smallest:

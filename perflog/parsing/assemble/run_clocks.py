@@ -1,11 +1,11 @@
 """Step times from a clock: two readings of it give a step time by difference.
 
-In: rows that read a clock, at some of which it starts or stops, and rows behind a pause (`pause`): the program did
+In: rows that read a clock, at some of which it starts or stops, and rows after a pause (`pause`): the program did
 something else than steps before it printed them. Out: columns `elapsed_s`, `step_time_s`, `step_time_from` and
 `step_time_by` of table `steps`, and the last reading of each run.
 
 A row reads the best clock that its line has: a field with the time since a start (key `clock` of the line), the time
-stamp in front of the line, the time since a progress bar began. A run whose lines print step times needs no stamps.
+stamp before the line, the time since a progress bar began. A run whose lines print step times needs no stamps.
 A bar that is too short for differences has its smoothed rate.
 
 The time of a step is the difference between its reading and that of the step read before it, over the number of steps
@@ -259,7 +259,7 @@ def _read_stream(clock: _Clock, stream: int, readings: Ints, columns: ClockColum
 
 
 def _apart(times: Ints, least: Ints) -> Mask:
-    """Return which readings count: those that are far enough behind the one before, or go back."""
+    """Return which readings count: those that are far enough after the one before, or go back."""
     if (np.diff(times) >= least[1:]).all():
         return np.ones(len(times), np.bool_)
     counts = np.ones(len(times), np.bool_)

@@ -8,7 +8,7 @@ lines beside them:
 
 - The first line of a run, and the first after the counter went back or started again. A resumed run does not count
   from 1. Only a format can say at which step the counter starts (`first_step`).
-- A line behind lost lines: its jump is a multiple of the interval before and after it.
+- A line after lost lines: its jump is a multiple of the interval before and after it.
 """
 
 from __future__ import annotations

@@ -196,14 +196,14 @@ class TableBuilder:
                 yield "values", columns
 
     def _keys(self, table: str, key: str, count: int, printed: pa.Array | None) -> pa.Array:
-        """Return the keys of the rows of a field: its own, behind the key that its line prints, if any."""
+        """Return the keys of the rows of a field: its own, after the key that its line prints, if any."""
         if printed is None:
             return repeated_word(self._codes[table, key], self._names[table], count)
         return _under(printed, text_array([key] * count)).dictionary_encode()
 
 
 def _under(printed: pa.Array, keys: pa.Array) -> pa.Array:
-    """Return keys behind the names that lines print: `accuracy.value`, `accuracy[0]`."""
+    """Return keys after the names that lines print: `accuracy.value`, `accuracy[0]`."""
     return pc.replace_substring(pc.binary_join_element_wise(_names_of(printed), keys, text_scalar(".")), ".[", "[")
 
 

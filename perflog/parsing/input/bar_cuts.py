@@ -2,7 +2,7 @@
 
 A bar is redrawn on one line. Carriage returns divide its states, and what a program writes meanwhile follows a state
 without a line break. Copies of a log lose the carriage returns. So a state becomes a part of its line, as if carriage
-returns were around it, with the description, the prefix or the rank label in front of it. A name with its number behind
+returns were around it, with the description, the prefix or the rank label before it. A name with its number after
 a state belongs to the state: `] loss: 2.5`.
 """
 
@@ -16,7 +16,7 @@ from perflog.lazy_patterns import lazy_pattern
 
 _STATE = lazy_pattern(STATE.encode())
 _BRACKET = lazy_pattern(rb"\[(?:[0-9]{1,5} days?, )?(?:[0-9]{1,6}:)?[0-9]{1,2}:[0-9]{2}[<,\]]")
-"""What each state that may stand beside other text contains: found faster than a whole state."""
+"""What each state that may be beside other text contains: found faster than a whole state."""
 _MARKS = (b"/s]", b"/s, ", b"s/it")
 """Texts one of which each such state contains that has no `<`. Most logs contain none."""
 _ALONE = lazy_pattern(rb"[ \t]*(?:[A-Za-z][\w /-]{0,60}: *)?" + STATE.encode() + rb"[ \t]*")
@@ -28,9 +28,9 @@ _OWN_FRONT = lazy_pattern(
     rb"(?:(?<=[}\])])|(?<=[ \t]{2})|(?<=[0-9] ))(?:\[[\w,-]{1,20}\](?:<\w+>)?:? ?)*"
     rb"(?:[A-Za-z][A-Za-z_ ()/-]{0,60}(?: [0-9/]{1,20})?: *)?\Z"
 )
-"""What belongs to a state behind another record: labels, and a description of words and perhaps a number."""
+"""What belongs to a state after another record: labels, and a description of words and perhaps a number."""
 _BETWEEN = lazy_pattern(rb"[ \t]*(?:[A-Za-z][^%\x7c\x22'{}]{0,200}: *)?")
-_LONGEST_FRONT = 4096  # bytes in front of a state in which what belongs to it is looked for
+_LONGEST_FRONT = 4096  # bytes before a state in which what belongs to it is looked for
 
 
 def bar_cuts(data: bytes | bytearray, end: int) -> list[int]:
@@ -84,7 +84,7 @@ def _own_begin(text: bytes, begin: int, end: int) -> int:
 
 
 def _is_of_state(front: bytes) -> bool:
-    """Return whether all that is in front of a state belongs to it: a label, a prefix, a description."""
+    """Return whether all that is before a state belongs to it: a label, a prefix, a description."""
     label = _LABEL.match(front)
     bare = front[label.end() if label else 0 :].lstrip(b" \t")
     begins = [0, *prefix_ends(bare + b"%")]

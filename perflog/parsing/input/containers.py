@@ -145,7 +145,7 @@ class Unwrapper:
         self._held.append([end])
 
     def _complete(self) -> bytes:
-        """Return the held lines in front of the first divided one that goes on."""
+        """Return the held lines before the first divided one that goes on."""
         if len(self._held) > 2 * _MOST_HELD:
             self._divided.clear()
         open_lines = {id(parts) for parts in self._divided.values()}

@@ -20,11 +20,11 @@ _LAST_END = lazy_pattern(rb"(?s).*(?:\n|\r(?=[^\r\n]))")
 def whole_lines(path: str, begin: int = 0) -> int:
     """Return the number of bytes up to the end of the last whole line, or of the last state of a progress bar.
 
-    Bytes before `begin` are not looked at; `begin` is returned if no line ends behind it.
+    Bytes before `begin` are not looked at; `begin` is returned if no line ends after it.
     """
     with open(path, "rb") as file:
         end = os.fstat(file.fileno()).st_size
-        behind = b""  # the byte behind the block: a CR before LF is half the end of a line
+        behind = b""  # the byte after the block: a CR before LF is half the end of a line
         while end > begin:
             start = max(begin, end - PIECE)
             file.seek(start)
@@ -45,7 +45,7 @@ class GrowingSource(Source):
 
     Attributes:
         known: The number of bytes of the whole lines that were there at the beginning.
-        has_ended: Whether the bytes behind the last whole line are read too. `wait` may set it before it returns False.
+        has_ended: Whether the bytes after the last whole line are read too. `wait` may set it before it returns False.
     """
 
     def __init__(self, name: str, path: str, wait: Callable[[], bool]) -> None:

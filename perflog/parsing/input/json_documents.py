@@ -1,8 +1,8 @@
 """JSON documents as lines: a value over many lines, or many records on one, becomes a record per line.
 
 A record is an object in a list, or a member of an object whose keys are numbers (`"values": {"1": 10.5, "2": 10.4}`).
-A list of values behind its `start_step` and `step_interval` is such an object: the steps are its keys.
-It stands on the line where it begins in the file; several on one line are parts of it, separated by carriage returns,
+A list of values after its `start_step` and `step_interval` is such an object: the steps are its keys.
+It is on the line where it begins in the file; several on one line are parts of it, separated by carriage returns,
 as the states of a progress bar are. What is left of the document around its lists is a record too, or several. The
 number of line feeds stays the same, so every figure keeps the number of its line. Text that is no JSON passes as it is.
 """
@@ -38,7 +38,7 @@ class _Frame(Struct):
 
     Attributes:
         mark: `{` or `[`.
-        key: The key under which the object stands in the object around it, with its quotes.
+        key: The key under which the object is in the object around it, with its quotes.
         is_keyed: Whether the keys of the object are numbers: each member is a record.
         is_written: Whether the record that is being written has its opening brace.
         pending: The key whose value comes next.
@@ -79,7 +79,7 @@ class RecordSplitter:
         self._body: list[bytes] = []  # of the record that is being written
         self._item: list[bytes] = []  # tokens of an object in a list, or of a plain list, that is still open
         self._depth = self._size = 0  # of `_item`
-        self._held_lines = 0  # line feeds that come behind the record
+        self._held_lines = 0  # line feeds that come after the record
         self._expected: Callable[[bytes], None] = self._value
 
     def feed(self, piece: bytes, last: bool = False) -> bytes:
@@ -146,7 +146,7 @@ class RecordSplitter:
             self._flush()
 
     def _write(self, text: bytes) -> None:
-        """Write a value that is no record by itself, with the keys and braces in front of it."""
+        """Write a value that is no record by itself, with the keys and braces before it."""
         lists = [k for k, frame in enumerate(self._stack) if frame.mark == b"["]
         for frame in self._stack[lists[-1] + 1 if lists else 0 :]:
             if not frame.is_written:

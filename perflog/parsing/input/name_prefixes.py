@@ -1,4 +1,4 @@
-"""Names of nodes, services or pods that a launcher puts in front of each line of the processes that it started.
+"""Names of nodes, services or pods that a launcher puts before each line of the processes that it started.
 
     worker-0: step 1, loss 2.5               pdsh, clush, the launcher of DeepSpeed
     trainer-0  | step 1, loss 2.5            docker compose
@@ -54,7 +54,7 @@ _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
 
 
 class NamePrefixes(Struct, frozen=True):
-    """The names in front of the lines of a log, as one pattern with a group, and the label that stands for each."""
+    """The names before the lines of a log, as one pattern with a group, and the label that stands for each."""
 
     pattern: bytes
     label: bytes
@@ -80,7 +80,7 @@ class NamePrefixes(Struct, frozen=True):
 
 
 def name_prefixes(head: bytes) -> NamePrefixes | None:
-    """Return the names in front of the lines of a log, given its first bytes; None if they have none."""
+    """Return the names before the lines of a log, given its first bytes; None if they have none."""
     every = head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
     sampled = every[:: max(1, len(every) // _SAMPLED)]
     for form, pattern in zip(_FORMS, _PATTERNS, strict=True):

@@ -160,7 +160,7 @@ class Source:
 
     @cached_property
     def _names(self) -> NamePrefixes | None:
-        """The names that a launcher puts in front of the lines."""
+        """The names that a launcher puts before the lines."""
         return None if self._encoding else name_prefixes(self.first_bytes(HEAD)[len(self._bom) :])
 
     @cached_property
@@ -244,7 +244,7 @@ class Source:
 class JoinedSource(Source):
     """Several files as one log: the traces of the ranks of a run, or the logs that the programs of a job print.
 
-    Lines are those of all files, one file after the other, and are numbered through. In front of those of a file whose
+    Lines are those of all files, one file after the other, and are numbered through. Before those of a file whose
     name states a rank stands its label. Methods that read bytes read the first file.
     """
 
@@ -283,7 +283,7 @@ class JoinedSource(Source):
 
 
 def _with_label(blocks: Iterable[bytes], label: bytes) -> Generator[bytes]:
-    """Yield lines with a label in front of each; the last one ends with LF."""
+    """Yield lines with a label before each; the last one ends with LF."""
     is_start = True
     for block in blocks:
         ends = block.endswith(b"\n")

@@ -5,7 +5,7 @@ In: a scanned batch, whose records include states of bars. Out: the batch with s
 - A bar is redrawn many times a second. Of a bar that counts steps, the first state at each count is a row of `steps`.
   Where a program prints its steps by itself, and of bars that count something else, a state is a row of `values` if the
   count has grown by a tenth, or is the total. The other states are read, and their figures dropped for that reason.
-- A line with `step_by` takes the step and the clock of the state beside it. Two states beside it, in front and behind,
+- A line with `step_by` takes the step and the clock of the state beside it. Two states beside it, in front and after,
   must agree. The printed epoch must agree with the count: a run has so many steps in an epoch. Lines of several epochs
   with no state between them take no step: their output was buffered, that of the bar was not, and nothing is beside.
 
@@ -86,7 +86,7 @@ class _Bar(Struct):
 
 
 class _Stream(Struct):
-    """What is known of the bars behind one rank label.
+    """What is known of the bars after one rank label.
 
     Attributes:
         last: The last state.
@@ -154,7 +154,7 @@ class BarReader:
             for row, (place, label) in enumerate(zip(records.places, _labels(records), strict=True))
         ]
         steps: dict[int, dict[int, _State]] = {}
-        behind: dict[tuple[int, int], int] = {}  # by kind and state: the row in front of it that takes it
+        behind: dict[tuple[int, int], int] = {}  # by kind and state: the row before it that takes it
         used: dict[int, str] = {}
         later = []
         buffered = self._buffered(lines, batch, partners, table)
@@ -168,7 +168,7 @@ class BarReader:
             state = self._state_beside(lines[kind][1], place, label, epoch, table)
             if state is not None:
                 given = steps.setdefault(kind, {})
-                if state.place > place:  # of several such lines in front of a state, it belongs to the last
+                if state.place > place:  # of several such lines before a state, it belongs to the last
                     given.pop(behind.get((kind, state.index), _UNKNOWN), None)
                     behind[kind, state.index] = row
                 given[row] = state
@@ -195,7 +195,7 @@ class BarReader:
         return {place for epochs in alone for place in epochs}
 
     def _around(self, place: int, label: int, table: _StateTable) -> tuple[_State | None, _State | None]:
-        """Return the states in front of a place and behind it, of bars behind the same rank label."""
+        """Return the states before a place and after it, of bars after the same rank label."""
         states = table.states.get(label, [])
         k = int(np.searchsorted(table.places.get(label, np.empty(0, np.int64)), place))
         front = states[k - 1] if k else self._streams.get(label, _Stream()).last
@@ -204,7 +204,7 @@ class BarReader:
     def _state_beside(
         self, line: Line, place: int, label: int, epoch: float | None, table: _StateTable
     ) -> _State | None:
-        """Return the state beside a line that gives it its step: in front of it on its line, or directly behind it."""
+        """Return the state beside a line that gives it its step: before it on its line, or directly after it."""
         front, behind = self._around(place, label, table)
         number = place >> PART_BITS
         goes_back = front is not None and behind is not None and front.total == behind.total
@@ -437,7 +437,7 @@ def _lengths(count: int, epoch: float | None, known: tuple[float, float]) -> tup
 
 
 def _is_next_pass(line: Line, state: _State, bar: _Bar) -> bool:
-    """Whether a bar that was complete is complete again, behind another line: Keras prints `Epoch 2/5` between them.
+    """Whether a bar that was complete is complete again, after another line: Keras prints `Epoch 2/5` between them.
 
     Only of bars without a clock, which are those of Keras: one process draws them. Others are drawn again at their end.
     """

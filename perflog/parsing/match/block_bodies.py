@@ -16,7 +16,7 @@ from perflog.parsing.match.records import Batch, FormatLine
 from perflog.parsing.match.segments import LINES_ABOVE, Segments, stretches, with_records
 
 OpenBlocks = Mapping[int, FormatLine]
-"""The first lines of the open blocks at a place in the log, by the rank label in front of their lines, -1 for none."""
+"""The first lines of the open blocks at a place in the log, by the rank label before their lines, -1 for none."""
 
 
 def read_bodies(
@@ -49,7 +49,7 @@ def read_bodies(
 
 
 def ends_with_body(lines: Sequence[FormatLine], batch: Batch) -> bool:
-    """Return whether the batch ends with a line that may stand above a block: only the next batch shows it."""
+    """Return whether the batch ends with a line that may be above a block: only the next batch shows it."""
     bodies = [kind for kind, (_, line) in enumerate(lines) if line.role == "body" and line.under_header]
     if not len(batch.unread) or int(batch.rows(batch.unread[-1:])[0]) != len(batch.starts) - 1:
         return False

@@ -124,7 +124,7 @@ def _kept_regex(pattern: str) -> re.Pattern[bytes]:
 
 
 def _from_start(pattern: str) -> str:
-    """Return a pattern for the beginning of a line, with rank labels in front of it or without."""
+    """Return a pattern for the beginning of a line, with rank labels before it or without."""
     return f"^{RANK_LABEL}*(?s:{pattern})"
 
 
@@ -377,7 +377,7 @@ class TemplateDiscovery:
     def _lines_of(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
         """Return the Lines that the first fitting family makes of a text; add the unknown ones to `new`.
 
-        A family may read a label that a program prints. If none does, the text behind it is a record.
+        A family may read a label that a program prints. If none does, the text after it is a record.
         """
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         partly = [(form, family) for form, family in families if isinstance(family, PartialLines)]

@@ -12,7 +12,7 @@ the line has 12 bytes, hence two words:
     layout       A    B    ,    _    0    .    0    0     ,    _    0    0
     XOR          0    0    0    0    1    0    2    5     0    0    3    7     literals: 0; digits: their value
     headroom   127  127  127  127  118  127  118  118   127  127  118  118
-    mask                                                255  255  255  255    and 0 for the bytes behind the line
+    mask                                                255  255  255  255    and 0 for the bytes after the line
 
 *Comparing.* A row has the layout if its XOR is 0 at literals and at most 9 at digits. Both are tested for all eight
 bytes of a word at once: the headroom is added, which carries a byte into its highest bit exactly if it is too large
@@ -25,7 +25,7 @@ steps instead of eight, as eight digits d0 ... d7 show:
 
     d0 d1 d2 d3 d4 d5 d6 d7   -> word * 10 + (word >> 8): every second byte is a pair 10 * d0 + d1, ...
     p0    p1    p2    p3      -> one multiplication adds p0 * 1000000 + p2 * 100, another p1 * 10000 + p3
-    the number                   stands in the upper half of the sum
+    the number                   is in the upper half of the sum
 
 The result is an integer below 10^15, divided by a power of ten: it rounds as reading the text does. An exponent is
 another integer: of a power of ten up to 10^22, which a double holds, both ways. Lines without a common layout, and long
@@ -79,7 +79,7 @@ class _Digits(Struct, frozen=True):
     """Up to eight bytes of a number, perhaps with the dot. The masks keep the digits' values and drop the dot."""
 
     column: int
-    shift: np.uint64  # moves the last byte to the top of the word, and the bytes behind the number out of it
+    shift: np.uint64  # moves the last byte to the top of the word, and the bytes after the number out of it
     before_dot: np.uint64
     after_dot: np.uint64  # all digits where there is no dot
 

@@ -38,7 +38,7 @@ class OpenTable(Struct, frozen=True):
 
 
 OpenTables = Mapping[int, OpenTable]
-"""The open tables at a place in the log, by the rank label in front of their lines, -1 for none."""
+"""The open tables at a place in the log, by the rank label before their lines, -1 for none."""
 
 
 class HeaderRowReader:

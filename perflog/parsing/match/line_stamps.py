@@ -1,6 +1,6 @@
-"""Times at which lines were printed, from the time stamps in front of them.
+"""Times at which lines were printed, from the time stamps before them.
 
-In: the records of a batch. Out: for each record the time that stands in front of it on its line (`Stamps`).
+In: the records of a batch. Out: for each record the time that is before it on its line (`Stamps`).
 
 Times without a year or a date count from the start of the first year, or day, of the log: where they go back, a year or
 a day has passed.

@@ -73,7 +73,7 @@ class NumericTemplate(Struct, frozen=True, eq=False):
         comparisons: how each literal is compared.
         field_tokens: for each field the index of its token; literals hold tokens too.
         tokens: number of tokens of a line.
-        is_padded: whether blanks may stand beside fields. Lines are then read by their layout (`fixed_width`) alone.
+        is_padded: whether blanks may be beside fields. Lines are then read by their layout (`fixed_width`) alone.
     """
 
     kind: int

@@ -50,7 +50,7 @@ class OpeningBlock(Struct, frozen=True):
         return numbers <= self.last_line
 
     def behind(self, chunk: Chunk) -> bytearray:
-        """Return the bytes of the log behind the block, with the zero bytes that end a chunk."""
+        """Return the bytes of the log after the block, with the zero bytes that end a chunk."""
         return chunk.data[self.size :]
 
     def mask(self, line: Line, numbers: Ints) -> Mask:
@@ -88,7 +88,7 @@ class OpeningBlocks:
         return covered
 
     def behind(self, chunk: Chunk) -> bytearray:
-        """Return the bytes of all logs behind their blocks, with the zero bytes that end a chunk."""
+        """Return the bytes of all logs after their blocks, with the zero bytes that end a chunk."""
         stops = [*self._starts[1:].tolist(), len(chunk.data)]
         parts = zip(self._starts.tolist(), self._sizes, stops, strict=True)
         return bytearray().join(chunk.data[start + size : stop] for start, size, stop in parts)
@@ -110,7 +110,7 @@ def opening_blocks(lines: Iterable[FormatLine]) -> list[list[Line]]:
 def find_opening_block(head: Chunk, blocks: Iterable[Sequence[Line]]) -> OpeningBlock | None:
     """Find the block at the start of a log.
 
-    A line that ends the block may also stand above its first line. Another block directly behind it is part of it.
+    A line that ends the block may also stand above its first line. Another block directly after it is part of it.
 
     Args:
         head: The first lines of the log.
@@ -161,7 +161,7 @@ def _find(head: Chunk, block: Sequence[Line]) -> OpeningBlock | None:
             break
         if line is not None:
             special.setdefault(line, []).append(number)
-            end = (number, size) if begun and line.role == "end" else (0, 0)  # behind an end, a new begin goes on
+            end = (number, size) if begun and line.role == "end" else (0, 0)  # after an end, a new begin goes on
             begun |= line.role == "begin"
         elif not text.startswith((b"  ", b"\t")) and _NUMBER.search(text):
             doubtful.append(text + b"\n")

@@ -1,4 +1,4 @@
-"""Lines of which only a part is known: with a prefix in front, other text behind, or a missing number.
+"""Lines of which only a part is known: with a prefix in front, other text after, or a missing number.
 
 A log shows them as the lines of a family do: each becomes a Line, whose template is that of the known line, with a
 field for what surrounds it. Only lines that nothing else reads are tried, and the best reading leaves the least text
@@ -115,7 +115,7 @@ def _is_distinct(line: Line) -> bool:
 
 
 def _is_bare_header(family: Family) -> bool:
-    """Return whether only the names of its columns tell a table: words behind a prefix may be a sentence."""
+    """Return whether only the names of its columns tell a table: words after a prefix may be a sentence."""
     return isinstance(family, HeaderTable) and family.title is None
 
 
@@ -128,7 +128,7 @@ def _without_blanks(template: Template) -> Template:
 
 
 def _readings(line: Line, raw: bytes) -> Iterator[tuple[Line, Template, int]]:
-    """Yield the line, its template for the beginning of a text, and the number of bytes behind that beginning."""
+    """Yield the line, its template for the beginning of a text, and the number of bytes after that beginning."""
     match = line.template.regex.match(raw)
     if match is None:
         template, end = without_missing(line.template, raw) or (None, 0)

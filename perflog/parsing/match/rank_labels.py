@@ -1,4 +1,4 @@
-"""Rank labels in front of lines, printed by programs or launchers (srun -l, torchrun --tee, mpirun --tag-output).
+"""Rank labels before lines, printed by programs or launchers (srun -l, torchrun --tee, mpirun --tag-output).
 
 A label is a number: the rank, or for torchrun's `[default3]:` a number that holds the rank on the node (`local_label`).
 It is below 0 without a rank: -1 for no label, `NO_RANK` for the name of a process, below it for the name of a pod.
@@ -30,19 +30,19 @@ BARE_LABEL = r" *[0-9]{1,9}: "
 _POD = r"\[pod/[A-Za-z0-9_./-]+(?: [0-9]{4}-[0-9-]{5}T[0-9:.]+(?:Z|[+-][0-9:]+)?)?\] "
 _TORN_PROCESS = r"(?:[A-Za-z0-9_.:-]* )?p?i?d?=[0-9]+(?:, ip=[0-9a-f.:]+)?\) "
 LAUNCHER_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{_POD}|{_TORN_PROCESS})"
-"""Pattern of one label that a launcher prints in front of each line: a closed one, `0: `, kubectl's `[pod/...] `.
+"""Pattern of one label that a launcher prints before each line: a closed one, `0: `, kubectl's `[pod/...] `.
 
-The tail of a torn `(Worker pid=7, ip=10.0.0.1) ` is one too: `d=7, ip=10.0.0.1) ` is no figure of the record behind it.
-Behind the name of the pod there may be the time at which it printed the line (`input.containers`)."""
+The tail of a torn `(Worker pid=7, ip=10.0.0.1) ` is one too: `d=7, ip=10.0.0.1) ` is no figure of the record after it.
+After the name of the pod there may be the time at which it printed the line (`input.containers`)."""
 
 PRINTED_LABEL = r"\[[Rr]ank[ :=]?[0-9]{1,9}\]:? "
-"""Pattern of a label that a program prints in front of a line: `[Rank 3] `."""
+"""Pattern of a label that a program prints before a line: `[Rank 3] `."""
 
 RANK_LABEL = rf"(?:{LAUNCHER_LABEL}|{PRINTED_LABEL})"
-"""Pattern of one label in front of a line: that of a launcher, or `[Rank 3] `, which may belong to the line."""
+"""Pattern of one label before a line: that of a launcher, or `[Rank 3] `, which may belong to the line."""
 
 MAX_LABELS = 2
-"""Rank labels in front of a line: the launcher's, and one that the program itself prints."""
+"""Rank labels before a line: the launcher's, and one that the program itself prints."""
 
 NO_LABEL = -1
 NO_RANK = -2
@@ -64,7 +64,7 @@ LABEL_TEMPLATES = (
 
 
 class Labels(Struct, frozen=True):
-    """The rank labels in front of the lines of a log, as its first lines show them.
+    """The rank labels before the lines of a log, as its first lines show them.
 
     Attributes:
         template: The label that most lines have, if they have the same one: the fast path reads it.
@@ -123,7 +123,7 @@ def node_of(labels: Ints) -> Ints:
 def nested_labels(outer: Ints, inner: Ints) -> Ints:
     """Return the labels of lines with two of them. The second counts: it is the program's own, and more precise.
 
-    A label in front of a local rank is the number of the node: srun and mpirun start one torchrun on each. Of two plain
+    A label before a local rank is the number of the node: srun and mpirun start one torchrun on each. Of two plain
     numbers both are kept, since torchrun with `--role rank` writes the local rank as `[rank0]:`.
     """
     outer = np.where(is_pod(outer) & (inner >= 0), pod_of(outer), outer)
@@ -146,7 +146,7 @@ def pod_of(labels: Ints) -> Ints:
 
 
 def pod_name(text: str) -> tuple[int, str]:
-    """Return the number and the name of the pod in the label in front of a line; -1 and "" if there is none."""
+    """Return the number and the name of the pod in the label before a line; -1 and "" if there is none."""
     match = _POD_NAME.match(text.encode("utf-8", "surrogateescape"))
     return (int(pod_of(np.array(_pod_label(match[1])))), match[1].decode()) if match else (-1, "")
 
@@ -156,13 +156,13 @@ def _pod_label(name: bytes) -> int:
 
 
 def process_labels(labels: Ints) -> Ints:
-    """Return labels that are equal for lines of one process: of two equal numbers one, as behind a single label."""
+    """Return labels that are equal for lines of one process: of two equal numbers one, as after a single label."""
     same = is_nested(labels) & (node_of(labels) == local_rank_of(labels))
     return np.where(same, local_rank_of(labels), labels)
 
 
 def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return the rank in the label in front of each line data[begin:end], -1 if none, and where the label ends."""
+    """Return the rank in the label before each line data[begin:end], -1 if none, and where the label ends."""
     labels, text_begin = np.full(len(begin), NO_LABEL, np.int64), begin.copy()
     view = memoryview(data)
     for row, (start, stop) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
@@ -175,7 +175,7 @@ def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Int
 
 
 def split_rank_label(text: bytes) -> tuple[int, bytes]:
-    """Return the label of a launcher in front of a line, -1 if none, and the line after it."""
+    """Return the label of a launcher before a line, -1 if none, and the line after it."""
     labels, text = _launcher_labels(text)
     return _label_of(labels), text
 
@@ -196,7 +196,7 @@ def carried_labels(texts: Iterable[bytes]) -> list[int]:
 
 
 def _launcher_labels(text: bytes) -> tuple[list[int], bytes]:
-    """Return the labels of launchers in front of a line, and the line after them."""
+    """Return the labels of launchers before a line, and the line after them."""
     labels: list[int] = []
     while len(labels) < MAX_LABELS and (match := _LABEL.match(text)):
         labels.append(_rank_of(match[0]))
@@ -215,7 +215,7 @@ def strip_rank_labels(text: bytes) -> bytes:
 
 
 def without_printed_label(text: bytes) -> bytes:
-    """Return a line without the `[Rank 3] ` that the program prints in front of it."""
+    """Return a line without the `[Rank 3] ` that the program prints before it."""
     match = _ANY_LABEL.match(text)
     return text[match.end() :] if match else text
 

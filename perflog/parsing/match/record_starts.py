@@ -45,10 +45,10 @@ MAX_LENGTH = 1 << 14
 """Longer lines are not cut: the patterns here are Python's, whose time may grow with the square of a line."""
 
 _FEW = 64
-_FRONT = 256  # bytes in front of an opening that are searched for the prefix of its line
+_FRONT = 256  # bytes before an opening that are searched for the prefix of its line
 _ENOUGH_OF_CONTEXT = 12  # letters of an opening without values: prose may have its words
-_CLOSING = b"|)]}%;"  # no number goes on behind them
-_IN_NUMBER = b"0123456789.,+-eE"  # a number may go on behind them
+_CLOSING = b"|)]}%;"  # no number goes on after them
+_IN_NUMBER = b"0123456789.,+-eE"  # a number may go on after them
 
 _LABELS = lazy_pattern(f"(?:{BARE_LABEL})?(?:(?!{BARE_LABEL}){LAUNCHER_LABEL}){{0,{MAX_LABELS}}}".encode())
 _CLOSED_LABEL = lazy_pattern(CLOSED_LABEL.encode())
@@ -76,7 +76,7 @@ class _Marks(Struct, frozen=True):
     Attributes:
         openings: of known lines.
         extents: known lines as far as another opening in them begins no record.
-        begun: a label of srun in front of a beginning that lines of these texts have, with masked digits.
+        begun: a label of srun before a beginning that lines of these texts have, with masked digits.
         label_width: of srun's labels; 0 if it is not known.
     """
 
@@ -144,7 +144,7 @@ class RecordStarts:
             return several
         openings = "|".join(patterns)
         count = numbers_of(pc.count_substring_regex(bare, openings))
-        # Behind one label of srun, another one in front of a known line begins a record.
+        # After one label of srun, another one before a known line begins a record.
         labelled = mask_of(pc.match_substring_regex(texts, f"^{BARE_LABEL}"))
         marks = f"[0-9]: [ \\t]*(?:{GLUED_PREFIX})?(?:{openings})"
         several |= (count > 1) | (labelled & mask_of(pc.match_substring_regex(texts, f"^{BARE_LABEL}.*{marks}")))
@@ -181,7 +181,7 @@ class RecordStarts:
         )
 
     def _starts(self, text: bytes, first: int, marks: _Marks) -> list[tuple[int, bool]]:
-        """Return the offsets behind `first` where a record may begin, ascending, and whether one does in any case."""
+        """Return the offsets after `first` where a record may begin, ascending, and whether one does in any case."""
         own = _PRINTED_LABEL.match(text, first)  # a rank that a record prints again is its own
         found = (_ANY_LABEL if own or _PRINTED_LABEL.match(text) else _CLOSED_LABEL).finditer(text, first)
         labels = [label.span() for label in found if own is None or label[0] != own[0] or label.start() == first]
@@ -212,9 +212,9 @@ class RecordStarts:
         return sorted(starts.items())
 
     def _with_bare_label(self, text: bytes, begin: int, marks: _Marks) -> int:
-        """Return where a rank label such as `3: ` in front of an offset begins; the offset if none does.
+        """Return where a rank label such as `3: ` before an offset begins; the offset if none does.
 
-        Where the number of a torn record may go on in front of the label, `11: ` is rank 1 or 11: it is no label then,
+        Where the number of a torn record may go on before the label, `11: ` is rank 1 or 11: it is no label then,
         unless the width of labels is known.
         """
         label = _BARE_LABEL_AT_END.search(text, max(begin - _FRONT, 0), begin) if BARE.match(text) else None
@@ -245,7 +245,7 @@ class RecordStarts:
         return False
 
     def _is_record(self, text: bytes, behind: bytes, openings: re.Pattern[bytes]) -> bool:
-        """Return whether a text holds a record, whole or torn. The object behind the head of one belongs to it."""
+        """Return whether a text holds a record, whole or torn. The object after the head of one belongs to it."""
         if behind.startswith(b"{") and any(h.regex.fullmatch(text.rstrip(b" \t")) for h in self._object_heads):
             return False
         return openings.search(text) is not None or self._is_torn(text)
@@ -340,7 +340,7 @@ def _with_repeated_beginning(texts: pa.Array) -> Mask:
 
 
 def _labelled_beginnings(texts: pa.Array, counts: Ints) -> re.Pattern[bytes] | None:
-    """Return the pattern of a label of srun in front of a beginning, up to the first number, that several lines have.
+    """Return the pattern of a label of srun before a beginning, up to the first number, that several lines have.
 
     Args:
         texts: Texts with their labels.
@@ -362,7 +362,7 @@ def _labelled_beginnings(texts: pa.Array, counts: Ints) -> re.Pattern[bytes] | N
 def _repeated_beginnings(text: bytes, first: int) -> Iterator[int]:
     """Yield the offsets where the beginning of a line comes again inside it: `step 7 loss 2.3step 8 loss 2.2`.
 
-    In front of it stand no blanks, or several, or a rank label: copies of a log lose the carriage returns between the
+    Before it stand no blanks, or several, or a rank label: copies of a log lose the carriage returns between the
     states of one line. One blank may separate the items of a list.
     """
     masked = text[first:].translate(_ZEROS)
@@ -389,7 +389,7 @@ def ends_whole(template: Template, texts: pa.Array) -> Mask:
     last = template.fields[-1] if template.fields else None
     if last is None or template.literals[-1].strip():
         return np.ones(len(texts), np.bool_)
-    if last.type in TEXTS:  # of a text that is dropped, nothing is lost; a number in front of it may be torn
+    if last.type in TEXTS:  # of a text that is dropped, nothing is lost; a number before it may be torn
         ends_in_number = mask_of(pc.match_substring_regex(texts, "[0-9.]$"))
         return ~ends_in_number if last.is_dropped else np.zeros(len(texts), np.bool_)
     decimals = re.search(r"\.([1-9]\d*)[feE]$", last.spec)

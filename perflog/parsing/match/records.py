@@ -1,6 +1,6 @@
 """The records of a chunk, their places in the log, and which kind accounts for each line.
 
-A *segment* is a physical line, or what stands between two lone carriage returns in it. A *place* is one integer for a
+A *segment* is a physical line, or what is between two lone carriage returns in it. A *place* is one integer for a
 segment: the number of its physical line and its part of that line (`tables.row_order`). Records glued on one line have
 a place each. A *kind* is the index of a line shape among the lines of a scanner.
 """
@@ -49,7 +49,7 @@ def lines_of(formats: Iterable[Format]) -> list[FormatLine]:
 
 
 class Stamps(Struct):
-    """Times at which lines were printed, as time stamps in front of them tell: a column each.
+    """Times at which lines were printed, as time stamps before them tell: a column each.
 
     Attributes:
         time: Nanoseconds since 1970, or since the start of the first year or day of the log; -1 if unknown.
@@ -81,7 +81,7 @@ class Stamps(Struct):
 
 
 class Records(Struct):
-    """Records of one kind in log order: places, values by field, rank labels and stamps in front of the lines.
+    """Records of one kind in log order: places, values by field, rank labels and stamps before the lines.
 
     A label of -1 is none; `labels` and `stamps` are None if no record has one.
     """

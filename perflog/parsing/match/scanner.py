@@ -76,7 +76,7 @@ class Scanner:
 
     Args:
         lines: the lines that formats declare, or that their families have shown.
-        labels: the rank labels in front of the lines of the log.
+        labels: the rank labels before the lines of the log.
         since: formats that read nothing before a place.
         opening: the block at the start of the log: its lines are read by their places.
         formats: the formats whose families may show further lines.
@@ -202,7 +202,7 @@ class Scanner:
         begins = np.concatenate([starts, inside])[order]
         is_followed = np.append(rows[1:] == rows[:-1], False)
         stops = np.where(is_followed, np.append(begins[1:], 0), ends[rows])
-        # A blank or the end of an object ends a record. So do line feeds that were written behind the next record.
+        # A blank or the end of an object ends a record. So do line feeds that were written after the next record.
         is_whole = np.isin(np.frombuffer(data, np.uint8)[stops - 1], (9, 32, 125))
         for part in np.flatnonzero(is_followed & is_whole).tolist():  # a label of srun may have a blank in front
             begin, stop = int(begins[part]), int(stops[part])
@@ -267,7 +267,7 @@ class Scanner:
         full = lines.end > lines.begin
         blanks = [lines.places[~full]]
         lines = lines.take(full)
-        if not self._labels.of_launcher:  # where most lines have labels, text behind one is never read together with it
+        if not self._labels.of_launcher:  # where most lines have labels, text after one is never read together with it
             lines = lines.take(self._match_known(lines, parts, may_have_label=True))
         for count in range(1, MAX_LABELS + 1):
             label, begin = find_rank_labels(lines.data, lines.begin, lines.end)
@@ -343,7 +343,7 @@ class _Matchers:
     Attributes:
         is_read: by kind, whether its records are read, or are context.
         fast: matches templates of plain numbers.
-        fast_labelled: the same behind the rank label that most lines have; None if they have none.
+        fast_labelled: the same after the rank label that most lines have; None if they have none.
         templates: the templates to try as regular expressions, in order.
         surrounded: those that also read what surrounds a known line. It may be another record, so they come last.
         literals: a literal to look for first, since an expression takes long to fail, as an index into those of the
@@ -474,7 +474,7 @@ class _Candidates:
 
 
 def _literal(template: Template) -> str:
-    """Return a text that every line of a template contains behind its first field: of words if it has any."""
+    """Return a text that every line of a template contains after its first field: of words if it has any."""
     behind = (literal.strip(" \t") for literal in template.literals[1:])
     return max(behind, key=lambda text: (sum(map(str.isalnum, text)), len(text)))
 
@@ -486,7 +486,7 @@ def _may_be_tail(line: Line, template: Template) -> bool:
 
 
 def _begins_with_any_text(template: Template) -> bool:
-    """Return whether lines of a template may begin with any text, perhaps behind blanks."""
+    """Return whether lines of a template may begin with any text, perhaps after blanks."""
     first = next((k for k, field in enumerate(template.fields) if field.type != "b"), 0)
     return not any(map(str.strip, template.literals[: first + 1])) and template.fields[first].type in "sSp"
 

@@ -1,6 +1,6 @@
-"""Layouts of time stamps: what stands in front of lines that a logger, a launcher or a container prints.
+"""Layouts of time stamps: what is before lines that a logger, a launcher or a container prints.
 
-A stamp stands at the start of its line, behind labels only: `[rank0]:[titan] 2026-02-24 19:46:17,508 - root - ...`. It
+A stamp is at the start of its line, after labels only: `[rank0]:[titan] 2026-02-24 19:46:17,508 - root - ...`. It
 may lack the year (`INFO 05-19 10:13:11`, glog, syslog) or the date (`[10:13:11]`). A date whose order of day and month
 is not known (`02/03/2026`) tells the time of day only.
 
@@ -22,9 +22,9 @@ from perflog.tables.schema import CLOCKS, LOCAL, NO_DATE, NO_YEAR, UTC
 
 _BRACKETED = rb"\[[^\[\]]{0,160}\]|\([^()]{0,80}\)|<[^<>]{0,40}>"
 _LABELS = rb"[ \t]*(?:(?:" + _BRACKETED + rb"|[A-Za-z][\w.\-/@]*[ \t:]|[0-9]{1,6}:|[\[(|>*:\-])[ \t]*){0,8}?"
-"""What may stand in front of a stamp: labels in brackets, words, numbers of ranks."""
+"""What may be before a stamp: labels in brackets, words, numbers of ranks."""
 _BARE_LABELS = rb"[ \t]*(?:(?:" + _BRACKETED + rb"|[A-Z]{4,8}[ \t:]|[0-9]{1,6}:|[\[(|>*\-])[ \t]*){0,8}?"
-"""What may stand in front of a time of day alone. `eta: 1:02:03` is none."""
+"""What may be before a time of day alone. `eta: 1:02:03` is none."""
 
 _TIME = (
     rb"(?P<hour>[0-2][0-9]):(?P<minute>[0-5][0-9]):(?P<second>[0-6][0-9])(?:[.,](?P<fraction>[0-9]{1,9}))?(?![0-9:])"
@@ -61,7 +61,7 @@ NO_TIME = -1
 
 
 class Layout(Struct, frozen=True, dict=True):
-    """Where a stamp stands on a line, counted from its start, and what each of its bytes is.
+    """Where a stamp is on a line, counted from its start, and what each of its bytes is.
 
     `numbers`: by name the first and last offset of its digits. `literal`: the bytes of the stamp, of which those that
     `digits` names stand for any digit, and those of `name` for the name of any month. `zone`: seconds ahead of UTC.
@@ -75,7 +75,7 @@ class Layout(Struct, frozen=True, dict=True):
 
     @cached_property
     def digits(self) -> Mask:
-        """Which bytes of the stamp are digits, or blanks in front of one."""
+        """Which bytes of the stamp are digits, or blanks before one."""
         mask = np.zeros(len(self.literal), np.bool_)
         for first, last in self.numbers.values():
             mask[first:last] = True
@@ -162,7 +162,7 @@ def may_have_stamp(text: bytes | memoryview) -> bool:
 
 
 def layout_of(text: bytes) -> Layout | None:
-    """Return the layout of the stamp in front of a line, None if there is none."""
+    """Return the layout of the stamp before a line, None if there is none."""
     if not may_have_stamp(text):
         return None
     for pattern in _PATTERNS:
@@ -180,7 +180,7 @@ def layout_of(text: bytes) -> Layout | None:
 
 
 def stamp_of(text: bytes) -> tuple[str, int] | None:
-    """Return the clock and the time of the stamp in front of a line, None if there is none."""
+    """Return the clock and the time of the stamp before a line, None if there is none."""
     layout = layout_of(text)
     if layout is None:
         return None

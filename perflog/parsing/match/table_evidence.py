@@ -1,7 +1,7 @@
 """Finds printed tables by their rows: lines with as many cells as the line above them has names.
 
 Commas, tabs, bars or blanks separate the cells. A header of words and blanks could be a sentence, so each cell of its
-rows must stand under its own name.
+rows must be under its own name.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _POSSIBLE = rf"^(?:(?:{_WORD_OR_CLOCK}){{3,}}(?:[ \t]+[0-9]+%.*)?|(?:{_HEADER.pa
 _BOX_RULE = r"[ \t]*(?:├|┡|┣|╞|╠|┝|┠)"
 # A row, a rule or a comment.
 _POSSIBLE_BELOW = rf"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^#|^{_BOX_RULE}"
-_CLOCK = lazy_pattern(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # in front of the names of a header
+_CLOCK = lazy_pattern(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # before the names of a header
 _ROWS = 200  # rows below a header that show what its columns hold
 _MOST_HEADERS = 40  # headers that are tried
 _FEW = 2  # columns of a table that could be a sentence with a comma: it needs as many rows
@@ -57,7 +57,7 @@ _VALUE = lazy_pattern(VALUE)
 _NO_CELL = lazy_pattern(r".*[:=]|[^\w#-]")  # a name with its mark, a mark alone
 _NAMED_VALUE = lazy_pattern(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
 VALUE_AND_UNIT = lazy_pattern(rf"(?P<value>{VALUE})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)?")
-_GLUED = frozenset("k K M G T c x".split())  # behind a number, beside units
+_GLUED = frozenset("k K M G T c x".split())  # after a number, beside units
 
 
 def printed_tables(texts: pa.Array) -> Iterator[tuple[int, PrintedTable]]:
@@ -136,7 +136,7 @@ class PrintedTable(Struct, frozen=True):
         return {name: cells for name, cells in columns[first:] if name in clear}
 
     def names_columns(self) -> bool:
-        """Whether the first line can only be a header: each column has its own name, and each cell stands under it."""
+        """Whether the first line can only be a header: each column has its own name, and each cell is under it."""
         columns = self.columns()
         names = list(columns)
         if self.style in FILE_STYLES:
@@ -190,7 +190,7 @@ class PrintedTable(Struct, frozen=True):
         return are_numbers and all(int(a) + 1 == int(b) for a, b in pairwise(firsts))
 
     def _is_aligned(self, text: str) -> bool:
-        """Whether each cell of a row stands under its own name, or under none."""
+        """Whether each cell of a row is under its own name, or under none."""
         names, cells = (
             [match.span() for match in _SPANS[self.style].finditer(without_bar(line)) if match[0] != ":"]
             for line in (self.block[0], text)
@@ -206,7 +206,7 @@ class PrintedTable(Struct, frozen=True):
 
 
 def value_and_unit(cell: str) -> tuple[str, str] | None:
-    """Return the number in a cell, and the unit behind it; None for another cell: `12 openat`, `6.75 B`, `61.2g`."""
+    """Return the number in a cell, and the unit after it; None for another cell: `12 openat`, `6.75 B`, `61.2g`."""
     match = VALUE_AND_UNIT.fullmatch(cell)
     if match is None:
         return None

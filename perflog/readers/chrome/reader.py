@@ -66,7 +66,7 @@ class ChromeTraceReader:
         return [(1, structure, " ".join(text.split()))]
 
     def rank_info(self, source: Source) -> RankInfo | None:
-        """Return the rank and world size in the metadata before the events, or behind them in a plain file."""
+        """Return the rank and world size in the metadata before the events, or after them in a plain file."""
         header = parse_header(source.first_bytes(HEAD))
         metadata = header.metadata if header else {}
         return rank_info(metadata if "distributedInfo" in metadata else distributed_info_in(source.last_bytes(_TAIL)))

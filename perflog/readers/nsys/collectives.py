@@ -2,7 +2,7 @@
 
 NCCL puts the size of a message into the payload of the NVTX range around its call. The call that launches the kernel is
 inside that range, on the same thread, unless the program groups several operations: their kernel is launched when the
-group ends, behind all their ranges, and has no size.
+group ends, after all their ranges, and has no size.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ class _Export:
         self.writer.write_steps(steps, self._epoch)
 
     def _read_counters(self) -> None:
-        """Read the readings of counters behind all events."""
+        """Read the readings of counters after all events."""
         for name in counter_tables(self.db):
             read = {"value", *(way for ways in COUNTER_NUMBERS.values() for way in ways)}
             self._count_figures(name, self.place + 1, set(), read)

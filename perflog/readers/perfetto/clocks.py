@@ -64,7 +64,7 @@ class Clocks(Struct):
     unknown: dict[int, int] = field(default_factory=dict)
     _own: dict[Clock, _OwnClock] = field(default_factory=dict)
     _readings: dict[Clock, _Readings] = field(default_factory=dict)
-    _realtime: int | None = None  # behind the primary clock
+    _realtime: int | None = None  # after the primary clock
 
     @property
     def since_1970(self) -> int | None:

@@ -138,7 +138,7 @@ class EventCollector:
         """Count the packets that are no events of tracks."""
         fields, count = packets.fields, len(packets.sequence)
         about = np.zeros(count, np.int64)
-        for fallback in (True, False):  # what a packet is about stands beside what many packets have
+        for fallback in (True, False):  # what a packet is about is beside what many packets have
             chosen = np.isin(fields.number, _SHARED) == fallback
             about[fields.owner[chosen]] = fields.number[chosen]
         rest = np.ones(count, np.bool_)
@@ -315,7 +315,7 @@ def _slices(columns: EventColumns) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def _depths(step: Int64s, track: Int64s) -> tuple[Int64s, Mask]:
-    """Return the number of open slices behind each begin (1) or end (-1) of a track, and which ends end none."""
+    """Return the number of open slices after each begin (1) or end (-1) of a track, and which ends end none."""
     first = np.flatnonzero(np.diff(track, prepend=-1))
     total = np.cumsum(step)
     depth = total - np.repeat(total[first] - step[first], np.diff(np.append(first, len(step))))

@@ -155,7 +155,7 @@ class _RocpdDatabase:
             figures.unread += count if reason == "" else 0
 
     def _read_counters(self, tables: TableSet) -> None:
-        """Read the readings of counters behind the events of a set."""
+        """Read the readings of counters after the events of a set."""
         query = tables.counter_query()
         if query is None:
             return

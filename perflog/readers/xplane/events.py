@@ -261,7 +261,7 @@ def _fill(column: Int64s, owner: Int64s, values: Int64s, empty: int) -> None:
 
 
 def _times(base: int, offset: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
-    """Return starts and durations in ns of times in ps behind a base in ns; MISSING where they make no sense."""
+    """Return starts and durations in ns of times in ps after a base in ns; MISSING where they make no sense."""
     known = (np.abs(offset) < _LARGEST) & (np.abs(length) < _LARGEST) & (abs(base) < _LARGEST)
     offset, length = np.where(known, offset, 0), np.where(known, length, 0)
     start, end = ((at + _PS // 2) // _PS for at in (offset, offset + length))

@@ -71,7 +71,7 @@ def folded(heading: Html, *content: object) -> Html:
 
 
 def breakable(name: str) -> Html:
-    """Return a name that may be broken before two letters behind an underscore, dot, dash or slash."""
+    """Return a name that may be broken before two letters after an underscore, dot, dash or slash."""
     return join(re.split(r"(?<=[_./-])(?=[^\W\d]{2})", name), tag("wbr"))
 
 
@@ -92,7 +92,7 @@ def shortened(value: object, most: int = MAX_TEXT) -> Html:
 def sortable_table(
     label: str, heads: Sequence[HeaderCell], rows: Iterable[Html], note: str | Html = "", class_: str = ""
 ) -> Html:
-    """Return a table that can be sorted and, where it is wide, scrolled; `note` stands below it.
+    """Return a table that can be sorted and, where it is wide, scrolled; `note` is below it.
 
     `class_`: a class of its own.
     """

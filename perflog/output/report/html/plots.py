@@ -29,7 +29,7 @@ def more_plots(report: ReportData) -> Html:
 
 
 def timeline_plots(report: ReportData) -> list[Html]:
-    """Return the timeline of the jobs, which stands in their section if they have one."""
+    """Return the timeline of the jobs, which is in their section if they have one."""
     return list(map(_figure, _of_jobs(report)))
 
 
