@@ -34,13 +34,13 @@ class Word(NamedTuple):
 
 
 WORDS = (
-    Word(r"behind", "after, following, suffix", 0.03, 0.15, 0.2, 0.25),
+    Word(r"behind", "after, following, suffix", 0.03, 0.25, 0.2, 0.25),
     Word(r"in front of", "before, prefix", 0.0, 0.1, 0.05, 0.05),
     Word(r"tell|told", "report, indicate, determine", 0.09, 1.2, 1.05, 0.6),
     Word(r"stands", "is, appears", 0.0, 0.5, 0.3, 0.35),
     Word(r"those of|that of", "repeat the noun", 0.12, 2.35, 1.45, 1.25),
     Word(r"place", "index, position, offset", 0.34, 1.55, 0.5, 0.4),
-    Word(r"text", "string", 1.4, 3.55, 1.35, 2.25),
+    Word(r"text", "string", 1.4, 3.6, 1.4, 2.25),
     Word(r"blank", "whitespace, space", 0.02, 0.2, 0.1, 0.05),
     Word(r"figure", "value, metric", 0.17, 1.3, 1.55, 1.1),
     Word(r"whose|of which", "split the sentence", 0.44, 2.7, 1.75, 1.95),
@@ -48,7 +48,7 @@ WORDS = (
 
 NAMES = re.compile(r"of_\w+|\w+_told|_told|told_\w+|back2|ahead2|works|things")
 """Names that no other project has. A name is the noun of the thing, then what it is keyed by: `rows_by_run`."""
-MOST_NAMES = 632
+MOST_NAMES = 650
 
 KINDS = ("comments", "messages", "documents")
 
