@@ -12,6 +12,7 @@ from support.reading import Reading, read
 import perflog
 from perflog.analysis.lint import findings
 from perflog.analysis.run_stops import last_stop
+from perflog.errors import InputError
 from perflog.metrics import Options, Tables
 from perflog.metrics.last_steps import last_steps
 from perflog.tables.schema import FIRST_CELL
@@ -247,3 +248,38 @@ def test_ms_swift_prints_its_clock() -> None:
     first, second = log.rows("steps")
     assert (first["step"], first["elapsed_s"], first["memory_bytes"]) == (12, 1106, pytest.approx(69.19 * 2**30))
     assert second["step_time_s"] == 92
+
+
+MARKDOWN = {  # tables of the documents of nanochat, Mooncake, aiter and torchtitan, cut down
+    "|x0_beta1|val/bpb| Δ vs baseline |\n|-|-|-|\n| **0.96** | **0.7971** | **-0.0007** |\n| 0.9 | 0.7972 | — |\n": [
+        ("x0_beta1", 0.96, None), ("val_bpb", 0.7971, None), ("vs_baseline", -0.0007, None),
+        ("x0_beta1", 0.9, None), ("val_bpb", 0.7972, None), ("vs_baseline", None, None),
+    ],
+    "| Configuration | Write |\n|---------------|-------|\n| block=1MB, threads=8 | 210.76 GB/s |\n": [
+        ("Configuration", None, None), ("Write", 210.76, "GB/s"),
+    ],
+    "| ctx_lens | batch | us |\n|---|---|---|\n| 10K | 1 | `39.09` |\n| 100K | 4 | 106.96 |\n": [
+        ("ctx_lens", None, None), ("batch", 1, None), ("us", 39.09, None),
+        ("ctx_lens", None, None), ("batch", 4, None), ("us", 106.96, None),
+    ],
+    "| batch | FWD(TFLOPS) |    |\n|---|---|---|\n|    | MI300X | MI355X |\n| 1 | 338.07 | 613.48 |\n": [
+        ("batch", 1, None), ("FWD_MI300X", 338.07, "TFLOP/s"), ("FWD_MI355X", 613.48, "TFLOP/s"),
+    ],
+    "|Groups|Version|Metric| |Value| |Stderr|\n|-|-:|-|-|-:|-|-:|\n|mmlu|2|acc|↑|0.6209|±|0.0038|\n": [
+        ("Groups", None, None), ("Version", 2, None), ("Stderr", 0.0038, None), ("acc", 0.6209, None),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MARKDOWN)
+def test_the_rule_of_a_markdown_table_proves_its_header(text: str) -> None:
+    log = read(text.encode())
+    rows = sorted(log.rows("values"), key=lambda row: row["line"])
+    assert [(row["key"], row["value"], row["unit"]) for row in rows] == MARKDOWN[text]
+    assert unread_figures(log) == 0
+
+
+def test_a_markdown_table_without_values_is_none() -> None:
+    text = "| Package | Pin | Where |\n|---|---|---|\n| aiohttp | `3.14.3` | lock |\n| attrs | 26.1.0 | see 1.2 |\n"
+    with pytest.raises(InputError):
+        read(text.encode())

@@ -154,17 +154,22 @@ def _named(names: Iterable[str], matches: Sequence[NameMatch], row: Line) -> lis
     return named
 
 
-def is_header(names: Sequence[str], needs: Iterable[str]) -> bool:
+def is_header(names: Sequence[str], needs: Iterable[str], is_proved: bool = False) -> bool:
     """Return whether cells are the names of columns, those of `needs` among them: no numbers, and none twice.
 
-    The first name may be empty: pandas writes the number of each row there.
+    The first name may be empty: pandas writes the number of each row there. `is_proved`: something else proves the
+    names, whatever they are.
     """
-    if len(names) < 2 or len(set(names)) < len(names) or not all(names[1:]):
-        return False
-    if any(IS_NUMBER.fullmatch(name) or _NO_NAME.search(name) or len(name) > _LONGEST_NAME for name in names):
+    if not is_proved and not _are_names(names):
         return False
     plain = [plain_name(split_unit(name)[0]) for name in names]
     return all(any(glob(x)(name) for x in need.split("|") for name in plain) for need in needs)
+
+
+def _are_names(names: Sequence[str]) -> bool:
+    if len(names) < 2 or len(set(names)) < len(names) or not all(names[1:]):
+        return False
+    return not any(IS_NUMBER.fullmatch(x) or _NO_NAME.search(x) or len(x) > _LONGEST_NAME for x in names)
 
 
 def has_needs(names: Iterable[str], needs: Iterable[str]) -> bool:

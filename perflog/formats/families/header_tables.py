@@ -26,6 +26,7 @@ from perflog.formats.families.header_columns import (
     match_names_of_any_program,
 )
 from perflog.formats.families.missing_values import NO_VALUE
+from perflog.formats.families.name_units import split_unit
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Cells, Line
 from perflog.formats.openings import Opening
@@ -55,6 +56,7 @@ _BOX_RULE = lazy_pattern(r"[ \t]*[\u2500-\u257f]*[─━═]{3}[\u2500-\u257f]*[
 _BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # after a row or a header
 _BAR_DROPPED = "progress of a bar; its rate is a moving average"
 _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
+_EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
 _END = 1 << 30
 _PLACES = ("rank", "step")  # where a figure belongs; no figures
 
@@ -107,6 +109,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         is_first: Whether the header can only be the first line of a log, and have the names of any program.
         needs_rows: Whether it is rather a line of any place that the rows under it prove to be a header.
         title: The line directly above the header, if only that tells the table; the names are then separated by blanks.
+        is_ruled: Whether the rule under it has proved the header: its names may be any text.
         cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `rGBps`, `t`, `z`.
     """
 
@@ -127,6 +130,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     needs_rows: bool = False
     title: Template | None = None
     cell_types: Mapping[str, str] = field(default_factory=dict)
+    is_ruled: bool = False
 
     @property
     def samples(self) -> tuple[str, ...]:
@@ -242,17 +246,23 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
             ends = tuple(_BOX_BARS) if style == "boxes" else _DELIMITERS.get(style, "\n")
             if names and not names[-1] and text.rstrip(" ").endswith(ends):
                 names.pop()  # a comma ends each line
-            if len(names) < 2 or (self.is_first and not is_header(names, self.needs)):
+            if len(names) < 2 or (self.is_first and not is_header(names, self.needs, self.is_ruled)):
                 continue
-            match = match_names_of_any_program if self.is_first else match_names
-            matches = match(names, self.columns, self.row)
-            matches = [self._with_unit_in_cells(name, *match) for name, match in zip(names, matches, strict=True)]
-            columns, units = tuple(c for c, _ in matches), tuple(unit for _, unit in matches)
+            if style == "words" and "|" in names and not self.is_first:  # columns of another style
+                continue
+            columns, units = self.columns_of(names)
             known = [c for c in columns if c is not None]
             if all(c.forms for c in known) and (self.is_first or has_needs((c.name for c in known), self.needs)):
                 starts = [m.end() for m in _START.finditer(text)] if style == "left" else []
                 return Header(self, style, tuple(names), columns, units, _extents(starts))
         return None
+
+    def columns_of(self, names: Sequence[str]) -> tuple[tuple[DeclaredColumn | None, ...], tuple[str, ...]]:
+        """Return the declared column of each printed name, None if none fits, and its unit."""
+        match = match_names_of_any_program if self.is_first else match_names
+        matches = match(names, self.columns, self.row)
+        matches = [self._with_unit_in_cells(name, *match) for name, match in zip(names, matches, strict=True)]
+        return tuple(c for c, _ in matches), tuple(unit for _, unit in matches)
 
     def _with_unit_in_cells(self, name: str, column: DeclaredColumn | None, unit: str) -> NameMatch:
         """Return the column of a printed name that reads numbers with the unit in its cells, and that unit."""
@@ -281,6 +291,8 @@ def split(text: str, style: str, most: int = 0) -> list[str]:
     """Return the cells of a line, at most `most` of them if it is not 0; none if the line cannot be split."""
     if style == "words":
         return _WORD.findall(without_bar(text))
+    if style == "bars":
+        text = _EMPHASIS.sub("", text)
     if style not in _DELIMITERS:
         whole = without_bar(text).rstrip()
         return _GAP.split(whole if style == "frame" else whole.lstrip(), max(most - 1, 0))
@@ -362,6 +374,9 @@ class Header(Struct, frozen=True, eq=False, dict=True):
             return NonRow(replace(header, prefix=self.prefix), line, {})
         if not self.names:
             return None
+        if first and (with_names := self.with_second_names(text)):
+            line = Line(f"{self.table.name}_names", Template(literal(text.strip())), role="context", under_header=True)
+            return NonRow(with_names, line, {})
         if first and (with_units := self.with_units(text)):
             line = Line(f"{self.table.name}_units", Template(literal(text.strip())), role="context", under_header=True)
             return NonRow(with_units, line, {})
@@ -401,6 +416,24 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         if self.style not in ("blanks", "words") or len(extents) != len(self.names):
             return self
         return replace(self, extents=(*extents[:-1], (extents[-1][0], _END)))
+
+    def with_second_names(self, text: str) -> Header | None:
+        """Return the header with a second row of names under those that span several columns; None for another line.
+
+        `FWD (ms)` above `A` and `B` gives `FWD A (ms)` and `FWD B (ms)`.
+        """
+        if not self.table.is_ruled or all(self.names[1:]):
+            return None
+        cells = self._all_cells(text)
+        if not cells or not any(cells) or any(map(figure_spans, cells)):
+            return None
+        names, above = list[str](), ""
+        for name, cell in zip(self.names, cells, strict=True):
+            above = name or above
+            base, unit = split_unit(above)
+            names.append(f"{base} {cell}" + (f" ({unit})" if unit else "") if cell and above else name or cell)
+        columns, units = self.table.columns_of(names)
+        return replace(self, names=tuple(names), columns=columns, units=units)
 
     def with_units(self, text: str) -> Header | None:
         """Return the header with the units of a row of units; None if the line is not such a row."""

@@ -135,6 +135,10 @@ class TableBuilder:
         if table in PER_FIELD and not names_its_number(rows):
             yield from self._rows_per_field(rows, {**common, **columns})
             return
+        if table in PER_FIELD and rows.line.under_header:  # parameters of a row come before its value
+            yield from self._rows_per_field(rows, common)
+            yield table, {**common, **self._named_columns(table, rows, columns)}
+            return
         yield table, {**common, **(self._named_columns(table, rows, columns) if table in PER_FIELD else columns)}
         if rows.line.again:
             yield table, {**common, **_line_columns(table, rows, rows.line.again)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
 import pyarrow as pa
@@ -50,31 +50,42 @@ _BOX_RULE = r"[ \t]*(?:├|┡|┣|╞|╠|┝|┠)"
 # A row, a rule or a comment.
 _POSSIBLE_BELOW = rf"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^#|^{_BOX_RULE}"
 _CLOCK = lazy_pattern(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # before the names of a header
+_BARRED = r"^[ \t]*\|[^\n]*\|[ \t]*$"
+_RULE_OF_BARS = r"^[ \t]*\|(?:[ \t]*:?-+:?[ \t]*\|)+[ \t]*$"  # under the header of a Markdown table
 _ROWS = 200  # rows below a header that show what its columns hold
 _MOST_HEADERS = 40  # headers that are tried
+_HALF = 0.5  # of the cells of a column that are values
 _FEW = 2  # columns of a table that could be a sentence with a comma: it needs as many rows
 _VALUE = lazy_pattern(VALUE)
 _NO_CELL = lazy_pattern(r".*[:=]|[^\w#-]")  # a name with its mark, a mark alone
 _NAMED_VALUE = lazy_pattern(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
 VALUE_AND_UNIT = lazy_pattern(rf"(?P<value>{VALUE})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)?")
+_PREFIXES = frozenset("k K M G T".split())
 _GLUED = frozenset("k K M G T c x".split())  # after a number, beside units
 
 
-def printed_tables(texts: pa.Array) -> Iterator[tuple[int, PrintedTable]]:
+def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[int, PrintedTable]]:
     """Yield the tables among the lines of a log, and the index of each header.
 
     Args:
         texts: The lines in order, as binary; a line may be cut off after `LONGEST` bytes.
+        with_ruled: Whether the rule of a Markdown table proves its header, whatever its names and cells are.
     """
     possible = mask_of(pc.match_substring_regex(texts, _POSSIBLE))
     followed = mask_of(pc.match_substring_regex(texts, _POSSIBLE_BELOW))
+    ruled = np.zeros(len(texts), np.bool_)
+    if with_ruled:
+        ruled[:-1] = mask_of(pc.match_substring_regex(texts, _RULE_OF_BARS))[1:]
+        ruled &= mask_of(pc.match_substring_regex(texts, _BARRED))
     end = 0
-    for place in np.flatnonzero(possible[:-1] & followed[1:])[:_MOST_HEADERS].tolist():
+    for place in np.flatnonzero((possible[:-1] & followed[1:]) | ruled[:-1])[:_MOST_HEADERS].tolist():
         if place < end:
             continue
         lines = [x.decode("utf-8", "replace").rstrip() for x in texts.slice(place, _ROWS + 1).to_pylist()]
         tables = (PrintedTable.of(lines, style) for style in _STYLES)
         table = next((t for t in tables if t is not None and t.names_columns()), None)
+        if ruled[place]:
+            table = PrintedTable.of_markdown(lines) or table
         if table is not None:
             end = place + len(table.block) + len(table.rows) - 1
             yield place, table
@@ -89,6 +100,7 @@ class PrintedTable(Struct, frozen=True):
         names: The cells of the header.
         lines: The lines of the rows.
         rows: The cells of the rows, as many in each as in the header.
+        is_ruled: Whether the rule under its header proves it.
     """
 
     style: str
@@ -96,6 +108,21 @@ class PrintedTable(Struct, frozen=True):
     names: Sequence[str]
     lines: Sequence[str]
     rows: Sequence[Sequence[str]]
+    is_ruled: bool = False
+
+    @classmethod
+    def of_markdown(cls, lines: Sequence[str]) -> PrintedTable | None:
+        """Return the table that begins with a header and a rule of bars; None if none of its columns holds values."""
+        names = _cells(lines[0], "bars")
+        if len(names) < _FEW or len(_cells(lines[1], "bars")) != len(names) or not any(names):
+            return None
+        below = takewhile(lambda line: "|" in line and len(_cells(line, "bars")) == len(names), lines[2:])
+        rows = {line: _cells(line, "bars") for line in below}
+        columns = [[cell for cell in cells if cell not in NO_VALUE] for cells in zip(*rows.values(), strict=True)]
+        shares = (sum(map(bool, map(value_and_unit, cells))) / len(cells) for cells in columns if cells)
+        return (
+            cls("bars", lines[:3], names, [*rows], [*rows.values()], True) if max(shares, default=0) > _HALF else None
+        )
 
     @classmethod
     def of(cls, lines: Sequence[str], style: str) -> PrintedTable | None:
@@ -171,6 +198,8 @@ class PrintedTable(Struct, frozen=True):
             if None in pairs or not any(units):
                 continue
             plain = {unit.strip() for unit in units}
+            if plain <= _PREFIXES:  # `10K` is 10,000 or 10,240: a word
+                continue
             if len(units) == 1:
                 types[name] = f"r{units.pop()}"
             elif plain <= set(DURATIONS):
