@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from perflog.metrics.traces.jobs import jobs
 from perflog.metrics.traces.memory import step_ends
 from perflog.metrics.traces.memory_holders import HeldMemory, held_memory
 from perflog.readers.event_columns import OPERATION
+from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import Rows, of_arrow
@@ -39,6 +42,10 @@ _GRAPHS = 0.01  # of the busy time: graphs whose kernels the trace does not show
 _OVERHEAD = 0.01  # of the trace's time, used by the profiler
 _LEAK = 1e-4  # of the peak a step: memory grows by less where caches and lists of the program fill
 _LEAKING = 3  # steps in a row
+_OVERLAP = 0.01  # of the time of kernels: more than a few launches that may overlap
+_CLOCK_NS = 1000  # what times in a trace are rounded to
+_DAY_NS = 86400 * 10**9
+_OF_QUEUES = ("rocpd_sqlite", "rocprofv3_json")  # what they call a stream may be several queues
 _NS = 1e-9
 
 
@@ -216,6 +223,95 @@ def events_without_end(data: LintInput) -> Iterator[Finding]:
     for run, events in lost.items():
         message = f"{count(len(events), 'event')} without duration: {first_few(dict(events), 3)}"
         yield Finding(run, message, {run: [line for _, line in events]}, {"events": len(events)})
+
+
+@rule(
+    code="kernels-overlap",
+    severity="warning",
+    title="kernels of one stream overlap",
+    why="A stream runs one kernel after the other. Where a trace shows two at a time, events stand in it twice, or "
+    "times are wrong; or a kernel was launched to begin before the one in front of it has ended (programmatic "
+    "dependent launch). A sum over kernels counts such time twice.",
+    action="take busy times, which count each moment once; of a trace with events twice count no calls",
+    needs=("events",),
+)
+def kernels_overlap(data: LintInput) -> Iterator[Finding]:
+    """Kernels that are in a trace twice, or that overlap others of their stream by 1 % of their time."""
+    columns = ("line", "name", "process", "device", "context", "stream", "correlation", "start_ns", "duration_ns")
+    formats = dict(data.tables.rows("runs").records("run", "format"))
+    by_run: dict[str, list[_Overlaps]] = {}
+    for (run, _), events in data.tables.arrow_by_file("events", {"kind": one_of("kernel")}, *columns):
+        if formats[run] not in _OF_QUEUES:
+            rows = of_arrow(events)
+            by_run.setdefault(run, []).append(_overlaps(rows.where(has_times(rows) & rows.known("stream"))))
+    for run, files in by_run.items():
+        copies, number, twice, time = (
+            sum(part) for part in zip(*((f.copies, len(f.lines), f.twice, f.time) for f in files), strict=True)
+        )
+        if copies or twice > _OVERLAP * time:
+            message = (
+                f"{count(number, 'kernel')} began before another one of the same stream had ended: "
+                f"{seconds(twice * _NS)} of {seconds(time * _NS)} of kernels"
+            )
+            if copies:
+                message += f"; {count(copies, 'kernel')} {'is' if copies == 1 else 'are'} there twice"
+            numbers = {"kernels": number, "copies": copies, "overlap": twice * _NS, "time": time * _NS}
+            lines = {run: [line for file in files for line in file.lines]}
+            yield Finding(run, message, lines, numbers, "warning" if copies else "note")
+
+
+class _Overlaps(NamedTuple):
+    """Kernels of a file that overlap others of their stream: copies of others, lines of all, times in ns."""
+
+    copies: int
+    lines: list[int]
+    twice: int
+    time: int  # of all kernels
+
+
+def _overlaps(rows: Rows) -> _Overlaps:
+    if not len(rows):
+        return _Overlaps(0, [], 0, 0)
+    starts, lengths, (names, _) = rows["start_ns"], rows["duration_ns"], rows.codes("name")
+    streams = groups_of(rows.codes("process")[0], rows["device"], rows["context"], rows["stream"]).of_row
+    order = np.lexsort((-lengths, starts, streams))
+    starts, ends, names = starts[order], (starts + lengths)[order], names[order]
+    streams, launches = streams[order], np.where(rows.known("correlation"), rows["correlation"], -1)[order]
+    latest = ends.copy()  # end in each stream so far
+    bounds = [0, *(np.flatnonzero(np.diff(streams)) + 1).tolist(), len(rows)]
+    for first, end in pairwise(bounds):
+        np.maximum.accumulate(ends[first:end], out=latest[first:end])
+    follows = streams[1:] == streams[:-1]
+    copies = follows & (starts[1:] == starts[:-1]) & (ends[1:] == ends[:-1]) & (names[1:] == names[:-1])
+    copies &= ends[1:] > starts[1:]
+    of_one_graph = (launches[1:] == launches[:-1]) & (launches[1:] >= 0)  # its branches may run at once
+    overlap = np.where(follows, np.minimum(latest[:-1], ends[1:]) - starts[1:], 0)
+    found = copies | ((overlap > _CLOCK_NS) & ~of_one_graph)
+    lines = rows["line"][order][1:][found].tolist()
+    return _Overlaps(int(copies.sum()), lines, int(overlap[found].sum()), int(lengths.sum()))
+
+
+@rule(
+    code="kernels-of-days",
+    severity="warning",
+    title="work of a device takes days",
+    why="No program waits so long for a kernel or a copy: its time in the trace is wrong, and with it what is computed "
+    "from it.",
+    action="take no sum, share or span of this trace that holds the event; trace again",
+    needs=("events",),
+)
+def kernels_of_days(data: LintInput) -> Iterator[Finding]:
+    """Kernels, copies and memsets of more than a day."""
+    long: dict[str, list[tuple[str, int, int]]] = {}
+    for (run, _), events in data.tables.arrow_by_file("events", IS_WORK, "name", "line", "start_ns", "duration_ns"):
+        rows = of_arrow(events)
+        if (days := has_times(rows) & (rows["duration_ns"] > _DAY_NS)).any():
+            long.setdefault(run, []).extend(rows.where(days).records("name", "line", "duration_ns"))
+    for run, found in long.items():
+        longest = max(duration for _, _, duration in found) * _NS
+        message = f"{count(len(found), 'event')} of more than a day, up to {seconds(longest)}: "
+        message += first_few({name: line for name, line, _ in found}, 3)
+        yield Finding(run, message, {run: [line for _, line, _ in found]}, {"events": len(found), "longest": longest})
 
 
 @rule(

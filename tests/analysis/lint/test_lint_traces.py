@@ -71,6 +71,13 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
     ),
     "events-without-end": (lambda: by_hand([*clean(), kernel(0, 5, "lost", duration_ns=None), kernel(5, 0, "back")]),
         "note", "2 events without duration: lost, back"),
+    "kernels-overlap": (lambda: by_hand([*clean(1), kernel(10**6, 10**6 + 90), kernel(10**6, 10**6 + 90)]),
+        "warning", (
+            "1 kernel began before another one of the same stream had ended: 90 ns of 1.92 us of kernels; "
+            "1 kernel is there twice"
+        )),
+    "kernels-of-days": (lambda: by_hand([*clean(1), kernel(10**6, 10**18, "endless")]),
+        "warning", "1 event of more than a day, up to 1,000,000,000 s: endless"),
     "ranges-on-device": (lambda: by_hand([
             *clean(), step(0, 100, 700, kind="device_range", device=0), kernel(0, 50, "Event Sync", kind="sync")
         ]),
@@ -115,6 +122,23 @@ def test_what_is_wrong_is_found_and_nothing_else(code: str) -> None:
     assert {f.code for f in trace_findings} == {code} | ALSO.get(code, set())
     for f in trace_findings:
         assert f.evidence["lines"].keys() == f.lines.keys() and f.first_line > 0
+
+
+@pytest.mark.parametrize(
+    ("overlap", "launches", "found"),
+    [(9000, (1, 2), True), (9000, (3, 3), False), (900, (1, 2), False), (-5, (1, 2), False)],
+)
+@pytest.mark.parametrize("stream", [7, None])
+def test_kernels_of_one_stream_that_overlap(
+    overlap: int, launches: tuple[int, int], found: bool, stream: int | None
+) -> None:
+    """By more than times are rounded to; those of one launch are branches of a graph."""
+    at = 50_000 - overlap
+    spans = zip(((0, 50_000), (at, at + 50_000)), launches, strict=True)
+    events = [kernel(*span, correlation=launch, stream=stream) for span, launch in spans]
+    messages = [(f.severity, f.message) for f in findings(by_hand(events)) if f.code == "kernels-overlap"]
+    text = "1 kernel began before another one of the same stream had ended: 9 us of 100 us of kernels"
+    assert messages == ([("note", text)] if found and stream else [])
 
 
 def test_a_trace_that_begins_late() -> None:
