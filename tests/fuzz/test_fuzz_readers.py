@@ -1,5 +1,7 @@
 """Each reader with damaged inputs: reading ends with tables or with one error of perflog, and the account adds up.
 
+The overview and the linter take any such tables.
+
 A target has a reader's real or rendered inputs, and changes that know how they are built. At least half of the damaged
 inputs must get as far as the reader. `make fuzz` tries new ones for a time; by default each run tries the same few.
 """
@@ -62,6 +64,7 @@ from perflog.tables.schema import TABLES
 DATA, TRACES = TESTS / "data", TESTS / "traces"
 LONGEST_S = 20  # of processor time for an input of a few kB
 MOST_MEMORY = 600 << 20  # bytes by which the process may grow
+LOOKED_AT = 5  # one of so many inputs, of a default run: an overview takes longer than reading
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "0"))
 """Of processor time that `make fuzz` takes for each target."""
 
@@ -356,14 +359,17 @@ def reaches(name: str, reader: str) -> bool:
     return found is not None and found.name == reader if reader else found is None
 
 
-def check(name: str) -> str:
-    """Read an input. Return how that ended, in a word."""
+def check(name: str, *, look: bool = False) -> str:
+    """Read an input. Return how that ended, in a word. `look`: what was read is looked at, too."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             log = perflog.read(name)
         except PerflogError:
             return "error"
+        if look:
+            perflog.overview(log)
+            perflog.lint(log)
     lines, figures = log.line_account, log.figure_account
     assert lines["total"] == lines["read"] + lines["context"] + lines["unread"]
     if figures:
@@ -403,7 +409,7 @@ def test_damaged_inputs(target: str, tmp_path_factory: pytest.TempPathFactory, m
         name = write(folder, seed, mutations)
         with bounded_time():
             counts["reached"] += reaches(name, reader)
-            counts[check(name)] += 1
+            counts[check(name, look=SECONDS > 0 or seed % LOOKED_AT == 0)] += 1
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     end = time.process_time() + SECONDS

@@ -111,6 +111,18 @@ def work(at: float, length: float, number: int) -> dict[str, Any]:
     return event | {"args": {"device": 0, "stream": 7, "correlation": number}}
 
 
+def test_kernels_without_a_name_are_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    events = [work(at, 90, n) for n, at in enumerate(range(0, 500, 100))]
+    for event in events:
+        del event["name"]
+    path.write_text(json.dumps({"traceEvents": events}))
+    log = perflog.read(path)
+    assert not any(each["subject"] == "kernel" for each in causes(log).to_dict("records"))
+    assert not any("Largest" in text for text in perflog.overview(log).reasons)
+    assert perflog.lint(log) is not None
+
+
 def test_a_late_host_binds_and_the_gain_is_its_time(tmp_path: Path) -> None:
     """Two kernels of 10 us, launched 60 us apart: a host that takes no time would begin the second one right away."""
     path = tmp_path / "a.json"

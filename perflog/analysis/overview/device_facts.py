@@ -194,7 +194,7 @@ def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
     shares = {state: float(rows[f"{state}_s"].sum() / rows["span_s"].sum()) for state in _NOUNS}
     kernels = _of_run(device_kernels.table(tables, options), run)
     for state in sorted(shares, key=lambda state: -shares[state]):
-        of_state = kernels[(kernels["by"] == "name") & (kernels["state"] == state)]
+        of_state = kernels[(kernels["by"] == "name") & (kernels["state"] == state) & kernels["name"].notna()]
         part = float(rows["waiting_kernels_s"].sum() / rows["span_s"].sum()) if state == "waiting" else shares[state]
         if not len(of_state) or (part <= _TELLING and state != _most(shares)):
             continue

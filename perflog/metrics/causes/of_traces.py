@@ -102,7 +102,7 @@ def starts(tables: Tables, options: Options) -> Iterator[Cause]:
 def largest_kernels(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield the kernel, collective or copy that takes most of each state of the devices of a trace."""
     rows = device_kernels.table(tables, options)
-    rows = rows[rows["by"] == "name"]
+    rows = rows[(rows["by"] == "name") & rows["name"].notna()]
     spans = device_time.table(tables, options)
     spans = spans[spans["part"] == "trace"].groupby("run")["span_s"].sum()
     for (run, _), of_state in rows.groupby(["run", "state"], sort=False):
