@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from perflog.analysis.lint import lint
     from perflog.analysis.overview import Overview, overview
     from perflog.errors import PerflogError
-    from perflog.log import Log, find_runs, ingest, load, read, reference
+    from perflog.log import Log
     from perflog.metrics.causes import causes
+    from perflog.opening import find_runs, ingest, load, read, reference
     from perflog.output import export
     from perflog.output.report import report
 
 _HOMES = {
-    **dict.fromkeys(("Log", "find_runs", "ingest", "load", "read", "reference"), "perflog.log"),
+    "Log": "perflog.log",
+    **dict.fromkeys(("find_runs", "ingest", "load", "read", "reference"), "perflog.opening"),
     "PerflogError": "perflog.errors",
     **dict.fromkeys(("Comparison", "compare"), "perflog.analysis.compare"),
     **dict.fromkeys(("Diagnosis", "diagnose"), "perflog.analysis.diagnosis"),

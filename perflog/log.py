@@ -13,26 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 from msgspec import Struct
 
-from perflog.bundled import bundled
-from perflog.errors import InputError, PerflogError, StoreError, UnknownTableError, UsageError, did_you_mean
-from perflog.parsing.input.log_names import NOTHING_KNOWN, LogName, expand, left_out, split_run
+from perflog.errors import UsageError, did_you_mean
+from perflog.parsing.input.log_names import split_run
 from perflog.tables.arrow import Where, of_runs, row_counts, rows_where, storable
 from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
-from perflog.tables.schema import GUESS, TABLES
-from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
+from perflog.tables.schema import TABLES
+from perflog.tables.sink import LOG_ID
 from perflog.tables.sql import SETTINGS, run_query
-from perflog.tables.store import Store, default_store, is_store, store_exists
+from perflog.tables.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from perflog.ingestion.in_memory import ReadTask
-
-# What reads logs is imported where it is used: a store is listed in the time that these modules take to load.
-
-REFERENCE = "reference:"
-"""The prefix of a name that means a reference run: reference:moe_layer.txt#1."""
 
 
 class RunKey(Struct, frozen=True):
@@ -71,7 +63,7 @@ class Fetch(Protocol):
 
 
 class Log:
-    """Runs and their tables, from one log or several. `perflog.read` and `perflog.load` make it.
+    """Runs and their tables, from one log or several. `perflog.read` and `perflog.load` (`opening`) make it.
 
     A missing value is null: `pd.NA` in the DataFrames, null in the Arrow tables.
 
@@ -110,7 +102,7 @@ class Log:
         self._whole = whole
         self._dates = dates
         self._count = count
-        self.run_keys: tuple[RunKey, ...] = tuple(_run_keys(fetch("runs", None, None)) if runs is None else runs)
+        self.run_keys: tuple[RunKey, ...] = tuple(run_keys(fetch("runs", None, None)) if runs is None else runs)
         self.warnings = list(warnings)
         self.name: str | None = None
 
@@ -469,274 +461,7 @@ _RUNS_OF_OVERVIEW = 20  # of more, an overview may take longer than a reader wai
 _MOST_LOGS, _MOST_ROWS = 256, 1 << 20  # that are stored together
 
 
-def read(
-    *names: str | os.PathLike[str],
-    format: str | Sequence[str] | None = None,
-    label: str | None = None,
-    guess: bool = False,
-) -> Log:
-    """Read logs into memory. Writes nothing.
-
-    Args:
-        names: Paths, folders, globs, addresses (s3://, https://), or "-" for standard input. "run.txt#3", "run.txt:3"
-            and "run.txt#label" are single runs.
-        format: The name of a format, or the path of a format file, or several. By default perflog detects it.
-        label: The name that the runs get.
-        guess: Whether perflog makes a format for the lines that no format reads. Their rows have `read_by` "guess".
-
-    Returns:
-        The runs of all these logs. A log that is given twice under two names is kept once.
-
-    Raises:
-        InputError: A log cannot be opened, or nothing in it is known. A file that only is in a named folder is left
-            out instead, with a warning.
-        UsageError: There is no such format, or no such run.
-    """
-    if not names:
-        raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
-    from perflog.formats.registry import named_formats
-    from perflog.ingestion.in_memory import ReadTask
-
-    formats = tuple([format] if isinstance(format, str) else format or ())
-    named_formats(formats)  # to name a format that does not exist is an error even if no log can be read
-    texts = [os.fspath(name) for name in names]
-    return _read(expand(texts), texts, ReadTask(formats, label, guess))
-
-
-def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | None = None) -> Log:
-    """Read logs into memory; from each the runs that its name asks for.
-
-    A file that is in a folder or matches a glob, but is no log, is left out with a warning. One that the caller named
-    (`asked_for`) is an error.
-    """
-    from perflog.ingestion.in_memory import ReadTask, read_logs
-
-    names, warnings = _grouped(names)
-    sink = MemorySink()
-    named = {LogName.parse(name).log for name in asked_for}
-    unknown: dict[str, list[str]] = {}  # by reason
-    first_error: InputError | None = None
-    digests: dict[LogName, str] = {}
-    wanted: dict[LogName, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
-    for name in names:
-        wanted.setdefault(name.whole, []).append(name.run)
-    for log, outcome in read_logs(list(wanted), task or ReadTask(), sink):
-        if isinstance(outcome, InputError):
-            if log.log in named:
-                raise outcome
-            unknown.setdefault(_reason(outcome), []).append(str(log))
-            first_error = first_error or outcome
-        elif isinstance(outcome, LogName):
-            warnings.append(f"{log}: the same bytes as {outcome}, kept once")
-        else:
-            warnings += [f"{log}: {text}" for text in outcome.warnings]
-            digests[log] = outcome.sha256
-    if first_error is not None:
-        if not digests:
-            raise first_error
-        warnings += [left_out(reason, those) for reason, those in unknown.items()]
-    keys_of: dict[str, list[RunKey]] = {digest: [] for digest in digests.values()}
-    runs = sink.fetch("runs")
-    for key in _run_keys(runs):
-        keys_of[key.sha256].append(key)
-    warnings += _left_apart(runs) if len(digests) > 1 else []
-    chosen: list[RunKey] = []
-    for log, digest in digests.items():
-        of_log = Log(sink.fetch, keys_of[digest])
-        chosen += (of_log if "" in wanted[log] else of_log.select(*wanted[log])).run_keys
-    every_key = [key for keys in keys_of.values() for key in keys]
-    sink.runs = [key.id for key in every_key]
-    return Log(sink.fetch, every_key, warnings=warnings).select(*chosen)
-
-
-def _grouped(names: Sequence[LogName]) -> tuple[Sequence[LogName], list[str]]:
-    """Return the names with one for the files of a job, and what the reader must know of it."""
-    if len(names) < 2:
-        return names, []
-    from perflog.ingestion.job_logs import group_job_logs
-
-    found = group_job_logs(names)
-    return found.names, list(found.notes)
-
-
-def _left_apart(runs: pa.Table) -> list[str]:
-    from perflog.ingestion.job_logs import apart
-
-    return apart(runs)
-
-
-def _reason(error: InputError) -> str:
-    """Return why a file of a folder is left out."""
-    return f"each is {error.reason}" if isinstance(error, UnknownTableError) else NOTHING_KNOWN
-
-
-def ingest(
-    *names: str | os.PathLike[str],
-    store: str | os.PathLike[str] | None = None,
-    format: str | Sequence[str] | None = None,
-    label: str | None = None,
-    strict: bool = False,
-    guess: bool = False,
-    scheduler: str | None = None,
-) -> Log:
-    """Read logs into a store, as `perflog ingest` does.
-
-    Args:
-        names: Paths, folders, globs, addresses (s3://, https://), or "-" for standard input.
-        store: The folder of the store, made if it does not exist; by default PERFLOG_STORE, or `.perflog` in the
-            current folder.
-        format: The name of a format, or the path of a format file, or several. By default perflog detects it.
-        label: The name that the runs get.
-        strict: Whether an unread line or figure is an error. The log is then not stored.
-        guess: Whether perflog makes a format for the lines that no format reads. Their rows have `read_by` "guess".
-        scheduler: The address of a Dask scheduler whose workers read the logs; by default this process reads them.
-
-    Returns:
-        The runs of these logs, from the store. `warnings` has what went wrong with single lines.
-
-    Raises:
-        PerflogError: A log cannot be read. The other logs are stored all the same; the error names how many failed.
-    """
-    if not names:
-        raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
-    from perflog.ingestion.bulk import IngestTask, ingest_in_turn, log_names, split_documents
-    from perflog.ingestion.cluster import ingest_on_cluster
-
-    formats = tuple([format] if isinstance(format, str) else format or ())
-    task = IngestTask(os.fspath(store or default_store()), label, formats, strict, guess)
-    logs = log_names([os.fspath(name) for name in names], formats)
-    of_logs, documents = split_documents(
-        ingest_on_cluster(logs, task, scheduler) if scheduler else ingest_in_turn(logs, task)
-    )
-    outcomes = dict(of_logs)
-    errors = [outcome for outcome in outcomes.values() if isinstance(outcome, PerflogError)]
-    if errors:
-        if len(errors) > 1:
-            errors[0].add_note(f"{len(errors)} of {len(outcomes)} logs could not be read")
-        raise errors[0]
-    results = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, IngestResult)}
-    digests = {result.sha256 for result in results.values()}
-    log = load(task.store)
-    log = log.select(*(key for key in log.run_keys if key.sha256 in digests))
-    log.warnings += [f"{name}: {text}" for name, result in results.items() for text in result.warnings]
-    if documents:
-        log.warnings.append(left_out(NOTHING_KNOWN, [str(name) for name in documents]))
-    return log
-
-
-def load(store: str | os.PathLike[str] | None = None) -> Log:
-    """Open a store.
-
-    Args:
-        store: The folder of the store; by default PERFLOG_STORE, or `.perflog` in the current folder.
-
-    Returns:
-        All runs in the store. Tables are read when they are asked for.
-
-    Raises:
-        StoreError: There is no store, or it cannot be read.
-    """
-    folder = Store(store or default_store(), leaves_out_damage=True)
-    if not store_exists(store or default_store()):
-        raise StoreError("there is no store here", folder.name, "`perflog ingest LOG` makes one")
-    return _stored(folder)
-
-
-def _stored(*stores: Store) -> Log:
-    """Return all runs of some stores, one store after the other. Table `runs` is read now, the others when needed."""
-    all_runs = [store.table("runs") for store in stores]
-
-    def fetch(
-        name: str,
-        runs: Sequence[str] | None = None,
-        columns: Sequence[str] | None = None,
-        where: Where | None = None,
-        /,
-    ) -> pa.Table:
-        if name != "runs":
-            parts = [store.table(name, None, runs, columns, where) for store in stores]
-            return parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
-        table = all_runs[0] if len(all_runs) == 1 else pa.concat_tables(all_runs).unify_dictionaries()
-        table = table if runs is None else in_order(table, runs)
-        table = table if where is None else rows_where(table, where)
-        return table if columns is None else table.select(columns)
-
-    each = map(_run_keys, all_runs)
-    keys = [key for keys in each for key in sorted(keys, key=lambda k: (k.log, k.sha256, k.index))]
-
-    def dates() -> Mapping[str, str]:
-        of_logs = {log: date for store in stores for log, date in store.ingested().items()}
-        return {key.id: of_logs[log] for key in keys if (log := key.sha256[:LOG_ID]) in of_logs}
-
-    def count(name: str, runs: Sequence[str] | None) -> RowCounts:
-        return {run: counts for store in stores for run, counts in store.row_counts(name, runs).items()}
-
-    return Log(fetch, keys, dates=dates, count=count)
-
-
-def reference() -> Log:
-    """Return the reference runs that ship with perflog.
-
-    Returns:
-        The runs of one log of each kind, to compare your own runs with; then those of the reference trainer.
-    """
-    folder = bundled("reference_runs")
-    return _stored(Store(folder / "store"), Store(folder / "trainer" / "store"))
-
-
-def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
-    """Return the runs that a name means, as the command line understands it.
-
-    Args:
-        name: A log, folder, glob or store, which is read on the fly; "run.txt#3", one run of it; a run id or a label in
-            `store`; or "reference:NAME", runs that ship with perflog ("reference:" alone means all of them).
-        store: Where run ids and labels are looked up; by default PERFLOG_STORE, or `.perflog` in the current folder.
-
-    Raises:
-        InputError: There is no such file, or it cannot be read.
-        StoreError: There is no such store.
-        UsageError: The name means no run, or several where one is asked for.
-    """
-    log = _find_runs(name, store)
-    log.name = name
-    if GUESS in log.some_columns("runs", "format")["format"].to_pylist():
-        log.warnings.append(f"{name}: names, units and tables are guesses; `perflog lint` tells of which rows")
-    return log
-
-
-def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
-    if name.startswith(REFERENCE):
-        every, name = reference(), name.removeprefix(REFERENCE)
-        return every.select(*(every.match(name) or [name])) if name else every
-    log_name = LogName.parse(name)
-    path, run = log_name.log, log_name.run
-    if log_name.exists():
-        log = load(path) if is_store(path) else _read(log_name.whole.logs(), [path])
-        if run.isdigit():  # a place or a label, not the beginning of a run id
-            return log.select(*(log.match(f"#{run}") or [f"#{run}"]))
-        return log.select(*(log.match(f"#{run}") or log.match(run) or [run])) if run else log
-    folder = store or default_store()
-    exists = store_exists(folder)
-    if store is not None and not exists:
-        raise StoreError("there is no store here", str(folder), "check the path, or ingest a log into it first")
-    stored = load(folder) if exists else None
-    matches = stored.match(name) if stored is not None else ()
-    if not matches and (os.sep in path or "." in path or not exists):
-        from perflog.parsing.input.source import open_source
-
-        open_source(log_name)  # the user meant a log: the error names the missing file
-    return (load(folder) if stored is None else stored).select(*(matches or [name]))
-
-
-def store_of(name: str, store: str | os.PathLike[str] | None = None) -> str | None:
-    """Return the folder of the store that `find_runs` takes a name from; None for logs and reference runs."""
-    log_name = LogName.parse(name)
-    if log_name.exists():
-        return log_name.log if is_store(log_name.log) else None
-    return None if name.startswith(REFERENCE) else os.fspath(store or default_store())
-
-
-def _run_keys(runs: pa.Table) -> list[RunKey]:
+def run_keys(runs: pa.Table) -> list[RunKey]:
     """The keys of table `runs`; those of a log together and in its order."""
     rows = runs.select(["run", "label", "log", "log_sha256", "index"]).to_pylist()
     keys = [RunKey(r["run"], r["label"], r["log"], r["log_sha256"], r["index"]) for r in rows]

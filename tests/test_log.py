@@ -17,7 +17,8 @@ import perflog
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.ingestion import workers
 from perflog.ingestion.bulk import IngestTask, ingest_log, ingest_many
-from perflog.log import RunKey, find_runs
+from perflog.log import RunKey
+from perflog.opening import find_runs
 from perflog.parsing.input.log_names import LogName
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.sink import IngestResult, MemorySink

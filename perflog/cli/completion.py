@@ -88,7 +88,7 @@ def _beginning(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Completions:
     """Complete a RUN: ids, labels and logs of the store, reference runs, files; also after NAME=."""
-    from perflog.log import REFERENCE
+    from perflog.opening import REFERENCE
 
     name, equals, _ = incomplete.partition("=")
     before = f"{name}=" if equals and str(param.metavar).startswith("[NAME=]") else ""
@@ -98,7 +98,7 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Complet
 
 
 def _run_names(ctx: click.Context, incomplete: str) -> Iterator[str]:
-    from perflog.log import REFERENCE, reference
+    from perflog.opening import REFERENCE, reference
 
     if incomplete.startswith(REFERENCE):
         keys = reference().run_keys
@@ -115,7 +115,7 @@ def _run_names(ctx: click.Context, incomplete: str) -> Iterator[str]:
 
 def _stored(ctx: click.Context) -> Log | None:
     """The runs of the store that the command line names. A shell shows no warnings."""
-    from perflog.log import load
+    from perflog.opening import load
     from perflog.tables.store import default_store, store_exists
 
     folder = ctx.params.get("store") or default_store()

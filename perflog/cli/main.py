@@ -318,7 +318,7 @@ def runs(
     when the log of a run was first read into the store, in UTC: `ingested >= 2026-03-01`.
     """
     from perflog.analysis.run_list import RunList
-    from perflog.log import load
+    from perflog.opening import load
     from perflog.output import sheets
     from perflog.output.presenters import runs as presenter
 
@@ -347,7 +347,7 @@ def show(run: str, table: str | None, store: str | None, limit: int | None, form
 
     Text and Markdown scale values to readable units. CSV and JSON print them in base units.
     """
-    from perflog.log import find_runs
+    from perflog.opening import find_runs
     from perflog.output import sheets
     from perflog.output.presenters import runs as presenter
 

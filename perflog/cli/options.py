@@ -168,7 +168,7 @@ def _names_runs(text: str) -> bool:
     """Whether a word that is no command can be the name of a log, or of a run in the default store."""
     if text == "-" or os.path.exists(text) or any(c in text for c in "./#:*?[{"):
         return True
-    from perflog.log import load
+    from perflog.opening import load
     from perflog.tables.store import default_store, store_exists
 
     return store_exists(default_store()) and bool(load().match(text))

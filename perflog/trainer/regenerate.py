@@ -190,7 +190,7 @@ def compare_with_references(
     That is a trainer run of the same recipe on the same kind of device; if there is none, or for full sizes, a run of
     an original log. Returns the new runs and the comparisons; runs without a bundled run have none.
     """
-    from perflog.log import load, reference
+    from perflog.opening import load, reference
 
     ids = {row["run"] for row in done.runs}
     stored, bundled = load(store), reference()
@@ -209,7 +209,7 @@ def compare_with_references(
 def _compare_run(bundled: Log, mine: Log, original: bool) -> Iterator[ReferenceComparison]:
     """Yield a comparison for each headline measure; nothing if the runs share no measure."""
     from perflog.analysis.compare import compare
-    from perflog.log import REFERENCE
+    from perflog.opening import REFERENCE
 
     try:
         comparison = compare(bundled, mine)

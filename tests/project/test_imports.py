@@ -36,6 +36,7 @@ parsing.assemble: column_values run_state run_failures run_tracker line_account 
 parsing.assemble: rank_streams scopes pending_records step_groups line_rows local_ranks rank_votes rank_rules
 parsing.assemble: step_partners step_windows run_ends step_repeats run_clocks setting_series phase_counts
 parsing.assemble: matrix_cells table_builder average_windows assembler
+log
 readers: interface registry companions rank_files processes odd_numbers element_types event_columns timestamps
 readers: string_interning
 readers: event_table interval_index event_context spill_file key_counts protobuf message_columns scalar_series
@@ -55,7 +56,7 @@ ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables 
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
 ingestion.suggest: __init__
 ingestion: batches growth bulk cluster following watching standard_input in_memory
-log
+opening
 settings: members run_settings __init__
 metrics: directions compared registry settings_by_run run_moments attempts hardware kernel_categories kernel_names
 metrics: pipeline_schedule operation_graph step_replay

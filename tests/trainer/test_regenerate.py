@@ -18,7 +18,7 @@ from support.trainer_ranks import ForkedRanks
 from perflog.cli.main import main
 from perflog.errors import UsageError
 from perflog.formats.registry import get
-from perflog.log import load, reference
+from perflog.opening import load, reference
 from perflog.trainer import regenerate
 from perflog.trainer.launch import LaunchError, RankOptions
 from perflog.trainer.regenerate import StepCounter, make_plan

@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from perflog.analysis.repeats import ROUND, Difference, differing
 from perflog.errors import NothingToCompareError, UsageError, did_you_mean
-from perflog.log import Log, RunKey, combined, find_runs, load, store_of
+from perflog.log import Log, RunKey, combined
 from perflog.metrics import Tables
+from perflog.opening import find_runs, load, store_of
 from perflog.parsing.input.log_names import split_run
 from perflog.settings.run_settings import Settings, incidental_test, independent, settings_of, values_in_order, varying
 from perflog.tables.store import default_store, store_exists

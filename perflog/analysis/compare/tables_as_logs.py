@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from perflog import temporary
 from perflog.errors import PerflogError, UsageError
-from perflog.log import read
+from perflog.opening import read
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -45,8 +45,8 @@ def analyze(
     **option_values: Any,
 ) -> None:
     """Compute METRICs of a RUN, each with its formula. Without one: the overview, or with --full all metrics."""
-    from perflog.log import find_runs
     from perflog.metrics import Options
+    from perflog.opening import find_runs
     from perflog.output import sheets
     from perflog.output.presenters import metrics as presenter
 

@@ -22,7 +22,8 @@ def diagnose(runs: tuple[str, ...], store: str | None, format: str) -> None:
     """
     from perflog.analysis.diagnosis import diagnose as of_job
     from perflog.analysis.diagnosis import diagnose_jobs
-    from perflog.log import combined, find_runs
+    from perflog.log import combined
+    from perflog.opening import find_runs
     from perflog.output import sheets, terminal
     from perflog.output.presenters import diagnosis as presenter
 

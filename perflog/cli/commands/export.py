@@ -27,7 +27,7 @@ def export(run: str, to: str, output: str | None, store: str | None) -> None:
     A run that was read from a trace keeps the times of its events, beside tracks of the critical path, of idle time by
     cause, of ranges on streams, of waits in collectives, of launched work that waits, and of counters.
     """
-    from perflog.log import find_runs
+    from perflog.opening import find_runs
     from perflog.output import export as exports
     from perflog.output import sheets
 

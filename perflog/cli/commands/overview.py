@@ -26,7 +26,8 @@ def overview(
     `perflog LOG` does the same. RUN may also be a folder of logs or a store. `21.3 ms ± 0.4 %` is the median of one run
     and half of its 95 % interval; in a column `± sd`, the standard deviation over the runs of a row.
     """
-    from perflog.log import combined, find_runs
+    from perflog.log import combined
+    from perflog.opening import find_runs
 
     logs = [find_runs(run, store) for run in runs]
     log = logs[0] if len(logs) == 1 else combined(logs)

@@ -56,7 +56,7 @@ def plot(
 ) -> None:
     """Draw a KIND of plot of a RUN. Without KIND, list the kinds that the run has data for."""
     from perflog import plots
-    from perflog.log import find_runs
+    from perflog.opening import find_runs
     from perflog.output import sheets
 
     chosen = plots.kind(kind) if kind else None

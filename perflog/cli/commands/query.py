@@ -23,7 +23,8 @@ def query(sql: str, runs: tuple[str, ...], store: str | None, limit: int | None,
     Each table is a view: runs, steps, phases and so on; `settings` has the settings of the runs as columns. Table
     "values" needs its quotes. Numbers are in base units, as the names of the columns say.
     """
-    from perflog.log import combined, find_runs, load
+    from perflog.log import combined
+    from perflog.opening import find_runs, load
     from perflog.output import sheets
 
     log = combined([find_runs(run, store) for run in runs]) if runs else load(store)

@@ -17,7 +17,7 @@ def rm(runs: tuple[str, ...], store: str | None) -> None:
     LOG is the path of a log as it was ingested, or the id or label of one of its runs.
     """
     from perflog.errors import UsageError
-    from perflog.log import load
+    from perflog.opening import load
     from perflog.tables.sink import LOG_ID
     from perflog.tables.store import Store, default_store
 

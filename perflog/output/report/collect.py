@@ -21,8 +21,9 @@ from perflog.analysis.overview.run_groups import RunGroup
 from perflog.analysis.run_names import run_places
 from perflog.errors import UsageError
 from perflog.formats.registry import known
-from perflog.log import Log, RunKey, combined, find_runs
+from perflog.log import Log, RunKey, combined
 from perflog.metrics import METRICS, Metric, Options, Tables
+from perflog.opening import find_runs
 from perflog.output.presenters.metrics import metric_sheet
 from perflog.output.report.comparison_tables import comparison_tables
 from perflog.output.report.data import (

@@ -154,7 +154,7 @@ def test_a_report_has_the_metrics_of_a_trace(subject: Any) -> None:
 
 
 def test_the_command_prints_the_metrics_of_a_trace(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perflog.log.find_runs", lambda *_: log(by_hand(trace(300, ranks=2)), "one"))
+    monkeypatch.setattr("perflog.opening.find_runs", lambda *_: log(by_hand(trace(300, ranks=2)), "one"))
     done = CliRunner().invoke(main, ["analyze", "one", "--full"])
     assert done.exit_code == 0, done.output
     for title in (
