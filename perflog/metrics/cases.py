@@ -297,9 +297,9 @@ def _providers(table: CaseTable) -> list[str]:
     """Figures that measure the same quantity and are named after what is measured: cuBLAS, Triton. Else [].
 
     A header names them, so they have no unit, and no name says what quantity it is. Statistics of one quantity, such as
-    P50 and P99, are no variants of each other.
+    P50 and P99, are no variants of each other. Ratios and shares beside them measure nothing by themselves.
     """
-    names = list(table.figures)
+    names = [name for name in table.figures if table.units.get(name) != "1"]
     plain = [name for name in names if not table.units.get(name) and better(name, "") is None]
     are_alike = plain == names and not any(_CONFIGURES.fullmatch(n) or _STATISTIC.fullmatch(n) for n in names)
     return names if len(names) > 1 and are_alike else []

@@ -268,6 +268,15 @@ MARKDOWN = {  # tables of the documents of nanochat, Mooncake, aiter and torchti
     "|Groups|Version|Metric| |Value| |Stderr|\n|-|-:|-|-|-:|-|-:|\n|mmlu|2|acc|↑|0.6209|±|0.0038|\n": [
         ("Groups", None, None), ("Version", 2, None), ("Stderr", 0.0038, None), ("acc", 0.6209, None),
     ],
+    "| M | SM90 | dg |\n|-|-|-|\n| 8 | **3.5 ms / 706 TFLOPS** | 234.5 (0.92x) |\n": [
+        ("M", 8, None), ("SM90", 0.0035, "s"), ("SM90_TFLOPS", 706, "TFLOP/s"),
+        ("dg", 234.5, None), ("dg_x", 0.92, "1"),
+    ],
+    "| File | LOC | Cited |\n|-|-|-|\n| a.py | 339 | 7.1, 7.2 |\n| b.py | 12 | 8.1 |\n| c.py | 1 | 8.1, 9 |\n": [
+        ("File", None, None), ("LOC", 339, None), ("Cited", None, None),
+        ("File", None, None), ("LOC", 12, None), ("Cited", None, None),
+        ("File", None, None), ("LOC", 1, None), ("Cited", None, None),
+    ],
 }  # fmt: skip
 
 

@@ -86,6 +86,11 @@ def test_what_follows_from_a_parameter_is_no_figure(tmp_path: Path) -> None:
     assert log.overview().figures == []
 
 
+def test_a_column_with_one_value_is_no_headline(tmp_path: Path) -> None:
+    text = "| Metric | BASE | MID |\n|---|---|---|\n| CORE | 0.22 | - |\n| ARC | - | 0.29 |\n| GSM8K | - | 0.03 |\n"
+    assert log_of(tmp_path, text, "run.md").overview().figures == []
+
+
 def test_the_last_row_of_a_table_is_no_headline(tmp_path: Path) -> None:
     text = "| M | Kind | Time |\n|---:|---|---|\n| 2048 | No | about 3 ms |\n| 32768 | Yes | about 49 ms |\n"
     assert log_of(tmp_path, text, "run.md").overview().figures == []

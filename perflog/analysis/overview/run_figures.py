@@ -384,10 +384,11 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
 
 
 def _names_of_cases(tables: Tables) -> Iterator[str]:
-    """The names of all values in the records of cases."""
+    """The names of all values in the records of cases, and in other records with one of their parameters."""
     for run, found in case_tables(tables).items():
         rows = tables.rows_of("values", run)
-        lines = np.concatenate([table.lines for table in found])
+        named = rows.where(rows.one_of("key", {name for table in found for name in table.parameters}))
+        lines = np.concatenate([named["line"], *(table.lines for table in found)])
         yield from rows.where(np.isin(rows["line"], lines)).counts("key")
 
 

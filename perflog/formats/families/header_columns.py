@@ -17,7 +17,7 @@ from perflog.formats.template import Template
 from perflog.formats.vocabulary import plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, column_for
-from perflog.units import UNITS
+from perflog.units import UNITS, Unit
 
 UNIT_SUFFIX = " ({unit})"
 _LONGEST_NAME = 80
@@ -38,6 +38,7 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
         row_units: For each form the unit of those numbers of the row that have none; "" for none.
         paths: By field whose name is that of a column which it does not fill, the printed name.
         names: The names in place of `name`, as names of any program are compared.
+        units: The units of fields that their cells print.
     """
 
     name: str
@@ -46,6 +47,7 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
     row_units: tuple[str, ...] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
+    units: Mapping[str, Unit] = field(default_factory=dict)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

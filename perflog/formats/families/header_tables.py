@@ -56,6 +56,7 @@ _BOX_RULE = lazy_pattern(r"[ \t]*[\u2500-\u257f]*[─━═]{3}[\u2500-\u257f]*[
 _BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # after a row or a header
 _BAR_DROPPED = "progress of a bar; its rate is a moving average"
 _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
+_UNIT_BEHIND = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?)")
 _EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
 _END = 1 << 30
 _PLACES = ("rank", "step")  # where a figure belongs; no figures
@@ -270,6 +271,13 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         fields = [form.fields[0] for form in column.forms if form.is_bare and form.fields[0].numeric] if column else []
         if column is None or not printed or not fields:
             return column, unit
+        if printed == "s":  # most cells are words
+            kept = [k for k, form in enumerate(column.forms) if not any(f.numeric for f in form.fields)]
+            parts = ([part[k] for k in kept] for part in (column.forms, column.constants, column.row_units))
+            forms, constants, row_units = map(tuple, parts)
+            return replace(column, forms=forms, constants=constants, row_units=row_units), unit
+        if "{}" in printed:
+            return _with_several_values(column, fields[0].name, printed), unit
         form = Template(f"{{{fields[0].name}:{printed[0]}}}{literal(printed[1:])}")
         return replace(
             column, forms=(form, *column.forms), constants=({}, *column.constants), row_units=("", *column.row_units)
@@ -280,6 +288,31 @@ def _prefix_ends(text: str) -> list[int]:
     """Return 0, and the places at which a prefix before a text may end."""
     raw = text.encode("utf-8", "surrogateescape") + b"\n"
     return [0, *(len(raw[:end].decode("utf-8", "surrogateescape")) for end in prefix_ends(raw))]
+
+
+def _with_several_values(column: DeclaredColumn, name: str, shape: str) -> DeclaredColumn:
+    """Return a column of which each cell prints several values: `3.1 ms / 706 TFLOPS`.
+
+    The first has the name of the column, the others also their unit or their number.
+    """
+    before, *parts = shape.split("{}")
+    text, units, taken = literal(before), dict[str, Unit](), set[str]()
+    for k, part in enumerate(parts, 1):
+        printed = _UNIT_BEHIND.match(part)
+        unit = ("1" if printed[1] == "x" else unit_of(printed[1])[0]) if printed else ""
+        own = f"{name}_{field_name(printed[1]) if printed else k}" if k > 1 else name
+        own = own if own not in taken else f"{own}_{k}"
+        taken.add(own)
+        units |= {own: UNITS[unit]} if unit in UNITS else {}
+        text += f"{{{own}:r}}{literal(part)}"
+    form = Template(text)
+    return replace(
+        column,
+        forms=(form, *column.forms),
+        constants=({}, *column.constants),
+        row_units=("", *column.row_units),
+        units=units,
+    )
 
 
 def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -488,7 +521,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
                 form = c.forms[number]
                 constants |= c.constants[number] if c.constants else {}
                 fields = [f for f in form.fields if f.name not in taken and not f.is_dropped]
-                field_units = {f.name: self._unit(f, self.units[k], c) for f in fields}
+                field_units = {f.name: c.units.get(f.name) or self._unit(f, self.units[k], c) for f in fields}
                 fields_with_unit = {name for name, unit in field_units.items() if unit is not None}
                 units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
                 if cells is not None and c.is_cell and cells.number in units:

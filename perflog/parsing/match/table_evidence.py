@@ -60,6 +60,10 @@ _VALUE = lazy_pattern(VALUE)
 _NO_CELL = lazy_pattern(r".*[:=]|[^\w#-]")  # a name with its mark, a mark alone
 _NAMED_VALUE = lazy_pattern(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
 VALUE_AND_UNIT = lazy_pattern(rf"(?P<value>{VALUE})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)?")
+_INNER_VALUE = lazy_pattern(rf"(?<![\w.])(?:{VALUE})")
+_WORDS = lazy_pattern(r"[A-Za-zµμ%]+(?:/[A-Za-z]+)?")
+_AROUND = lazy_pattern(r"[^:=,;_{}]*(?:\{\}[^:=,;_{}]*)+")
+_MOST_VALUES = 4  # of a cell
 _PREFIXES = frozenset("k K M G T".split())
 _GLUED = frozenset("k K M G T c x".split())  # after a number, beside units
 
@@ -193,7 +197,11 @@ class PrintedTable(Struct, frozen=True):
         """Return how the cells of columns print numbers with units, as `HeaderTable.cell_types` has it."""
         types = {}
         for name, cells in self.columns().items():
-            pairs = [value_and_unit(cell) for cell in cells if cell not in NO_VALUE]
+            cells = [cell for cell in cells if cell not in NO_VALUE]
+            pairs = list(map(value_and_unit, cells))
+            if 2 * pairs.count(None) > len(pairs):
+                types[name] = _shape_of_cells(cells) or "s"
+                continue
             units = {pair[1] for pair in pairs if pair}
             if None in pairs or not any(units):
                 continue
@@ -232,6 +240,18 @@ class PrintedTable(Struct, frozen=True):
         firsts = [row[0] for row in self.rows]
         is_counter = self.names[0].strip("# ").lower() in COUNTERS and all(x.isdecimal() for x in firsts)
         return is_counter and len(firsts) > 1 and all(int(a) < int(b) for a, b in pairwise(firsts))
+
+
+def _shape_of_cells(cells: Sequence[str]) -> str:
+    """Return what all cells print around their values, `{} ms / {} TFLOPS`; "" unless they share that shape.
+
+    Around the values are units, `x` and marks only, since words would name them.
+    """
+    shapes = {_INNER_VALUE.sub("{}", cell) for cell in cells}
+    shape = shapes.pop() if len(shapes) == 1 else ""
+    words = _WORDS.findall(shape)
+    are_units = all(word == "x" or unit_of(word)[0] for word in words)
+    return shape if 1 < shape.count("{}") <= _MOST_VALUES and are_units and _AROUND.fullmatch(shape) else ""
 
 
 def value_and_unit(cell: str) -> tuple[str, str] | None:
