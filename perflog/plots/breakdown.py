@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perflog.metrics.breakdown import UNTIMED, part_name
-from perflog.plots.canvas import BLACK, FILLS, Canvas, axis_label, legend, plain, shown_note, unit_of
+from perflog.plots.canvas import FILLS, Canvas, axis_label, legend, plain, shown_note, unit_of
 from perflog.plots.registry import plot
+from perflog.plots.stacked_bars import MAX_BARS, BarPart, draw_bars
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MAX_BARS, _MAX_PARTS = 40, 11
+_MAX_PARTS = 11
 _OTHERS = "other parts"
 _UNTIMED_FILLS = tuple((color, hatch) for hatch in ("....", "", "//") for color in ("white", "0.85", "0.7"))
 _WHOLES = {
@@ -49,18 +50,17 @@ def breakdown(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     fills = {name: FILLS[i % len(FILLS)] for i, name in enumerate(names)}
     untimed = dict.fromkeys(name for of_runs in times.values() for name in of_runs.columns if _is_untimed(name))
     fills |= {name: _UNTIMED_FILLS[i % len(_UNTIMED_FILLS)] for i, name in enumerate(untimed)}
-    counts = {of: min(len(of_runs), _MAX_BARS) for of, of_runs in times.items()}
+    counts = {of: min(len(of_runs), MAX_BARS) for of, of_runs in times.items()}
     notes = [
         "White and grey: time of a phase, or of the step, that no phase inside it covers." if untimed else "",
         "n: steps, times that the phases are printed, devices of a trace, or calls of a profile.",
         shown_note(sum(counts.values()), sum(map(len, times.values())), "runs"),
     ]
     heights = [count + 1.8 for count in counts.values()]
-    figure = canvas.figure(10, 1.3 + 0.42 * sum(heights), notes)
-    panels = figure.subplots(len(wholes), squeeze=False, height_ratios=heights).ravel()
+    figure, panels = canvas.column_of_panels(10, 1.3 + 0.42 * sum(heights), heights, notes)
     handles: dict[str, Any] = {}
     for of, axes in zip(wholes, panels, strict=True):
-        shown = times[of].head(_MAX_BARS)
+        shown = times[of].head(MAX_BARS)
         counts_of_runs = rows.drop_duplicates("run").set_index("run")["n"]
         names_of_runs = [f"{canvas.run_name(run, 36)}\nn = {counts_of_runs[run]}" for run in shown.index]
         handles |= _draw_bars(axes, shown, fills, names_of_runs, _WHOLES[of])
@@ -88,17 +88,11 @@ def _draw_bars(
     axes: Axes, times: pd.DataFrame, fills: dict[str, tuple[str, str]], names: list[str], quantity: str
 ) -> dict[str, Any]:
     unit, factor = unit_of(times.sum(axis=1), "s")
-    places, left = range(len(times)), [0.0] * len(times)
-    handles = {}
-    for name in sorted(times.columns, key=_is_untimed):  # what is timed stands together
-        color, hatch = fills[name]
-        widths = (times[name].clip(lower=0) / factor).tolist()
-        style: dict[str, Any] = {"color": color, "hatch": hatch, "edgecolor": BLACK, "linewidth": 0.6}
-        handles[name] = axes.barh(places, widths, 0.74, left=left, label=plain(name, 40), gid=name, **style)
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.set_yticks(places, names)
-    axes.set_ylim(len(times) - 0.4, -0.6)
-    axes.set_xlim(0, max(left) * 1.02 or 1)
+    parts = [
+        BarPart(name, plain(name, 40), fills[name], (times[name].clip(lower=0) / factor).tolist())
+        for name in sorted(times.columns, key=_is_untimed)  # what is timed is together
+    ]
+    handles, ends = draw_bars(axes, names, parts)
+    axes.set_xlim(0, max(ends) * 1.02 or 1)
     axes.set_xlabel(axis_label(quantity, unit))
-    axes.grid(axis="x")
     return handles

@@ -107,6 +107,13 @@ class Canvas(Struct, frozen=True, dict=True):
             figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color="0.3")
         return figure
 
+    def column_of_panels(
+        self, width: float, height: float, heights: Sequence[float], notes: Sequence[str] = ()
+    ) -> tuple[Figure, list[Axes]]:
+        """Return a figure with panels of these relative heights, one below the other."""
+        figure = self.figure(width, height, notes)
+        return figure, list(figure.subplots(len(heights), squeeze=False, height_ratios=heights).ravel())
+
     def panels(
         self, runs: Sequence[str], notes: Sequence[str] = (), panel_height: float = 2.3
     ) -> tuple[Figure, list[tuple[str, Axes]]]:

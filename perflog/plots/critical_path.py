@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perflog.plots.canvas import BLACK, FILLS, MAX_PANELS, Canvas, legend, shown_note
+from perflog.plots.canvas import FILLS, MAX_PANELS, Canvas, legend
 from perflog.plots.devices import bar_name
 from perflog.plots.registry import plot
+from perflog.plots.stacked_bars import MAX_BARS, BarPart, draw_bars, panels_of_runs, scale_of_shares, write_after_bars
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MAX_BARS = 40
 _LEAST = 0.005  # of a bar: smaller parts cannot be seen
 _WINDOW = ["rank", "device", "device_name", "part", "step"]
 
@@ -39,22 +39,15 @@ def critical_path(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         of_run = rows[rows["run"] == run]
         number = of_run.groupby(_WINDOW, sort=False, dropna=False).ngroup()
         windows += int(number.max()) + 1
-        bars[run] = _bars(of_run[number < _MAX_BARS])
+        bars[run] = _bars(of_run[number < MAX_BARS])
     sums = rows.groupby("kind", sort=False)["time_s"].sum().sort_values(ascending=False, kind="stable")
     most = rows.groupby("kind", sort=False)["share"].max()
     kinds = [kind for kind in sums.index if most[kind] >= _LEAST][: len(FILLS) - 1]
-    notes = [
-        "Each bar is the longest chain of dependencies, back from the last work; all other time costs nothing.",
-        shown_note(len(bars), len(runs), "runs"),
-        shown_note(sum(map(len, bars.values())), windows, "bars"),
-    ]
-    heights = [len(of_run) + 2.5 for of_run in bars.values()]
-    figure = canvas.figure(9.5, 1.3 + 0.27 * sum(heights), notes)
-    panels = figure.subplots(len(bars), squeeze=False, height_ratios=heights).ravel()
+    note = "Each bar is the longest chain of dependencies, back from the last work; all other time costs nothing."
+    figure, panels = panels_of_runs(canvas, bars, len(runs), windows, note)
     handles: list[Any] = []
-    for (run, of_run), axes in zip(bars.items(), panels, strict=True):
+    for of_run, axes in zip(bars.values(), panels, strict=True):
         handles = _draw_bars(axes, of_run, kinds, len(sums) > len(kinds))
-        axes.set_title(canvas.run_name(run))
     legend(figure, handles, title="on the path")
     return figure
 
@@ -69,24 +62,12 @@ def _bars(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _draw_bars(axes: Axes, bars: list[dict[str, Any]], kinds: list[str], has_others: bool) -> list[Any]:
-    places, left = range(len(bars)), [0.0] * len(bars)
-    handles = []
     others = [sum(share for kind, share in bar["shares"].items() if kind not in kinds) for bar in bars]
     named = zip(kinds, FILLS, strict=False)
     series = [(kind, [bar["shares"].get(kind, 0.0) for bar in bars], fill) for kind, fill in named]
     series += [("all other kinds", others, ("white", ""))] * has_others
-    for kind, shares, (color, hatch) in series:
-        style: dict[str, Any] = {"color": color, "hatch": hatch, "edgecolor": BLACK, "linewidth": 0.6}
-        widths = [share * 100 for share in shares]
-        handles.append(axes.barh(places, widths, 0.74, left=left, label=kind, gid=kind, **style))
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    for place, bar in enumerate(bars):
-        text = show(bar["span_s"], "s", 3)
-        axes.annotate(text, (100, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
-    axes.set_yticks(places, [bar_name(bar) for bar in bars])
-    axes.set_ylim(len(bars) - 0.4, -0.6)
-    axes.set_xlim(0, 112)
-    axes.set_xticks(range(0, 101, 20))
-    axes.set_xlabel("share of the time (%)")
-    axes.grid(axis="x")
-    return handles
+    parts = [BarPart(kind, kind, fill, [share * 100 for share in shares]) for kind, shares, fill in series]
+    handles, _ = draw_bars(axes, [bar_name(bar) for bar in bars], parts)
+    write_after_bars(axes, [show(bar["span_s"], "s", 3) for bar in bars], [100] * len(bars))
+    scale_of_shares(axes)
+    return list(handles.values())

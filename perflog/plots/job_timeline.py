@@ -48,8 +48,8 @@ def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     quotients = get("goodput").table(canvas.tables, canvas.options).set_index("run")["goodput"]
     strips = [int(rows.loc[rows["job"] == job, "attempt"].nunique()) for job in shown]
     notes = [shown_note(len(shown), len(jobs), "jobs")]
-    figure = canvas.figure(10.5, 1.2 + sum(0.7 + 0.35 * min(n, 24) for n in strips), notes)
-    panels = figure.subplots(len(shown), squeeze=False, height_ratios=[n + 1 for n in strips]).ravel()
+    height = 1.2 + sum(0.7 + 0.35 * min(n, 24) for n in strips)
+    figure, panels = canvas.column_of_panels(10.5, height, [n + 1 for n in strips], notes)
     handles: dict[str, Any] = {}
     for job, axes in zip(shown, panels, strict=True):
         of_job = rows[rows["job"] == job]

@@ -53,8 +53,8 @@ def kernels(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         ),
         shown_note(len(shown), len(groups), "tables"),
     ]
-    figure = canvas.figure(9.5, 1.2 + sum(0.75 + 0.21 * size for size in sizes), notes)
-    panels = figure.subplots(len(shown), squeeze=False, height_ratios=[size + 2 for size in sizes]).ravel()
+    height = 1.2 + sum(0.75 + 0.21 * size for size in sizes)
+    figure, panels = canvas.column_of_panels(9.5, height, [size + 2 for size in sizes], notes)
     categories = [category for _, of_group in shown for category in of_group["category"].head(_MAX_NAMES)]
     fills = dict(zip(dict.fromkeys(categories), FILLS, strict=False))
     handles: dict[str, Any] = {}

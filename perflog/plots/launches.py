@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perflog.plots.canvas import BLACK, FILLS, LINES, MAX_PANELS, Canvas, axis_label, legend, shown_note, unit_of
+from perflog.plots.canvas import FILLS, LINES, MAX_PANELS, Canvas, axis_label, legend, shown_note, unit_of
 from perflog.plots.devices import bar_name
 from perflog.plots.registry import plot
+from perflog.plots.stacked_bars import MAX_BARS, BarPart, draw_bars, panels_of_runs, write_after_bars
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MAX_BARS, _MAX_LINES = 40, 8
+_MAX_LINES = 8
 _CAUSES = {
     "host": (FILLS[0], "host-bound"),
     "sync": (FILLS[1], "after a synchronisation"),
@@ -40,40 +41,28 @@ def launches(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         'share of the time (%)'
     """
     runs = list(dict.fromkeys(rows["run"]))
-    bars = {run: rows[rows["run"] == run].head(_MAX_BARS) for run in runs[:MAX_PANELS]}
-    notes = [
-        "A gap in a device's work is divided at the launch of the work that ends it: host-bound before, queued after.",
-        shown_note(len(bars), len(runs), "runs"),
-        shown_note(sum(map(len, bars.values())), int(rows["run"].isin(bars).sum()), "bars"),
-    ]
-    heights = [len(of_run) + 2.5 for of_run in bars.values()]
-    figure = canvas.figure(9.5, 1.3 + 0.27 * sum(heights), notes)
-    panels = figure.subplots(len(bars), squeeze=False, height_ratios=heights).ravel()
+    bars = {run: rows[rows["run"] == run].head(MAX_BARS) for run in runs[:MAX_PANELS]}
+    note = (
+        "A gap in a device's work is divided at the launch of the work that ends it: host-bound before, queued after."
+    )
+    figure, panels = panels_of_runs(canvas, bars, len(runs), int(rows["run"].isin(bars).sum()), note)
     handles: list[Any] = []
-    for (run, of_run), axes in zip(bars.items(), panels, strict=True):
+    for of_run, axes in zip(bars.values(), panels, strict=True):
         handles = _draw_bars(axes, of_run.fillna({f"{cause}_s": 0.0 for cause in _CAUSES}).to_dict("records"))
-        axes.set_title(canvas.run_name(run))
     legend(figure, handles, title="idle")
     return figure
 
 
 def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> list[Any]:
-    places, left = range(len(rows)), [0.0] * len(rows)
-    handles = []
-    for cause, ((color, hatch), label) in _CAUSES.items():
-        widths = [row[f"{cause}_s"] / row["span_s"] * 100 for row in rows]
-        style: dict[str, Any] = {"color": color, "hatch": hatch, "edgecolor": BLACK, "linewidth": 0.6}
-        handles.append(axes.barh(places, widths, 0.74, left=left, label=label, gid=cause, **style))
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    for place, (row, end) in enumerate(zip(rows, left, strict=True)):
-        text = f"{show(row['idle_s'], 's', 3)} of {show(row['span_s'], 's', 3)}"
-        axes.annotate(text, (end, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
-    axes.set_yticks(places, [bar_name(row) for row in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(0, max(*left, 1.0) * 1.3)
+    parts = [
+        BarPart(cause, label, fill, [row[f"{cause}_s"] / row["span_s"] * 100 for row in rows])
+        for cause, (fill, label) in _CAUSES.items()
+    ]
+    handles, ends = draw_bars(axes, [bar_name(row) for row in rows], parts)
+    write_after_bars(axes, [f"{show(row['idle_s'], 's', 3)} of {show(row['span_s'], 's', 3)}" for row in rows], ends)
+    axes.set_xlim(0, max(*ends, 1.0) * 1.3)
     axes.set_xlabel("share of the time (%)")
-    axes.grid(axis="x")
-    return handles
+    return list(handles.values())
 
 
 @plot(

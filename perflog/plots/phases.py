@@ -91,8 +91,7 @@ def phases(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         shown_note(_MAX_RANKS, max(map(len, ranks.values())) - 1, "ranks"),
     ]
     heights = [min(len(of_run), _MAX_RANKS + 1) + 1.6 for of_run in ranks.values()]
-    figure = canvas.figure(10, 1.2 + 0.36 * sum(heights), notes)
-    panels = figure.subplots(len(times), squeeze=False, height_ratios=heights).ravel()
+    figure, panels = canvas.column_of_panels(10, 1.2 + 0.36 * sum(heights), heights, notes)
     unit, factor = unit_of([row.time for of_run in times.values() for row in of_run], "s")
     drawing = _Drawing(factor, fills)
     for (run, of_run), axes in zip(times.items(), panels, strict=True):

@@ -68,8 +68,8 @@ def layers(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         ),
         shown_note(len(grids), len(groups), "panels"),
     ]
-    figure = canvas.figure(11, 1.5 + sum(1.2 + 0.3 * min(n, 30) for n in stages), notes)
-    panels = figure.subplots(len(grids), squeeze=False, height_ratios=[n + 2 for n in stages]).ravel()
+    height = 1.5 + sum(1.2 + 0.3 * min(n, 30) for n in stages)
+    figure, panels = canvas.column_of_panels(11, height, [n + 2 for n in stages], notes)
     totals = get("stages").table(canvas.tables, canvas.options)
     image: Any = None
     for ((run, direction), grid), axes in zip(grids.items(), panels, strict=True):
@@ -148,8 +148,7 @@ def schedule(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         shown_note(len(shown), len(models), "runs"),
     ]
     heights = [int(models[run]["stages"]) + 2 for run in shown]
-    figure = canvas.figure(10.5, 1.4 + sum(min(0.3 * h, 8) for h in heights), notes)
-    panels = figure.subplots(len(shown), squeeze=False, height_ratios=heights).ravel()
+    figure, panels = canvas.column_of_panels(10.5, 1.4 + sum(min(0.3 * h, 8) for h in heights), heights, notes)
     handles: dict[str, Any] = {}
     for run, axes in zip(shown, panels, strict=True):
         _draw_schedule(axes, slots[run], handles)

@@ -88,8 +88,7 @@ def _figure(rows: pd.DataFrame, canvas: Canvas, by: list[str], note: str, exclus
         shown_note(drawn, all_of_them, "ranges, the longest,"),
     ]
     heights = [len(tree) + 3 for _, tree in shown]
-    figure = canvas.figure(9.5, 1.3 + 0.2 * sum(heights), notes)
-    panels = figure.subplots(len(shown), squeeze=False, height_ratios=heights).ravel()
+    figure, panels = canvas.column_of_panels(9.5, 1.3 + 0.2 * sum(heights), heights, notes)
     handles: list[Any] = []
     for ((run, *rank), tree), axes in zip(shown, panels, strict=True):
         handles = _draw_tree(axes, tree, exclusive)

@@ -46,8 +46,8 @@ def sweep(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         shown_note(len(shown), len(groups), "groups"),
         shown_note(sum(sizes), sum(len(of_group) for _, of_group in shown), "runs of these groups"),
     ]
-    figure = canvas.figure(8.5, 1.1 + sum(0.75 + 0.3 * size for size in sizes), notes)
-    panels = figure.subplots(len(shown), squeeze=False, height_ratios=[size + 1 for size in sizes]).ravel()
+    height = 1.1 + sum(0.75 + 0.3 * size for size in sizes)
+    figure, panels = canvas.column_of_panels(8.5, height, [size + 1 for size in sizes], notes)
     for ((factor, _, group), of_group), axes in zip(shown, panels, strict=True):
         _draw_group(axes, of_group.head(_MAX_BARS))
         axes.set_title(f"by {plain(factor, 30)}" + (f": {plain(group, 80)}" if isinstance(group, str) else ""))

@@ -91,8 +91,8 @@ analysis.overview: operators host_operators since folder_answers host_ranges rea
 analysis.overview: headline device_facts log_facts case_facts serving_facts bottlenecks job_course subject next_commands
 analysis.overview: targets __init__
 analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_filter run_list
-plots: style files notebook_figure canvas heatmaps registry breakdown curves devices counters launches critical_path
-plots: memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline
+plots: style files notebook_figure canvas heatmaps registry stacked_bars breakdown curves devices counters launches
+plots: critical_path memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline
 plots: waterfall history job_timeline whatif
 plots: __init__
 output: terminal column_widths sheets screens
