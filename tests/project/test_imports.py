@@ -92,8 +92,8 @@ analysis.overview: headline device_facts log_facts case_facts serving_facts bott
 analysis.overview: targets __init__
 analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry stacked_bars breakdown curves devices counters launches
-plots: critical_path memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs rank_pairs roofline
-plots: waterfall history job_timeline whatif
+plots: critical_path memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs
+plots: rank_pairs roofline waterfall history job_timeline whatif
 plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks metric_tracks step_timeline __init__
