@@ -378,7 +378,7 @@ def _printed_headers(batch: Batch, formats: Iterable[Format]) -> list[FormatLine
     texts = strings(batch.chunk.data, begin, np.minimum(batch.ends[rows].astype(np.int64), begin + LONGEST))
     headers: list[FormatLine] = []
     for _, table in printed_tables(texts, with_ruled=True):
-        family = {"styles": (table.style,), "cell_types": table.cell_types(), "is_ruled": table.is_ruled}
+        family = {"styles": (table.style,), "cell_types": table.cell_types(), "is_ruled": table.is_proved}
         lines = (
             [(f, replace(line, telling=True)) for line in replace(x, **family).lines(table.block[0])]
             for f, x in families

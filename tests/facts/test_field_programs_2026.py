@@ -107,6 +107,47 @@ def test_bandwidth_and_latency_of_rdma() -> None:
     assert peaks == pytest.approx([x / 8 for x in (0.069781, 196.48, 196.6)])
 
 
+def test_dlio() -> None:
+    log = whole("dlio")
+    assert values(log)["accelerator_utilization"] == pytest.approx(0.97234)
+    assert values(log)["train_io_throughput"] == pytest.approx(2.9834)  # GB/s
+    assert values(log)["epoch_time"] == 109.32
+
+
+def test_tinygrad() -> None:
+    log = whole("tinygrad")
+    steps = log.rows("steps")
+    assert [row["step_time_s"] for row in steps] == [93.44, 101.78, 7.34, 4.32, 4.36]
+    assert (steps[4]["loss"], steps[4]["memory_bytes"], steps[4]["tflops"]) == (11.9375, 1454.57e9, None)
+    assert values(log)["total_flops"] == pytest.approx(398.11613)  # TFLOP/s of all devices
+
+
+ROCM_6_0 = """\
+============================ ROCm System Management Interface ============================
+====================================== Concise Info ======================================
+Device  [Model : Revision]    Temp        Power     Partitions      SCLK    MCLK    Fan  Perf  PwrCap  VRAM%  GPU%
+        Name (20 chars)       (Junction)  (Socket)  (Mem, Compute)
+==========================================================================================
+0       [0x74a1 : 0x00]       45.0°C      173.0W    NPS1, SPX       132Mhz  900Mhz  0%   auto  750.0W    0%   0%
+3       [0x74a1 : 0x00]       46.0°C      178.0W    NPS1, SPX       131Mhz  900Mhz  0%   auto  750.0W   17%   0%
+==========================================================================================
+================================== End of ROCm SMI Log ===================================
+"""  # stas00/ml-engineering, compute/accelerator/amd
+
+
+def test_the_gpus_of_rocm_6_0() -> None:
+    log = read(ROCM_6_0.encode())
+    power = [(row["device"], row["value"]) for row in log.rows("counters") if row["name"] == "power"]
+    assert power == [(0, 173), (3, 178)]
+    assert unread(log) == {}
+
+
+def test_a_csv_whose_header_names_columns_twice() -> None:
+    log = read(b"routine,time,num_tokens,backend,num_tokens\na,0.5,8,fa2,1\nb,0.25,,fa3,16\nc,0.125,32,fa2,2\n")
+    found = [(row["key"], row["value"]) for row in sorted(log.rows("values"), key=lambda row: row["line"])]
+    assert ("num_tokens_2", 16) in found and ("num_tokens", 8) in found
+
+
 def test_babelstream() -> None:
     assert values(whole("babelstream"))["Triad"] == pytest.approx(1412.034221)
 

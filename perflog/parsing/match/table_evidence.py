@@ -155,6 +155,11 @@ class PrintedTable(Struct, frozen=True):
             return None
         return cls(style, lines[: min(rows) + 1], names, [lines[place] for place in rows], [*rows.values()])
 
+    @property
+    def is_proved(self) -> bool:
+        """Whether its names may be any text, also that of another column: by its rule, or as a file for programs."""
+        return self.is_ruled or (self.style in FILE_STYLES and len(self.names) > _FEW < len(self.rows))
+
     def columns(self) -> dict[str, list[str]]:
         """Return the cells of each column by its name, without prefixes: what the header and each row begin with.
 
