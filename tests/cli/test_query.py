@@ -130,11 +130,13 @@ def test_a_query_may_read_files_if_asked(tmp_path: Path) -> None:
 def test_a_signal_ends_a_query(tmp_path: Path) -> None:
     """The query would take hours; each signal ends the process, with its own exit status and no traceback."""
     query = "select count(*) from range(10000000) a, range(10000000) b where a.range * b.range % 7 = 3"
-    for number in (signal.SIGINT, signal.SIGTERM):
-        command = [sys.executable, "-m", "perflog", "query", query, str(EARLY)]
-        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-        time.sleep(4)
+    command = [sys.executable, "-m", "perflog", "query", query, str(EARLY)]
+    signals = (signal.SIGINT, signal.SIGTERM)
+    started = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE) for _ in signals]
+    time.sleep(4)
+    for process, number in zip(started, signals, strict=True):
         process.send_signal(number)
+    for process, number in zip(started, signals, strict=True):
         _, err = process.communicate(timeout=60)
         assert process.returncode in (128 + number, -number)
         assert b"Traceback" not in err
