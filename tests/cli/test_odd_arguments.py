@@ -54,7 +54,7 @@ COMMANDS = {
     "diagnose": Call("run.txt", every=3),
     "export": Call("run.txt", "--to csv -o out", 4),
     "formats check": Call("mine.toml"),
-    "formats explain": Call("'iter 3: loss 2.5, time 20.00ms, mfu 1.00%'", every=6),
+    "formats explain": Call("'iter 3: loss 2.5, time 20.00ms, mfu 1.00%'", every=18),
     "formats list": Call(""),
     "formats show": Call("megatron"),
     "formats suggest": Call("unknown.txt"),

@@ -16,7 +16,7 @@ import perflog
 from perflog.errors import StoreError
 from perflog.whole_files import whole_file
 
-LOG = DATA / "moe_layer.txt"
+LOG = DATA / "moe_layer_early.txt"
 
 
 def filled(path: Path) -> None:
