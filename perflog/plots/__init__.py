@@ -25,6 +25,7 @@ from perflog.plots.rank_pairs import rank_pairs
 from perflog.plots.ranks import imbalance, loads, wait
 from perflog.plots.registry import PLOTS, Plot, kind, possible
 from perflog.plots.roofline import roofline
+from perflog.plots.scaling import scaling
 from perflog.plots.step_times import distribution, steps
 from perflog.plots.sweep import sweep
 from perflog.plots.waterfall import waterfall
@@ -59,6 +60,7 @@ __all__ = [
     "render",
     "roofline",
     "save",
+    "scaling",
     "schedule",
     "steps",
     "suffix",

@@ -66,7 +66,7 @@ metrics: cases serving series_ends step_series run_rows pipeline phase_table mod
 metrics: last_steps communication collectives curves imbalance steps sweep
 metrics: ranks hot_experts history node_pairs pauses stuck_ranks time_to_target
 metrics: attempt_time timeline goodput step_levels
-metrics: factors throughput time_to_train
+metrics: factors throughput scaling time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: input_shapes intervals device_steps iterations device_work launches call_tree work_tree steady_work
@@ -86,14 +86,14 @@ analysis.compare: result_rows tables_as_logs sides other_setting copies foreign_
 analysis.compare: measures verdicts figures history rows headline ranking aa attribution operators averages
 analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
-analysis.overview: what_if
+analysis.overview: what_if scaling_facts
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
 analysis.overview: headline device_facts log_facts case_facts serving_facts bottlenecks job_course subject next_commands
 analysis.overview: targets __init__
 analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry stacked_bars breakdown curves devices counters launches
 plots: critical_path memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs
-plots: rank_pairs roofline waterfall history job_timeline whatif
+plots: rank_pairs roofline waterfall history job_timeline whatif scaling
 plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks metric_tracks step_timeline __init__

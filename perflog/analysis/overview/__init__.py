@@ -40,6 +40,7 @@ from perflog.metrics.attempts import attempts
 from perflog.metrics.cases import case_tables
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
+from perflog.metrics.scaling import studies
 from perflog.metrics.traces.recorded_operators import companions
 from perflog.tables.nulls import nullable_frame
 from perflog.units import show
@@ -253,8 +254,11 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
     differences = [] if together else _differences(tables, groups, figures, options)
     if differences:
         groups = apart(groups, log, [each.runs for each in differences])
+    elif studies(tables, options):  # runs of other sizes are no repeats
+        groups = apart(groups, log, [group.runs for group in groups if _are_of_several_logs(log, group)])
     bases = {} if figures and figures[0].counts else _bases(tables, groups, options)
-    if any(group.runs[0] in attempts_of for group in groups):  # attempts of a job are not compared unless asked
+    attempted = any(group.runs[0] in attempts_of for group in groups)
+    if attempted or studies(tables, options):  # attempts of a job, and sizes, are not compared run by run unless asked
         bases = {}
     focus = groups[0].runs[0] if len(groups) == 1 else None
     return Overview(
@@ -293,6 +297,10 @@ def _differences(
     first = figures[0] if figures and figures[0].better and figures[0].name != TOTAL else None
     result = None if first is None else Result(first.name, first.unit, first.values)
     return differing(tables, (group.runs for group in groups), options.warmup, result)
+
+
+def _are_of_several_logs(log: Log, group: RunGroup) -> bool:
+    return len({key.sha256 for key in log.run_keys if key.id in group.runs}) == len(group.runs) > 1
 
 
 def _in_common(figures: Sequence[RunFigure], groups: Sequence[RunGroup]) -> bool:

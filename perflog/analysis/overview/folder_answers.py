@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.run_groups import RunGroup
+from perflog.analysis.overview.scaling_facts import scaling_facts
 from perflog.analysis.overview.since import changed_since
 from perflog.analysis.overview.stuck import stuck
 from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
+from perflog.metrics.scaling import studies
 from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.tables.nulls import none_if_null
@@ -32,6 +34,7 @@ def folder_answers(tables: Tables, groups: Sequence[RunGroup], options: Options)
     rows = node_pairs.table(tables, options)
     if rows["slow"].notna().any():
         yield from _nodes(rows)
+    yield from scaling_facts(tables, options)
     jobs = jobs_of_dumps(tables)
     if len(jobs) > 1:
         marks = dict(zip(tables["runs"]["run"], tables["runs"]["log"], strict=True))
@@ -56,6 +59,8 @@ def folder_metric(tables: Tables, options: Options) -> str | None:
         return "stuck_ranks"
     if node_pairs.table(tables, options)["slow"].notna().any():
         return "node_pairs"
+    if studies(tables, options):
+        return "scaling"
     return "history" if changed_since(tables, options) else None
 
 

@@ -26,6 +26,7 @@ from perflog.metrics import (
     kernels,
     memory_peak,
     ranges,
+    scaling,
     serving,
     steps,
     throughput,
@@ -120,11 +121,24 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     if not figures:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
     figures += _loss(tables) if figures else _values(tables, options)
+    if of_sizes := [figure for figure in _scaling(tables, options) if figure.values]:
+        names = {figure.name for figure in of_sizes}
+        return [*of_sizes, *(figure for figure in figures if figure.name not in names)]
     if any(figure.name == "step" for figure in figures):
         return figures
     if any(figure.name == TOTAL for figure in figures):
         figures += [figure for figure in _of_totals(tables, options) if figure not in figures and figure.values]
     return [*(figure for figure in _phases(tables, options) if figure.values), *figures]
+
+
+def _scaling(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    """The speed of all GPUs of runs on different numbers of them, the number, and the efficiency."""
+    rows = scaling.table(tables, options)
+    rows = rows[rows["of"] == "measured"]
+    if rows["figure"].nunique() == 1:
+        yield _column(rows, "speed", re.sub("_per_s$", "/s", rows["figure"].iloc[0]), "1/s", "higher")
+    yield _column(rows, "efficiency", "efficiency", "1", "higher")
+    yield _column(rows, "gpus", "GPUs", "", None)
 
 
 def _column(

@@ -1,0 +1,65 @@
+"""Scaling facts: what more GPUs bring, in sentences for the runs of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from perflog.analysis.lint.wording import count
+from perflog.analysis.overview.parts import percent
+from perflog.metrics import Options, Tables
+from perflog.metrics.scaling import STRONG, Study, studies
+
+_LITTLE = 1.1  # times as fast with more GPUs: less brings nothing worth them
+_TRUSTED = 0.1  # relative error of the GPU time of the largest size, as the smaller ones predict it
+
+
+def scaling_facts(tables: Tables, options: Options) -> Iterator[str]:
+    """Yield how the runs of each mode scale: a study alone with its sizes, several with the best and the worst."""
+    found = studies(tables, options)
+    for mode in dict.fromkeys(study.mode for study in found):
+        of_mode = [study for study in found if study.mode == mode]
+        yield _several(of_mode) if len(of_mode) > 1 else _single(of_mode[0])
+
+
+def _title(study: Study) -> str:
+    return f"{study.mode.capitalize()} scaling" if study.mode else "Scaling (no batch is printed)"
+
+
+def _single(study: Study) -> str:
+    first, last = study.sizes[0], study.sizes[-1]
+    at = ", ".join(f"{size:,} GPUs {percent(study.efficiency(size))}" for size in study.sizes[1:])
+    return (
+        f"{_title(study)} from {count(first, 'GPU')}: {study.speedup(last):.2f} times as fast on {last:,}; efficiency "
+        f"{at}{_stops(study)}{_prediction(study)}."
+    )
+
+
+def _several(of_mode: Sequence[Study]) -> str:
+    low, high = (each(of_mode, key=lambda study: study.efficiency(study.sizes[-1])) for each in (min, max))
+    sizes = {study.sizes[-1] for study in of_mode}
+    at = f"on {max(sizes):,} GPUs" if len(sizes) == 1 else "on the most GPUs"
+    ends = [f"{percent(each.efficiency(each.sizes[-1]))} ({each.name})" for each in (low, high)]
+    return f"{_title(low)}, {len(of_mode)} studies: efficiency {at} {' to '.join(ends)}{_stops(low)}."
+
+
+def _stops(study: Study) -> str:
+    """From which size on more GPUs bring next to nothing."""
+    for size, larger in pairwise(study.sizes):
+        if study.speeds[larger] < _LITTLE * study.speeds[size]:
+            times = study.speeds[larger] / study.speeds[size]
+            return f"; from {size:,} to {larger:,} GPUs {times:.2f} times as fast"
+    return ""
+
+
+def _prediction(study: Study) -> str:
+    """What twice the GPUs would bring, if the smaller sizes predict the largest one."""
+    size, error = 2 * study.sizes[-1], study.error
+    cost = study.predicted(size, study.sizes)
+    if error is None or abs(error) > _TRUSTED or cost is None:
+        return ""
+    law = "GPUs" if study.mode == STRONG else "log2(GPUs)"
+    return (
+        f"; predicted for {size:,}: {percent(study.cost(study.sizes[0]) / cost)} (GPU time of a unit = a + b * {law}; "
+        f"fitted to the smaller sizes it misses {study.sizes[-1]:,} by {abs(100 * error):.1f} %)"
+    )
