@@ -354,7 +354,10 @@ def test_every_number_of_a_small_database(tmp_path: Path) -> None:
     """Two copies and two kernels in us: launched late, launched early, and one that overlaps a copy."""
     times = {"KERNEL": [(60, 90), (85, 140)], "MEMCPY": [(10, 30), (120, 160)]}
     calls = [call(us * 1000, us * 1000 + 500, i) for i, us in enumerate((50, 51, 2, 100))]
-    kernels = [kernel(start * 1000, end * 1000, correlationId=i) for i, (start, end) in enumerate(times["KERNEL"])]
+    kernels = [
+        kernel(start * 1000, end * 1000, correlationId=i, streamId=7 + 2 * i)
+        for i, (start, end) in enumerate(times["KERNEL"])
+    ]
     copies = [
         {"start": start * 1000, "end": end * 1000, "deviceId": 0, "streamId": 8, "correlationId": i, "bytes": 64,
          "copyKind": 1} for i, (start, end) in enumerate(times["MEMCPY"], 2)
