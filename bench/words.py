@@ -35,7 +35,7 @@ class Word(NamedTuple):
 
 WORDS = (
     Word(r"behind", "after, following, suffix", 0.03, 0.25, 0.2, 0.25),
-    Word(r"in front of", "before, prefix", 0.0, 0.1, 0.05, 0.05),
+    Word(r"in front of", "before, prefix", 0.0, 0.1, 0.1, 0.1),
     Word(r"tell|told", "report, indicate, determine", 0.09, 1.2, 1.05, 0.6),
     Word(r"stands", "is, appears", 0.0, 0.5, 0.3, 0.35),
     Word(r"those of|that of", "repeat the noun", 0.12, 2.35, 1.45, 1.25),
