@@ -36,7 +36,7 @@ class Word(NamedTuple):
 WORDS = (
     Word(r"behind", "after, following, suffix", 0.03, 0.25, 0.2, 0.25),
     Word(r"in front of", "before, prefix", 0.0, 0.1, 0.1, 0.1),
-    Word(r"tell|told", "report, indicate, determine", 0.09, 1.2, 1.05, 0.6),
+    Word(r"tell|told", "report, indicate, determine", 0.09, 1.2, 1.1, 0.6),
     Word(r"stands", "is, appears", 0.0, 0.5, 0.3, 0.35),
     Word(r"those of|that of", "repeat the noun", 0.12, 2.35, 1.45, 1.25),
     Word(r"place", "index, position, offset", 0.34, 1.55, 0.5, 0.4),
@@ -48,7 +48,7 @@ WORDS = (
 
 NAMES = re.compile(r"of_\w+|\w+_told|_told|told_\w+|back2|ahead2|works|things")
 """Names that no other project has. A name is the noun of the thing, then what it is keyed by: `rows_by_run`."""
-MOST_NAMES = 650
+MOST_NAMES = 660
 
 KINDS = ("comments", "messages", "documents")
 
