@@ -23,6 +23,7 @@ from perflog.metrics.node_pairs import node_pairs
 from perflog.metrics.pauses import pauses
 from perflog.metrics.phases import phases
 from perflog.metrics.pipeline import layers, pipeline, stages
+from perflog.metrics.placement import placement
 from perflog.metrics.ranges import ranges
 from perflog.metrics.ranks import ranks
 from perflog.metrics.registry import Metric, MetricColumn, MetricList, Options, Tables
@@ -62,7 +63,7 @@ from perflog.metrics.whatif import whatif, whatif_steps
 
 _ORDER = (
     causes, steps, throughput, time_to_train, time_to_target, goodput, timeline, levels, pauses, curves, breakdown,
-    waterfall, headroom, phases, wait, imbalance, ranks, hot_experts, communication, collectives, node_pairs,
+    waterfall, headroom, phases, wait, imbalance, ranks, hot_experts, placement, communication, collectives, node_pairs,
     device_time, stragglers, lateness, collective_wait, collective_bandwidth, collective_volume, rank_pairs,
     rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency,
     host_operators, launches, launch_queue, critical_path, replay, copies, memory_peak, memory_holders,
@@ -134,6 +135,7 @@ __all__ = [
     "pauses",
     "phases",
     "pipeline",
+    "placement",
     "ranges",
     "rank_clocks",
     "rank_pairs",

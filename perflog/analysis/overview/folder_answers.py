@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from perflog.analysis.overview.since import changed_since
 from perflog.analysis.overview.stuck import stuck
 from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
+from perflog.metrics.hot_experts import expert_jobs
+from perflog.metrics.placement import placements
 from perflog.metrics.scaling import studies
 from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import jobs_of_dumps
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_HELPS = 1.1  # times as fast: less is little
 _MOST = 3  # slow nodes, slow pairs, folders and jobs that are named
 
 
@@ -31,6 +34,9 @@ def folder_answers(tables: Tables, groups: Sequence[RunGroup], options: Options)
     rows = hot_experts.table(tables, options)
     for _, of_job in rows[rows["runs"] > 1].groupby(["label", "unit"], sort=False, dropna=False):
         yield from _hot_experts(of_job)
+    for job in expert_jobs(tables):
+        if job.names["runs"] > 1:
+            yield from _placement(placements(tables, job))
     rows = node_pairs.table(tables, options)
     if rows["slow"].notna().any():
         yield from _nodes(rows)
@@ -89,6 +95,20 @@ def _hot_experts(rows: pd.DataFrame) -> Iterator[str]:
             f"{int(last['hot'])} experts do over twice the mean; expert {int(row['hottest'])}{of_layer} does "
             f"{1 + row['imbalance']:.2f} times, and has been hot since step {int(row['since']):,}."
         )
+
+
+def _placement(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What moving experts and redundant ones would bring at the last step."""
+    last = [row for row in rows if row["of"] == "step"][-4:]
+    if not last:
+        return
+    placed, moved, *redundant = last
+    copies = ", ".join(f"{row['copies']} redundant ones {row['slowest']:.2f}" for row in redundant)
+    helps = "helps little" if moved["gain"] < _HELPS else "gives"
+    yield (
+        f"Busiest of {placed['ranks']} ranks / mean at step {placed['step']:,}, if each has a block of experts: "
+        f"{placed['slowest']:.2f}; moving experts {helps} ({moved['slowest']:.2f}), {copies}."
+    )
 
 
 def _nodes(rows: pd.DataFrame) -> Iterator[str]:

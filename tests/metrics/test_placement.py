@@ -1,0 +1,51 @@
+"""Metric `placement`: the busiest rank as experts lie, moved, and with redundant ones."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.paths import SHARED
+
+import perflog
+from perflog.metrics import placement
+from perflog.metrics.placement import busiest, with_copies
+
+LOADS = st.lists(st.integers(0, 50), min_size=4, max_size=8).filter(lambda loads: len(loads) % 2 == 0 and any(loads))
+
+
+@given(LOADS)
+def test_no_placement_beats_the_best_of_all(loads: list[int]) -> None:
+    """Against all ways to deal the experts to two ranks; longest first is within 4/3 of the best (Graham 1969)."""
+    half = len(loads) // 2
+    best = min(max(sum(order[:half]), sum(order[half:])) for order in set(permutations(loads)))
+    assert best <= busiest(loads, 2) <= 4 / 3 * best + 1e-9
+
+
+@given(LOADS, st.integers(0, 12))
+def test_copies_share_the_work_of_their_expert(loads: list[int], copies: int) -> None:
+    found = with_copies(loads, copies)
+    assert len(found) == len(loads) + copies
+    assert sum(found) == pytest.approx(sum(loads))
+    counts = [1] * len(loads)  # the rule, as a plain loop
+    for _ in range(copies):
+        counts[max(range(len(loads)), key=lambda i: loads[i] / counts[i])] += 1
+    assert max(found) == pytest.approx(max(load / count for load, count in zip(loads, counts, strict=True)))
+
+
+def test_more_ranks_than_rooms_are_full() -> None:
+    assert busiest([5, 4, 3, 2, 1, 0], 3) == 5
+    assert busiest([9, 1, 1, 1], 2) == 10  # each rank takes two
+    assert with_copies([9, 1, 1, 1], 2) == [3, 3, 3, 1, 1, 1]
+
+
+@pytest.mark.skipif(not (SHARED / "campaigns").is_dir(), reason="the campaigns are not here")
+def test_real_loads_of_sixteen_ranks() -> None:
+    """The layer in the middle; the figures were computed from the files by another program."""
+    rows = placement(perflog.find_runs(str(SHARED / "campaigns" / "expert_loads")))
+    for step, expected in ((1001, [5.614, 5.310, 1.191, 1.091]), (2001, [6.908, 6.550, 1.210, 1.084])):
+        of_step = rows[(rows["of"] == "step") & (rows["step"] == step)]
+        assert of_step["slowest"].round(3).tolist() == expected
+    assert len(rows[rows["of"] == "layer"]) == 24 * 4
