@@ -738,6 +738,16 @@ JUDGED = {
         "".join(f"[1,0]<stderr>:[W operations.cc:588] Broadcast_{x} [missing ranks: {x}, 3]\n" for x in (1, 2)),
         "collective_timeout", [3], "sure",
     ),
+    "an exception of a collective may be what another process left": (
+        TRACE.replace("a.py", "/env/torch/distributed/distributed_c10d.py").replace("in f", "in all_reduce")
+        .replace("Trace", "[rank1]: Trace").replace("  File", "[rank1]:   File")
+        + "[rank1]: RuntimeError: the backend gives up\n",
+        "exception", [], "unknown",
+    ),
+    "of a shell that is told to end, the torn traceback behind it is no cause": (
+        "".join(f"2023-01-16 20:44:18 172.16.80.8 [{k}] Terminated\n" for k in range(4)) + TRACE,
+        "terminated", [], "unknown",
+    ),
     "an exception that Ray wraps has a text": (
         TRACE + "ray.exceptions.RayTaskError(DistBackendError): ray::Trainer.f\n", "exception", [], "sure"
     ),

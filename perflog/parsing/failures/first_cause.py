@@ -39,6 +39,7 @@ _BY_OTHERS = (_SIGABRT, -15, -9, 134, 137, 143)
 _OF_OTHERS = {"lost_process": "another process tells that it no longer answers"}
 """Why a rank is named, for kinds that another process than the failed one prints."""
 
+_NO_FIRST = "its text tells no first process"
 _TELL_NO_PROCESS = ("terminated", "rendezvous_timeout", "no_progress", "nccl_error")
 
 _EITHER_OF_BOTH = "detected by watchdog at work"
@@ -137,6 +138,7 @@ def _of_devices(rows: Sequence[FailureRow]) -> Judgement | None:
 def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
     """Processes tell what went wrong with them."""
     causes = [row for row in rows if kinds()[row.kind].role == CAUSE and row.kind not in (*_OUTSIDE, *_DEVICES)]
+    causes = [row for row in causes if not _of_a_collective(row)]
     causes = [row for row in causes if row.kind != "interrupted"] or [
         row for row in causes if not any(other.kind == "collective_timeout" for other in rows)
     ]
@@ -254,7 +256,7 @@ def _of_exits(rows: Sequence[FailureRow]) -> Judgement | None:
 def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement | None:
     """No text tells a cause: what may be one, by who waits for whom."""
     for kind in _EITHER:
-        told = [row for row in rows if row.kind == kind]
+        told = [row for row in rows if row.kind == kind or (kind == "nccl_error" and _of_a_collective(row))]
         if not told:
             continue
         if kind == "collective_timeout":
@@ -271,7 +273,8 @@ def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
             silent = _of_echoes(rows, seen, world_size) if kind == "nccl_error" else None
             if silent is not None and silent.ranks:
                 return silent
-            return Judgement(kind, told, [], NOT_KNOWN, "its text tells no first process")
+            why = "a collective failed, which another process may have left" if _of_a_collective(told[0]) else _NO_FIRST
+            return Judgement(told[0].kind, told, [], NOT_KNOWN, why)
         return Judgement(kind, told, ranks, LIKELY, _OF_OTHERS.get(kind) or _says(told[0]))
     return None
 
@@ -367,7 +370,9 @@ def _odd_operation(told: Sequence[FailureRow]) -> list[int]:
 
 def _of_echoes(rows: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement | None:
     """Only what another process left behind: the rank that tells nothing is the one that went away."""
-    echoes = [row for row in rows if kinds()[row.kind].role == ECHO or row.kind == "nccl_error"]
+    echoes = [
+        row for row in rows if kinds()[row.kind].role == ECHO or row.kind == "nccl_error" or _of_a_collective(row)
+    ]
     if not echoes or (all(map(_by_launcher, echoes)) and _of_reports(rows) is not None):
         return None
     printed = {row.rank for row in echoes if row.rank is not None}
@@ -419,6 +424,11 @@ def _join_unnamed(by_process: dict[object, list[FailureRow]]) -> None:
         if len(others) == 1:
             by_process[others[0]] = [*by_process.pop(process), *by_process[others[0]]]
             by_process[others[0]].sort(key=lambda row: not _is_named(row))
+
+
+def _of_a_collective(row: FailureRow) -> bool:
+    """Whether an exception is raised in a collective: the process may only have waited for another one."""
+    return row.op is not None and is_plain(row.kind)
 
 
 def _by_launcher(row: FailureRow) -> bool:

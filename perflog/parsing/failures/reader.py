@@ -56,6 +56,13 @@ _REFUSED = lazy_pattern(r'HTTP/[\d.]+" 4\d\d\b')
 _LAUNCHER = lazy_pattern(
     r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|torch/distributed/elastic)\b"
 )
+_IN_COLLECTIVE = lazy_pattern(
+    r"(?:torch/distributed/distributed_c10d|torch/distributed/c10d_logger|horovod/\w+/mpi_ops|deepspeed/comm/\w+)\.py"
+    r'", line \d+, in (?P<op>\w+)'
+)
+"""The last frame of a traceback: the exception is that of a collective, which may be what another process left."""
+
+_OF_A_BACKEND = lazy_pattern(r"^(?:\w+\.)*(?:RuntimeError|Dist\w*Error|HorovodInternalError)\b")
 _WARNED = lazy_pattern(r"\bWARN(?:ING)?\b")
 """In front of a traceback: the program caught it."""
 
@@ -106,6 +113,7 @@ class _Stream(Struct):
 
     begun: list[tuple[int, str]] = field(default_factory=list)  # places of tracebacks, and the prefix of their lines
     lines: int = 0  # read since the last of them began
+    frame: str = ""  # the last frame of the traceback
     child: str | None = None  # the process of which a launcher repeats the traceback
     last: Failure | None = None  # the last exception: what follows may belong to it
     chain: str = ""  # how the next traceback follows from it
@@ -303,6 +311,7 @@ class FailureReader:
         if text.startswith("  ") and _EXCEPTION.match(text.strip()) and told(text.strip()) is not None:
             text = text.strip()  # of a traceback that is printed with an indent
         if not text or text.startswith(("  ", "\t", "[Previous line repeated")):
+            stream.frame = text if text.startswith('  File "') else stream.frame
             return True
         match = _EXCEPTION.match(text)
         if match is None or match["name"].split(".")[0] in _NO_NAME or not _is_exception(match["name"]):
@@ -317,6 +326,9 @@ class FailureReader:
         origin = origin_of(labels, before + text, len(before) + start)
         if stream.child is not None and origin.rank is None:
             values = {"rank": stream.child} | values
+        if kind.plain and _OF_A_BACKEND.match(text) and (of := _IN_COLLECTIVE.search(stream.frame)) is not None:
+            values = {"op": of["op"]} | values
+        stream.frame = ""
         failure = Failure(begun, place >> PART_BITS, kind, text[:_MESSAGE], values, origin, labels)
         failure.traced = _WARNED.search(before) is None
         if stream.ignored:
