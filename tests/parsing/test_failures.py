@@ -748,6 +748,10 @@ JUDGED = {
         "".join(f"2023-01-16 20:44:18 172.16.80.8 [{k}] Terminated\n" for k in range(4)) + TRACE,
         "terminated", [], "unknown",
     ),
+    "a torn traceback of a launcher tells that a process failed": (
+        "Process 0 exit with status code 137.\n" + TRACE.replace("a.py", "/env/horovod/runner/launch.py"),
+        "child_failed", [0], "likely",
+    ),
     "an exception that Ray wraps has a text": (
         TRACE + "ray.exceptions.RayTaskError(DistBackendError): ray::Trainer.f\n", "exception", [], "sure"
     ),

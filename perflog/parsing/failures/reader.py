@@ -62,6 +62,12 @@ _IN_COLLECTIVE = lazy_pattern(
 )
 """The last frame of a traceback: the exception is that of a collective, which may be what another process left."""
 
+_IN_LAUNCHER = lazy_pattern(
+    r"/bin/(?:torchrun|accelerate|deepspeed|horovodrun)\b|/(?:torch/distributed/(?:run|launch|launcher/api|elastic/"
+    r"multiprocessing/errors/__init__)|accelerate/commands/launch|deepspeed/launcher/\w+|horovod/runner/[\w/]+)\.py\b"
+)
+"""A frame of a launcher: it only tells that a process of its own has failed."""
+
 _OF_A_BACKEND = lazy_pattern(r"^(?:\w+\.)*(?:RuntimeError|Dist\w*Error|HorovodInternalError)\b")
 _WARNED = lazy_pattern(r"\bWARN(?:ING)?\b")
 """In front of a traceback: the program caught it."""
@@ -397,9 +403,10 @@ class FailureReader:
 
     def _give_up(self, stream: _Stream, labels: str) -> None:
         """Close what does not end: of a torn log the end of a traceback may be lost."""
+        kind = kinds()["child_failed" if _IN_LAUNCHER.search(stream.frame) else "exception"]
         for place, before in stream.begun:
             origin = origin_of(labels, before, len(before))
-            self._add(Failure(place, place >> PART_BITS, kinds()["exception"], TRACEBACK, {}, origin, labels))
+            self._add(Failure(place, place >> PART_BITS, kind, TRACEBACK, {}, origin, labels))
         self._streams.pop(labels, None)
 
     # --- the list -------------------------------------------------------------------------------------------------
