@@ -226,10 +226,9 @@ def download(address: str, file: BinaryIO, path: str, check: Callable[[int], Non
 
 def _download_http(address: str, file: BinaryIO, check: Callable[[int], None]) -> None:
     from http.client import HTTPException
-    from urllib.request import urlopen
 
     try:
-        reply = urlopen(address, timeout=_PATIENCE_S)
+        reply = _reply(address)
     except (OSError, HTTPException, ValueError) as err:
         raise InputError(f"cannot be fetched: {_reason(err)}", shown(address), "check the address") from err
     size, announced = 0, str(reply.headers.get("Content-Length"))
@@ -245,6 +244,42 @@ def _download_http(address: str, file: BinaryIO, check: Callable[[int], None]) -
                 raise InputError(f"too slow: less than {_LEAST >> 10} KiB in {_PATIENCE_S} s", shown(address), help)
     if _LENGTH.fullmatch(announced) and size < int(announced):
         raise InputError(f"ended after {size} of {int(announced)} bytes", shown(address), "fetch it again")
+
+
+def _reply(address: str) -> Any:
+    """Ask a server and return its reply. In urlopen each byte of the header has a limit of its own, here all of it has.
+
+    Raises:
+        OSError: There is no whole header in time, or another error of urlopen's.
+    """
+    from queue import Empty, SimpleQueue
+    from threading import Event, Thread
+    from urllib.request import urlopen
+
+    answers, is_late = SimpleQueue[Any](), Event()
+
+    def ask() -> None:
+        try:
+            reply = urlopen(address, timeout=_PATIENCE_S)
+        except Exception as err:  # noqa: BLE001  # it is raised where it is waited for
+            answers.put(err)
+            return
+        answers.put(reply)
+        if is_late.is_set():
+            reply.close()
+
+    Thread(target=ask, daemon=True).start()
+    try:
+        answer = answers.get(timeout=_PATIENCE_S)
+    except Empty:
+        is_late.set()
+        raise TimeoutError(f"no answer in {_PATIENCE_S} s") from None
+    try:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+    finally:
+        del answer  # an error holds this frame, and the frame would hold the error, with its open connection
 
 
 def _block(read: Callable[[int], bytes], address: str) -> bytes:

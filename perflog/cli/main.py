@@ -321,9 +321,10 @@ def runs(
     from perflog.opening import load
     from perflog.output import sheets
     from perflog.output.presenters import runs as presenter
+    from perflog.tables.store import default_store, is_empty
 
     log = load(store)
-    if not len(log):
+    if not len(log) and is_empty(store or default_store()):
         sheets.warn("the store is empty: `perflog ingest LOG` reads a log into it")
     chosen = RunList(log)
     chosen.select(where, sort, limit or 0)

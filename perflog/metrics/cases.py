@@ -85,7 +85,7 @@ _STATISTIC = lazy_pattern(
 )
 """Names of statistics of one quantity, and of the number of its values."""
 
-_JOB = "job"
+_NAME_OF_JOB = "job"
 
 _COUNTS = frozenset(
     "epoch epochs step steps iter iters iteration iterations it episode update round index idx id no line row time "
@@ -434,7 +434,7 @@ def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[l
             break
         leading.append(name)
         found = set(zip(*(columns[n] for n in leading), strict=True))
-        if name == _JOB and len(found) == number:
+        if name == _NAME_OF_JOB and len(found) == number:
             break  # its state and exit code are what came of it
     if not leading or _is_series(leading, columns):
         return [], {}

@@ -83,7 +83,7 @@ def _damaged(path: Path, reason: object) -> DamagedError:
 
 def missing(path: Path) -> DamagedError:
     """Return the error that a file of a batch is missing."""
-    return _damaged(path, "it is missing")
+    return _damaged(path, "the batch lists this file, and it is missing")
 
 
 def leads_nowhere(path: Path) -> bool:

@@ -81,6 +81,24 @@ def test_a_folder_without_logs(work: Path) -> None:
     assert "no file matches" in run("ingest", "empty/*.log", code=3).stderr
 
 
+@pytest.mark.filterwarnings("default::perflog.tables.store.DamageWarning")
+def test_a_store_whose_batch_is_damaged_is_not_empty(work: Path) -> None:
+    run("ingest", str(DATA / "reference.txt"))
+    for path in (work / ".perflog" / "runs").iterdir():
+        path.write_bytes(b"PAR1")
+    told = run("runs").stderr
+    assert "damaged" in told and "empty" not in told
+    for path in (work / ".perflog" / "runs").iterdir():
+        path.unlink()
+    assert "the store is empty" in run("runs").stderr
+
+
+def test_a_log_of_failures_alone_has_no_format(work: Path) -> None:
+    failure = "RuntimeError: CUDA error: an illegal memory access was encountered"
+    (work / "a.log").write_text(f'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n{failure}\n')
+    assert "a.log: no known format, 1 run" in run("a.log").stdout
+
+
 def test_an_empty_file(work: Path) -> None:
     (work / "empty.txt").touch()
     for command in ("ingest", "show", "detect"):

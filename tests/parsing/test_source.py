@@ -12,6 +12,7 @@ import itertools
 import lzma
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import threading
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -520,6 +522,30 @@ def test_a_server_that_sends_a_byte_at_a_time_is_not_waited_for(
     monkeypatch.setattr("perflog.remote.monotonic", itertools.count(step=61).__next__)
     with pytest.raises(InputError, match="too slow: less than 64 KiB in 60 s"):
         open_source(f"{server}/run.txt")
+    assert list(spill_folder.iterdir()) == []
+
+
+def test_a_server_that_sends_its_header_a_byte_at_a_time_is_not_waited_for(
+    spill_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perflog.remote._PATIENCE_S", 0.3)
+    monkeypatch.setenv("no_proxy", "*")
+    given_up = threading.Event()
+
+    def answer() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.0 200 OK\r\nA: ")
+            while not given_up.wait(0.02):
+                connection.sendall(b"a")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(InputError, match="cannot be fetched: no answer in"):
+            open_source(f"http://127.0.0.1:{listening.getsockname()[1]}/run.txt")
+        given_up.set()
+        thread.join()
     assert list(spill_folder.iterdir()) == []
 
 

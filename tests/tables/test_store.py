@@ -534,6 +534,35 @@ def test_a_damaged_file_costs_the_runs_of_its_log_only(store: Store, table: str)
     assert store.table("steps", runs=[f"{B}-1"]).num_rows == 4  # nothing of the other log is opened
 
 
+@pytest.mark.parametrize("table", ["steps", "runs", "values"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_folder_in_place_of_a_file_is_kept_aside(store: Store, table: str, times: int) -> None:
+    fill(store, A, {"steps": 3})
+    for _ in range(times):
+        path = store.path / table / f"{A}.parquet"
+        path.unlink(missing_ok=True)
+        path.mkdir(parents=True)
+        (path / "notes.txt").write_text("mine")
+        fill(store, A, {"steps": 5, "values": 1})
+        assert (store.table("steps").num_rows, store.table("values").num_rows) == (5, 1)
+    assert [file.read_text() for file in store.path.glob(".damaged/*/notes.txt")] == ["mine"] * times
+
+
+@pytest.mark.parametrize("name", [".lock", "steps", ".tmp"])
+def test_what_is_in_the_way_in_a_store_is_named(store: Store, name: str) -> None:
+    fill(store, A, {"values": 3})
+    place = store.path / name
+    if name == ".lock":
+        place.unlink()
+        place.mkdir()
+    else:
+        shutil.rmtree(place, ignore_errors=True)
+        place.write_text("mine")
+    with pytest.raises(StoreError, match=r"in the way(.|\n)*move it out of the store") as found:
+        fill(store, B, {"steps": 1})
+    assert str(place) in str(found.value)
+
+
 @pytest.mark.parametrize("bit", range(8))
 def test_a_flipped_bit_of_a_value_is_damage(store: Store, bit: int) -> None:
     fill(store, A, {"steps": 300})
@@ -699,7 +728,7 @@ def test_a_file_that_is_not_the_listed_one_is_damage(store: Store, damage: str) 
     with pytest.warns(DamageWarning, match=f"{table}/{A}.parquet: damaged"):
         assert set(Store(store.path, leaves_out_damage=True).table(table)["run"].to_pylist()) == {f"{B}-1"}
     if damage == "gone":
-        with pytest.warns(DamageWarning, match=f"{table}/{A}.parquet: damaged: it is missing"):
+        with pytest.warns(DamageWarning, match=f"{table}/{A}.parquet: damaged: .+ is missing"):
             assert Store(store.path, leaves_out_damage=True).table("runs")["run"].to_pylist() == [f"{B}-1"]
     fill(store, A, {"steps": 3})
     check_whole(store)

@@ -30,7 +30,8 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     """The program, the number of logs, runs and steps, and what the runs have in common."""
     runs = tables["runs"]
     same = {c: _same(runs[c]) for c in ("program", "model", "format", "world_size", "device", "dtype")}
-    yield str(same["program"] or same["model"] or _programs(runs) or same["format"] or "several formats")
+    formats = "several formats" if runs["format"].notna().any() else "no known format"
+    yield str(same["program"] or same["model"] or _programs(runs) or same["format"] or formats)
     logs = len({key.sha256 for key in log.run_keys})
     steps = tables.rows("steps")
     printed = steps["step"][steps.known("step")]

@@ -63,6 +63,17 @@ def store_exists(path: str | os.PathLike[str]) -> bool:
         return folder.exists()
 
 
+def is_empty(path: str | os.PathLike[str]) -> bool:
+    """Return whether a store holds no batch, not even a damaged one.
+
+    Raises:
+        StoreError: An object storage cannot be asked.
+    """
+    folder = folder_of(path)
+    with store_errors(folder.name), folder.steady():
+        return not folder.batches()
+
+
 def folder_of(path: str | os.PathLike[str]) -> StoreFolder:
     """Return the files of a store: on this machine, or on object storage."""
     if not is_in_storage(os.fspath(path)):

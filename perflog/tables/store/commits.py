@@ -118,7 +118,8 @@ def _old(work: Path, table: str, batch: str) -> Path:
 
 def _move(store: LocalStore, work: Path, change: Change) -> None:
     """Move old files out, runs first, and new files in, runs last. Old files stay in the work folder, to undo it."""
-    out = [(table, batch) for batch in change.out for table in store.tables_of(batch)]
+    batches = dict.fromkeys([*change.out, *change.into])
+    out = [(table, batch) for batch in batches for table in store.tables_of(batch)]
     out.sort(key=lambda file: MOVED_IN.index(file[0]), reverse=True)
     into = [(table, batch) for table in MOVED_IN for batch, files in change.into.items() if table in files]
     for table, _ in into:
@@ -134,14 +135,17 @@ def _move(store: LocalStore, work: Path, change: Change) -> None:
 
 
 def _clear(store: LocalStore, work: Path, change: Change) -> None:
-    """Remove the old files after a commit. Damaged ones are kept for whoever wants to save their rows."""
-    for batch in change.out:
-        for old in work.glob(f"{batch}.*.old"):
-            if batch in change.damaged:
-                store.aside.mkdir(exist_ok=True)
-                os.replace(old, store.aside / f"{old.stem}.parquet")
-            else:
-                old.unlink()
+    """Remove the old files after a commit. Damaged ones and folders are kept for whoever wants what they hold."""
+    for old in work.glob("*.old"):
+        is_folder = old.is_dir() and not old.is_symlink()
+        if is_folder or old.name.split(".")[0] in change.damaged:
+            store.aside.mkdir(exist_ok=True)
+            kept = store.aside / f"{old.stem}.parquet"
+            if is_folder or kept.is_dir():  # no other folder is replaced
+                kept = kept.with_suffix(f".{os.urandom(4).hex()}.parquet")
+            os.replace(old, kept)
+        else:
+            old.unlink()
 
 
 def _noted(note: Path) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:

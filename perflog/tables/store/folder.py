@@ -36,6 +36,7 @@ _SEVERAL = "batch-"  # begins the name of a batch of several logs
 _FULL = ("the disk is full", "free some space or store elsewhere; the store is as it was")
 _DENIED = ("permission denied", "change the permissions or use another folder for the store")
 _NO_FOLDER = ("a file is in the way", "a store is a folder: use another path")
+_IN_THE_WAY = ("a file or folder of another kind is in the way", "move it out of the store")
 _NO_LOCKS = ("this file system has no file locks", "use a folder on another file system for the store")
 _CAUSES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
@@ -57,6 +58,9 @@ def store_errors(where: str) -> Iterator[None]:
         yield
     except OSError as error:
         reason, help = _CAUSES.get(error.errno or 0, (error.strerror or str(error), ""))
+        if (reason, help) == _NO_FOLDER and os.path.isdir(where):  # it stands inside the store
+            reason, help = _IN_THE_WAY
+            where = os.fsdecode(error.filename2 or error.filename or where)
         raise StoreError(reason, where, help) from error
     except InputError as error:
         raise StoreError(error.reason, where, error.help) from error
