@@ -59,9 +59,12 @@ def take_turns(kind, folder, table, runs, before):
         )
         took.setdefault("plain loop", []).append(loop)
         if before:
-            path, ENV["PYTHONPATH"] = ENV["PYTHONPATH"], str(before)
+            own = ENV["PYTHONPATH"]
+            ENV["PYTHONSAFEPATH"] = "1"  # else `-m` finds the package of the current folder first
+            ENV["PYTHONPATH"] = str(before)
             took.setdefault("perflog before", []).append(measure(ingest, out / "store"))
-            ENV["PYTHONPATH"] = path
+            ENV["PYTHONPATH"] = own
+            del ENV["PYTHONSAFEPATH"]
         took.setdefault("perflog", []).append(measure(ingest, out / "store"))
         rows = dict(line.split() for line in loop.output.splitlines())
         if int(rows[table]) != rows_of(out / "store", table):
