@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
@@ -29,7 +30,7 @@ _WORDS: dict[str, Better] = {
 _WORK = frozenset(("bytes", "nbytes", "flop", "flops"))
 """Names of the amount of work that is measured: more or less of it is not better."""
 
-_PER, _SECOND = ("per", "/"), ("s", "sec", "second")
+PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one after the other in the name of a rate, such as `tokens_per_sec`."""
 
 
@@ -40,8 +41,12 @@ def better(key: str, unit: str) -> Better | None:
     if words and _WORK.issuperset(words):
         return None
     known = (_WORDS[word] for word in words if word in _WORDS)
-    is_rate = any(per in _PER and word in _SECOND for per, word in pairwise(words))
-    return next(known, "higher" if is_rate else BETTER.get(unit))
+    return next(known, "higher" if names_rate(words) else BETTER.get(unit))
+
+
+def names_rate(words: Sequence[str]) -> bool:
+    """Return whether a name is that of a rate, such as `tokens_per_sec`, by its words."""
+    return any(per in PER and word in _SECOND for per, word in pairwise(words))
 
 
 def words_of(key: str) -> list[str]:

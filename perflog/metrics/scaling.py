@@ -11,17 +11,20 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.directions import words_of
+from perflog.metrics.directions import PER, names_rate, words_of
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import steady_medians
 from perflog.metrics.throughput import throughput
 from perflog.settings.run_settings import incidental_test, independent
+from perflog.statistics.groups import groups_of
 from perflog.statistics.students_t import t_quantile
 
 if TYPE_CHECKING:
@@ -79,7 +82,6 @@ _SWITCH = frozenset(("true", "false", "yes", "no", "on", "off", "0", "1"))
 _GENERAL = frozenset(("format", "program", "world_size", "device", "dtype"))
 _SHORT = 64  # characters of a text that describes a run; longer ones describe its machine
 _SAMPLES = "samples_per_s"
-_PER = ("per", "/")
 _OF_ALL = frozenset(("global", "total", "overall", "aggregate", "all", "system", "cluster"))
 _OF_ONE = frozenset(("gpu", "gpus", "device", "rank", "chip", "worker", "card"))
 _WHOLE = 1.3  # times that a rate grows with the size, at least, to be that of all GPUs
@@ -241,10 +243,13 @@ def _rows(study: Study, level: float) -> Iterator[dict[str, Any]]:
 
 
 def _find_studies(tables: Tables, options: Options) -> Iterator[Study]:
-    described = _described(tables)
+    if len(tables.rows("runs")) < 2:
+        return
+    printed = _printed_once(tables)
+    described = _described(tables, printed)
     if len({run.gpus for run in described.values()}) < 2:
         return
-    rates = list(_rates(tables, described, options))
+    rates = list(_rates(tables, printed, described, options))
     alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for name, run in described.items():
         alike.setdefault(run.key, []).append(name)
@@ -299,7 +304,7 @@ def _study(
     for figure, of_all, values in rates:
         if not all(run in values for run in members):
             continue
-        means = {size: _geometric_mean([values[run] for run in runs]) for size, runs in sizes.items()}
+        means = {size: geometric_mean([values[run] for run in runs]) for size, runs in sizes.items()}
         speeds = dict(means)
         if of_all is None:
             low, high = min(sizes), max(sizes)
@@ -311,19 +316,19 @@ def _study(
     return None
 
 
-def _geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
-
-
 # --- what runs say of themselves ----------------------------------------------------------------------------------
 
 
-def _described(tables: Tables) -> dict[str, _Run]:
+_Printed = Mapping[str, tuple[Mapping[str, str], Mapping[str, float]]]
+"""The texts and the numbers of each run, by name."""
+
+
+def _described(tables: Tables, printed: _Printed) -> dict[str, _Run]:
     """Return the size, the batch and the settings of each run that prints how many GPUs it has."""
     settings = settings_by_run(tables)
     is_incidental = incidental_test(settings.values())
     described = {}
-    for run, (texts, numbers) in _printed_once(tables).items():
+    for run, (texts, numbers) in printed.items():
         of_run = {name: text for name, text in settings[run].items() if name != "process"}
         known = {_leaf(name): number for name, text in of_run.items() if (number := _number(text)) is not None}
         known |= {_leaf(name): value for name, value in numbers.items() if _leaf(name) not in known}
@@ -344,19 +349,18 @@ def _described(tables: Tables) -> dict[str, _Run]:
     return described
 
 
-def _printed_once(tables: Tables) -> dict[str, tuple[dict[str, str], dict[str, float]]]:
+def _printed_once(tables: Tables) -> _Printed:
     """Return the texts and the numbers that each run prints once, for no step and no rank."""
     rows = tables.rows("values")
     rows = rows.where(~rows.known("step") & ~rows.known("rank"))
-    runs = list(tables.rows("runs")["run"])
-    found: dict[str, tuple[dict[str, str], dict[str, float]]] = {run: ({}, {}) for run in runs}
-    for run, of_run in rows.by("run").items():
-        counts = of_run.counts("key")
-        for key, value, text in of_run.records("key", "value", "text"):
-            if counts[key] == 1 and isinstance(text, str):
-                found[run][0][key] = text
-            elif counts[key] == 1 and isinstance(value, float) and math.isfinite(value):
-                found[run][1][key] = value
+    of_name = groups_of(rows.codes("run")[0], rows.codes("key")[0]).of_row
+    rows = rows.where(np.bincount(of_name)[of_name] == 1)
+    found: dict[str, tuple[dict[str, str], dict[str, float]]] = {run: ({}, {}) for run in tables.rows("runs")["run"]}
+    for run, key, value, text in rows.records("run", "key", "value", "text"):
+        if isinstance(text, str):
+            found[run][0][key] = text
+        elif isinstance(value, float) and math.isfinite(value):
+            found[run][1][key] = value
     return found
 
 
@@ -392,7 +396,7 @@ def _size(known: Mapping[str, float]) -> int | None:
 
 
 def _rates(
-    tables: Tables, described: Mapping[str, _Run], options: Options
+    tables: Tables, printed: _Printed, described: Mapping[str, _Run], options: Options
 ) -> Iterator[tuple[str, bool | None, Mapping[str, float]]]:
     """Yield each rate: its name, whether it is that of all GPUs (None: nobody knows), and its value by run."""
     table = throughput.table(tables, options)
@@ -402,11 +406,11 @@ def _rates(
     ):  # fmt: skip
         yield column.removesuffix("_median"), of_all, _positive(table[column].dropna().astype(float).items())
     names: dict[str, dict[str, float]] = {}
-    for run, (_, numbers) in _printed_once(tables).items():
+    for run, (_, numbers) in printed.items():
         for name, value in numbers.items():
             names.setdefault(name, {})[run] = value
     words = {name: words_of(name.rpartition(".")[2]) for name in names}
-    scopes = {name: _is_of_all(words[name]) for name in names if _is_rate(words[name])}
+    scopes = {name: _is_of_all(words[name]) for name in names if names_rate(words[name]) or "throughput" in words[name]}
     for name in sorted(scopes, key=lambda name: (True, False, None).index(scopes[name])):
         yield name, scopes[name], _positive(names[name].items())
     times = steady_medians(tables, "step_time_s", options.warmup)
@@ -419,12 +423,8 @@ def _positive(values: Iterable[tuple[Any, float]]) -> dict[str, float]:
     return {run: value for run, value in values if value > 0}
 
 
-def _is_rate(words: Sequence[str]) -> bool:
-    return "throughput" in words or any(a in _PER and b in ("s", "sec", "second") for a, b in pairwise(words))
-
-
 def _is_of_all(words: Sequence[str]) -> bool | None:
     """Return whether a rate is that of all GPUs, by the words of its name; None if they do not tell."""
-    if any(a in _PER and b in _OF_ONE for a, b in pairwise(words)):
+    if any(a in PER and b in _OF_ONE for a, b in pairwise(words)):
         return False
     return True if _OF_ALL.intersection(words) else None
