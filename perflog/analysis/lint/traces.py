@@ -229,10 +229,10 @@ def events_without_end(data: LintInput) -> Iterator[Finding]:
     code="kernels-overlap",
     severity="warning",
     title="kernels of one stream overlap",
-    why="A stream runs one kernel after the other. Where a trace shows two at a time, events stand in it twice, or "
-    "times are wrong; or a kernel was launched to begin before the one in front of it has ended (programmatic "
-    "dependent launch). A sum over kernels counts such time twice.",
-    action="take busy times, which count each moment once; of a trace with events twice count no calls",
+    why="A stream runs one kernel after the other. Where a trace shows two at a time, it holds events twice or wrong "
+    "times, or a kernel was allowed to begin before the previous one ended (programmatic dependent launch). A sum over "
+    "kernels counts such time twice.",
+    action="use busy times, which count each moment once; do not count calls of a trace that holds events twice",
     needs=("events",),
 )
 def kernels_overlap(data: LintInput) -> Iterator[Finding]:

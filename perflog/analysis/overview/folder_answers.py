@@ -99,15 +99,16 @@ def _hot_experts(rows: pd.DataFrame) -> Iterator[str]:
 
 def _placement(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What moving experts and redundant ones would bring at the last step."""
-    last = [row for row in rows if row["of"] == "step"][-4:]
+    of_steps = [row for row in rows if row["of"] == "step"]
+    last = [row for row in of_steps if row["step"] == of_steps[-1]["step"]]
     if not last:
         return
     placed, moved, *redundant = last
-    copies = ", ".join(f"{row['copies']} redundant ones {row['slowest']:.2f}" for row in redundant)
-    helps = "helps little" if moved["gain"] < _HELPS else "gives"
+    little = " (helps little)" if moved["gain"] < _HELPS else ""
+    copies = ", ".join(f"{row['slowest']:.2f} with {row['copies']} redundant experts" for row in redundant)
     yield (
-        f"Busiest of {placed['ranks']} ranks / mean at step {placed['step']:,}, if each has a block of experts: "
-        f"{placed['slowest']:.2f}; moving experts {helps} ({moved['slowest']:.2f}), {copies}."
+        f"Busiest of {placed['ranks']} ranks / mean at step {placed['step']:,}: {placed['slowest']:.2f} if each rank "
+        f"has a block of experts, {moved['slowest']:.2f} if experts are moved{little}, {copies}."
     )
 
 
