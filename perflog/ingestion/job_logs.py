@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -169,7 +169,7 @@ def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
         if len(by_rank) < 2 or sorted(by_rank) != list(range(len(by_rank))):
             continue
         of_job = [by_rank[rank] for rank in sorted(by_rank)]
-        if all(map(_is_of_lines, of_job)) and _overlap(of_job):
+        if _overlap(of_job) and all(map(_is_of_lines, of_job)):
             yield of_job, f"their names state its {kind}s, and their clocks overlap"
 
 
@@ -183,8 +183,8 @@ def _without(path: str, rank: int, kind: str) -> str:
 
 def _overlap(files: Sequence[_File]) -> bool:
     """Whether the logs were printed at the same time, by one clock."""
-    stamped = [file.span for file in files if file.span is not None]
-    return len(stamped) == len(files) and all(a[0] == b[0] and _meet(a, b) for a, b in combinations(stamped, 2))
+    spans = [span for span in takewhile(bool, (file.span for file in files)) if span is not None]
+    return len(spans) == len(files) and all(a[0] == b[0] and _meet(a, b) for a, b in combinations(spans, 2))
 
 
 def _programs(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:

@@ -60,8 +60,9 @@ def find_reader(source: Source) -> Reader | None:
     """
     first_file = source.parts[0]
     head = first_file.first_bytes(_HEAD)
+    beginnings = (head, head.lstrip(_BLANK))
     for entry, package in _in_order():
-        if _begins_as_declared(entry, head):
+        if any(_begins_as_declared(entry, text) for text in beginnings if text.startswith(tuple(entry.magic))):
             reader = _load(entry, package)
             if reader.detect(first_file):
                 return reader
@@ -79,14 +80,13 @@ def refuse_unknown_table(source: Source) -> None:
             reader.proof(source)
 
 
-def _begins_as_declared(entry: ReaderEntry, head: bytes) -> bool:
-    """Return whether a file begins with the magic bytes of a reader, and with what follows them."""
-    for text in (head, head.lstrip(_BLANK)):
-        for magic in entry.magic:
-            if text.startswith(magic):
-                behind = text[len(magic) :].lstrip(_BLANK)
-                if not entry.then or not behind or behind.startswith(entry.then):
-                    return True
+def _begins_as_declared(entry: ReaderEntry, text: bytes) -> bool:
+    """Return whether a text begins with magic bytes of a reader, and with what follows them."""
+    for magic in entry.magic:
+        if text.startswith(magic):
+            behind = text[len(magic) :].lstrip(_BLANK)
+            if not entry.then or not behind or behind.startswith(entry.then):
+                return True
     return False
 
 

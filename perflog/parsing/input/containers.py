@@ -41,7 +41,8 @@ _TIME = lazy_pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:]{8}(?:\.[0-9]{1,9})?[
 _NO_NAME = lazy_pattern(r"[^A-Za-z0-9_./-]+")
 _LONGEST_NAME = 100
 _MOST_HELD = 4096  # lines that wait for the end of a divided one
-_ENOUGH = 0.5  # share of the first lines that are records
+_LOOKED_AT = 200  # first lines
+_ENOUGH = 0.5  # share of them that are records
 
 
 class _Record(Struct, frozen=True):
@@ -55,11 +56,10 @@ class _Record(Struct, frozen=True):
 
 def holds_records(head: bytes) -> bool:
     """Return whether a log consists of records of a container runtime, given its first bytes."""
-    if not (head.startswith(b"{") or b"\n{" in head or b" std" in head):  # of most logs, which need no more
-        return False
-    lines = [line for line in head.split(b"\n")[:200] if line.strip()]
-    lines = lines[:-1] if len(lines) > 1 and not head.endswith(b"\n") else lines
-    found = sum(_record_of(line) is not None for line in lines)
+    *first, rest = head.split(b"\n", _LOOKED_AT)
+    lines = [line for line in first if line.strip()] or [rest]
+    # Most logs have no line that begins with a brace or the year of a date.
+    found = sum(_record_of(line) is not None for line in lines if line[:1] == b"{" or line[4:5] == b"-")
     return bool(found) and found >= _ENOUGH * len(lines)
 
 

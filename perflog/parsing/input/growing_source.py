@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator
 from contextlib import closing
-from functools import cached_property
 
 from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import CHUNK, PIECE, Chunk, clean_blocks, to_chunk
-from perflog.parsing.input.containers import unwrapped
-from perflog.parsing.input.json_documents import HEAD, is_document
+from perflog.parsing.input.json_documents import as_records
+from perflog.parsing.input.notebooks import outputs
 from perflog.parsing.input.source import ByteStream, Source, blocks_of
 
 _LAST_END = lazy_pattern(rb"(?s).*(?:\n|\r(?=[^\r\n]))")
@@ -48,19 +47,16 @@ class GrowingSource(Source):
         has_ended: Whether the bytes after the last whole line are read too. `wait` may set it before it returns False.
     """
 
+    _may_be_whole = False  # an object on the only line so far is a line
+
     def __init__(self, name: str, path: str, wait: Callable[[], bool]) -> None:
         self.known = whole_lines(path)
         super().__init__(name, path, size=self.known)
         self.has_ended = False
         self._wait = wait
-        if self.is_compressed or self._encoding or (self._holds_json and not self._holds_records):
+        if self.is_compressed or self._encoding or self._program_lines in (as_records, outputs):
             kind = "compressed" if self.is_compressed else self._encoding or "a JSON document"
             raise InputError(f"{kind}: it cannot be read while it grows", name, "read it when it is complete")
-
-    @cached_property
-    def _holds_json(self) -> bool:
-        """Whether the file is a JSON document. An object on the only line so far is a line."""
-        return is_document(self.first_bytes(HEAD), is_whole=False)
 
     def size(self) -> int:
         """Return 0: the size is unknown, and reading must not run ahead in threads."""
@@ -100,10 +96,8 @@ class GrowingSource(Source):
             within_line = file.read(1) == b"\r"
             file.seek(begin)
             stream = ByteStream(file, self.name, end - begin)
-            if self._holds_records:
-                stream = ByteStream(unwrapped(blocks_of(stream)), self.name)
-            elif self._names is not None:
-                stream = ByteStream(self._names.labelled(blocks_of(stream)), self.name)
+            if self._program_lines is not None:
+                stream = ByteStream(self._program_lines(blocks_of(stream)), self.name)
             for data, stop, is_last, is_unfinished in clean_blocks(stream, size):
                 chunk = to_chunk(data, stop, line, is_unfinished=is_unfinished)
                 if is_last and within_line:  # the LF that ends the data stands for the CR

@@ -22,7 +22,7 @@ _ANSI = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 def is_notebook(head: bytes) -> bool:
     """Return whether a file is a notebook, given its first bytes."""
-    return b'"cell_type"' in head and _CELLS.match(head) is not None
+    return head.lstrip()[:1] == b"{" and b'"cell_type"' in head and _CELLS.match(head) is not None
 
 
 def outputs(blocks: Iterable[bytes]) -> Generator[bytes]:

@@ -23,13 +23,17 @@ from perflog.parsing.input.containers import holds_records, unwrapped
 from perflog.parsing.input.json_documents import HEAD, as_records, is_document
 from perflog.parsing.input.limits import MOST_UNPACKED, check_stream, check_unpacked
 from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_of_kernel
-from perflog.parsing.input.name_prefixes import NamePrefixes, name_prefixes
+from perflog.parsing.input.name_prefixes import name_prefixes
 from perflog.parsing.input.notebooks import is_notebook, outputs
 from perflog.parsing.input.rank_names import label_of_file
 from perflog.remote import download, is_remote, shown
 
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
+_CONTROL = bytes(b for b in range(128) if b < 9 or 13 < b < 27 or 27 < b < 32 or b == 127)
+"""Characters of no text: all control characters but blanks, line ends and the escape of a terminal."""
+
+ProgramLines = Callable[[Iterator[bytes]], Generator[bytes]]
 
 _LABELLED = lazy_pattern(
     rb"^ *(?:\[(?:rank|default|[Rr]ank[ :=])[0-9]+\]|\[[0-9]+,[0-9]+\]<std|[0-9]{1,6}: )", re.MULTILINE
@@ -46,6 +50,7 @@ class Source:
     """
 
     is_document = False
+    _may_be_whole = True  # the bytes that are there now
 
     def __init__(self, name: str, path: str, is_spill_file: bool = False, size: int | None = None) -> None:
         self.name = name
@@ -61,7 +66,7 @@ class Source:
         except OSError as err:
             raise cannot_open(name, err) from err
         self._codec = codec_of(magic)
-        start = self.first_bytes(3)
+        start = self.first_bytes(3) if self._codec else magic
         self._bom, self._encoding = next(((b, e) for b, e in _BOMS if start.startswith(b)), (b"", ""))
         self._remove = weakref.finalize(self, _unlink, path) if is_spill_file else None
 
@@ -79,7 +84,7 @@ class Source:
     def looks_binary(self) -> bool:
         """Whether the first bytes look like no text: more than a tenth of them are control characters."""
         start = self.first_bytes(1 << 13)
-        control = sum(b < 9 or 13 < b < 27 or 27 < b < 32 or b == 127 for b in start)
+        control = len(start) - len(start.translate(None, _CONTROL))
         return not self._encoding and control * 10 > len(start)
 
     def size(self) -> int:
@@ -142,40 +147,24 @@ class Source:
         with closing(self.stream()) as stream:
             stream.fill(memoryview(bytearray(len(self._bom))))
             utf8 = ByteStream(_recode(stream, self._encoding), self.name) if self._encoding else stream
-            if self._holds_records:
-                utf8 = ByteStream(unwrapped(blocks_of(utf8)), self.name)
-            elif self._names is not None:
-                utf8 = ByteStream(self._names.labelled(blocks_of(utf8)), self.name)
-            elif self._holds_notebook:
-                utf8 = ByteStream(outputs(blocks_of(utf8)), self.name)
-            elif self._holds_json:
-                utf8 = ByteStream(as_records(blocks_of(utf8)), self.name)
+            if self._program_lines is not None:
+                utf8 = ByteStream(self._program_lines(blocks_of(utf8)), self.name)
             yield utf8
 
     @cached_property
-    def _holds_records(self) -> bool:
-        """Whether the lines are records of a container runtime, in which the lines of programs are."""
-        start = len(self._bom)
-        return not self._encoding and holds_records(self.first_bytes(HEAD)[start:])
-
-    @cached_property
-    def _names(self) -> NamePrefixes | None:
-        """The names that a launcher puts before the lines."""
-        return None if self._encoding else name_prefixes(self.first_bytes(HEAD)[len(self._bom) :])
-
-    @cached_property
-    def _holds_notebook(self) -> bool:
-        """Whether the file is a notebook, whose cells hold what programs printed."""
-        return not self._encoding and is_notebook(self.first_bytes(HEAD))
-
-    @cached_property
-    def _holds_json(self) -> bool:
-        """Whether the file is a JSON document, whose records become lines."""
-        start = len(self._bom)
-        if self._encoding or self.first_bytes(64)[start:].lstrip()[:1] not in (b"{", b"["):
-            return False
-        head = self.first_bytes(HEAD)
-        return is_document(head[start:], len(head) < HEAD)
+    def _program_lines(self) -> ProgramLines | None:
+        """What makes the lines of programs of the blocks of the file; None if its lines are theirs."""
+        if self._encoding:
+            return None
+        first = self.first_bytes(HEAD)
+        head = first[len(self._bom) :]
+        if holds_records(head):  # of a container runtime
+            return unwrapped
+        if (names := name_prefixes(head)) is not None:  # that a launcher puts before the lines
+            return names.labelled
+        if is_notebook(head):
+            return outputs
+        return as_records if is_document(head, self._may_be_whole and len(first) < HEAD) else None
 
     @property
     def is_compressed(self) -> bool:

@@ -46,9 +46,12 @@ def masked_digits(texts: pa.Array) -> pa.Array:
 def number_shape(text: bytes) -> bytes:
     """Return a text with one digit 0 for each run of digits."""
     masked = text.translate(_ZEROS)
-    while b"00" in masked:
-        masked = masked.replace(b"00", b"0")
-    return masked
+    if b"00" not in masked:
+        return masked
+    characters = np.frombuffer(masked, np.uint8)
+    is_digit = characters == ord("0")
+    is_kept = np.append(True, ~(is_digit[1:] & is_digit[:-1]))
+    return bytes(characters[is_kept])
 
 
 def number_shapes(texts: pa.Array) -> tuple[Ints, Ints]:

@@ -38,6 +38,9 @@ After the name of the pod there may be the time at which it printed the line (`i
 PRINTED_LABEL = r"\[[Rr]ank[ :=]?[0-9]{1,9}\]:? "
 """Pattern of a label that a program prints before a line: `[Rank 3] `."""
 
+WHOLE_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{_POD}|{PRINTED_LABEL})"
+"""Pattern of one label before a line that is not torn. It is faster than that of any label."""
+
 RANK_LABEL = rf"(?:{LAUNCHER_LABEL}|{PRINTED_LABEL})"
 """Pattern of one label before a line: that of a launcher, or `[Rank 3] `, which may belong to the line."""
 

@@ -114,6 +114,11 @@ class RecordStarts:
         """
         if not len(texts):
             return []
+        are_long = numbers_of(pc.binary_length(texts)) > MAX_LENGTH
+        if are_long.any():
+            rows = np.flatnonzero(~are_long)
+            of_short = self.cuts(texts.take(index_array(rows)), label_width)
+            return [(int(rows[row]), offsets) for row, offsets in of_short]
         shape_of, firsts = number_shapes(texts)
         one_of_each = texts.take(index_array(firsts))
         begun = _labelled_beginnings(one_of_each, np.bincount(shape_of))
@@ -163,8 +168,6 @@ class RecordStarts:
     def _cuts_of(self, text: bytes, marks: _Marks) -> list[int]:
         """Return the offsets inside a text at which records begin, ascending."""
         offsets: list[int] = []
-        if len(text) > MAX_LENGTH:
-            return offsets
         first = begin = _end_of_labels(text, 0)
         has_sure = False
         for start, is_sure in self._starts(text, begin, marks):

@@ -21,7 +21,7 @@ from msgspec import Struct
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.file_names import usable
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.parquet import NO_FOOTER, DamagedError, damage_of, footer_texts, leads_nowhere, missing
+from perflog.tables.parquet import NO_FOOTER, DamagedError, damage_of, footer_texts, missing
 from perflog.tables.schema import TABLES
 from perflog.tables.store.runs_footer import LogNotes, RunsFooter
 
@@ -248,9 +248,14 @@ class StoreFolder:
 
     def stamp(self, batch: str) -> Stamp | None:
         """Return the stamp of a batch; None if it is not in the store."""
-        path = self.file("runs", batch)
+        path = f"{self.path}/runs/{batch}.parquet"
         try:
-            stat = path.lstat() if leads_nowhere(path) else path.stat()
-        except FileNotFoundError:
-            return None
+            stat = os.stat(path)
+        except OSError as error:
+            if os.path.islink(path):  # it leads nowhere, or in a circle
+                stat = os.lstat(path)
+            elif isinstance(error, FileNotFoundError):
+                return None
+            else:
+                raise
         return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
