@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -116,6 +116,13 @@ def _library_phases() -> dict[str, Phase]:
     """Phases that libraries print in the logs of all programs. Forward and backward are what each program says."""
     phases = (phase for form in formats().values() if form.library for phase in form.phases)
     return {phase.name: phase for phase in phases if phase.name not in WHOLES}
+
+
+@lru_cache
+def ending_shapes(form: Format | None) -> frozenset[str]:
+    """Return the shapes of the lines that end a run of a format; empty if it declares none."""
+    lines = form.lines if form else ()
+    return frozenset(x.template.text for x in lines if x.closes == "run" or x.table == "summaries")
 
 
 def evaluate(expression: Expression, numbers: Mapping[str, float]) -> float | None:

@@ -21,7 +21,7 @@ from msgspec.structs import asdict
 
 from perflog.analysis.compare import attribution, averages, findings, operators, rows, warmup_costs
 from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
-from perflog.analysis.compare.copies import copied_sides, without_copies
+from perflog.analysis.compare.copies import without_copies, without_runs_of_base
 from perflog.analysis.compare.cut_short import CutShort, runs_cut_short, shared_ends
 from perflog.analysis.compare.foreign_runs import without_foreign
 from perflog.analysis.compare.headline import (
@@ -240,13 +240,10 @@ class Comparison(Struct, frozen=True, dict=True):
     @property
     def ended_early(self) -> str:
         """The runs that ended early, in words; empty if there are none."""
-        by_place: dict[tuple[str, int, int], list[str]] = {}
+        by_event: dict[str, list[str]] = {}
         for each in self.cut_short:
-            by_place.setdefault((each.side, each.last_step, each.usual_last_step), []).append(each.label)
-        texts = [
-            f"{side} ended early at step {last:,} of {usual:,}: {first_few(labels)}"
-            for (side, last, usual), labels in by_place.items()
-        ]
+            by_event.setdefault(f"{each.side} {each.event}", []).append(each.label)
+        texts = [f"{event}: {first_few(labels)}" for event, labels in by_event.items()]
         without = {each.run for each in self.left_out}
         if any(each.run not in without for each in self.cut_short):
             texts.append("compared are the steps that all print")
@@ -254,11 +251,17 @@ class Comparison(Struct, frozen=True, dict=True):
 
     @property
     def diverged(self) -> dict[str, str]:
-        """What became NaN or infinite, by side: of sides that train nothing while others do."""
+        """What became NaN or infinite, by side: of sides that train nothing while others do.
+
+        A value that was never finite may be unknown yet; it is lost where the base prints a finite one.
+        """
         told: dict[str, str] = {}
         for finding in self.finding_records:
             if finding.code == DIVERGED and finding.severity != "note" and finding.side:
                 told.setdefault(finding.side, finding.message)
+        for row in self.row_records:
+            if row.kind in ("value", "summary") and math.isfinite(row.base_value) and not math.isfinite(row.side_value):
+                told.setdefault(row.side, f"{row.metric} {row.side_value:g} where the base has {row.base_value:.4g}")
         return told if len(told) < len(self.sides) else {}
 
     @property
@@ -411,11 +414,12 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     """Compare sides that are already resolved; see `compare`. `by`: the settings whose values they are."""
     sides, foreign = without_foreign(sides)
     sides, of_copies = zip(*map(without_copies, sides), strict=True)
+    sides, of_base, copied = without_runs_of_base(sides)
     cases, unmatched, warnings = match_runs(sides, match, ignore)
     found = findings.linted(sides, cases)
-    cut_short = runs_cut_short(sides, cases, found)
+    cut_short = runs_cut_short(sides, cases, found, bool(by))
     cases, ends, too_short = shared_ends(sides, cases, cut_short)
-    left_out = [*foreign, *chain(*of_copies), *unmatched, *too_short]
+    left_out = [*foreign, *chain(*of_copies), *of_base, *unmatched, *too_short]
     warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
@@ -474,7 +478,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         find_causes=partial(cause_changes, sides, cases, warmup),
         left_out=tuple(left_out),
         cut_short=tuple(cut_short),
-        copies=tuple(copied_sides(sides, cases)),
+        copies=tuple(copied),
         one_sided=tuple(_one_sided(sides, cases, values)),
     )
 

@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from perflog.analysis.compare.sides import Case, LeftOut, Side
+from perflog.analysis.compare.sides import LeftOut, Side
 from perflog.arrays import Floats
 from perflog.metrics import Tables
 from perflog.tables.schema import TABLES
@@ -32,18 +32,32 @@ def without_copies(side: Side) -> tuple[Side, list[LeftOut]]:
     return side.without(found), left_out
 
 
-def copied_sides(sides: Sequence[Side], cases: Sequence[Case]) -> list[str]:
-    """Return the names of the sides all of whose runs are runs of the base, or print the same."""
-    base = {run for case in cases for run in case.runs[0]}
-    found: list[str] = []
-    for k, side in enumerate(sides[1:], 1):
-        runs = {run for case in cases for run in case.runs[k]}
-        of_base = copies([sides[0], side]) if runs - base else {}
-        same = {run for run in runs if of_base.get(run) in base}
-        same |= {run for copy, run in of_base.items() if copy in base}
-        if runs and runs <= base | same:
-            found.append(side.name)
-    return found
+def without_runs_of_base(sides: Sequence[Side]) -> tuple[list[Side], list[LeftOut], list[str]]:
+    """Return the sides without runs of the base or copies of them, these, and the names of sides that have no others.
+
+    A side that has no others stays as it is.
+    """
+    base, kept = sides[0], [sides[0]]
+    left_out: list[LeftOut] = []
+    copied: list[str] = []
+    for side in sides[1:]:
+        labels = side.labels
+        same = _same_as(base, side)
+        if len(same) < len(labels):
+            left_out += [LeftOut(side.name, r, labels[r], f"a run of {base.name}, or a copy of one") for r in same]
+            side = side.without(same)
+        else:
+            copied.append(side.name)
+        kept.append(side)
+    return kept, left_out, copied
+
+
+def _same_as(base: Side, side: Side) -> list[str]:
+    """The runs of a side that are runs of the base, or print the same, or more, or less."""
+    of_base, runs = set(base.labels), list(side.labels)
+    pairs = {} if of_base.issuperset(runs) else copies([base, side])
+    longer = {run for copy, run in pairs.items() if copy in of_base}
+    return [run for run in runs if run in of_base or pairs.get(run) in of_base or run in longer]
 
 
 def copies(sides: Sequence[Side]) -> dict[str, str]:

@@ -1,25 +1,34 @@
 """Runs that ended early beside others that went on: what is compared are the steps that all of them print.
 
 Steps become faster or slower during a run, so the steps of a run that crashed and those of a whole one do not compare.
+Most programs print neither how many steps are planned nor that a run is complete. A run of such a program that has far
+fewer steps than the others counts as one that ended early: nothing in its log tells it from a killed one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median_high
 
 from msgspec import Struct
 
 from perflog.analysis.compare.sides import Case, LeftOut, Side
 from perflog.analysis.lint import Finding
+from perflog.metrics.semantics import ending_shapes, semantics_by_run
+from perflog.metrics.settings_by_run import STOPPED_BY
 from perflog.metrics.step_series import step_series
 
 _CODES = ("run-stopped", "program-error")
+_SAME_END = 0.9  # of the usual last step: runs that a clock ends do not reach exactly the same one
 _REACHED = 0.5  # of the usual last step: a run that stopped before shortens no other run of its side
 
 
 class CutShort(Struct, frozen=True):
-    """A run that ended early: its case, side, label and last step, and the last step of the others."""
+    """A run that ended early: its case, side, label and last step, and the last step of the others.
+
+    `is_known`: its log shows that it ended early. Otherwise it only has far fewer steps than the others, and its log
+    does not print how many were planned.
+    """
 
     case: str
     side: str
@@ -27,38 +36,62 @@ class CutShort(Struct, frozen=True):
     label: str
     last_step: int
     usual_last_step: int
+    is_known: bool = True
 
     @property
     def is_short(self) -> bool:
         """Whether it stopped so early that no other run is cut there."""
         return self.last_step < _REACHED * self.usual_last_step
 
+    @property
+    def event(self) -> str:
+        """What happened: `ended early at step 180 of 300`."""
+        if self.is_known:
+            return f"ended early at step {self.last_step:,} of {self.usual_last_step:,}"
+        return f"stopped at step {self.last_step:,} where others reach {self.usual_last_step:,}"
+
 
 def runs_cut_short(
-    sides: Sequence[Side], cases: Sequence[Case], found: Mapping[str, Sequence[Finding]]
+    sides: Sequence[Side], cases: Sequence[Case], found: Mapping[str, Sequence[Finding]], is_split: bool = False
 ) -> list[CutShort]:
-    """Return the runs that ended early, by the linter, while other runs of their case went on.
+    """Return the runs that ended early while other runs of their case went on.
 
-    Runs whose steps start again in each epoch are left alone.
+    These are runs that ended early by the linter, and those with less than 90 % of the steps of the others whose logs
+    can show neither how many were planned nor that they are complete. Runs whose steps start again in each epoch are
+    left alone.
 
     Args:
         sides: The sides.
         cases: Their configurations.
         found: The findings of the linter by side.
+        is_split: The sides are the values of a setting, on which the number of steps may depend: only runs count that
+            ended early by the linter.
     """
     stopped = {f.run for of_side in found.values() for f in of_side if f.code in _CODES and f.severity != "note"}
+    open_ended = set() if is_split else {run for side in sides for run in _open_ended(side)} - stopped
     cut: list[CutShort] = []
     for case in cases:
-        lasts = _last_steps(sides, case)
-        whole = [last for run, last in lasts.items() if run not in stopped]
-        usual = median_high(whole) if whole else max(lasts.values(), default=0)
+        series = _series(sides, case)
+        lasts = {run: last for run, (_, last) in series.items()}
+        begun = max((first for first, _ in series.values()), default=0)
+        whole = [[lasts[run] for run in runs if run in lasts and run not in stopped] for runs in case.runs]
+        usual = max(map(median_high, filter(None, whole)), default=max(lasts.values(), default=0))
         cut += [
-            CutShort(case.name, side.name, run, side.labels[run], lasts[run], usual)
+            CutShort(case.name, side.name, run, side.labels[run], lasts[run], usual, run in stopped)
             for side, runs in zip(sides, case.runs, strict=True)
             for run in runs
-            if run in stopped and lasts.get(run, usual) < usual
+            if (run in stopped and lasts.get(run, usual) < usual)
+            or (run in open_ended and begun <= lasts.get(run, usual) < _SAME_END * usual)
         ]
     return cut
+
+
+def _open_ended(side: Side) -> Iterator[str]:
+    """Yield the runs whose logs show neither how many steps are planned nor that the run is complete."""
+    for run, semantics in semantics_by_run(side.tables.rows("runs")).items():
+        is_announced = "steps" in semantics.quantities or STOPPED_BY in semantics.config
+        if not is_announced and not ending_shapes(semantics.format):
+            yield run
 
 
 def shared_ends(
@@ -78,21 +111,19 @@ def shared_ends(
             too_short = {run for run in runs if run in of_case and of_case[run].is_short}
             too_short = too_short if len(too_short) < len(runs) else set()
             left_out += [
-                LeftOut(of_case[r].side, r, of_case[r].label, f"it ended early, at step {of_case[r].last_step:,} of "
-                        f"{of_case[r].usual_last_step:,}")
+                LeftOut(of_case[r].side, r, of_case[r].label, f"it {of_case[r].event}")
                 for r in runs if r in too_short
             ]  # fmt: skip
             sample.append(tuple(run for run in runs if run not in too_short))
         kept.append(Case(case.name, tuple(sample)))
         if any(run in of_case for runs in sample for run in runs):
-            lasts = _last_steps(sides, kept[-1])
-            end = min(lasts.values())
+            end = min(last for _, last in _series(sides, kept[-1]).values())
             ends |= dict.fromkeys((run for runs in sample for run in runs), end)
     return kept, ends, left_out
 
 
-def _last_steps(sides: Sequence[Side], case: Case) -> dict[str, int]:
-    """The last step of each run that prints step times."""
+def _series(sides: Sequence[Side], case: Case) -> dict[str, tuple[int, int]]:
+    """The first and last step of each run that prints step times."""
     runs = {run for of_side in case.runs for run in of_side}
     series = [s for side in sides for s in step_series(side.tables) if s.run in runs and (s.order == s.steps).all()]
-    return {s.run: int(s.steps[-1]) for s in series}
+    return {s.run: (int(s.steps[0]), int(s.steps[-1])) for s in series}

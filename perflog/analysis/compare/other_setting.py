@@ -1,4 +1,4 @@
-"""Whether sides ran in the same setting: devices, number of ranks and model.
+"""Whether sides ran in the same setting: devices, their driver, number of ranks and model.
 
 A step on other hardware is no slower version of the same step. So such a change is no regression and no improvement,
 unless the reader asks: the setting is ignored, or its values are the sides.
@@ -32,6 +32,7 @@ def _are_other_texts(a: str, b: str) -> bool:
 _DIFFERENT: Mapping[str, Callable[[str, str], bool]] = {
     "device": are_other_devices,
     "gpu_name": are_other_devices,  # printed by a monitor, where the program prints no device
+    "driver_version": _are_other_texts,
     "world_size": _are_other_texts,
     "model": _are_other_texts,
 }
@@ -39,7 +40,7 @@ _DIFFERENT: Mapping[str, Callable[[str, str], bool]] = {
 
 
 def other_settings(sides: Sequence[Side], cases: Sequence[Case], asked: Container[str] = ()) -> list[OtherSetting]:
-    """Return where a side differs from the base in its devices, number of ranks or model.
+    """Return where a side differs from the base in its devices, their driver, number of ranks or model.
 
     `asked`: settings whose difference the reader ignores.
     """

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
 
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import count, first_few, seconds
 from perflog.arrays import Ints
-from perflog.formats.model import Format
 from perflog.metrics.attempts import attempts
 from perflog.metrics.last_steps import last_steps
+from perflog.metrics.semantics import ending_shapes
 from perflog.metrics.settings_by_run import STOPPED_BY
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.unlabelled_ranks import printings
@@ -246,21 +245,18 @@ def _usual(covered: Ints) -> int:
 def _is_short(steps: Ints, planned: float) -> bool:
     """Return whether the run printed fewer steps than planned; with a line every few steps, whether one is missing."""
     unique = distinct(steps)
-    jump = int(np.median(np.diff(unique))) if len(unique) > 1 else max(int(unique[0]), 1)
-    return planned > len(unique) if jump == 1 else planned >= int(unique[-1]) + jump
+    first, last = int(unique[0]), int(unique[-1])
+    jump = int(np.median(np.diff(unique))) if len(unique) > 1 else max(first, 1)
+    if jump > 1:
+        return planned >= last + jump
+    is_resumed = first > 1  # from a checkpoint; the steps may be counted from 0
+    return planned > (last + 1 if is_resumed else len(unique))
 
 
 def _has_end(run: LintedRun) -> bool | None:
     """Return whether the run has a line that ends a run; None if its format declares no such line."""
-    endings = _endings(run.semantics.format)
+    endings = ending_shapes(run.semantics.format)
     return not endings.isdisjoint(run.shapes) if endings else None
-
-
-@lru_cache
-def _endings(form: Format | None) -> frozenset[str]:
-    """The shapes of the lines that end a run of this format."""
-    lines = form.lines if form else ()
-    return frozenset(x.template.text for x in lines if x.closes == "run" or x.table == "summaries")
 
 
 def _usual_steps(data: LintInput) -> dict[str, int]:

@@ -78,6 +78,37 @@ def test_a_crashed_run_hides_no_slow_ones(tmp_path: Path, steps: int) -> None:
     assert invoke(base, side, "--fail-on", "regression").exit_code == (1 if steps == 20 else 3)
 
 
+def iterations(path: Path, seed: int, steps: int, factor: float = 1.0, first: int = 0) -> None:
+    """A run of nanoGPT, which prints neither how many steps are planned nor that it is complete."""
+    rng = np.random.default_rng(seed)
+    times = factor * np.where(np.arange(PLANNED) < PLANNED / 2, 130.0, 136.0) + rng.normal(0, 1, PLANNED)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        "".join(f"iter {k}: loss {9 - k / 100:.4f}, time {times[k]:.2f}ms, mfu 30.00%\n" for k in range(first, steps))
+    )
+
+
+def test_far_fewer_steps_without_an_announced_number(tmp_path: Path) -> None:
+    """Such a run cannot be told from a killed one; one that a clock ends has nearly as many steps."""
+    for name, first, steps in (("main", 1, PLANNED), ("pr", 11, 180), ("clock", 21, 290)):
+        for k in range(3):
+            iterations(tmp_path / name / f"r{k}.txt", first + k, steps)
+    result = invoke(str(tmp_path / "main"), str(tmp_path / "pr"), "--fail-on", "regression")
+    assert result.exit_code == 3
+    assert "pr stopped at step 179 where others reach 299: r0#1, r1#1, r2#1" in result.stderr
+    assert invoke(str(tmp_path / "main"), str(tmp_path / "clock"), "--fail-on", "regression").exit_code == 0
+    compared = perflog.compare(str(tmp_path / "main"), str(tmp_path / "pr"))
+    assert not any(each.is_known for each in compared.cut_short)
+    rows = [row for row in compared.row_records if row.metric == "step_time"]
+    assert rows and all(abs(row.change) < 0.01 for row in rows)  # the whole runs would be 3 % slower
+
+
+def test_a_later_part_of_a_run_cuts_no_other(tmp_path: Path) -> None:
+    iterations(tmp_path / "a", 1, 100)
+    iterations(tmp_path / "b", 2, PLANNED, first=150)
+    assert not perflog.compare(str(tmp_path / "a"), str(tmp_path / "b"), draws=200).cut_short
+
+
 def test_whole_runs_are_not_cut(tmp_path: Path) -> None:
     """A run that printed all its steps has not ended early, whether or not another line closes it."""
     base, side = folder(tmp_path / "main", 1, WHOLE, WHOLE), folder(tmp_path / "pr", 11, WHOLE, WHOLE)

@@ -72,6 +72,26 @@ def test_a_copy_of_the_base_cannot_be_judged(tmp_path: Path) -> None:
     assert invoke(base, base, "--fail-on", "regression").exit_code == 3
 
 
+def test_a_copy_of_a_run_of_the_base_is_no_run_of_the_other_side(tmp_path: Path) -> None:
+    base, side = folder(tmp_path / "main", 0.2, 1), folder(tmp_path / "pr", 0.21, 11)
+    (tmp_path / "pr" / "copied.json").write_text((tmp_path / "main" / "0.json").read_text() + "done\n")
+    result = invoke(base, side, "--fail-on", "regression")
+    assert result.exit_code == 1 and "a run of main, or a copy of one: copied.json#1" in result.stderr
+    assert json.loads(invoke(base, side, "--format", "json").stdout)["copies"] == []
+
+
+def test_a_value_that_was_never_finite(tmp_path: Path) -> None:
+    """In one run it may be unknown yet; beside a base that prints a finite one it is lost."""
+    base, side = folder(tmp_path / "main", 0.2, 1), folder(tmp_path / "pr", 0.2, 11)
+    for path, value in ((base, "0.75"), (side, "NaN")):
+        for file in Path(path).iterdir():
+            head, data, last = file.read_text().rpartition('"data": {')
+            file.write_text(f'{head}{data}"val_loss": {value}, {last}')
+    result = invoke(base, side, "--fail-on", "regression")
+    assert result.exit_code == 3 and "val_loss nan where the base has 0.75 in pr" in result.stderr
+    assert invoke(base, side, "--gate", "val_loss:+5%").exit_code == 1
+
+
 def test_a_value_that_becomes_nan_fails_its_gate(tmp_path: Path) -> None:
     base, side = folder(tmp_path / "main", 0.2, 1), folder(tmp_path / "pr", 0.2, 11)
     with_last_loss(side, "NaN")

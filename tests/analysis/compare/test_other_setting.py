@@ -44,14 +44,32 @@ def test_other_hardware_is_no_regression() -> None:
     assert [each.kind for each in failures(compared, [Gate()])] == ["cannot judge"]
 
 
-def test_gpus_that_a_monitor_names_count_as_devices(tmp_path: Path) -> None:
-    """nvidia-smi prints them before the program, which prints none."""
-    for name, gpu, time in (("base", "NVIDIA A100 80GB PCIe", 500), ("side", "NVIDIA H100 80GB HBM3", 900)):
-        frame = (
-            "| NVIDIA-SMI 580.159.04             Driver Version: 580.159.04     CUDA Version: 13.0     |\n"
-            f"|   0  {gpu:<28}  On  |   00000000:8D:00.0 Off |                    0 |\n"
-            "| N/A   54C    P0            147W /  700W |    1521MiB /  81559MiB |      0%      Default |\n"
-        )
+A100_PCIE, H100 = "NVIDIA A100 80GB PCIe", "NVIDIA H100 80GB HBM3"
+
+
+def smi_table(gpu: str, driver: str = "580.159.04") -> str:
+    return (
+        f"| NVIDIA-SMI {driver:<18}     Driver Version: {driver:<10}     CUDA Version: 13.0     |\n"
+        f"|   0  {gpu:<28}  On  |   00000000:8D:00.0 Off |                    0 |\n"
+        "| N/A   54C    P0            147W /  700W |    1521MiB /  81559MiB |      0%      Default |\n"
+    )
+
+
+def smi_list(gpu: str) -> str:
+    return "".join(f"GPU {k}: {gpu} (UUID: GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e5{k})\n" for k in range(8))
+
+
+@pytest.mark.parametrize(
+    ("setting", "base", "side"),
+    [
+        ("gpu_name", smi_table(A100_PCIE), smi_table(H100)),
+        ("gpu_name", smi_list(A100_PCIE), smi_list(H100)),
+        ("driver_version", smi_table(H100), smi_table(H100, "590.44.01")),
+    ],
+)
+def test_a_machine_that_a_monitor_names(tmp_path: Path, setting: str, base: str, side: str) -> None:
+    """nvidia-smi prints its GPUs and their driver before the program, which prints neither."""
+    for name, frame, time in (("base", base, 500), ("side", side, 900)):
         steps = (
             f" iteration {k:8d}/      12 | elapsed time per iteration (ms): {time + k % 3}.0 | lm loss: 5.0E+00 |\n"
             for k in range(1, 13)
@@ -59,7 +77,9 @@ def test_gpus_that_a_monitor_names_count_as_devices(tmp_path: Path) -> None:
         (tmp_path / name).write_text(frame + "".join(steps))
     compared = perflog.compare(str(tmp_path / "base"), str(tmp_path / "side"), draws=200)
     assert compared.verdict == "not the same setting"
-    assert [each.setting for each in compared.other_settings] == ["gpu_name"]
+    assert [each.setting for each in compared.other_settings] == [setting]
+    (failure,) = failures(compared, [Gate()])
+    assert failure.kind == "cannot judge" and f"--ignore {setting}" in failure.message
 
 
 @pytest.mark.parametrize("asked", [{"ignore": ["device", "world_size"]}, {"by": ["device", "world_size"]}])

@@ -222,7 +222,6 @@ ALSO = {  # what follows from the same flaw
     "warm-up": {"summary-window"},
     "cold-start-differs": {"summary-unexplained", "warm-up"},
     "gap-differs": {"summary-unexplained", "step-gap"},
-    "steps-merged": {"run-stopped"},
     "steps-repeated": {"steps-missing", "summary-unexplained"},
     "steps-missing": {"summary-unexplained", "run-stopped"},
     "steps-unpaired": {"layer-split"},

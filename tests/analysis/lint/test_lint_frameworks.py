@@ -73,3 +73,13 @@ def test_step_times_in_units_that_are_coarse_for_them(tmp_path: Path, steps: int
     for finding in coarse:
         assert (finding.evidence["unit"], finding.evidence["median"]) == pytest.approx((0.001, 0.059))
         assert finding.message.startswith("all 40 steady steps take multiples of 1 ms, 1.7 % of their median 59 ms")
+
+
+@pytest.mark.parametrize(("last", "is_short"), [(300, False), (299, False), (180, True)])
+def test_a_run_that_went_on_from_a_checkpoint(tmp_path: Path, last: int, is_short: bool) -> None:
+    """It prints fewer steps than announced, and reaches the last one."""
+    path = tmp_path / "run.log"
+    step = " iteration {:8d}/     300 | elapsed time per iteration (ms): 500.0 | lm loss: 5.0E+00 |\n"
+    path.write_text("".join(step.format(k) for k in range(101, last + 1)), encoding="utf-8")
+    codes = {found.code for found in findings(perflog.read(path), Options())}
+    assert ("run-stopped" in codes) is is_short
