@@ -414,7 +414,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     """Compare sides that are already resolved; see `compare`. `by`: the settings whose values they are."""
     sides, foreign = without_foreign(sides)
     sides, of_copies = zip(*map(without_copies, sides), strict=True)
-    sides, of_base, copied = without_runs_of_base(sides)
+    sides, of_base, copied = without_runs_of_base(sides, is_split=bool(by))
     cases, unmatched, warnings = match_runs(sides, match, ignore)
     found = findings.linted(sides, cases)
     cut_short = runs_cut_short(sides, cases, found, bool(by))

@@ -32,10 +32,10 @@ def without_copies(side: Side) -> tuple[Side, list[LeftOut]]:
     return side.without(found), left_out
 
 
-def without_runs_of_base(sides: Sequence[Side]) -> tuple[list[Side], list[LeftOut], list[str]]:
+def without_runs_of_base(sides: Sequence[Side], is_split: bool = False) -> tuple[list[Side], list[LeftOut], list[str]]:
     """Return the sides without runs of the base or copies of them, these, and the names of sides that have no others.
 
-    A side that has no others stays as it is.
+    A side that has no others stays as it is, and so do the sides that are the values of a setting (`is_split`).
     """
     base, kept = sides[0], [sides[0]]
     left_out: list[LeftOut] = []
@@ -43,10 +43,10 @@ def without_runs_of_base(sides: Sequence[Side]) -> tuple[list[Side], list[LeftOu
     for side in sides[1:]:
         labels = side.labels
         same = _same_as(base, side)
-        if len(same) < len(labels):
+        if len(same) < len(labels) and not is_split:
             left_out += [LeftOut(side.name, r, labels[r], f"a run of {base.name}, or a copy of one") for r in same]
             side = side.without(same)
-        else:
+        elif len(same) == len(labels):
             copied.append(side.name)
         kept.append(side)
     return kept, left_out, copied
