@@ -135,10 +135,15 @@ def values_in_order(values: Iterable[str]) -> list[str]:
 
 
 def settings_of(row: Mapping[str, object]) -> Settings:
-    """Return the settings of a row of table `runs`; those that are texts of several members by member."""
+    """Return the settings of a row of table `runs`; those that are texts of several members by member.
+
+    Outcomes, which the log prints only after the training, are none.
+    """
     settings = {k: row[k] for k in ("format", "program", "model", "world_size", "device", "dtype", "process")}
-    config = row["config"]
+    config, outcomes = row["config"], row.get("outcomes")
     settings |= json.loads(config) if isinstance(config, str) else {}
+    for name in json.loads(outcomes) if isinstance(outcomes, str) else ():
+        settings.pop(name, None)
     return {
         member: value
         for name, setting in settings.items()

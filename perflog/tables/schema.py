@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA_HISTORY = {
+    4: "runs have `outcomes`",
     3: "all tables of rows have `read_by`; "
     "events have `stage`, `dp_rank`, `chunk` and `micro_batch`; "
     "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
@@ -154,6 +155,13 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("dtype", "dtype, as printed"),
         _small("process", "number of the process start that the run belongs to, from 1; null if not printed"),
         _text("config", "all printed settings of the run, as JSON"),
+        TableColumn(
+            "outcomes",
+            "text",
+            "names of the numbers of `config` that the log prints only after the last reading of the run's clock, as "
+            "JSON: results, no settings; null if there are none",
+            by_field=False,
+        ),
         _text("printout", "printout of the model"),
         TableColumn("elapsed_s", "float64", "last reading of the run's clock, since its start", "s", by_field=False),
         TableColumn(

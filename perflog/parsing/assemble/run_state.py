@@ -178,6 +178,16 @@ class RunSettings:
         values = self._values.get(key, {})
         return next(iter(values)) if len(values) == 1 else None
 
+    def numbers_after(self, line: int) -> list[str]:
+        """Return the keys whose values are numbers that the log prints only after a line."""
+        end = (line + 1) << PART_BITS << _FIELD_BITS
+        return [
+            key
+            for key, by_value in self._values.items()
+            if all(isinstance(value, int | float) and not isinstance(value, bool) for value in by_value)
+            and min(place for places in by_value.values() for place in places.values()) >= end
+        ]
+
     def to_json(self) -> str:
         """Return all settings as JSON, in the order of the log; a key with several values has a list."""
         settings: list[tuple[int, str, Any]] = []  # by key: its first place, and its value or values
@@ -315,9 +325,16 @@ class RunState(Struct):
             "last_line": self.last_line,
             "process": self.own_process,
             "config": self.settings.to_json(),
+            "outcomes": self._outcomes(),
             "printout": "\n".join(self.printouts) or None,
             **(asdict(self.clock) if self.clock else {}),
         }
+
+    def _outcomes(self) -> str | None:
+        """The names of the numbers that are known only when the run's clock has stopped, as JSON."""
+        late = self.settings.numbers_after(self.clock.elapsed_line) if self.clock else []
+        names = [key for key in late if key not in _RUN_COLUMNS]
+        return json.dumps(names, ensure_ascii=False) if names else None
 
 
 class RunIndex:
