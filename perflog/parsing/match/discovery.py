@@ -24,6 +24,7 @@ from perflog.formats.template import Template, escape, unnamed
 from perflog.formats.torn_shapes import is_torn_shape
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import SLACK, Chunk
+from perflog.parsing.match.figure_counts import number_shape
 from perflog.parsing.match.partial_lines import PartialLines
 from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import RANK_LABEL, bare_texts, strip_rank_labels, without_printed_label
@@ -57,6 +58,7 @@ family reads it; a program that prints figures repeats its shapes. With more, a 
 
 _MOST_TORN = 2  # lines of one torn shape: each tear makes another one
 _MOST_HELD = 1 << 16  # shapes that are kept
+_ENOUGH_OF_SHAPE = 8  # texts of one shape that show nothing: the others show nothing either
 _FEW_BYTES = 1 << 13  # of texts up to which searching with `re`, which keeps compiled patterns, beats compiling for RE2
 _BLOCK = 64  # texts tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
@@ -135,7 +137,6 @@ def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | 
     return next((line for line in lines if line.template.text == shape), None)
 
 
-_NUMBER = lazy_pattern(rb"[0-9]+")
 _LONG_NUMBER = lazy_pattern(rb"[0-9]{15}")
 _MINUTES = lazy_pattern(rb":[6-9]")
 _SAME_DIGIT = bytes.maketrans(b"23456789", b"11111111")
@@ -157,30 +158,35 @@ def form_of(text: bytes) -> bytes:
 class _UnreadShapes:
     """The shapes of the lines that no family reads: the text with each number as 0.
 
-    `is_bounded`: whether a text of a new shape is taken for prose where there are many.
+    `is_bounded`: whether texts of many shapes, or many of one shape, are not tried at all.
     """
 
     def __init__(self, is_bounded: bool = True) -> None:
-        self._shapes: set[bytes] = set()
+        self._counts: Counter[bytes] = Counter()
         self._is_bounded = is_bounded
 
     def copy(self) -> _UnreadShapes:
         copy = _UnreadShapes(self._is_bounded)
-        copy._shapes = set(self._shapes)
+        copy._counts = self._counts.copy()
         return copy
 
     def add(self, text: bytes) -> None:
-        self._shapes.add(_NUMBER.sub(b"0", text))
+        self._counts[number_shape(text)] += 1
 
-    def is_prose(self, text: bytes) -> bool:
-        """Return whether a text is taken for prose: there are many shapes, and this one is new."""
-        if len(self._shapes) < MOST_UNREAD_SHAPES or not self._is_bounded:
+    def tells_of(self, text: bytes) -> bool:
+        """Return whether no family needs to be asked for a text.
+
+        Several texts that differ from it in digits alone showed nothing. Or there are many shapes, and this one is new:
+        then it is prose.
+        """
+        if not self._counts or not self._is_bounded:
             return False
-        shape = _NUMBER.sub(b"0", text)
-        if shape in self._shapes:
-            return False
-        if len(self._shapes) < _MOST_HELD:
-            self._shapes.add(shape)
+        shape = number_shape(text)
+        count = self._counts.get(shape, 0)
+        if count or len(self._counts) < MOST_UNREAD_SHAPES:
+            return count >= _ENOUGH_OF_SHAPE
+        if len(self._counts) < _MOST_HELD:
+            self._counts[shape] = 1
         return True
 
 
@@ -363,7 +369,7 @@ class TemplateDiscovery:
             while len(block):
                 text = block[0].as_py()
                 block = block.slice(1)
-                if unread.is_prose(text) or (self._objects and self._objects.find(text) is not None):
+                if unread.tells_of(text) or (self._objects and self._objects.find(text) is not None):
                     continue
                 lines = self._lines_of(families, text, new)
                 if not lines:
