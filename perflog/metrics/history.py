@@ -137,7 +137,7 @@ def _rows(tables: Tables, of_history: tuple[str, list[str]], options: Options) -
 
 def _figures(tables: Tables, runs: Sequence[str], options: Options) -> dict[tuple[str, str], dict[str, float]]:
     """The positive figures that enough runs of a history have, by name and unit, and by run."""
-    speeds = {(name, unit): steady_medians(tables, name, options.warmup) for name, unit in _SPEEDS.items()}
+    speeds = {(name, unit): steady_medians(tables, name, options.warmup, runs) for name, unit in _SPEEDS.items()}
     of_all = {key: by_run for key, by_run in speeds.items() if all(run in by_run for run in runs)}
     found = dict(list((of_all or speeds).items())[:1])
     known = tables.rows("runs")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -200,6 +200,35 @@ def means_without_pauses(tables: Tables, warmup: int | None = None) -> dict[str,
     return {s.run: float(s.steady[~s.pauses].mean()) for s in step_series(tables, warmup=warmup) if len(s.steady)}
 
 
-def steady_medians(tables: Tables, column: str, warmup: int | None = None) -> dict[str, float]:
-    """Return the median over the steady steps of each run that prints the column, by run id."""
-    return {s.run: float(np.median(s.steady)) for s in step_series(tables, column, warmup) if len(s.steady)}
+def common_cut(warmups: Iterable[tuple[int, int]]) -> int:
+    """Return the warm-up of repeats, from that of each and its number of steps: the largest, at most half of any."""
+    known = list(warmups)
+    return min(max(cut for cut, _ in known), min(steps for _, steps in known) // 2) if known else 0
+
+
+def cut_alike(repeats: Sequence[StepSeries]) -> list[StepSeries]:
+    """Return the series of repeats with one warm-up for all that have at least half of the usual number of steps.
+
+    Each run by itself finds a warm-up that depends on its scatter. Where the speed changes during a run, repeats that
+    are cut at other steps differ by more than they do.
+    """
+    if len({each.warmup.cut for each in repeats}) < 2:
+        return list(repeats)
+    usual = np.median([len(each.values) for each in repeats])
+    whole = [each for each in repeats if 2 * len(each.values) >= usual]
+    cut = common_cut((each.warmup.cut, len(each.values)) for each in whole)
+    reason = max(whole, key=lambda each: each.warmup.cut).warmup.reason
+    same = {each.run: replace(each, warmup=Warmup(cut, reason)) for each in whole if each.warmup.cut != cut}
+    return [same.get(each.run, each) for each in repeats]
+
+
+def steady_medians(
+    tables: Tables, column: str, warmup: int | None = None, repeats: Sequence[str] = ()
+) -> dict[str, float]:
+    """Return the median over the steady steps of each run that prints the column, by run id.
+
+    One warm-up is cut from all `repeats`.
+    """
+    series = {each.run: each for each in step_series(tables, column, warmup)}
+    series |= {each.run: each for each in cut_alike([series[run] for run in repeats if run in series])}
+    return {run: float(np.median(each.steady)) for run, each in series.items() if len(each.steady)}

@@ -14,9 +14,11 @@ from support.examples import examples
 
 import perflog
 from perflog.analysis.lint import findings
+from perflog.arrays import Floats
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Tables, get, steps
-from perflog.metrics.step_series import step_series
+from perflog.metrics.step_series import StepSeries, cut_alike, step_series
+from perflog.statistics.warmup import Warmup
 from perflog.tables.schema import TABLES
 
 
@@ -182,3 +184,25 @@ def test_a_rate_of_one_gpu_is_that_of_the_steps_that_count(tmp_path: Path) -> No
     assert told == [
         "step 1 takes 631 ms, the others 10.29 s (median) for the same work: the program did not wait for the device"
     ]
+
+
+def with_warmup(run: str, cut: int, values: Floats) -> StepSeries:
+    steps = np.arange(len(values))
+    return StepSeries(run, None, "step_time_s", steps, steps, values, steps, 1, (), Warmup(cut, "found"))
+
+
+@given(st.lists(st.integers(0, 60), min_size=2, max_size=6))
+def test_repeats_have_one_warmup(cuts: list[int]) -> None:
+    """Where the speed changes during a run, other cuts alone make repeats differ."""
+    times = np.linspace(2.0, 1.0, 100)
+    alike = cut_alike([with_warmup(f"r-{k}", cut, times) for k, cut in enumerate(cuts)])
+    assert [each.run for each in alike] == [f"r-{k}" for k in range(len(cuts))]
+    expected = cuts[0] if len(set(cuts)) == 1 else min(max(cuts), 50)
+    assert {each.warmup.cut for each in alike} == {expected}
+    assert len({each.steady.mean() for each in alike}) == 1
+
+
+def test_a_run_that_broke_off_does_not_shorten_the_warmup_of_its_repeats() -> None:
+    times = np.ones(100)
+    members = [with_warmup("a", 0, times), with_warmup("b", 30, times), with_warmup("c", 2, times[:10])]
+    assert [each.warmup.cut for each in cut_alike(members)] == [30, 30, 2]

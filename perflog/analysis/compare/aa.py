@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +31,7 @@ from perflog.analysis.compare.verdicts import (
 from perflog.arrays import Floats
 from perflog.errors import UsageError
 from perflog.metrics.compared import STEP_TIME
-from perflog.metrics.step_series import step_series
+from perflog.metrics.step_series import StepSeries, cut_alike, step_series
 from perflog.settings.run_settings import incidental_test
 from perflog.statistics import bootstrap, effects, rank_tests, two_tests
 from perflog.tables.nulls import nullable_frame
@@ -140,7 +140,8 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     rng = np.random.default_rng(seed)
     outcomes: dict[tuple[str, str], list[int]] = {}
     split_runs: dict[str, set[str]] = {}
-    for k, trial in enumerate(_trials(steady, _repeat_groups(side, steady, repeats), trials, rng)):
+    groups = _repeat_groups(side, steady, repeats)
+    for k, trial in enumerate(_trials(steady, groups, trials, rng)):
         split_runs.setdefault(trial.split, set()).update(trial.runs)
         for test, wrong in _judge(trial.sides, rule, k).items():
             outcomes.setdefault((trial.split, test), []).append(wrong)
@@ -175,8 +176,8 @@ def power(
     rule = VerdictRule(threshold, level)
     side = load_side(runs, store)
     steady = _steady(side, warmup)
-    groups = [[steady[run] for run in group] for group in _repeat_groups(side, steady, repeats)]
-    scatter = effects.pooled_scatter([np.log([run.mean() for run in group]) for group in groups])
+    groups = _repeat_groups(side, steady, repeats)
+    scatter = effects.pooled_scatter([np.log([run.mean() for run in group.values()]) for group in groups])
     rows = []
     for size in _SIZES:
         if scatter is None:
@@ -187,16 +188,22 @@ def power(
     return nullable_frame(pd.DataFrame(rows, columns=[c.name for c in POWER_COLUMNS]))
 
 
-def _steady(side: Side, warmup: int | None) -> dict[str, Floats]:
-    """The steady step times of each run that has enough of them."""
-    all_series = step_series(side.tables, warmup=warmup)
-    return {s.run: s.steady for s in all_series if len(s.steady) >= _FEWEST}
+def _steady(side: Side, warmup: int | None) -> dict[str, StepSeries]:
+    """The step times of each run that has enough steady ones."""
+    return {s.run: s for s in step_series(side.tables, warmup=warmup) if len(s.steady) >= _FEWEST}
 
 
-def _repeat_groups(side: Side, steady: dict[str, Floats], repeats: bool) -> list[list[str]]:
+def _repeat_groups(side: Side, steady: Mapping[str, StepSeries], repeats: bool) -> list[dict[str, Floats]]:
+    """The steady step times of the runs of each configuration that has several, of all of them with one warm-up."""
+    groups = [[steady[run] for run in group] for group in _configurations(side, steady, repeats)]
+    return [{series.run: series.steady for series in cut_alike(group)} for group in groups]
+
+
+def _configurations(side: Side, steady: Iterable[str], repeats: bool) -> list[list[str]]:
     """Groups of several runs of one configuration: same label and settings, since a log need not print all settings."""
     if repeats:
-        return [list(steady)] if len(steady) > 1 else []
+        runs = list(steady)
+        return [runs] if len(runs) > 1 else []
     labels = {run.id: run.label for run in side.log.run_keys}
     incidental = incidental_test(side.settings.values())
     groups: dict[tuple[str, str], list[str]] = {}
@@ -208,17 +215,19 @@ def _repeat_groups(side: Side, steady: dict[str, Floats], repeats: bool) -> list
 
 
 def _trials(
-    steady: dict[str, Floats], groups: Sequence[Sequence[str]], trials: int, rng: np.random.Generator
+    steady: Mapping[str, StepSeries], groups: Sequence[Mapping[str, Floats]], trials: int, rng: np.random.Generator
 ) -> Iterator[Trial]:
-    for run, values in steady.items():
+    for run, series in steady.items():
+        values = series.steady
         half = len(values) // 2
         yield Trial("halves", (run,), ([values[:half]], [values[half:]]))
         for _ in range(trials):
             yield Trial("stretches", (run,), _stretches(values, rng))
             yield Trial("blocks", (run,), _blocks(values, rng))
-    for runs in groups:
+    for group in groups:
+        runs = list(group)
         for _ in range(trials):
-            dealt = [steady[runs[i]] for i in rng.permutation(len(runs))]
+            dealt = [group[runs[i]] for i in rng.permutation(len(runs))]
             half = len(runs) // 2
             yield Trial("repeats", tuple(runs), (dealt[:half], dealt[half : 2 * half]))
 

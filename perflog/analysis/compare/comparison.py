@@ -61,6 +61,7 @@ from perflog.analysis.lint.losses import DIVERGED
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.metrics import MetricColumn
 from perflog.metrics.series_ends import equal_steps
+from perflog.metrics.step_series import common_cut
 from perflog.metrics.traces.steady_work import TRACE
 from perflog.tables.nulls import none_if_null, nullable_frame
 from perflog.tables.schema import SCHEMA_VERSION
@@ -529,9 +530,8 @@ def _leave_out_whole_traces(sides: Sequence[Side], cases: Sequence[Case], values
 
 
 def _common_cut(case: Case, warmup_of_run: Mapping[str, tuple[int, int]]) -> int:
-    """The largest warm-up of the case's runs, so that all are cut alike; at most half of the shortest run."""
-    of_case = [warmup_of_run[run] for runs in case.runs for run in runs if run in warmup_of_run]
-    return min(max(cut for cut, _ in of_case), min(steps for _, steps in of_case) // 2) if of_case else 0
+    """The number of first steps that is cut from all runs of a case."""
+    return common_cut(warmup_of_run[run] for runs in case.runs for run in runs if run in warmup_of_run)
 
 
 def _frame(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> pd.DataFrame:

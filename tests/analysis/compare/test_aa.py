@@ -139,3 +139,15 @@ def test_the_gate_is_quiet_where_a_test_of_steps_is_not() -> None:
         assert by_split[split, "interval"]["rate"] < by_split[split, "u-test"]["rate"]
     assert by_split["stretches", "u-test"]["rate_low"] > 0.2  # four times what p < 0.05 promises
     assert math.isclose(by_split["stretches", "gate"]["rate_high"], wilson(0, 600)[1])
+
+
+def test_repeats_are_cut_alike(tmp_path: Path) -> None:
+    """Runs that become faster: one long warm-up of one run is cut from all, so only their scatter is left."""
+    slope = np.linspace(0.25, 0.20, 60)
+    paths = []
+    for k in range(4):
+        times = slope * (1 + np.random.default_rng(k).normal(0, 1e-3, 60))
+        times[: 15 if k == 0 else 0] *= 3
+        paths.append(json_log(tmp_path / f"{k}.json", [round(t, 6) for t in times]))
+    (scatter,) = set(compare.power(*paths, repeats=True)["scatter"])
+    assert scatter < 1e-3
