@@ -1,6 +1,7 @@
 """Ranks, links, nodes, experts and stages that hold up the others of a job that goes on.
 
-In: metrics `ranks`, `node_pairs` and `imbalance`, which test each figure over all ranks, links and figures together.
+In: metrics `ranks`, `node_pairs` and `imbalance`, which test each figure over all ranks, links and figures
+together, and `named_ranks`.
 Out: those who are accused. A rank is accused of what it does longer than the others, not of what it waits for, and not
 of a difference that is printed once.
 """
@@ -17,9 +18,11 @@ from perflog.analysis.job_endings import Culprit
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs
 from perflog.metrics.hot_experts import expert_jobs
+from perflog.metrics.named_ranks import NamedRank, named_rank_rows
 from perflog.metrics.ranks import RankRow, rank_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.parsing.failures.first_cause import LIKELY, SURE
+from perflog.statistics.standing_out import LEVEL
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -31,6 +34,7 @@ _TIMES, _RATES = ("s",), ("1/s", "TFLOP/s")
 _WAITS = lazy_pattern(
     r"(?i)wait|sync|comm|all_?(?:reduce|gather|to_?all)|reduce|gather|scatter|broadcast|barrier|send|recv|p2p|bubble|idle"
 )
+_HEAT_UNITS, _COLDER = ("Hz", "°C"), 1.05  # of clocks and temperatures; highest over lowest, at least
 _WORK = ("compute", "prepare", "data")
 _CLOCKS = lazy_pattern(r"(?i)clock|(?:sm|gr|s)clk|pclk|freq")
 _HEAT = lazy_pattern(r"(?i)temp|tmptr|throttl")
@@ -43,6 +47,7 @@ _SHOWN = 3
 def slow_members(tables: Tables, options: Options) -> list[Culprit]:
     """Return who holds up the others: links and nodes, ranks, experts, stages."""
     found = [*_links(tables, options), *_ranks(tables)]
+    found = found or list(_named(tables))
     return found or [*_experts(tables), *_stages(tables, options)]
 
 
@@ -72,6 +77,31 @@ def _ranks(tables: Tables) -> Iterator[Culprit]:
         kind = THROTTLING if heat else SLOW_RANK
         cost = next((row for row in rows if row.unit in _TIMES and row.rows >= _ROWS), None)
         yield Culprit(int(rank), None, None, None, None, kind, SURE if sure else LIKELY, evidence, cost=_cost(cost))
+
+
+def _named(tables: Tables) -> Iterator[Culprit]:
+    """The ranks that reports over all ranks name as slow, again and again."""
+    by_rank: dict[tuple[str, int], list[NamedRank]] = {}
+    for row in named_rank_rows(tables):
+        if row.worse and row.reports >= _ROWS and row.times >= _OFTEN * row.reports and row.ranks > 2:
+            by_rank.setdefault((row.run, row.rank), []).append(row)
+    slow = {key: [row for row in rows if row.is_slow and not row.p > LEVEL] for key, rows in by_rank.items()}
+    slow = {key: rows for key, rows in slow.items() if rows}
+    for (run, rank), rows in slow.items():
+        if sum(other == run for other, _ in slow) > max(1, int(_MOST * rows[0].ranks)):
+            continue
+        heat = [row for row in by_rank[run, rank] if row.unit in _HEAT_UNITS and row.ratio >= _COLDER and row.p < LEVEL]
+        sure = any(row.reports >= _SURE_ROWS and row.p < _SURE_P for row in rows)
+        evidence = tuple(_words(row) for row in [*rows[:_SHOWN], *heat[:_SHOWN]])
+        kind = THROTTLING if heat else SLOW_RANK
+        yield Culprit(rank, None, None, None, None, kind, SURE if sure else LIKELY, evidence)
+
+
+def _words(row: NamedRank) -> str:
+    often = f"in {row.times:,} of {row.reports:,} reports of the log"
+    if row.figure is None:
+        return f"called a straggler {often}"
+    return f"{row.end} {row.figure} {often}, {show(row.value, row.unit, 3)} (highest / lowest {row.ratio:.3g})"
 
 
 def _accuses(row: RankRow, meaning: RunSemantics) -> bool:

@@ -19,6 +19,7 @@ from perflog.metrics.hot_experts import hot_experts
 from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
 from perflog.metrics.matmul_efficiency import matmul_efficiency
+from perflog.metrics.named_ranks import named_ranks
 from perflog.metrics.node_pairs import node_pairs
 from perflog.metrics.pauses import pauses
 from perflog.metrics.phases import phases
@@ -63,12 +64,13 @@ from perflog.metrics.whatif import whatif, whatif_steps
 
 _ORDER = (
     causes, steps, throughput, time_to_train, time_to_target, goodput, timeline, levels, pauses, curves, breakdown,
-    waterfall, headroom, phases, wait, imbalance, ranks, hot_experts, placement, communication, collectives, node_pairs,
-    device_time, stragglers, lateness, collective_wait, collective_bandwidth, collective_volume, rank_pairs,
-    rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges, device_operators, operator_efficiency,
-    host_operators, launches, launch_queue, critical_path, replay, copies, memory_peak, memory_holders,
-    memory_curve, counters, counter_curve, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges,
-    sweep, configurations, factors, scaling, cases, case_pairs, serving, history,
+    waterfall, headroom, phases, wait, imbalance, ranks, named_ranks, hot_experts, placement, communication,
+    collectives, node_pairs, device_time, stragglers, lateness, collective_wait, collective_bandwidth,
+    collective_volume, rank_pairs, rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges,
+    device_operators, operator_efficiency, host_operators, launches, launch_queue, critical_path, replay, copies,
+    memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry, kernels, stages, layers,
+    pipeline, matmul_efficiency, ranges, sweep, configurations, factors, scaling, cases, case_pairs, serving,
+    history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -130,6 +132,7 @@ __all__ = [
     "memory_curve",
     "memory_holders",
     "memory_peak",
+    "named_ranks",
     "node_pairs",
     "operator_efficiency",
     "pauses",

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Ints
+from perflog.metrics.named_ranks import names_an_extreme
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.unlabelled_ranks import unlabelled_ranks
@@ -210,7 +211,8 @@ def rank_figures(tables: Tables) -> list[RankFigure]:
     for name in _STEP_FIGURES:
         found += _figures(tables, "steps", name, (), _named(name, "steps"))
     found += _figures(tables, "phases", "time_s", ("phase",), lambda words: (words[0] or "", "s"))
-    found += _figures(tables, "values", "value", ("key", "unit"), lambda words: (words[0] or "", words[1] or ""))
+    values = _figures(tables, "values", "value", ("key", "unit"), lambda words: (words[0] or "", words[1] or ""))
+    found += (figure for figure in values if not names_an_extreme(figure.figure))
     for name in _COLLECTIVE_FIGURES:
         found += _figures(tables, "collectives", name, ("op", "buffer"), _named(name, "collectives"), ("bytes",))
     return found

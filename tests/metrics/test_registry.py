@@ -23,8 +23,8 @@ def test_the_order_of_the_metrics_is_deliberate() -> None:
     """`analyze`, the report and docs/metrics.md show it, so that a renamed module must not change it."""
     assert " ".join(METRICS) == (
         "causes steps throughput time_to_train time_to_target goodput timeline levels pauses curves breakdown "
-        "waterfall headroom phases wait imbalance ranks hot_experts placement communication collectives node_pairs "
-        "device_time stragglers lateness "
+        "waterfall headroom phases wait imbalance ranks named_ranks hot_experts placement communication collectives "
+        "node_pairs device_time stragglers lateness "
         "collective_wait collective_bandwidth collective_volume rank_pairs rank_clocks whatif stuck_ranks "
         "device_kernels device_ranges device_operators operator_efficiency host_operators launches launch_queue "
         "critical_path replay copies memory_peak memory_holders memory_curve counters counter_curve telemetry kernels "

@@ -64,7 +64,7 @@ metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
 metrics: cases serving series_ends step_series run_rows pipeline phase_table modelled_jobs
 metrics: last_steps communication collectives curves imbalance steps sweep
-metrics: ranks hot_experts placement history node_pairs pauses stuck_ranks time_to_target
+metrics: named_ranks ranks hot_experts placement history node_pairs pauses stuck_ranks time_to_target
 metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput scaling time_to_train
 metrics: unattributed_time phases

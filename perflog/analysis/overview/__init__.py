@@ -26,7 +26,7 @@ from perflog.analysis.overview.no_repeats import no_repeats
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
 from perflog.analysis.overview.process_summaries import process_summaries
-from perflog.analysis.overview.ranks_apart import ranks_apart, ranks_spread
+from perflog.analysis.overview.ranks_apart import ranks_apart, ranks_named, ranks_spread
 from perflog.analysis.overview.reasons import time_saved, why_slower
 from perflog.analysis.overview.run_figures import TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, run_groups
@@ -365,7 +365,7 @@ def _reasons(
         return [*together, *of_folders, *far_worse] or list(_of_each(tables, groups, options))
     first = groups[0].runs[0]
     of_first = tables.only([first])
-    slow_ranks = list(ranks_apart(of_first, first)) if len(groups[0].runs) == 1 else []
+    slow_ranks = [*ranks_apart(of_first, first), *ranks_named(of_first, first)] if len(groups[0].runs) == 1 else []
     return [
         *of_folders,
         *extremes(figures[:1], log),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from perflog.analysis.lint.wording import count, first_few
 from perflog.analysis.overview.run_figures import RunFigure
 from perflog.metrics import Tables
+from perflog.metrics.named_ranks import SPEED_UNITS, NamedRank, named_rank_rows
 from perflog.metrics.ranks import RankRow, rank_name, rank_rows
 from perflog.units import show
 
@@ -31,6 +32,37 @@ def ranks_apart(tables: Tables, run: str) -> Iterator[str]:
     if len(by_rank) > _NAMED:
         further = list(by_rank)[_NAMED:]
         yield f"{count(len(further), 'more rank')} far from the others: {first_few(further, 12)}."
+
+
+def ranks_named(tables: Tables, run: str) -> Iterator[str]:
+    """Yield the slowest rank of the reports that the log prints over all ranks, and the ranks it calls stragglers."""
+    rows = [row for row in named_rank_rows(tables.only([run])) if row.worse]
+    told: list[NamedRank] = []
+    for row in rows:
+        is_time_too = any(row.rank == other.rank and row.reports == other.reports for other in told)
+        if row.figure is not None and row.unit in SPEED_UNITS and not is_time_too:
+            told.append(row)
+            yield _slowest(row, rows)
+    called = [row for row in rows if row.figure is None]
+    if called:
+        ranks = first_few((f"rank {row.rank} ({row.times:,} of {row.reports:,} reports)" for row in called), 4)
+        yield f"The log calls {ranks} a straggler." if len(called) == 1 else f"The log calls stragglers: {ranks}."
+
+
+def _slowest(row: NamedRank, rows: Sequence[NamedRank]) -> str:
+    """The slowest rank of a figure, and whether its GPU has the lowest clock or the highest temperature, too."""
+    assert row.figure is not None
+    name, value = row.figure.replace("_", " "), show(row.value, row.unit, 3)
+    over = f"the {row.end} over the {'lowest' if row.end == 'highest' else 'highest'}"
+    ratio = row.ratio if row.end == "highest" else 1 / row.ratio
+    often = f"in {row.times:,} of {row.reports:,} reports"
+    if not row.is_named_often:
+        return f"No rank stays the slowest by {name}: rank {row.rank} is, {often}; {over} is {ratio:.3g}."
+    if not row.is_slow:
+        return f"By {name} no rank is slow: {over} is {ratio:.3g} (rank {row.rank}, {often})."
+    same = (each for each in rows if each.rank == row.rank and each.unit in ("Hz", "°C") and each.is_named_often)
+    also = "".join(f"; its {each.figure} is the {each.end} too, {show(each.value, each.unit, 3)}" for each in same)
+    return f"Slowest rank {row.rank}, {often}: {name} {value}, {over} {ratio:.3g}{also}."
 
 
 def ranks_spread(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Iterator[str]:

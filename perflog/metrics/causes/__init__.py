@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SOURCES: tuple[Source, ...] = (
-    of_jobs.stuck, of_jobs.slow_ranks, of_jobs.stragglers_by_replay, of_steps.phases, of_steps.ideals, of_traces.states,
-    of_traces.starts, of_traces.late_ranks, of_traces.largest_kernels, of_profiles.categories, of_jobs.longest_stages,
-    of_runs.slow_steps, of_runs.between_steps, of_runs.outside_of_steps,
+    of_jobs.stuck, of_jobs.slow_ranks, of_jobs.slowest_ranks, of_jobs.stragglers_by_replay, of_steps.phases,
+    of_steps.ideals, of_traces.states, of_traces.starts, of_traces.late_ranks, of_traces.largest_kernels,
+    of_profiles.categories, of_jobs.longest_stages, of_runs.slow_steps, of_runs.between_steps, of_runs.outside_of_steps,
 )  # fmt: skip
 
 COLUMNS = (
@@ -59,8 +59,8 @@ COLUMNS = (
     "a sum: time_s. What binds is the cause with the largest gain in the first whole that the log divides: job, "
     "step, phases, traced step, trace, profile, pipeline, run. A part of it that explains half comes before it: data "
     "before the host, kernels, communication and copies before the device, a late rank before communication",
-    source="metrics breakdown, device_time, launches, replay, stragglers, whatif, stuck_ranks, ranks, stages, pauses, "
-    "headroom",
+    source="metrics breakdown, device_time, launches, replay, stragglers, whatif, stuck_ranks, ranks, named_ranks, "
+    "stages, pauses, headroom",
 )
 def causes(tables: Tables, options: Options) -> pd.DataFrame:
     """What takes the time of each run or holds it up: first the cause that binds it, then the others by their gain.

@@ -12,6 +12,7 @@ SUBJECTS = {
     "stuck rank": "a rank whose missing call others wait for",
     "rank": "a rank that comes last in collectives",
     "slow rank": "a rank that is worse than all others in a figure",
+    "slowest rank": "a rank that reports over all ranks name as the slowest, or as a straggler",
     "worker": "a worker (of a replica and a stage) that is slower than its peers",
     "replica": "a data-parallel rank that is slower than its peers",
     "stage": "a pipeline stage that takes longer than the mean stage, or than its peers",

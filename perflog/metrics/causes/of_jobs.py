@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from perflog.metrics.causes.cause import BOUND, JOB, PIPELINE, REPLAY, Cause
 from perflog.metrics.headroom import equal_stages
+from perflog.metrics.named_ranks import named_rank_rows
 from perflog.metrics.pipeline import stages
 from perflog.metrics.ranks import rank_rows
 from perflog.metrics.registry import Options, Tables
@@ -67,6 +68,17 @@ def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa: AR
                 name=row.figure if is_rank else f"{row.figure} of {row.rank}", ratio=row.out.far.ratio, n=row.rows,
                 each_s=row.out.value if row.unit == "s" else None, model="it is as good as the others",
                 metric="ranks", may_bind=False,
+            )  # fmt: skip
+
+
+def slowest_ranks(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa: ARG001 (all sources take the same)
+    """Yield the ranks that reports over all ranks name at the worse end of a figure, or as stragglers."""
+    for row in named_rank_rows(tables):
+        if row.is_slow:
+            yield Cause(
+                run=row.run, of=JOB, subject="slowest rank", rank=row.rank, name=row.figure, n=row.times,
+                each_s=row.value if row.unit == "s" else None, model="it is as good as the others",
+                metric="named_ranks", may_bind=False,
             )  # fmt: skip
 
 

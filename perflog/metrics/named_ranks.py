@@ -1,0 +1,195 @@
+"""Named ranks: the ranks that a program itself names, as the slowest of all in a figure, or as stragglers.
+
+A report over all ranks prints the extremes with their ranks, not the figures of each rank. Whether one rank is slow
+shows in how often the reports name the same one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from math import exp, lgamma, log, log1p
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from perflog.metrics.directions import better
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.tables.columns import Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HIGHEST, LOWEST = "rank_with_highest_", "rank_with_lowest_"
+"""Beginnings of keys of table `values`: the number is the extreme over all ranks, its rank the one that has it."""
+
+STRAGGLER = "named_as_straggler"
+"""Key of table `values`: the number is a rank that the program calls a straggler."""
+
+_WORSE = {"Hz": LOWEST, "°C": HIGHEST}
+"""Units of which one end is worse, where `directions` tells none."""
+
+SPEED_UNITS = ("s", "1/s", "TFLOP/s")
+"""Units of figures that tell how fast a rank is."""
+
+_FEW, _CHANCE, _APART = 3, 0.05, 1.03  # reports; probability; the worst over the best: less is scatter
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("figure", meaning="the figure; null: the program calls the rank a straggler, by a rule of its own"),
+    MetricColumn("unit", meaning="unit of its values; null: a plain number"),
+    MetricColumn("end", meaning="highest or lowest: the end of the figure at which the rank is"),
+    MetricColumn("worse", meaning="whether this end is the worse one; null: neither is"),
+    MetricColumn("rank", meaning="rank that is named most often, the first of several; of stragglers a row for each"),
+    MetricColumn("times", "", None, "number of reports that name it"),
+    MetricColumn("reports", "", None, "number of reports that name any rank"),
+    MetricColumn("p", "", None, "probability that some rank is named so often if each report names one by chance"),
+    MetricColumn("value", meaning="median of the figure in the reports that name it"),
+    MetricColumn("ratio", meaning="highest / lowest value of a report, median over the reports; null: one is not > 0"),
+    MetricColumn("ranks", meaning="number of ranks: the world size, else 1 + the largest rank named", brief=False),
+    MetricColumn("first_line", meaning="line of the first report that names it", brief=False),
+    MetricColumn("last_line", meaning="line of the last report that names it", brief=False),
+)
+
+
+class NamedRank(Struct, frozen=True):
+    """A row of the metric: see its columns."""
+
+    run: str
+    figure: str | None
+    unit: str
+    end: str | None
+    worse: bool | None
+    rank: int
+    times: int
+    reports: int
+    p: float
+    value: float
+    ratio: float
+    ranks: int
+    first_line: int
+    last_line: int
+
+    @property
+    def is_named_often(self) -> bool:
+        """Whether at least half of the reports name the rank, more than by chance; of few reports, all of them do."""
+        if self.reports < _FEW:
+            return self.times == self.reports
+        return 2 * self.times >= self.reports and not self.p > _CHANCE
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the rank is slow: a straggler, or the worst in a time or rate, and far from the best."""
+        is_speed = self.unit in SPEED_UNITS and self.worse is True and self.ratio >= _APART
+        return self.is_named_often and (self.figure is None or is_speed)
+
+
+@metric(
+    title="ranks that the log names",
+    needs=("values",),
+    columns=_COLUMNS,
+    main="ratio",
+    formula="p = min(1, ranks * P(X >= times)), X binomial of n = reports and probability 1 / ranks",
+    source="reports of Megatron-LM's StragglerDetector, NVIDIA's resiliency extension, FlagScale",
+)
+def named_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """The rank that reports over all ranks name most often at each end of a figure, and those called stragglers.
+
+    A rank at the worse end need not be broken: a pipeline stage with more work is the slowest too.
+
+    Example:
+        >>> table = perflog.metrics.named_ranks(perflog.find_runs("reference:moe_layer.txt"))
+        >>> table[["figure", "end", "rank", "times", "reports"]]
+        Empty DataFrame
+        Columns: [figure, end, rank, times, reports]
+        Index: []
+    """
+    import pandas as pd
+
+    labels = dict(tables.rows("runs").records("run", "label"))
+    rows = [
+        asdict(each) | {"label": labels.get(each.run), "unit": each.unit or None} for each in named_rank_rows(tables)
+    ]
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+
+
+def named_rank_rows(tables: Tables) -> list[NamedRank]:
+    """Return the rows of the metric in the order of the runs."""
+    return cached(tables, ("named ranks",), lambda: list(_rows(tables)))
+
+
+def names_an_extreme(key: str) -> bool:
+    """Return whether a key of table `values` is that of an extreme over all ranks, which is no series of its rank."""
+    return key.startswith((HIGHEST, LOWEST))
+
+
+def _rows(tables: Tables) -> Iterator[NamedRank]:
+    runs = tables.rows("runs")
+    worlds: dict[str, int] = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
+    for run, rows in tables.rows_by_run("values").items():
+        keys = rows.counts("key")
+        figures = dict.fromkeys(_figure(key) for key in keys if names_an_extreme(key))
+        called = [key for key in keys if key.partition("[")[0] == STRAGGLER]
+        if not figures and not called:
+            continue
+        ranks = worlds.get(run) or 1 + max(
+            int(rows["rank"][rows.one_of("key", [key for key in keys if names_an_extreme(key)])].max(initial=0)),
+            int(rows["value"][rows.one_of("key", called)].max(initial=0)),
+        )
+        for figure in figures:
+            yield from _extremes(rows, run, figure, ranks)
+        yield from _stragglers(rows.where(rows.one_of("key", called)), run, ranks)
+
+
+def _figure(key: str) -> str:
+    return key.removeprefix(HIGHEST).removeprefix(LOWEST)
+
+
+def _extremes(rows: Rows, run: str, figure: str, ranks: int) -> Iterator[NamedRank]:
+    rows = rows.where(rows.known("rank", "value"))
+    ends = {end: rows.where(rows.one_of("key", [end + figure])) for end in (HIGHEST, LOWEST)}
+    lowest: dict[int, float] = dict(ends[LOWEST].records("line", "value"))
+    pairs = [(high, lowest.get(line, 0.0)) for line, high in ends[HIGHEST].records("line", "value")]
+    ratios = [high / low for high, low in pairs if low > 0]
+    ratio = float(np.median(ratios)) if ratios else np.nan
+    for end, of_end in ends.items():
+        if not len(of_end):
+            continue
+        unit = next((unit for (unit,) in of_end.records("unit") if unit), "")
+        (rank, times), *_ = Counter(of_end["rank"].tolist()).most_common(1)
+        own = of_end.where(of_end["rank"] == rank)
+        yield NamedRank(
+            run, figure, unit, "highest" if end == HIGHEST else "lowest", _is_worse(figure, unit, end), rank, times,
+            len(of_end), _chance(times, len(of_end), ranks), float(np.median(own["value"])), ratio, ranks,
+            int(own["line"][0]), int(own["line"][-1]),
+        )  # fmt: skip
+
+
+def _is_worse(figure: str, unit: str, end: str) -> bool | None:
+    way = better(figure, unit)
+    worse = _WORSE.get(unit) if way is None else HIGHEST if way == "lower" else LOWEST
+    return None if worse is None else end == worse
+
+
+def _stragglers(rows: Rows, run: str, ranks: int) -> Iterator[NamedRank]:
+    reports = len(set(rows["line"].tolist()))
+    for rank, times in Counter(map(int, rows["value"].tolist())).most_common():
+        lines = rows["line"][rows["value"] == rank]
+        yield NamedRank(
+            run, None, "", None, True, rank, times, reports, np.nan, np.nan, np.nan, ranks, int(lines[0]),
+            int(lines[-1]),
+        )  # fmt: skip
+
+
+def _chance(times: int, reports: int, ranks: int) -> float:
+    """Probability that one of some ranks is named at least so often, if each report names any of them alike."""
+    if ranks < 2:
+        return 1.0
+    one, none = -log(ranks), log1p(-1 / ranks)
+    terms = (
+        lgamma(reports + 1) - lgamma(k + 1) - lgamma(reports - k + 1) + k * one + (reports - k) * none
+        for k in range(times, reports + 1)
+    )
+    return min(1.0, ranks * sum(map(exp, terms)))
