@@ -29,7 +29,7 @@ parsing.input: bar_cuts chunks compression containers html_tables json_documents
 parsing.input: rank_names name_prefixes source growing_source followed_file
 parsing.input: spilled_input
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
-parsing.match: object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments
+parsing.match: spliced_lines object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments
 parsing.match: header_rows table_evidence bar_states block_bodies
 parsing.failures: kinds origins reader rows first_cause __init__
 parsing.assemble: column_values run_state run_failures run_tracker line_account figure_account text_blocks

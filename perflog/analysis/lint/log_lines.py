@@ -159,7 +159,8 @@ def _shortened(sample: object) -> str:
     severity="note",
     title="several records are on one line",
     why="Ranks wrote to the log at the same time. Each record was read from its own head to its end, with the label "
-    "before it; the torn halves of others are unread.",
+    "before it; the torn halves of others are unread. Two halves that fit together are read as one record: "
+    "nothing tells them.",
     action="nothing, if few lines are unread; to be sure, write one log per rank",
     needs=("lines",),
 )

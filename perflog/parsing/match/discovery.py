@@ -30,6 +30,7 @@ from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import RANK_LABEL, bare_texts, strip_rank_labels, without_printed_label
 from perflog.parsing.match.records import Batch, FormatLine, strings
 from perflog.parsing.match.scanner import Scanner
+from perflog.parsing.match.spliced_lines import is_usual
 from perflog.tables.arrow import index_array, matching_mask
 from perflog.tables.row_order import PART_MASK
 
@@ -318,7 +319,14 @@ class TemplateDiscovery:
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         partly = [family for _, family in families if isinstance(family, PartialLines)]
         new: list[FormatLine] = []
+        tried = dict(self._tried)
         texts = self._untried(families, batch, are_partial=False)
+        if batch.is_torn and len(texts):  # the usual lines tell where records begin
+            often = texts.take(index_array(is_usual(texts)))
+            self._find_in(_bare(often, candidate_mask(often, [family for _, family in declared])), declared, new)
+            if new:
+                self._tried = tried
+                return new
         if len(texts):
             mask = candidate_mask(texts, [family for _, family in declared])
             self._find_in(_bare(texts, mask), declared, new)

@@ -61,6 +61,7 @@ from perflog.parsing.match.records import (
     segment_places,
     strings,
 )
+from perflog.parsing.match.spliced_lines import torn_texts
 from perflog.tables.arrow import index_array, mask_of, numbers_of
 from perflog.tables.row_order import PART_BITS, PART_MASK
 
@@ -119,12 +120,8 @@ class Scanner:
 
     def scan(self, chunk: Chunk) -> Batch:
         """Read all records of a chunk."""
-        data, size = chunk.data, chunk.size
-        ends = np.flatnonzero(np.frombuffer(data, np.uint8, size) == 10)
-        starts = np.empty_like(ends)
-        if len(ends):
-            starts[0] = 0
-            np.add(ends[:-1], 1, out=starts[1:])
+        data = chunk.data
+        starts, ends = _line_ends(data, chunk.size)
         places = segment_places(chunk, ends)
         parts: Parts = {}
         is_unfinished = np.zeros(len(starts), np.bool_)
@@ -147,7 +144,12 @@ class Scanner:
             first_part, old_places = np.searchsorted(rows, np.arange(len(places))), places
             places = part_places(places, rows)
             _move(parts, old_places, places[first_part])
-            left, cut, blanks = np.flatnonzero(~is_read[rows]), first_part[cut], [places[first_part[blank]]]
+            is_piece, is_head = torn_texts(strings(data, starts, ends))
+            is_piece &= ~is_open if in_block is None else ~is_open & ~in_block[rows]
+            is_open = is_open | is_piece | is_head
+            _drop(parts, places[is_piece])
+            left, blanks = np.flatnonzero(~(is_read[rows] | is_piece)), [places[first_part[blank]]]
+            cut = np.union1d(first_part[cut], np.flatnonzero(is_piece))
         open_places = places[is_open] if parted is not None or is_open.any() else None
         if len(left):
             stops = _without_trailing_blanks(data, starts[left], ends[left])
@@ -509,6 +511,25 @@ def _move(parts: Parts, old: Ints, new: Ints) -> None:
     """Give the records at some places others."""
     for records in chain.from_iterable(parts.values()):
         records.places = new[np.searchsorted(old, records.places)]
+
+
+def _line_ends(data: bytearray, size: int) -> tuple[Ints, Ints]:
+    """Return the offsets at which the lines of a chunk begin and end."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8, size) == 10)
+    starts = np.empty_like(ends)
+    if len(ends):
+        starts[0] = 0
+        np.add(ends[:-1], 1, out=starts[1:])
+    return starts, ends
+
+
+def _drop(parts: Parts, places: Ints) -> None:
+    """Drop the records at some places, and the kinds that have no others."""
+    for kind, stretches in [*parts.items()] if len(places) else ():
+        kept = [records.take(~np.isin(records.places, places)) for records in stretches]
+        parts[kind] = [records for records in kept if len(records)]
+        if not parts[kind]:
+            del parts[kind]
 
 
 def _only(matched: MatchedLines, mask: Mask) -> MatchedLines:
