@@ -478,6 +478,33 @@ def test_json_lines_and_python_dicts_are_told_apart_by_their_quotes() -> None:
         assert (log.done.formats, column(log, "steps", "step"), unread(log)) == ([name], [10], {})
 
 
+def test_progress_of_levanter_has_steps_as_long_as_counts_are_not_rounded() -> None:
+    log = read(b"""\
+Progress on:train -/10.0k rate:- remaining:? elapsed:00:00 postfix:-
+Progress on:train 2.00it/10.0kit rate:1.2s/it remaining:3:19:50 elapsed:00:26 postfix:loss=11.1
+Progress on:train 19.0it/10.0kit rate:2.0it/s remaining:1:23:10 elapsed:00:46 postfix:loss=10.9
+Progress on:train 1.23kit/10.0kit rate:1.2s/it remaining:2:55:24 elapsed:24:36 postfix:loss=4.12
+""")
+    assert [(s["step"], s["loss"], s["elapsed_s"]) for s in rows(log, "steps")] == [(2, 11.1, 26), (19, 10.9, 46)]
+    values = [(v["key"], v["value"], v["step"]) for v in rows(log, "values")]
+    assert ("smoothed_it_per_s", 2.0, 19) in values
+    assert ("loss", 4.12, None) in values  # at a step between 1,225 and 1,234
+    assert (log.done.formats, unread(log)) == (["levanter"], {})
+
+
+def test_progress_log_of_megatron_has_a_run_for_each_start() -> None:
+    figures = b"Job throughput: 364.8 TFLOP/s/GPU\tCumulative throughput: 387.0 TFLOP/s/GPU\t"
+    figures += b"Floating-point operations: 6.76e+17\tTokens (in billions): 0.05\n"
+    start = b"2025-02-24 1%d:31:25\tJob ID: 7%d\t# GPUs: 8\tStarting job\n"
+    saved = b"2025-02-24 1%d:35:03\tJob ID: 7%d\t# GPUs: 8\tSaved checkpoint\tIteration: %d00\t" + figures
+    log = read(b"".join(start % (k, k) + saved % (k, k, k) for k in (1, 2)))
+    assert column(log, "runs", "world_size") == [8, 8]
+    checkpoints = [row for row in rows(log, "milestones") if row["kind"] == "checkpoint"]
+    assert [(row["step"], row["edge"]) for row in checkpoints] == [(100, "end"), (200, "end")]
+    rates = [(v["value"], v["unit"]) for v in rows(log, "values") if v["key"] == "job_tflops_per_gpu"]
+    assert (rates, unread(log)) == ([(364.8, "TFLOP/s")] * 2, {})
+
+
 def test_lines_of_nemo_maxtext_and_primus() -> None:
     log = read(b"""\
 0: Training epoch 0, iteration 28/99 | lr: 5.6e-06 | global_batch_size: 32 | global_step: 28 | \
