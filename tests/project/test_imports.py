@@ -79,10 +79,10 @@ metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks late
 metrics: whatif breakdown rank_spread headroom waterfall telemetry
 metrics.causes: cause of_steps of_runs of_profiles of_jobs of_traces binding __init__
 metrics: __init__
-analysis: run_names repeats job_endings
+analysis: tables_as_logs given_runs run_names repeats job_endings
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
-analysis.compare: result_rows tables_as_logs sides other_setting copies foreign_runs cut_short operator_trees
+analysis.compare: result_rows sides other_setting copies foreign_runs cut_short operator_trees
 analysis.compare: measures verdicts figures history rows headline ranking aa attribution operators averages
 analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck

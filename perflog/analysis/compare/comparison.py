@@ -54,10 +54,10 @@ from perflog.analysis.compare.sides import (
     told_left_out,
     varied_settings,
 )
-from perflog.analysis.compare.tables_as_logs import without_tables
 from perflog.analysis.compare.verdicts import DEFAULT_RULE, OTHER_SETTING, RANKING, VerdictRule, without_exploratory
 from perflog.analysis.lint import RULES
 from perflog.analysis.lint.losses import DIVERGED
+from perflog.analysis.tables_as_logs import without_tables
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.metrics import MetricColumn
 from perflog.metrics.series_ends import equal_steps

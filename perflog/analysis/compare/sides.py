@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
 
+from perflog.analysis.given_runs import SEVERAL
 from perflog.analysis.repeats import ROUND, Difference, differing
 from perflog.errors import NothingToCompareError, UsageError, did_you_mean
 from perflog.log import Log, RunKey, combined
@@ -22,7 +23,7 @@ from perflog.tables.store import default_store, store_exists
 _NOT_REPORTED = ("pid", "tag", "started", "files", "traceName", "trace_id", "baseTimeNanoseconds")
 """Settings that differ between any two runs: the list of differences leaves them out."""
 
-_RUNS, _SEVERAL = (str, os.PathLike, Log), (Sequence, Set, Iterator)
+_RUNS = (str, os.PathLike, Log)
 _REACHED = 0.5  # of the steps of the longest run of a side
 _LONGEST_VALUE = 60  # characters of a value in the name of a case
 SEPARATOR = "/"  # between the values of several settings in the name of a side
@@ -124,7 +125,7 @@ def _named_references(sides: Iterable[object]) -> Iterator[tuple[str | None, lis
     for side in sides:
         of_names = side.items() if isinstance(side, Mapping) else [(None, side)]
         for name, given in of_names:
-            several: list[Any] = list(given) if isinstance(given, _SEVERAL) and not isinstance(given, str) else [given]
+            several: list[Any] = list(given) if isinstance(given, SEVERAL) and not isinstance(given, str) else [given]
             if not several or not all(isinstance(each, _RUNS) for each in several):
                 help = "a side is a path, a `Log`, a table, or a list; a mapping has them by the names of the sides"
                 raise UsageError(f"a side of type {type(given).__name__} is not compared", name or "", help)

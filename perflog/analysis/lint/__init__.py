@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Never
 
+from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.lint.registry import RULES, SEVERITIES, Finding, LintInput, LintRule, Severity
 from perflog.metrics.registry import Options, Tables
 from perflog.tables.nulls import nullable_frame
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +42,7 @@ def findings(log: Log | Tables | Mapping[str, pd.DataFrame], options: Options | 
 
 
 def lint(
-    log: Log | Tables | Mapping[str, pd.DataFrame],
+    log: Given,
     *,
     warmup: int | None = None,
     gpu: str | None = None,
@@ -51,8 +53,8 @@ def lint(
     """Check which numbers of a log cannot be trusted.
 
     Args:
-        log: What `perflog.read` or `perflog.load` returns, or its tables by name. Runs in it are also compared with
-            one another.
+        log: What `perflog.read` or `perflog.load` returns, or its tables by name; or a path, a glob, a DataFrame, a
+            list of these, or a mapping of names to them. Its runs are also compared with one another.
         warmup: Number of steps to cut at the start of each run. Default: detected from the step times.
         gpu: Name of the GPU, such as "H100 SXM": rates above its peak are then found.
         peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
@@ -79,6 +81,11 @@ def lint(
     options = Options.of(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, **unknown)
     rows = [
         (f.run, f.first_line, 0, f.code, f.severity, f.message, f.first_line, json.dumps(f.evidence), f.action)
-        for f in findings(log, options)
+        for f in findings(log if _are_tables(log) else log_of(log), options)
     ]
     return nullable_frame(pd.DataFrame(rows, columns=list(COLUMNS)))
+
+
+def _are_tables(given: Given) -> bool:
+    """Whether these are the tables of a log, by their names in the schema."""
+    return isinstance(given, Tables) or (isinstance(given, Mapping) and "runs" in given and TABLES.keys() >= set(given))

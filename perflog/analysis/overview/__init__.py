@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.lint import findings
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.bottlenecks import bottleneck, first_bottleneck
@@ -204,7 +205,7 @@ class Overview(Struct, frozen=True):
 
 
 def overview(
-    log: Log,
+    log: Given,
     *names: str,
     warmup: int | None = None,
     gpu: str | None = None,
@@ -216,7 +217,8 @@ def overview(
     """Return what ran, how fast, where the time goes, what not to trust, and what to ask next.
 
     Args:
-        log: What `perflog.read` or `perflog.load` returns.
+        log: What `perflog.read` or `perflog.load` returns; or a path, a glob, a DataFrame, a list of these, or a
+            mapping of names to them.
         names: How the reader names these runs: for the commands of `next`. By default by their log, or its folder.
         warmup: Number of steps to cut at the start of each run. Default: detected from the step times.
         gpu: Name of the GPU, such as "H100 SXM", for MFU.
@@ -234,6 +236,7 @@ def overview(
         'GPU work'
     """
     options = Options.of(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, targets=targets, **unknown)
+    log = log_of(log)
     return overview_of(log, Tables(log), options, names)
 
 

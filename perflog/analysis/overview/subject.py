@@ -152,4 +152,7 @@ def common_name(log: Log) -> str:
     if log.name:
         return log.name
     logs = list(dict.fromkeys(key.log for key in log.run_keys))
-    return logs[0] if len(logs) == 1 else os.path.commonpath(logs) or "." if logs else "no log"
+    if len(logs) < 2:
+        return logs[0] if logs else "no log"
+    are_mixed = len(set(map(os.path.isabs, logs))) > 1
+    return os.path.commonpath(map(os.path.abspath, logs) if are_mixed else logs) or "."

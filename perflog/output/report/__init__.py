@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from warnings import warn
 
+from perflog.analysis.given_runs import Given
 from perflog.metrics import Options
 from perflog.output.report.collect import collect
 from perflog.output.report.data import ReportData
@@ -17,14 +18,11 @@ from perflog.output.report.html.page import to_html
 from perflog.output.report.markdown import to_markdown
 from perflog.whole_files import whole_file
 
-if TYPE_CHECKING:
-    from perflog.log import Log
-
 __all__ = ["ReportData", "collect", "report", "to_html", "to_markdown"]
 
 
 def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
-    *runs: str | os.PathLike[str] | Log,
+    *runs: Given,
     output: str | os.PathLike[str] | None = None,
     format: Literal["html", "md"] = "html",
     by: str | Sequence[str] = (),
@@ -41,7 +39,8 @@ def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
 
     Args:
         *runs: What to report on. Each is a log, a run of a log ("run.txt#3" or "run.txt#label"), a folder, a glob, a
-            store, a run id or label, or a `Log`. Several are compared with the first, as `perflog.compare` does.
+            store, a run id or label, a `Log`, a DataFrame, or a list of these, which is one side. Several, also in a
+            mapping of names to them, are compared with the first, as `perflog.compare` does.
         output: File to write. Default: none is written.
         format: "html" for one file that needs no network, "md" for Markdown, which is short and has no plots.
         by: A setting, or several. Their values are compared, from the runs of everything given.

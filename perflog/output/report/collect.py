@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,14 +16,15 @@ from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.comparison import compare_sides
 from perflog.analysis.compare.sides import resolve_sides, setting_names, stores_of
 from perflog.analysis.diagnosis import diagnose_jobs
+from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.overview import overview_of
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.analysis.run_names import run_places
+from perflog.analysis.tables_as_logs import without_tables
 from perflog.errors import UsageError
 from perflog.formats.registry import known
 from perflog.log import Log, RunKey, combined
 from perflog.metrics import METRICS, Metric, Options, Tables
-from perflog.opening import find_runs
 from perflog.output.presenters.metrics import metric_sheet
 from perflog.output.report.comparison_tables import comparison_tables
 from perflog.output.report.data import (
@@ -50,7 +51,7 @@ _DIAGNOSED = 200  # logs
 
 
 def collect(
-    *runs: str | os.PathLike[str] | Log,
+    *runs: Given,
     store: str | os.PathLike[str] | None = None,
     by: str | Sequence[str] = (),
     options: Options | None = None,
@@ -61,7 +62,8 @@ def collect(
     A run that appears in several logs counts once.
 
     Args:
-        runs: Logs, or names of runs as `perflog.find_runs` takes them; several are the sides of a comparison.
+        runs: Logs, names of runs as `perflog.find_runs` takes them, tables, or lists of these; several, also in a
+            mapping of names to them, are the sides of a comparison.
         store: The store in which names of runs are looked up.
         by: A setting, or several, whose values are the sides of the comparison.
         options: Options of the metrics.
@@ -100,15 +102,15 @@ def collect(
 
 
 def _logs_and_comparison(
-    runs: Sequence[str | os.PathLike[str] | Log],
+    runs: Sequence[Given],
     store: str | os.PathLike[str] | None,
     by: str | Sequence[str],
     options: Options,
 ) -> tuple[tuple[Log, ...], Comparison | None, str | None]:
     """Return the logs, their comparison, and the reason if several runs cannot be compared."""
-    if len(runs) == 1 and not by:
-        run = runs[0]
-        return (run if isinstance(run, Log) else find_runs(os.fspath(run), store),), None, None
+    runs = without_tables(runs)
+    if len(runs) == 1 and not by and not (isinstance(runs[0], Mapping) and len(runs[0]) > 1):
+        return (log_of(runs[0], store),), None, None
     compared = resolve_sides(runs, store, by)
     logs = tuple(side.log for side in compared)
     rule = VerdictRule(level=options.level)

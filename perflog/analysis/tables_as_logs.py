@@ -59,7 +59,9 @@ def _log_of(given: Any, label: str) -> Log:
                 json.dump({name: float(value) for name, value in given.items()}, file)
             else:
                 _write_csv(given, file)
-        return read(path, label=label)
+        log = read(path, label=label)
+        log.name = label
+        return log
     except PerflogError as error:
         help = "a table has a row for each step or case, and columns of numbers and texts with names"
         raise UsageError("perflog knows no figure of this table", label, help) from error
