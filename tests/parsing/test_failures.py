@@ -911,3 +911,18 @@ def test_a_task_that_exits_before_srun_ends_the_others_was_the_first(tmp_path: P
     found = perflog.diagnose(read(tmp_path, text))
     assert [(each.task, each.node) for each in found.culprits] == [(5, "node017")]
     assert (found.kind, found.certainty) == ("task_exit", "likely")
+
+
+def test_of_the_tasks_that_srun_ended_one_is_missing(tmp_path: Path) -> None:
+    text = (
+        "slurmstepd: error: *** STEP 522.0 ON n2 CANCELLED AT 2026-04-29T23:36:37 DUE TO TASK FAILURE ***\n"
+        "srun: error: n2: tasks 0-57,59-63: Terminated\nsrun: Force Terminated StepId=522.0\n"
+    )
+    found = perflog.diagnose(read(tmp_path, text))
+    assert (found.kind, found.certainty, found.culprits) == ("task_exit", "unknown", [])
+    assert "only task 58 is not among them" in found.why
+
+
+def test_a_torn_list_of_tasks_is_not_counted_out(tmp_path: Path) -> None:
+    found = perflog.diagnose(read(tmp_path, "srun: error: n2: tasks 0-999999999999999: Terminated\n"))
+    assert (found.kind, list(found.culprits)) == ("task_exit", [])

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.kinds import CAUSE, ECHO, EITHER, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds
+from perflog.parsing.failures.origins import tasks_of
 from perflog.parsing.failures.rows import FATAL, FailureRow
 
 SURE, LIKELY, ONE_OF, NOT_KNOWN = "sure", "likely", "one of", "unknown"
@@ -31,9 +32,10 @@ _EITHER = (
     "nccl_error", "rendezvous_timeout", "no_progress", "killed", "actor_died", "abort", "terminated",
 )  # fmt: skip
 _SIGNALS = {-9: "killed", -11: "segmentation_fault", -7: "crash", -4: "crash", -8: "crash"}
-_SIGABRT = -6
+_SIGABRT, _SIGTERM = -6, -15
+_TASK_FAILURE = "DUE TO TASK FAILURE"
 _OF_SRUN = ("task_exit", "terminated")
-_BY_OTHERS = (_SIGABRT, -15, -9, 134, 137, 143)
+_BY_OTHERS = (_SIGABRT, _SIGTERM, -9, 134, 137, 143)
 """Exit codes of processes that a watchdog or a launcher ends; above 128 as a shell tells them."""
 
 _OF_OTHERS = {"lost_process": "another process tells that it no longer answers"}
@@ -242,6 +244,9 @@ def _of_exits(rows: Sequence[FailureRow]) -> Judgement | None:
     if len(own) == 1 < len(rows) and own[0] is rows[0] and all(row.kind in _OF_SRUN for row in rows):
         ranks = [own[0].rank] if own[0].rank is not None else []
         return Judgement("task_exit", own, ranks, LIKELY, "it exited by itself, and srun ended the others behind it")
+    failed = [row for row in rows if row.kind == "task_exit" and _TASK_FAILURE in row.message]
+    if failed and not own and all(row.kind in _OF_SRUN for row in rows):
+        return Judgement("task_exit", failed, [], NOT_KNOWN, _why_task_failed(rows))
     echoes = [row for row in rows if kinds()[row.kind].role == ECHO and not _by_launcher(row)]
     exits = [row for row in rows if row.kind == "task_exit" and row.rank is not None and row.exit_code is not None]
     own = [row for row in exits if (row.exit_code or 0) > 0 and row.exit_code not in _BY_OTHERS]
@@ -251,6 +256,15 @@ def _of_exits(rows: Sequence[FailureRow]) -> Judgement | None:
         return None
     why = "it exited by itself; the others tell that a process went away, and were aborted"
     return Judgement("task_exit", own, [own[0].rank or 0], LIKELY, why)
+
+
+def _why_task_failed(rows: Sequence[FailureRow]) -> str:
+    """Say what srun tells of the tasks that it ended when one had failed."""
+    ended = [row.peer for row in rows if row.kind == "task_exit" and row.exit_code == _SIGTERM and row.peer]
+    tasks = {task for text in ended for task in tasks_of(text)}
+    left = set(range(max(tasks, default=0) + 1)) - tasks
+    only = f", and only task {left.pop()} is not among them" if tasks and len(left) == 1 else ""
+    return f"a task failed; srun ended tasks {', '.join(ended)}{only}" if ended else "the log tells no reason"
 
 
 def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement | None:

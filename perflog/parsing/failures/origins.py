@@ -10,6 +10,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.rank_labels import BARE_LABEL, CLOSED_LABEL
 
 _MOST_LABELS = 3
+_MOST_TASKS = 1 << 22  # of a job
 _NAME = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*-?[0-9]+(?:\.[a-z0-9.-]+)?)"
 _POD = r"\[pod/(?P<pod>[A-Za-z0-9_.-]+)[^\]\n]*\] "
 _LABEL = lazy_pattern(rf"{_POD}|{CLOSED_LABEL}|{BARE_LABEL}|(?:{_NAME}): ")
@@ -100,10 +101,13 @@ def _printed_rank(text: str) -> tuple[int, str] | None:
 
 
 def tasks_of(text: str) -> list[int]:
-    """Return the numbers of a list such as `1,3-5`."""
+    """Return the numbers of a list such as `1,3-5`; [] if it has more than a job can have tasks."""
     numbers: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first.isdigit():
-            numbers += range(int(first), int(last if last.isdigit() else first) + 1)
+            span = range(int(first), int(last if last.isdigit() else first) + 1)
+            if span.stop > _MOST_TASKS:
+                return []
+            numbers += span
     return numbers
