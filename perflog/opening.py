@@ -15,7 +15,8 @@ from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UnknownTableError, UsageError
 from perflog.log import Log, RowCounts, RunKey, run_keys
 from perflog.parsing.input.log_names import NOTHING_KNOWN, LogName, expand, left_out
-from perflog.tables.arrow import Where, rows_where
+from perflog.provenance import as_json, provenance
+from perflog.tables.arrow import Where, rows_where, text_array
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import GUESS
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
@@ -139,6 +140,7 @@ def ingest(
     strict: bool = False,
     guess: bool = False,
     scheduler: str | None = None,
+    tags: Mapping[str, str] | None = None,
 ) -> Log:
     """Read logs into a store, as `perflog ingest` does.
 
@@ -151,6 +153,8 @@ def ingest(
         strict: Whether an unread line or figure is an error. The log is then not stored.
         guess: Whether perflog makes a format for the lines that no format reads. Their rows have `read_by` "guess".
         scheduler: The address of a Dask scheduler whose workers read the logs; by default this process reads them.
+        tags: What you say of the runs, such as {"gpu_name": "NVIDIA H200"}: settings, as those in the log. The commit,
+            branch, pull request and job of a CI system are recorded from its environment.
 
     Returns:
         The runs of these logs, from the store. `warnings` has what went wrong with single lines.
@@ -164,7 +168,8 @@ def ingest(
     from perflog.ingestion.cluster import ingest_on_cluster
 
     formats = tuple([format] if isinstance(format, str) else format or ())
-    task = IngestTask(os.fspath(store or default_store()), label, formats, strict, guess)
+    folder = os.fspath(store or default_store())
+    task = IngestTask(folder, label, formats, strict, guess, provenance(), dict(tags or {}))
     logs = log_names([os.fspath(name) for name in names], formats)
     of_logs, documents = split_documents(
         ingest_on_cluster(logs, task, scheduler) if scheduler else ingest_in_turn(logs, task)
@@ -205,7 +210,7 @@ def load(store: str | os.PathLike[str] | None = None) -> Log:
 
 def _stored(*stores: Store) -> Log:
     """Return all runs of some stores, one store after the other. Table `runs` is read now, the others when needed."""
-    all_runs = [store.table("runs") for store in stores]
+    all_runs = [_with_provenance(store) for store in stores]
 
     def fetch(
         name: str,
@@ -233,6 +238,16 @@ def _stored(*stores: Store) -> Log:
         return {run: counts for store in stores for run, counts in store.row_counts(name, runs).items()}
 
     return Log(fetch, keys, dates=dates, count=count)
+
+
+def _with_provenance(store: Store) -> pa.Table:
+    """Return table `runs` of a store, with what it notes of where its logs come from."""
+    runs, known = store.table("runs"), store.provenance()
+    if not known:
+        return runs
+    logs = runs["log_sha256"].to_pylist()
+    texts = text_array([as_json(known.get(log[:LOG_ID], {})) for log in logs])
+    return runs.set_column(runs.column_names.index("provenance"), runs.schema.field("provenance"), texts)
 
 
 def reference() -> Log:

@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, settings
 from support.paths import SHARED_FOLDER
 
+from perflog.provenance import SYSTEMS
+
 if TYPE_CHECKING:
     import pytest
 
 # Bytecode is kept, whatever the environment says: many tests start processes, which would all compile what they import.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# What a CI system says of the tests is no provenance of their logs.
+for shows in SYSTEMS:
+    os.environ.pop(shows, None)
 
 # No property has a time limit, and each run tries the same examples: a test that fails does so because of the change.
 settings.register_profile(

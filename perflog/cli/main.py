@@ -115,6 +115,7 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 @click.argument("logs", shell_complete=completion.files, nargs=-1, required=True, metavar="LOG...")
 @options.store
 @click.option("--label", metavar="NAME", help="Label of the runs.")
+@click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A setting of the runs that no log prints.")
 @options.log_format
 @click.option("--strict", is_flag=True, help="Treat a log with unread lines or figures as an error; do not store it.")
 @click.option(
@@ -141,6 +142,8 @@ def ingest(
     dropped. An error in one log does not stop the others.
 
     Of standard input the last step is shown as it comes; the log is stored when it ends.
+
+    The commit, branch, pull request and job of a CI system or Slurm are recorded from its environment; --tag adds more.
 
     With --follow the store is brought up to date again and again while the log grows. If the file is renamed, its rest
     is read, then the new file at its path. If it is truncated, what follows is another log. Ends when the file is
@@ -181,6 +184,7 @@ def _ingest(
     strict: bool,
     guess: bool,
     threads: int | None,
+    tags: tuple[str, ...],
 ) -> tuple[list[tuple[str, Any]], str]:
     """Ingest logs, show the progress, then print errors and warnings. Return the outcomes and the store."""
     from perflog.cli.progress import byte_progress
@@ -188,11 +192,13 @@ def _ingest(
     from perflog.output import sheets
     from perflog.parsing.input.log_names import NOTHING_KNOWN, STDIN, left_out
     from perflog.parsing.input.spilled_input import standard_input
+    from perflog.provenance import parse_tags, provenance
     from perflog.remote import is_in_storage
     from perflog.tables.store import default_store, store_exists
 
     names = bulk.log_names(logs, formats)
-    task = bulk.IngestTask(store or default_store(), label, formats, strict, guess)
+    known = provenance(), parse_tags(tags)
+    task = bulk.IngestTask(store or default_store(), label, formats, strict, guess, *known)
     outcomes: list[tuple[str, Any]] = []
     if (
         not scheduler
@@ -245,6 +251,7 @@ def _follow(
     strict: bool,
     guess: bool,
     threads: int | None,
+    tags: tuple[str, ...],
 ) -> tuple[list[tuple[str, Any]], str]:
     """Ingest a log while it grows, and show its last steps on standard error. Return what `_ingest` returns."""
     from perflog.cli.live_lines import LiveLines
@@ -252,6 +259,7 @@ def _follow(
     from perflog.ingestion.following import State, follow
     from perflog.parsing.input.followed_file import Patience
     from perflog.parsing.input.log_names import STDIN
+    from perflog.provenance import parse_tags, provenance
     from perflog.tables.store import default_store
 
     names = bulk.log_names(logs, formats)
@@ -261,7 +269,8 @@ def _follow(
         )
     if len(names) != 1 or len(names[0].files) != 1:
         raise UsageError(f"--follow takes one log, not {len(names)}", " ".join(logs), "start one command for each log")
-    name, task = names[0], bulk.IngestTask(store or default_store(), label, formats, strict, guess)
+    known = provenance(), parse_tags(tags)
+    name, task = names[0], bulk.IngestTask(store or default_store(), label, formats, strict, guess, *known)
     outcomes: list[tuple[str, Any]] = []
     lines = LiveLines(err=True)
 

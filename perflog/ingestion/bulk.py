@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, suppress
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from perflog.errors import InputError, PerflogError, UsageError
 from perflog.ingestion import workers
@@ -49,6 +49,8 @@ class IngestTask(Struct, frozen=True):
         formats: Names or paths of formats; () detects them.
         strict: Whether a log with unread lines or figures is an error. It is then not stored.
         guess: Whether perflog makes a format for the lines that no format reads.
+        provenance: Which commit, branch and job made the logs, by name.
+        tags: What the user says of them, by name.
     """
 
     store: str
@@ -56,6 +58,8 @@ class IngestTask(Struct, frozen=True):
     formats: tuple[str, ...] = ()
     strict: bool = False
     guess: bool = False
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 def log_names(texts: Iterable[str], formats: Sequence[str] = ()) -> list[LogName]:
@@ -102,6 +106,7 @@ def ingest_log(
     try:
         store = Store(task.store)
         with opened or _opened(name) as source, store.write(lambda: [source.digest()[:LOG_ID]]) as writer:
+            writer.provenance, writer.tags = task.provenance, task.tags
             stored = cache(lambda: history(name, source, Origins(store.origins())))  # it needs the digest of the log
 
             def sink() -> Any:
@@ -150,6 +155,7 @@ def ingest_logs(
     try:
         if results:
             with Store(task.store).write(list(dict.fromkeys(log.id for log, _ in results))) as writer:
+                writer.provenance, writer.tags = task.provenance, task.tags
                 for log, result in results:
                     _replace_earlier(writer, result, log.history)
                 for table in rows.tables:

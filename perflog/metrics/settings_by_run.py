@@ -20,6 +20,6 @@ def settings_by_run(tables: Tables) -> dict[str, Settings]:
 
 def _settings_by_run(tables: Tables) -> dict[str, Settings]:
     names = ("run", "format", "program", "model", "world_size", "device", "dtype", "process", "config",
-             "outcomes")  # fmt: skip
+             "outcomes", "provenance")  # fmt: skip
     records = (dict(zip(names, values, strict=True)) for values in tables.rows("runs").records(*names))
     return {row["run"]: settings_of({k: None if v == NULL else v for k, v in row.items()}) for row in records}

@@ -24,6 +24,7 @@ ALIKE = ("format", "program", "model")
 _NAMES = frozenset(
     ("id", "name", "process", "run", "run_name", "run_id", "run_group", "exp_name", "experiment", "experiment_name",
      "job", "job_id", "job_name", "node_name", "node_list", "nodelist", "save", "load", "output", "time", "start_time",
+     "branch", "dirty", "pull_request", "ci_job", "runner",
      "end_time", "started", "finished", "now", "files", "tracename", "trace_id", "basetimenanoseconds", "display_name")
 )  # fmt: skip
 """Whole names of incidental settings, in lower case."""
@@ -137,13 +138,15 @@ def values_in_order(values: Iterable[str]) -> list[str]:
 def settings_of(row: Mapping[str, object]) -> Settings:
     """Return the settings of a row of table `runs`; those that are texts of several members by member.
 
-    Outcomes, which the log prints only after the training, are none.
+    Outcomes, which the log prints only after the training, are none. What the log prints comes before its provenance.
     """
     settings = {k: row[k] for k in ("format", "program", "model", "world_size", "device", "dtype", "process")}
     config, outcomes = row["config"], row.get("outcomes")
     settings |= json.loads(config) if isinstance(config, str) else {}
     for name in json.loads(outcomes) if isinstance(outcomes, str) else ():
         settings.pop(name, None)
+    made_by = row.get("provenance")
+    settings = (json.loads(made_by) if isinstance(made_by, str) else {}) | settings
     return {
         member: value
         for name, setting in settings.items()

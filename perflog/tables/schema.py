@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA_HISTORY = {
-    4: "runs have `outcomes`",
+    4: "runs have `outcomes` and `provenance`",
     3: "all tables of rows have `read_by`; "
     "events have `stage`, `dp_rank`, `chunk` and `micro_batch`; "
     "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
@@ -160,6 +160,12 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
             "text",
             "names of the numbers of `config` that the log prints only after the last reading of the run's clock, as "
             "JSON: results, no settings; null if there are none",
+            by_field=False,
+        ),
+        TableColumn(
+            "provenance",
+            "text",
+            "which commit, branch and job made the log, and tags given at ingest, as JSON; known for runs of a store",
             by_field=False,
         ),
         _text("printout", "printout of the model"),

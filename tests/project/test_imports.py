@@ -16,7 +16,8 @@ import perflog
 # The order of the house, a room a line. A module imports only what stands before it here: the rooms above its own,
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
-errors bundled arrays lazy_patterns entry_points units remote file_names whole_files file_lock temporary signals
+errors bundled arrays lazy_patterns provenance entry_points units remote file_names whole_files file_lock temporary
+signals
 tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: runs_footer folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests standing_out repeats levels shifts

@@ -73,6 +73,8 @@ def run_sheets(log: Log, format: str) -> Iterator[Sheet]:
     yield pairs("run", [(n, row[n]) for n in names], row["label"] or row["run"])
     if settings := [(name, value) for name, value in config.items() if name not in names]:
         yield pairs("config", settings, "config")
+    if made_by := json.loads(row["provenance"] or "{}"):
+        yield pairs("provenance", made_by.items(), "provenance")
     steps, summaries = log.arrow("steps"), log.arrow("summaries")
     if steps.num_rows:
         yield _steps_sheet(steps)

@@ -129,6 +129,11 @@ class Store:
         with store_errors(self.name), self._folder.steady():
             return dict(self._folder.notes().ingested)
 
+    def provenance(self) -> dict[str, Mapping[str, str]]:
+        """Return which commit, branch and job made the logs in the store, by their ids, as far as it is known."""
+        with store_errors(self.name), self._folder.steady():
+            return dict(self._folder.notes().provenance)
+
     def table(
         self,
         name: str,

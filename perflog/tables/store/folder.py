@@ -234,6 +234,7 @@ class StoreFolder:
         return LogNotes(
             {log: origin for notes in each for log, origin in notes.origins.items()},
             {log: date for notes in each for log, date in notes.ingested.items()},
+            {log: known for notes in each for log, known in notes.provenance.items()},
         )
 
     def _footer(self, batch: str) -> RunsFooter:

@@ -61,13 +61,13 @@ class Commit(Struct, frozen=True):
         import gzip
 
         content = json.loads(gzip.decompress(data))
-        dates = content.get("ingested", {})
+        dates, provenance = content.get("ingested", {}), content.get("provenance", {})
         batches = {
             name: Batch(
                 b["tables"],
                 b["size"],
                 b["logs"],
-                LogNotes(convert(b["origins"], dict[str, Origin]), dates.get(name, {})),
+                LogNotes(convert(b["origins"], dict[str, Origin]), dates.get(name, {}), provenance.get(name, {})),
             )
             for name, b in content["batches"].items()
         }
@@ -77,13 +77,13 @@ class Commit(Struct, frozen=True):
         """Return the bytes of its object."""
         import gzip
 
-        # Dates stand beside the batches: older versions of perflog read no other fields of a batch.
-        dates, batches = dict[str, Any](), dict[str, Any]()
+        # Dates and provenance stand beside the batches: older versions of perflog read no other fields of a batch.
+        dates, provenance, batches = dict[str, Any](), dict[str, Any](), dict[str, Any]()
         for name, batch in self.batches.items():
             origins = {log: asdict(origin) for log, origin in batch.notes.origins.items()}
-            dates[name] = batch.notes.ingested
+            dates[name], provenance[name] = batch.notes.ingested, batch.notes.provenance
             batches[name] = {"tables": batch.tables, "size": batch.size, "logs": batch.logs, "origins": origins}
-        content = {"ids": self.ids, "batches": batches, "ingested": dates}
+        content = {"ids": self.ids, "batches": batches, "ingested": dates, "provenance": provenance}
         return gzip.compress(json.dumps(content).encode(), 6)
 
 

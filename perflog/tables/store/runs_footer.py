@@ -14,6 +14,7 @@ _LOGS = "logs"  # the ids of the logs
 _FILES = "files"  # the other files: the CRC of the footer of each, by table
 _ORIGINS = "origins"  # where logs came from: `Origin` by the id of the log
 _INGESTED = "ingested"  # when they were first read into the store: a date in UTC (ISO 8601) by the id of the log
+_PROVENANCE = "provenance"  # which commit, branch and job made them: values by name, by the id of the log
 
 
 class Origin(Struct, frozen=True):
@@ -38,10 +39,12 @@ class LogNotes(Struct, frozen=True):
     Attributes:
         origins: Where they came from.
         ingested: When they were first read into the store: dates in UTC, ISO 8601.
+        provenance: Which commit, branch and job made them, and tags: values by name.
     """
 
     origins: Mapping[str, Origin] = field(default_factory=dict)
     ingested: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, texts: Mapping[str, str]) -> LogNotes:
@@ -50,21 +53,36 @@ class LogNotes(Struct, frozen=True):
         Raises:
             ValueError: It is something else.
         """
-        return cls(_decoded(texts, _ORIGINS, dict[str, Origin]), _decoded(texts, _INGESTED, dict[str, str]))
+        return cls(
+            _decoded(texts, _ORIGINS, dict[str, Origin]),
+            _decoded(texts, _INGESTED, dict[str, str]),
+            _decoded(texts, _PROVENANCE, dict[str, dict[str, str]]),
+        )
 
     def texts(self) -> dict[str, str]:
         """Return the texts of a footer."""
         origins = {log: asdict(origin) for log, origin in sorted(self.origins.items())}
-        return {_ORIGINS: json.dumps(origins), _INGESTED: json.dumps(dict(sorted(self.ingested.items())))}
+        return {
+            _ORIGINS: json.dumps(origins),
+            _INGESTED: json.dumps(dict(sorted(self.ingested.items()))),
+            _PROVENANCE: json.dumps(dict(sorted(self.provenance.items()))),
+        }
 
     def __or__(self, other: LogNotes) -> LogNotes:
         """The notes of both; of a log that both know, those of the other."""
-        return LogNotes({**self.origins, **other.origins}, {**self.ingested, **other.ingested})
+        return LogNotes(
+            {**self.origins, **other.origins},
+            {**self.ingested, **other.ingested},
+            {**self.provenance, **other.provenance},
+        )
 
     def of(self, logs: Collection[str]) -> LogNotes:
         """The notes of some logs."""
-        origins = {log: origin for log, origin in self.origins.items() if log in logs}
-        return LogNotes(origins, {log: date for log, date in self.ingested.items() if log in logs})
+        return LogNotes(
+            {log: origin for log, origin in self.origins.items() if log in logs},
+            {log: date for log, date in self.ingested.items() if log in logs},
+            {log: known for log, known in self.provenance.items() if log in logs},
+        )
 
 
 class RunsFooter(Struct, frozen=True):

@@ -6,7 +6,7 @@ again without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -38,6 +38,8 @@ class BatchWriter:
 
     Attributes:
         origins: Where the logs came from, by their ids, as far as the caller knows.
+        provenance: Which commit, branch and job made the logs that are new to the store.
+        tags: What the caller says of all the logs, whether or not they are new.
         earlier: Ids of logs that leave the store in the same commit: earlier states of the logs that are written.
     """
 
@@ -47,6 +49,8 @@ class BatchWriter:
         self._work = store.work()
         self._files = BatchFiles(self._work.path)
         self.origins: dict[str, Origin] = {}
+        self.provenance: Mapping[str, str] = {}
+        self.tags: Mapping[str, str] = {}
         self.earlier: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -84,10 +88,17 @@ class BatchWriter:
     def _notes(self, logs: Sequence[str]) -> LogNotes:
         """Return what is noted of the logs: where they came from, as the caller says or else the store; and the dates.
 
-        A log that the store has keeps its date, so that ingesting it again changes nothing.
+        A log that the store has keeps its date and its provenance, so that ingesting it again changes nothing; tags are
+        added.
         """
-        dates = dict.fromkeys(set(logs) - self._store.readable_logs(), _now())
-        return self._store.notes().of(logs) | LogNotes(self.origins, dates)
+        known = self._store.notes().of(logs)
+        fresh = set(logs) - self._store.readable_logs()
+        provenance = {
+            log: made
+            for log in logs
+            if (made := {**(self.provenance if log in fresh else known.provenance.get(log, {})), **self.tags})
+        }
+        return known | LogNotes(self.origins, dict.fromkeys(fresh, _now()), provenance)
 
     def _commit(self) -> None:
         if "runs" not in self._files:
