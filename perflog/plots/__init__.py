@@ -19,7 +19,7 @@ from perflog.plots.launches import launch_queue, launches
 from perflog.plots.memory import memory_curve
 from perflog.plots.node_pairs import node_pairs
 from perflog.plots.phases import phases
-from perflog.plots.pipeline import layers, schedule
+from perflog.plots.pipeline import layers, schedule, schedules
 from perflog.plots.ranges import device_ranges, ranges
 from perflog.plots.rank_pairs import rank_pairs
 from perflog.plots.ranks import imbalance, loads, wait
@@ -62,6 +62,7 @@ __all__ = [
     "save",
     "scaling",
     "schedule",
+    "schedules",
     "steps",
     "suffix",
     "sweep",

@@ -160,6 +160,64 @@ def schedule(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
+@plot(
+    title="Pipeline schedules by simulation (models, not measurements)",
+    caption="idle share of a pipeline under each schedule, with the micro-batches of the run and twice as many",
+    metric="schedules",
+    select=lambda rows: rows,
+)
+def schedules(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the simulated idle share of six schedules, a panel for each run; beside each bar its memory.
+
+    Example:
+        >>> figure = perflog.plots.schedules(perflog.find_runs("reference:pipeline_layers.txt"))
+        >>> figure.axes[0].get_xlabel()
+        'idle in the simulation (%)'
+    """
+    runs = list(rows["run"].unique())
+    shown = runs[:MAX_PANELS]
+    notes = [
+        (
+            "Holds: micro-batches of the run whose activations a device holds, at most; copies of the parameters, if "
+            "more than one. Sending takes no time."
+        ),
+        shown_note(len(shown), len(runs), "runs"),
+    ]
+    figure, panels = canvas.column_of_panels(8.5, 1.2 + 2.9 * len(shown), [6] * len(shown), notes)
+    handles: dict[str, Any] = {}
+    for run, axes in zip(shown, panels, strict=True):
+        of_run = rows[rows["run"] == run]
+        first = of_run.iloc[0]
+        _draw_schedules(axes, of_run, handles)
+        times = f"{first['stages']} stages, {plain(first['of'])}, {first['micro_batches']:,} micro-batches"
+        axes.set_title(f"{canvas.run_name(run)}\n{times}")
+    legend(figure, handles.values())
+    return figure
+
+
+def _draw_schedules(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
+    names, batches = list(rows["schedule"].unique()), sorted(rows["micro_batches"].unique())
+    height = 0.8 / len(batches)
+    for k, (number, color, hatch) in enumerate(zip(batches, (BLUE, YELLOW), ("", "///"), strict=False)):
+        of_number = rows[rows["micro_batches"] == number]
+        label = "micro-batches of the run" if k == 0 else "twice as many"
+        places = [names.index(name) + (k - (len(batches) - 1) / 2) * height for name in of_number["schedule"]]
+        idle = 100 * of_number["idle"].to_numpy(np.float64)
+        bars = axes.barh(
+            places, idle, height, color=color, hatch=hatch, edgecolor=BLACK, linewidth=0.6, label=label, gid=label
+        )
+        handles.setdefault(label, bars)
+        for place, end, row in zip(places, idle, of_number.to_dict("records"), strict=True):
+            copies = f", {row['copies']} copies" if row["copies"] > 1 else ""
+            text = f"{end:.3g} %, holds {row['activations']:.3g}{copies}"
+            axes.annotate(text, (end, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.35 * max(1.0, 100 * float(rows["idle"].max())))
+    axes.set_xlabel("idle in the simulation (%)")
+    axes.grid(axis="x")
+
+
 def _draw_schedule(axes: Axes, slots: pd.DataFrame, handles: dict[str, Any]) -> None:
     unit, factor = unit_of(slots["end_s"], "s")
     numbered = len(slots) <= 160

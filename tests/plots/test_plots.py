@@ -46,7 +46,7 @@ KINDS = {
     "moe_layer_early": {"waterfall", "breakdown", "steps", "distribution"},
     "training_sweep": {"waterfall", "breakdown", "steps", "distribution", "sweep"},
     "nvprof": {"breakdown", "kernels", "ranges"},
-    "pipeline_layers": {"waterfall", "curves", "steps", "distribution", "imbalance", "layers", "schedule"},
+    "pipeline_layers": {"waterfall", "curves", "steps", "distribution", "imbalance", "layers", "schedule", "schedules"},
 }
 MS = 1e3
 

@@ -63,7 +63,8 @@ metrics: directions compared registry settings_by_run run_moments attempts hardw
 metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
-metrics: cases serving series_ends step_series run_rows pipeline phase_table modelled_jobs
+metrics: schedule_simulation
+metrics: cases serving series_ends step_series run_rows pipeline schedules phase_table modelled_jobs
 metrics: last_steps communication collectives curves imbalance steps sweep
 metrics: named_ranks ranks hot_experts placement history node_pairs pauses stuck_ranks time_to_target
 metrics: attempt_time timeline goodput step_levels
@@ -87,7 +88,7 @@ analysis.compare: result_rows sides other_setting copies foreign_runs cut_short 
 analysis.compare: measures verdicts figures history rows headline ranking aa attribution operators averages
 analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
-analysis.overview: what_if scaling_facts
+analysis.overview: what_if scaling_facts schedule_facts
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
 analysis.overview: headline device_facts log_facts case_facts serving_facts bottlenecks job_course subject next_commands
 analysis.overview: targets __init__

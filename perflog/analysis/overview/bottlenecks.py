@@ -8,6 +8,7 @@ from perflog.analysis.overview import case_facts, device_facts, log_facts, servi
 from perflog.analysis.overview.headline import headline
 from perflog.analysis.overview.host_operators import host_operator_sentences
 from perflog.analysis.overview.operators import operators
+from perflog.analysis.overview.schedule_facts import schedules
 from perflog.analysis.overview.stuck import stuck
 from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables
@@ -26,6 +27,7 @@ _FACTS = (
     log_facts.held_up,
     log_facts.slow_steps,
     log_facts.between_steps,
+    schedules,
     log_facts.job_states,
     log_facts.collective,
     log_facts.loads,
