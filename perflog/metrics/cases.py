@@ -29,6 +29,9 @@ from perflog.units import show
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_FAILED = 3
+"""Failed cases that are named."""
+
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("table", meaning="number of the table of cases in the log"),
@@ -36,7 +39,8 @@ _COLUMNS = (
     MetricColumn("key", meaning="name of the figure"),
     MetricColumn("unit", meaning="unit of its values; null: a plain number"),
     MetricColumn("cases", meaning="number of cases that have the figure"),
-    MetricColumn("failed", meaning="number of cases that print NaN or infinity in its place"),
+    MetricColumn("failed", meaning="number of cases that print NaN, infinity or an error in its place"),
+    MetricColumn("failed_at", meaning="the first of these cases", brief=False),
     MetricColumn(
         "better",
         meaning="lower or higher, by its name or unit; null: neither tells it, or the cases are different work",
@@ -79,6 +83,12 @@ _NAMES_WORK = lazy_pattern(
 )
 """Names of words that say which work is measured."""
 
+_FAILED = lazy_pattern(
+    r"(?:(?:cuda|gpu)? ?out of memory|oom|(?:runtime|compile|launch)? ?err(?:or)?|fail(?:ed|ure)?|crash(?:ed)?"
+    r"|time(?:d )?out|killed|out of resources|[-+]?inf(?:inity)?|nan)\b",
+    re.IGNORECASE,
+)
+"""Words that programs print in place of a figure where the case failed."""
 _STATISTIC = lazy_pattern(
     r"(?:.*[_. ])?(?:p[0-9]{1,2}(?:[._]?[0-9]+)?|mean|avg|average|median|min|max|std|stddev|count|sum|total|n)",
     re.IGNORECASE,
@@ -242,7 +252,9 @@ def _rows(table: CaseTable) -> Iterator[dict[str, Any]]:
         unit = table.units.get(key, "")
         row: dict[str, Any] = {"over": table.over, "key": key, "unit": unit or None, "cases": len(found)}
         row |= {"better": None if table.is_of_different_work else better(key, unit)}
-        row |= {"failed": int(table.bad[key].sum())}
+        failed = np.flatnonzero(table.bad[key])
+        named = [table.at(record) for record in failed[:MOST_FAILED].tolist()]
+        row |= {"failed": len(failed), "failed_at": "; ".join(named) or None}
         row |= {"first_line": int(table.lines.min()), "last_line": int(table.lines.max())}
         if found:
             (low, low_at), (high, high_at) = min(found, key=_value), max(found, key=_value)
@@ -372,7 +384,7 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
         columns[name] = cells
         found = {unit_words[code] for code in units_of_row[places].tolist() if code >= 0}
         units[name] = found.pop() if len(found) == 1 else ""
-        bad[name] = np.array([isinstance(x, float) and not math.isfinite(x) for x in cells], np.bool_)
+        bad[name] = np.array([_is_failure(x) for x in cells], np.bool_)
     parameters, settings = _parameters(columns, units)
     rest = [name for name in names if name not in parameters and name not in settings]
     rest = [name for name in rest if not _follows(columns[name], units[name], [columns[n] for n in parameters])]
@@ -382,6 +394,10 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
         for name, of in figures.items()
         if np.isfinite(of).any() and not (units[name] in _OF_MOMENTS and are_moments(of).any())
     }
+    has_failed = np.any([bad[name] for name in figures], axis=0) if figures else np.zeros(number, np.bool_)
+    for name, of in figures.items():  # 0 TFLOP/s beside an infinite time is no measurement
+        instead = has_failed & (of == 0) & (better(name, units[name]) == "higher")
+        of[instead], bad[name] = np.nan, bad[name] | instead
     is_measured = any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
     if not parameters or not is_measured:  # whole numbers without a unit describe, such as offsets of documents
         return
@@ -485,6 +501,11 @@ def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     if all(isinstance(x, str) for x in cells):
         return len(set(cells)) == len(cells)
     return all(isinstance(b, float) and isinstance(a, float) and b - a == 1 for a, b in pairwise(cells))
+
+
+def _is_failure(cell: Any) -> bool:
+    """Whether a cell tells that its case failed: NaN, infinity, or a word for it in place of a number."""
+    return not math.isfinite(cell) if isinstance(cell, float) else bool(cell and _FAILED.match(cell))
 
 
 def _number(cell: Any) -> float:

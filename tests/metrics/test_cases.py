@@ -116,6 +116,22 @@ def test_a_failed_case_is_no_value(tmp_path: Path) -> None:
     assert (row["cases"], row["failed"], row["min"], row["max"]) == (2, 2, 10.0, 30.0)
 
 
+def test_a_failed_case_is_neither_best_nor_worst(tmp_path: Path) -> None:
+    """Sweeps print 0 as the rate of a case that failed, and a word as its time."""
+    lines = ["128,4,0.25,500.5", "256,4,OOM,0.0", "256,8,inf,0.0", "64,8,0.75,166.25", "32,8,error,"]
+    log = log_of(tmp_path, "\n".join(["block,warps,time_ms,tflops", *lines, ""]))
+    rows = {row["key"]: row for row in cases(log).to_dict("records")}
+    assert [rows[key]["failed"] for key in ("time", "tflops")] == [3, 2]
+    assert (rows["tflops"]["min"], rows["tflops"]["min_at"]) == (166.25, "block 64, warps 8")
+    assert (rows["time"]["max"], rows["time"]["max_at"]) == (0.00075, "block 64, warps 8")
+    assert rows["time"]["failed_at"] == "block 256, warps 4; block 256, warps 8; block 32, warps 8"
+
+
+def test_a_zero_beside_finite_figures_is_a_value(tmp_path: Path) -> None:
+    log = log_of(tmp_path, "block,time_ms,errors\n128,0.25,0\n256,0.5,0\n64,0.75,2\n")
+    assert {row["key"]: row["failed"] for row in cases(log).to_dict("records")}["time"] == 0
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perflog.metrics import Options, Tables, case_pairs, cases
+from perflog.metrics.cases import MOST_FAILED
 from perflog.units import show
 
 _MOST_FIGURES, _MOST_PAIRS = 4, 3
@@ -27,8 +28,13 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
         first = with_direction if len(with_direction) else of_table
         parts = [_ends(row) for row in first.head(_MOST_FIGURES).to_dict("records")]
         more = f"; {len(of_table) - len(parts)} more figures" if len(of_table) > len(parts) else ""
-        failed = int(of_table["failed"].max())
-        without = f" ({failed} without a finite figure)" if failed else ""
+        worst = of_table.loc[of_table["failed"].idxmax()]
+        more_failed = "; ..." if worst["failed"] > MOST_FAILED else ""
+        without = (
+            f" ({worst['failed']} without a finite figure: {worst['failed_at']}{more_failed})"
+            if worst["failed"]
+            else ""
+        )
         yield f"{number} cases over {over}{lines}{without}: {'; '.join(parts)}{more}."
 
 
