@@ -111,7 +111,7 @@ def schedules(tables: Tables, options: Options) -> pd.DataFrame:
 
 def schedule_rows(tables: Tables, options: Options) -> Sequence[ScheduleRow]:
     """Return the rows of the metric in the order of the runs."""
-    return cached(tables, ("schedules", options), lambda: list(_rows(tables, options)))
+    return cached(tables, ("schedule rows", options), lambda: list(_rows(tables, options)))
 
 
 def _rows(tables: Tables, options: Options) -> Iterator[ScheduleRow]:
