@@ -143,6 +143,8 @@ def test_the_screen_tells_what_more_gpus_bring(tmp_path: Path) -> None:
     assert "predicted for 8: 82 %" in shown
     assert "far worse" not in shown
     assert "No repeats" not in shown
+    assert "Next: perflog analyze" in shown
+    assert "--by" not in shown  # it would pool sizes
 
 
 @pytest.mark.skipif(not (SHARED / "campaigns").is_dir(), reason="the campaigns are not here")

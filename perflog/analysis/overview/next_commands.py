@@ -19,6 +19,7 @@ from perflog.metrics import (
     host_operators,
     kernels,
     phases,
+    scaling,
     serving,
     stages,
     steps,
@@ -31,6 +32,9 @@ from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.parsing.failures.kinds import NOTICE
+
+_OF_SIZES = scaling.name
+"""Metric of runs of several sizes, which a comparison by one setting would pool."""
 
 
 def next_commands(
@@ -60,7 +64,7 @@ def next_commands(
         commands.append(f"perflog compare {shown}")
     elif len(groups) == 2 and all(len(group.runs) > 1 for group in groups) and len(set(folders)) == 2:
         commands.append("perflog compare " + join([os.path.join(names[0], folder) for folder in folders]))
-    elif in_common and len(groups) > 1 and len(varied) == 1 and varied != ["format"]:
+    elif in_common and len(groups) > 1 and len(varied) == 1 and not {*varied, metric_of_folder} & {"format", _OF_SIZES}:
         commands.append(f"perflog compare {shown} --by {varied[0]}")
     elif len(groups) > 3 and len(varied) > 1 and tables.count("steps"):
         commands.append(f"perflog analyze {shown} factors")

@@ -154,6 +154,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         return set()
 
     def lines(self, text: str) -> tuple[Line, ...]:
+        if text.startswith('{"') and text.endswith("}"):
+            return ()  # an object of JSON
         shape = _digits_hidden(text)
         if shape in self._unreadable:
             return ()
