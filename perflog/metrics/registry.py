@@ -136,6 +136,8 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         """A table of a log."""
         if name not in self._arrow:
             self._arrow[name] = self._log.stored(name)
+            if self._arrow[name].num_rows > _AT_ONCE:
+                return_freed()
         return self._arrow[name]
 
     def _frame(self, name: str) -> pd.DataFrame:

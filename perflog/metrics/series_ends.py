@@ -58,9 +58,12 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
         yield LOSS, "", "lower", losses[-1:]
     numbers = values.where(_printed(values, "value"))
     if len(numbers):
-        by_line = np.argsort(numbers["line"], kind="stable")
-        keys, ranks = numbers.codes("key")[0][by_line], numbers["rank"][by_line]
-        last = by_line[_last_places(keys, ranks)]  # of each rank, in the order of the lines
+        keys, ranks, lines = numbers.codes("key")[0], numbers["rank"], numbers["line"]
+        if (lines[1:] >= lines[:-1]).all():
+            last = _last_places(keys, ranks)  # of each rank, in the order of the lines
+        else:
+            by_line = np.argsort(lines, kind="stable")
+            last = by_line[_last_places(keys[by_line], ranks[by_line])]
         of_key: dict[str, list[tuple[str | None, float]]] = {}
         rates = numbers.where(numbers.one_of("unit", ["1/s"]) & ~numbers.known("step") & (numbers["value"] > 0)).by(
             "key"
@@ -86,6 +89,10 @@ def _printed(rows: Rows, column: str) -> Mask:
 
 def _last_places(keys: Keys, ranks: Ints) -> Ints:
     """The last place of each key on each rank; of a key whose ranks are not all known, its last place alone."""
+    if (ranks == NULL).all():
+        last = np.full(keys.max(initial=-1) + 2, -1)  # one more, for no key: -1
+        last[keys] = np.arange(len(keys))  # the last one of each counts
+        return np.sort(last[last >= 0])
     unknown = np.unique(keys[ranks == NULL])
     ranks = np.where(np.isin(keys, unknown), NULL, ranks)
     groups = groups_of(keys[::-1], ranks[::-1])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Floats, Mask
+from perflog.arrays import Floats, Ints, Mask
 from perflog.errors import UsageError
 from perflog.formats.flops import Convention, convention
 from perflog.formats.model import Format
@@ -128,16 +128,24 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
         part = of_runs[series.run]
         rows = np.arange(len(paces))[part][known[part]]
         steps, lines = all_steps["step"][rows], all_steps["line"][rows]
-        order = np.lexsort((paces[rows], lines, steps))  # of a step and line the slowest comes last
-        # A step and a line as one number that sorts: a series has each of them at most once.
-        different, place = np.unique(steps, return_inverse=True)
-        most = int(lines.max()) + 1
-        packed = (place * most + lines)[order]
-        wanted = np.searchsorted(different, series.steps) * most + series.lines
-        index = rows[order[np.searchsorted(packed, wanted, side="right") - 1]]
-        columns = {name: all_steps[name][index] for name in names}
+        if np.array_equal(steps, series.steps) and np.array_equal(lines, series.lines) and (np.diff(lines) > 0).all():
+            index = rows  # each row is a step of the series
+        else:
+            order = np.lexsort((paces[rows], lines, steps))  # of a step and line the slowest comes last
+            # A step and a line as one number that sorts: a series has each of them at most once.
+            different, place = np.unique(steps, return_inverse=True)
+            most = int(lines.max()) + 1
+            packed = (place * most + lines)[order]
+            wanted = np.searchsorted(different, series.steps) * most + series.lines
+            index = rows[order[np.searchsorted(packed, wanted, side="right") - 1]]
+        columns = {name: _taken(all_steps[name], index) for name in names}
         chosen[series.run] = series, columns | {_PER_GPU: _rates_of_a_gpu(tables, series)}
     return chosen
+
+
+def _taken(values: Floats, index: Ints) -> Floats:
+    """Return some values of a column; a column of nulls takes no memory."""
+    return values[index] if values.strides[0] else np.broadcast_to(values[:1], len(index))
 
 
 def _rates_of_a_gpu(tables: Tables, series: StepSeries) -> Floats:
@@ -146,7 +154,7 @@ def _rates_of_a_gpu(tables: Tables, series: StepSeries) -> Floats:
     rows = rows.where(rows.one_of("key", _PER_GPU_KEYS))
     printed = dict(zip(rows["line"].tolist(), rows["value"].tolist(), strict=True))
     if not printed:
-        return np.full(len(series.lines), np.nan)
+        return np.broadcast_to(np.nan, len(series.lines))
     return np.array([printed.get(line, np.nan) for line in series.lines.tolist()])
 
 
@@ -276,9 +284,17 @@ def _paces(steps: Rows) -> Floats:
     runs, words = steps.codes("run")
     paces, is_known = np.full(len(steps), np.nan), np.zeros(len(words), np.bool_)
     times, beside = steps["step_time_s"], steps.one_of("step_time_by", schema.BESIDE_THE_LINE)
-    with np.errstate(divide="ignore"):
-        of_rates = [1 / np.where(steps[name] > 0, steps[name], np.nan) for name in RATES]
-    for values in (np.where(beside, np.nan, times), *of_rates, times):
+
+    def in_turn() -> Iterator[Floats]:
+        yield np.where(beside, np.nan, times)
+        for name in RATES:
+            with np.errstate(divide="ignore"):
+                yield 1 / np.where(steps[name] > 0, steps[name], np.nan)
+        yield times
+
+    for values in in_turn():
+        if is_known.all():
+            break
         tells = np.bincount(runs[_known(values)], minlength=len(words)) > 0
         rows = (tells & ~is_known)[runs]
         paces[rows] = values[rows]

@@ -152,18 +152,24 @@ def _zeros(column: pa.ChunkedArray) -> pa.Array | None:
 
     The operating system gives no memory to zeros that nobody has written to.
     """
-    is_words = pa.types.is_dictionary(column.type)
-    dtype = column.type.index_type if is_words else column.type
-    if column.num_chunks < 2 or column.null_count or not pa.types.is_integer(dtype):
+    if column.num_chunks < 2 or column.null_count:
         return None
-    first = column.chunk(0)
+    first, is_words = column.chunk(0), pa.types.is_dictionary(column.type)
     for chunk in column.chunks:
-        if is_words and not chunk.dictionary.equals(first.dictionary):
+        if not is_zeros(chunk) or (is_words and not chunk.dictionary.equals(first.dictionary)):
             return None
-        if numbers_of(chunk.indices if is_words else chunk).any():
-            return None
+    dtype = column.type.index_type if is_words else column.type
     zeros = number_array(np.zeros(len(column), dtype.to_pandas_dtype()))
     return pa.DictionaryArray.from_arrays(zeros, first.dictionary) if is_words else zeros
+
+
+def is_zeros(column: pa.Array) -> bool:
+    """Return whether each number of a column is 0, or each word its first one."""
+    is_words = pa.types.is_dictionary(column.type)
+    dtype = column.type.index_type if is_words else column.type
+    if column.null_count or not pa.types.is_integer(dtype):
+        return False
+    return not numbers_of(column.indices if is_words else column).any()
 
 
 Where = Mapping[str, Callable[[Any], object]]

@@ -40,6 +40,7 @@ class Columns:
         self._read = read
         self._arrays: dict[str, Array] = {}
         self._words: dict[str, tuple[Codes, list[str]]] = {}
+        self._objects: dict[str, npt.NDArray[np.object_]] = {}  # the words, and None for null
         self._nans: dict[str, Mask] = {}
 
     def array(self, name: str) -> Array:
@@ -48,6 +49,19 @@ class Columns:
             values = self._read(name)
             self._arrays[name] = self._texts(name, values) if _is_text(values) else _numbers(values)
         return self._arrays[name]
+
+    def part(self, name: str, index: slice | Ints) -> Array:
+        """Return some values of a column. Of a column of texts no more than these are made."""
+        if name not in self._arrays and name not in self._words:
+            values = self._read(name)
+            if _is_text(values):
+                self.words(name, values)
+            else:
+                self._arrays[name] = _numbers(values)
+        size = index.stop - index.start if isinstance(index, slice) else len(index)
+        if name in self._arrays or size == self.size:
+            return self.array(name)[index]
+        return self._objects_of(name)[self._words[name][0][index]]
 
     def nans(self, name: str) -> Mask:
         """Flag the numbers of a column that are NaN and not null."""
@@ -69,8 +83,14 @@ class Columns:
         return self._words[name]
 
     def _texts(self, name: str, values: pa.Array) -> Array:
-        codes, words = self.words(name, values)
-        return np.array([*words, None], object)[codes]
+        codes, _ = self.words(name, values)
+        return self._objects_of(name)[codes]
+
+    def _objects_of(self, name: str) -> npt.NDArray[np.object_]:
+        """Return the words of a column of texts, and None for the code -1."""
+        if name not in self._objects:
+            self._objects[name] = np.array([*self._words[name][1], None], object)
+        return self._objects[name]
 
 
 class Rows:
@@ -91,7 +111,7 @@ class Rows:
         return self._size
 
     def __getitem__(self, name: str) -> Array:
-        return self._columns.array(name)[self._index]
+        return self._columns.part(name, self._index)
 
     def codes(self, name: str) -> tuple[Codes, list[str]]:
         """Return a column of words as codes, -1 for null, and the words of the whole table."""

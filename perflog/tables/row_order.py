@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Ints
-from perflog.tables.arrow import joined, number_array, numbers_of, without_chunks
+from perflog.tables.arrow import is_zeros, joined, number_array, numbers_of, without_chunks
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pyarrow as pa
 
 
@@ -23,6 +25,7 @@ PART_MASK = (1 << PART_BITS) - 1
 """The bits of a place that hold the part."""
 
 _BLOCK = 1 << 18  # rows whose order is looked at together
+_SHORTEST = 1 << 16  # rows of a stretch that is sorted by itself
 
 
 def in_order(table: pa.Table, runs: Sequence[str]) -> pa.Table:
@@ -54,10 +57,12 @@ def put_in_order(columns: list[pa.ChunkedArray], schema: pa.Schema, runs: Sequen
     taken = []
     while columns:
         column = columns.pop(0).chunk(0)
-        if column.null_count < len(column):
-            taken.append(column.take(order))
-        else:
+        if column.null_count == len(column):
             taken.append(nulls.setdefault(column.type, column.slice(0, len(order))))
+        elif is_zeros(column):  # they take no memory
+            taken.append(column.slice(0, len(order)))
+        else:
+            taken.append(column.take(order))
     return pa.Table.from_arrays(taken, schema=schema)
 
 
@@ -71,13 +76,17 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
     def places(rows: slice) -> tuple[Ints, Ints]:
         return position_of_code[codes[rows]], line[rows] << PART_BITS | part[rows]
 
+    is_of_runs, is_by_run, is_by_place = True, True, True
     for first in range(0, len(codes), _BLOCK):  # of millions of rows, these numbers would take more than many a column
         run, place = places(slice(first, first + _BLOCK + 1))
-        ascending = (run[1:] > run[:-1]) | (run[1:] == run[:-1]) & (place[1:] >= place[:-1])
-        if run[0] < 0 or not ascending.all():
-            break
-    else:
-        return None
+        is_of_runs &= int(run.min()) >= 0
+        is_by_run &= bool((run[1:] >= run[:-1]).all())
+        is_by_place &= bool(((run[1:] > run[:-1]) | (place[1:] >= place[:-1])).all())
+    if is_of_runs and is_by_run:
+        if is_by_place:
+            return None
+        if (position_of_code >= 0).sum() == 1 and (cuts := _stretches(line, part)) is not None:
+            return number_array(_sorted_by_stretch(line, part, cuts))
     place = line if not part.any() else line << PART_BITS | part
     rows = np.argsort(place, kind="stable")
     del place
@@ -86,6 +95,37 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
         again = np.argsort(run, kind="stable")
         rows, run = rows[again], run[again]
     return number_array(rows[run >= 0])
+
+
+def _stretches(line: Ints, part: npt.NDArray[np.integer[Any]]) -> list[int] | None:
+    """Return where stretches of rows begin, none of which is behind a row of a later one; and the number of rows.
+
+    A log is read stretch by stretch, so only the rows of one stretch need be sorted. None if there is only one.
+    """
+    firsts = range(0, len(line), _BLOCK)
+    least_behind = np.full(len(firsts) + 1, np.iinfo(np.int64).max)
+    for k in reversed(range(len(firsts))):
+        place = line[firsts[k] : firsts[k] + _BLOCK] << PART_BITS | part[firsts[k] : firsts[k] + _BLOCK]
+        least_behind[k] = min(place.min(), least_behind[k + 1])
+    cuts, most = [0], np.int64(-1)
+    for k, first in enumerate(firsts):
+        place = line[first : first + _BLOCK] << PART_BITS | part[first : first + _BLOCK]
+        before = np.maximum(np.append(most, np.maximum.accumulate(place)[:-1]), most)
+        behind = np.minimum(np.minimum.accumulate(place[::-1])[::-1], least_behind[k + 1])
+        for cut in (np.flatnonzero(before <= behind) + first).tolist():
+            if cut >= cuts[-1] + _SHORTEST:
+                cuts.append(cut)
+        most = max(most, place.max())
+    return [*cuts, len(line)] if len(cuts) > 1 else None
+
+
+def _sorted_by_stretch(line: Ints, part: npt.NDArray[np.integer[Any]], cuts: Sequence[int]) -> npt.NDArray[Any]:
+    """Return the order of rows by line and part, sorted stretch by stretch."""
+    rows = np.empty(len(line), np.int32 if len(line) < np.iinfo(np.int32).max else np.int64)
+    for first, end in itertools.pairwise(cuts):
+        place = line[first:end] << PART_BITS | part[first:end]
+        rows[first:end] = np.argsort(place, kind="stable") + first
+    return rows
 
 
 def natural_sort_key(text: str) -> tuple[Any, ...]:
