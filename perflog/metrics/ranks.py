@@ -14,6 +14,7 @@ from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.unlabelled_ranks import unlabelled_ranks
 from perflog.statistics.groups import groups_of
+from perflog.statistics.samples import medians
 from perflog.statistics.standing_out import StandingOut, standing_out
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import TABLES
@@ -158,17 +159,17 @@ def _rank_rows(tables: Tables) -> Iterator[RankRow]:
         if run in unlabelled:
             yield from _of_unlabelled(tables.rows_of("steps", run), run, unlabelled[run])
         for figure in figures:
-            medians = np.nanmedian(figure.values, axis=1)
-            low, high = int(np.argmin(medians)), int(np.argmax(medians))
+            typical = medians(figure.values, axis=1)
+            low, high = int(np.argmin(typical)), int(np.argmax(typical))
             spread = (
-                float(np.median(medians)), float(medians[low]), figure.ranks[low], float(medians[high]),
+                float(np.median(typical)), float(typical[low]), figure.ranks[low], float(typical[high]),
                 figure.ranks[high],
             )  # fmt: skip
             place = (figure.run, figure.of, figure.figure, figure.unit, len(figure.ranks), figure.values.shape[1])
             found = _standing_out(figure, len(figures))
             for far in found:
-                others = float(np.median(np.delete(medians, far.member)))
-                yield RankRow(*place, *spread, figure.ranks[far.member], _Out(float(medians[far.member]), others, far))
+                others = float(np.median(np.delete(typical, far.member)))
+                yield RankRow(*place, *spread, figure.ranks[far.member], _Out(float(typical[far.member]), others, far))
             if not found:
                 yield RankRow(*place, *spread, None, None)
 

@@ -29,6 +29,15 @@ def median(values: Floats) -> float:
     return (low + high) / 2 if n % 2 == 0 else low
 
 
+def medians(values: Floats, axis: int) -> Floats:
+    """Return the medians of the numbers along an axis of a matrix, without NaN; NaN where all are NaN.
+
+    NumPy's median that leaves out NaN takes ten times as long for a small matrix as the one that does not.
+    """
+    found: Floats = np.nanmedian(values, axis) if np.isnan(values).any() else np.median(values, axis)
+    return found
+
+
 def mad(values: Floats) -> float:
     """Median absolute deviation (MAD), not scaled. NaN for an empty sample."""
     return median(np.abs(values - median(values)))

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats
-from perflog.statistics.samples import NORMAL, mad
+from perflog.statistics.samples import NORMAL, mad, medians
 from perflog.statistics.students_t import t_tail
 
 LEVEL = 0.005
@@ -62,7 +62,7 @@ def standing_out(values: Floats, figures: int = 1) -> list[StandingOut]:
     if members < 2:
         return []
     distance = logs - _centres(logs)
-    deviation = np.nanmedian(distance, axis=1)
+    deviation = medians(distance, axis=1)
     scale, freedom = _scale(distance, deviation)
     tests = figures * (members if members > 2 else 1)
     least = math.log1p(_LEAST if rows >= _MANY else _LEAST_OF_FEW)
@@ -81,7 +81,7 @@ def standing_out(values: Floats, figures: int = 1) -> list[StandingOut]:
 def _centres(logs: Floats) -> Floats:
     """The median of each row: of all members, or of the others where there are two or three."""
     if len(logs) > 3:
-        return np.nanmedian(logs, axis=0)
+        return medians(logs, axis=0)
     total, known = np.nansum(logs, axis=0), (~np.isnan(logs)).sum(axis=0)
     others = known - ~np.isnan(logs)
     centres = (total - np.nan_to_num(logs)) / np.where(others > 0, others, 1)
@@ -116,9 +116,9 @@ def _noise(distance: Floats) -> Floats:
     blocks = min(_BLOCKS, rows // _IN_BLOCK)
     if blocks >= _IN_BLOCK:
         parts = np.array_split(distance, blocks, axis=1)
-        medians = np.array([np.nanmedian(part, axis=1) for part in parts if not np.isnan(part).all(axis=1).any()])
-        if len(medians) >= _IN_BLOCK:
-            error: Floats = np.std(medians, axis=0, ddof=1) / math.sqrt(len(medians))
+        of_blocks = np.array([medians(part, axis=1) for part in parts if not np.isnan(part).all(axis=1).any()])
+        if len(of_blocks) >= _IN_BLOCK:
+            error: Floats = np.std(of_blocks, axis=0, ddof=1) / math.sqrt(len(of_blocks))
             return error
     known = (~np.isnan(distance)).sum(axis=1)
     spread = np.nanstd(distance, axis=1) * np.sqrt(known / np.maximum(known - 1, 1))

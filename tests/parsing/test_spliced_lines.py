@@ -83,3 +83,17 @@ def test_hardly_any_row_of_torn_lines_is_made_of_two(shape: str) -> None:
     wrong = [row for row in others if not is_right(row)]
     assert len(exact) >= 0.99 * len(right) * whole / 6000
     assert len(wrong) <= 0.005 * len(got), wrong[:5]
+
+
+def test_a_rare_line_that_lacks_a_word_of_a_name_shows_no_columns() -> None:
+    """`| loss:` is what a tear leaves of `| val loss:`."""
+    usual = [
+        f"[rank{r}]: step: {s} | time: {s + r}.25 ms | val loss: {s}.5{r} | norm: 1.0\n"
+        for s in range(40)
+        for r in (0, 1)
+    ]
+    glued = "[rank0]: step: 40 | time: 4[rank1]: step: 40 | time: 41.25 ms | val loss: 40.51 | norm: 1.0\n"
+    torn = "[rank0]: step: 41 | time: 41.25 ms | loss: 7.25 | norm: 1.0\n"
+    got = rows(read("".join([*usual, glued, torn]).encode()))
+    assert len(got) >= len(usual)
+    assert not any("7.25" in row.values for row in got)

@@ -88,4 +88,5 @@ def lint(
 
 def _are_tables(given: Given) -> bool:
     """Whether these are the tables of a log, by their names in the schema."""
-    return isinstance(given, Tables) or (isinstance(given, Mapping) and "runs" in given and TABLES.keys() >= set(given))
+    is_named = isinstance(given, Mapping) and ("runs" in given or not given)
+    return isinstance(given, Tables) or (is_named and TABLES.keys() >= set(given))

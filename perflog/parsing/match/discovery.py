@@ -324,7 +324,7 @@ class TemplateDiscovery:
         if batch.is_torn and len(texts):  # the usual lines tell where records begin
             often = texts.take(index_array(is_usual(texts)))
             self._find_in(_bare(often, candidate_mask(often, [family for _, family in declared])), declared, new)
-            if new:
+            if new := self._without_torn(new, texts):
                 self._tried = tried
                 return new
         if len(texts):
