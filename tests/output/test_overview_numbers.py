@@ -29,6 +29,8 @@ from support.raw_steps import OUTLIER, half_interval, median_interval, outliers,
 from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen
 from support.seeds import lines, path
 
+from perflog.metrics.schedule_simulation import DUAL_PIPE, step
+
 TIMED = [("AG", 1), ("GA", 1), ("prep", 0), ("prep_back", 0), ("prep_back", 2), ("prep_back", 3)]
 """Innermost timers of a step of the MoE layer: kind of the line, and the place of the time in it."""
 
@@ -365,6 +367,30 @@ def test_every_number_of_the_profile() -> None:
     screen.all_explained()
 
 
+def explain_schedules(screen: Screen) -> None:
+    """The idle shares of 004 under other schedules: a backward is two forwards, half of it for the weights."""
+    micro_batches = int(re.findall(r"> GAS: (\d+)", "\n".join(lines("pipeline_layers")))[0])
+    each = [time / micro_batches for time in stage_times().values()]
+    busy = 3 * micro_batches * mean(each)
+
+    def of_1f1b(count: int) -> float:
+        """The slowest stage works without a pause; the others have a ramp of one micro-batch."""
+        return 1 - busy / (3 * micro_batches * max(each) + 3 * (sum(each) - max(each)) * micro_batches / count)
+
+    # The last stage, which is the slowest, starts behind half of each other stage, and idles no more.
+    assert max(each) == each[-1]
+    of_zb_v = 1 - busy / (3 * micro_batches * each[-1] + sum(each[:-1]) / 2)
+    # Unequal pairs have no closed form: the simulation, whose tests have those of equal stages.
+    dual_pipe = step(DUAL_PIPE, each, [2 * time for time in each], micro_batches)
+    assert dual_pipe is not None
+    assert dual_pipe.makespan_s > 3 * micro_batches / 2 * max(a + b for a, b in zip(each, each[::-1], strict=True))
+    screen.explain("Pipeline of <> stages and <> micro-batches, simulated with its stages as timed, the backward as "
+                   "twice the forward: <> idle under 1F1B, if that is its schedule; <> under ZB-V with the same "
+                   "memory, <> under DualPipe with two copies of the parameters, <> with <> micro-batches of half",
+                   len(each), micro_batches, of_1f1b(micro_batches), of_zb_v, dual_pipe.idle,
+                   of_1f1b(2 * micro_batches), 2 * micro_batches)  # fmt: skip
+
+
 def test_every_number_of_the_pipeline() -> None:
     """004: lines of steps of which the first covers two, and forward times of the layers."""
     screen, steps = overview_screen(path("pipeline_layers")), epoch_lines()
@@ -385,6 +411,7 @@ def test_every_number_of_the_pipeline() -> None:
                    slowest, by_stage[slowest] / mean(by_stage.values()))  # fmt: skip
     screen.explain("with 1F1B and these stages <> of all stages' time is idle",
                    1 - modelled.busy / modelled.makespan)  # fmt: skip
+    explain_schedules(screen)
     equal = modelled.busy + modelled.ramp
     screen.explain("with equal stages the pipeline would take <> instead of <> (<>)",
                    equal, modelled.makespan, equal / modelled.makespan - 1)  # fmt: skip

@@ -315,3 +315,17 @@ def test_the_last_number_of_a_log_without_line_feed_is_no_figure_unless_it_is_wh
     except PerflogError:
         return
     assert [row for row in got if not any(row.values <= each.values for each in whole)] == [], (name, lines[3][:cut])
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("moe_layer/summary", "backward = 9."),  # the point of the number, not that of the sentence
+        ("nccl_tests/memory", "Collective 724 "),  # MB
+    ],
+)
+def test_the_last_number_of_a_log_lacks_what_may_follow(name: str, end: str) -> None:
+    text = dict(samples())[name]
+    cut = text[: text.index(end.split(maxsplit=1)[0])] + end
+    got = {value for row in rows(read(f"{text}\n{cut}".encode())) for value in row.values}
+    assert got <= {value for row in rows(read(f"{text}\n".encode())) for value in row.values}

@@ -42,7 +42,7 @@ _UNFINISHED_ESCAPE = lazy_pattern(rb"\x1b(?:%s|%s\x1b?|%s)\Z" % (_CSI, _OSC, _OT
 _MAX_ESCAPE = 4096 + 8
 
 _RETURNS = lazy_pattern(rb"\r+")
-_FINISHED = b"})]|;%\"' \t"  # nothing after them belongs to a number in front
+_FINISHED = b"})]|;%\"'"  # nothing after them belongs to a number in front; behind a blank, its unit may
 
 
 @dataclass(slots=True)

@@ -390,7 +390,10 @@ def ends_whole(template: Template, texts: pa.Array) -> Mask:
     the text has.
     """
     last = template.fields[-1] if template.fields else None
-    if last is None or template.literals[-1].strip():
+    end = template.literals[-1].strip()
+    if last is not None and last.numeric and last.type != "d" and end == ".":  # that of the sentence, or of the number
+        return mask_of(pc.match_substring_regex(texts, r"\.[0-9]+([eE][+-]?[0-9]+)?\.[ \t]*$"))
+    if last is None or end:
         return np.ones(len(texts), np.bool_)
     if last.type in TEXTS:  # of a text that is dropped, nothing is lost; a number before it may be torn
         ends_in_number = mask_of(pc.match_substring_regex(texts, "[0-9.]$"))
