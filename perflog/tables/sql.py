@@ -80,6 +80,8 @@ def _interruptible(connection: Any, query: str) -> Any:
                 pass
         except BaseException:
             connection.interrupt()
+            while not wait([found], _TICK_S).done:  # what had not begun was not interrupted
+                connection.interrupt()
             raise
         return found.result()
 

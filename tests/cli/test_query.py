@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import concurrent.futures
+import itertools
 import signal
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from support.paths import ROOT
 import perflog
 from perflog.errors import UsageError
 from perflog.log import _settings_table
+from perflog.tables import sql
 from perflog.tables.schema import TABLES
 
 
@@ -136,10 +139,40 @@ def test_a_signal_ends_a_query(tmp_path: Path) -> None:
     time.sleep(4)
     for process, number in zip(started, signals, strict=True):
         process.send_signal(number)
-    for process, number in zip(started, signals, strict=True):
-        _, err = process.communicate(timeout=60)
-        assert process.returncode in (128 + number, -number)
-        assert b"Traceback" not in err
+    try:
+        for process, number in zip(started, signals, strict=True):
+            _, err = process.communicate(timeout=60)
+            assert process.returncode in (128 + number, -number)
+            assert b"Traceback" not in err
+    finally:
+        for process in started:
+            with process:
+                process.kill()
+
+
+def test_a_signal_before_a_query_has_begun_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Connection:
+        begun = ended = False
+
+        def sql(self, _: str) -> None:
+            time.sleep(0.2)
+            self.begun = True
+            while not self.ended:
+                time.sleep(0.01)
+
+        def interrupt(self) -> None:
+            self.ended |= self.begun
+
+    original, calls = concurrent.futures.wait, itertools.count()
+
+    def wait(*args: Any) -> Any:
+        if next(calls) == 0:
+            raise KeyboardInterrupt
+        return original(*args)
+
+    monkeypatch.setattr(concurrent.futures, "wait", wait)
+    with pytest.raises(KeyboardInterrupt):
+        sql._interruptible(Connection(), "select 1")
 
 
 def test_a_process_prints_the_rows_alone() -> None:
