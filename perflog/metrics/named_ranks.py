@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from math import exp, lgamma, log, log1p
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from msgspec.structs import asdict
 
 from perflog.metrics.directions import better
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.statistics.samples import binomial
 from perflog.tables.columns import Rows
 
 if TYPE_CHECKING:
@@ -187,9 +187,4 @@ def _chance(times: int, reports: int, ranks: int) -> float:
     """Probability that one of some ranks is named at least so often, if each report names any of them alike."""
     if ranks < 2:
         return 1.0
-    one, none = -log(ranks), log1p(-1 / ranks)
-    terms = (
-        lgamma(reports + 1) - lgamma(k + 1) - lgamma(reports - k + 1) + k * one + (reports - k) * none
-        for k in range(times, reports + 1)
-    )
-    return min(1.0, ranks * sum(map(exp, terms)))
+    return min(1.0, ranks * sum(binomial(k, reports, 1 / ranks) for k in range(times, reports + 1)))

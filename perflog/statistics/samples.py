@@ -78,11 +78,17 @@ def _outside_interval(n: int, level: float) -> int:
     """The number of ordered values on each side of the interval of the median; -1 if the sample is too small."""
     low, tail = -1, 0.0
     for k in range(n // 2):  # P(fewer than k + 1 of n below the median) must stay below half of 1 - level
-        tail += math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
+        tail += binomial(k, n, 0.5)
         if tail > (1 - level) / 2:
             break
         low = k
     return low
+
+
+def binomial(k: int, n: int, p: float) -> float:
+    """Return the probability of k successes in n independent trials, each of probability p, 0 < p < 1."""
+    ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return math.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))
 
 
 def drift(values: Floats) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.statistics.samples import mad, median, median_interval, modified_z_scores
+from perflog.statistics.samples import binomial, mad, median, median_interval, modified_z_scores
 from perflog.statistics.warmup import warm_up
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
@@ -103,3 +104,11 @@ def test_the_median_is_that_of_numpy(values: list[float]) -> None:
 
 def test_an_empty_sample_has_no_median() -> None:
     assert math.isnan(median(np.zeros(0)))
+
+
+@pytest.mark.parametrize("p", [0.5, 0.1, 1 / 64])
+def test_binomial_probabilities_are_those_of_exact_fractions(p: float) -> None:
+    for n in (1, 5, 40):
+        for k in range(n + 1):
+            exact = math.comb(n, k) * Fraction(p) ** k * (1 - Fraction(p)) ** (n - k)
+            assert binomial(k, n, p) == pytest.approx(float(exact), rel=1e-12)
