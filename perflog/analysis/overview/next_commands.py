@@ -33,9 +33,6 @@ from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.parsing.failures.kinds import NOTICE
 
-_OF_SIZES = scaling.name
-"""Metric of runs of several sizes, which a comparison by one setting would pool."""
-
 
 def next_commands(
     names: Sequence[str],
@@ -64,7 +61,7 @@ def next_commands(
         commands.append(f"perflog compare {shown}")
     elif len(groups) == 2 and all(len(group.runs) > 1 for group in groups) and len(set(folders)) == 2:
         commands.append("perflog compare " + join([os.path.join(names[0], folder) for folder in folders]))
-    elif in_common and len(groups) > 1 and len(varied) == 1 and not {*varied, metric_of_folder} & {"format", _OF_SIZES}:
+    elif in_common and len(groups) > 1 and _may_be_pooled(varied, metric_of_folder):
         commands.append(f"perflog compare {shown} --by {varied[0]}")
     elif len(groups) > 3 and len(varied) > 1 and tables.count("steps"):
         commands.append(f"perflog analyze {shown} factors")
@@ -78,6 +75,14 @@ def next_commands(
     if metric:
         commands.append(f"perflog analyze {shown} {metric}")
     return [*commands, f"perflog report {shown}"]
+
+
+def _may_be_pooled(varied: Sequence[str], metric_of_folder: str | None) -> bool:
+    """Return whether runs with the same value of the only setting in which they differ may be taken together.
+
+    Those of a scaling study may not: the settings do not have their sizes.
+    """
+    return len(varied) == 1 and varied != ["format"] and metric_of_folder != scaling.name
 
 
 def _how_to_read_more(name: str, tables: Tables) -> list[str]:
