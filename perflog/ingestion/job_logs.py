@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import combinations, takewhile
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -183,8 +183,12 @@ def _without(path: str, rank: int, kind: str) -> str:
 
 def _overlap(files: Sequence[_File]) -> bool:
     """Whether the logs were printed at the same time, by one clock."""
-    spans = [span for span in takewhile(bool, (file.span for file in files)) if span is not None]
-    return len(spans) == len(files) and all(a[0] == b[0] and _meet(a, b) for a, b in combinations(spans, 2))
+    spans: list[_Span] = []
+    for file in files:
+        if file.span is None:
+            return False  # the others need not be read
+        spans.append(file.span)
+    return all(a[0] == b[0] and _meet(a, b) for a, b in combinations(spans, 2))
 
 
 def _programs(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:

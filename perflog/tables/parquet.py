@@ -86,7 +86,7 @@ def missing(path: Path) -> DamagedError:
     return _damaged(path, "the batch lists this file, and it is missing")
 
 
-def leads_nowhere(path: Path) -> bool:
+def leads_nowhere(path: str | Path) -> bool:
     """Return whether a path is a link to nothing, or one of a loop of links."""
     return os.path.islink(path) and not os.path.exists(path)
 

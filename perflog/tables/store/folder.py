@@ -21,7 +21,7 @@ from msgspec import Struct
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.file_names import usable
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.parquet import NO_FOOTER, DamagedError, damage_of, footer_texts, missing
+from perflog.tables.parquet import NO_FOOTER, DamagedError, damage_of, footer_texts, leads_nowhere, missing
 from perflog.tables.schema import TABLES
 from perflog.tables.store.runs_footer import LogNotes, RunsFooter
 
@@ -253,7 +253,7 @@ class StoreFolder:
         try:
             stat = os.stat(path)
         except OSError as error:
-            if os.path.islink(path):  # it leads nowhere, or in a circle
+            if leads_nowhere(path):
                 stat = os.lstat(path)
             elif isinstance(error, FileNotFoundError):
                 return None
