@@ -20,7 +20,18 @@ from perflog.metrics import Tables
 from perflog.metrics.registry import cached
 from perflog.metrics.serving import RUNNING
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
-from perflog.parsing.failures.kinds import CAUSE, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds, title_of
+from perflog.parsing.failures.kinds import (
+    CAUSE,
+    ECHO,
+    EITHER,
+    NOTICE,
+    REPORT,
+    SUMMARIES,
+    TRACEBACK,
+    is_plain,
+    kinds,
+    title_of,
+)
 from perflog.parsing.failures.rows import FATAL, FailureRow
 from perflog.tables.columns import NULL
 from perflog.tables.nulls import none_if_null
@@ -36,6 +47,14 @@ _LOOKED_AT = 2_000  # step lines behind a failure
 _OF_A_NODE = 8  # ranks, each of which may print a line more
 _NAMED = 6  # ranks that are named one by one
 _OUTPUT = 500  # lines behind a failure, which only a program that goes on prints
+_FINISHED = lazy_pattern(
+    r"(?i)^(?!.*\b(?:not|fail\w*|error|before|after|until|when|if)\b).*(?:\b(?:training|finetuning|fine-tuning|pre-?training)"
+    r" (?:run |job )?(?:(?:is|was|has|been|successfully) )*(?:completed|complete|done|finished)\b|\bfinished training\b"
+    r"|\bworker group successfully finished\b|'train_runtime': |\btrain_runtime +=)"
+    r"|\[after training is done\]|`Trainer\.fit` stopped: `max_\w+=\d+` reached|Training completed\. Do not forget"
+)
+"""What programs print when their training ended well: Hugging Face's Trainer, Lightning, Megatron, torchrun."""
+
 _JOB = lazy_pattern(r"\*\*\* (?:JOB|STEP) (\d+)")
 _PID = lazy_pattern(r"pid: (\d+)")
 _UNREADABLE = lazy_pattern(r"SyntaxError|IndentationError|TabError")  # source code that no program has got through
@@ -173,7 +192,8 @@ def _endings(tables: Tables) -> list[Ending]:
         rows.sort(key=lambda row: (row.line, row.part))
         of_log = [run for run in sizes if run.partition("-")[0] == log]
         world = next((sizes[run] for run in of_log if sizes[run] is not None), None)
-        found += _cut(rows, _Steps(tables, of_log), world, max((int(read_to[run]) for run in of_log), default=0))
+        last_line = max((int(read_to[run]) for run in of_log), default=0)
+        found += _cut(rows, _Steps(tables, of_log), world, last_line, _finished_at(tables, of_log))
     return found
 
 
@@ -235,7 +255,17 @@ class _Steps:
         return True if len(set(numbers)) > 1 and min(numbers) < reached else None
 
 
-def _cut(rows: Sequence[FailureRow], steps: _Steps, world: int | None, last_line: int) -> list[Ending]:
+def _finished_at(tables: Tables, runs: Sequence[str]) -> int:
+    """Return the last line of some runs in which the program says that its training ended well; 0 without one."""
+    rows = tables.rows("lines")
+    rows = rows.where(rows.one_of("run", runs))
+    lines = zip(rows["first_line"].tolist(), rows["sample"].tolist(), strict=True)
+    return max((line for line, text in lines if text and _FINISHED.search(text)), default=0)
+
+
+def _cut(
+    rows: Sequence[FailureRow], steps: _Steps, world: int | None, last_line: int, finished_at: int
+) -> list[Ending]:
     groups: list[list[FailureRow]] = []
     for row in rows:
         if groups and steps.new_attempt(groups[-1][0].line, row.line) is None:
@@ -255,7 +285,8 @@ def _cut(rows: Sequence[FailureRow], steps: _Steps, world: int | None, last_line
         is_ended = id(group[0]) in ended
         prints_on = _prints_on(group, last_line)
         is_ended |= prints_on and _JOB.search(group[-1].message) is not None
-        goes_on = restarts is not None or is_caught or is_ended or prints_on
+        ends_well = group[-1].last_line < finished_at and all(map(_may_be_retried, group))
+        goes_on = restarts is not None or is_caught or is_ended or prints_on or ends_well
         found.append(Ending(judged, group, culprits_of(group, judged), last, goes_on, bool(restarts) or is_ended))
     return found
 
@@ -338,6 +369,11 @@ def _type_of(row: FailureRow) -> str:
 def _may_be_caught(row: FailureRow) -> bool:
     """Whether a failure is an exception of an unknown process, such as that of a reward, and no word of a launcher."""
     return is_plain(row.kind) and row.rank is None
+
+
+def _may_be_retried(row: FailureRow) -> bool:
+    """Whether a program may have tried again after a failure: an exception, or what a connection tells of its end."""
+    return row.rank is None and (is_plain(row.kind) or kinds()[row.kind].role in (EITHER, ECHO))
 
 
 def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:

@@ -695,6 +695,11 @@ ABORT = (
     "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
     "srun: error: n126: tasks 0-35: Killed\n"
 )
+STALLED = (
+    "[0] [2023-06-26 07:23:58.4: W stall_inspector.cc:107] One or more tensors were submitted to be reduced, gathered"
+    " or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds. \n"
+    "[0] Missing ranks:\n[0] {}\n"
+)
 JUDGED = {
     "an exception without a rank is that of the only process that torchrun saw fail": (
         TRACE + "ValueError: bad record\n" + summary((4, 1)), "exception", [4], "likely"
@@ -703,7 +708,7 @@ JUDGED = {
         TRACE + "ValueError: bad record\n" + summary((2, 1), (3, 1)), "exception", [2, 3], "one of"
     ),
     "a process that aborts may be an echo": (
-        TRACE + "ValueError: bad record\n" + summary((4, -6)), "exception", [], "sure"
+        TRACE + "ValueError: bad record\n" + summary((4, -6)), "exception", [], "likely"
     ),
     "only its signal is left": (summary((0, -6)), "abort", [0], "likely"),
     "ranks that only saw a connection close were not in the collective": (
@@ -716,7 +721,7 @@ JUDGED = {
     ),
     "a bar prints its last state when an exception closes it": (
         TRACE + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 372.00 MiB. GPU 0 has 7.69 GiB.\n" + BAR,
-        "gpu_out_of_memory", [], "sure",
+        "gpu_out_of_memory", [], "likely",
     ),
     "a torn traceback behind an echo may be one more echo": (
         CLOSED.format(3) + TRACE.replace("Trace", "[rank2]: Trace").replace("  File", "[rank2]:   File"),
@@ -726,7 +731,7 @@ JUDGED = {
         TRACE.replace("Trace", "[rank2]: Trace").replace("  File", "[rank2]:   File") + CLOSED.format(3),
         "exception", [2], "likely",
     ),
-    "tasks that Slurm ends together are no culprit": (ABORT, "mpi_abort", [0], "sure"),
+    "tasks that Slurm ends together are no culprit": (ABORT, "mpi_abort", [0], "likely"),
     "of a summary without its header the last process was the first": (
         summary((1, -11), (0, 1)).rpartition("[0]:\n")[2], "segmentation_fault", [1], "likely"
     ),
@@ -737,6 +742,18 @@ JUDGED = {
     "Horovod names the ranks that lack a tensor": (
         "".join(f"[1,0]<stderr>:[W operations.cc:588] Broadcast_{x} [missing ranks: {x}, 3]\n" for x in (1, 2)),
         "collective_timeout", [3], "sure",
+    ),
+    "Horovod lists what each rank lacks, and who lacks all of it is absent": (
+        STALLED.format("1: [grad.a, grad.b ...]\n[0] 2: [grad.a]"), "collective_timeout", [1], "sure"
+    ),
+    "of a list that names some ranks first and others later, nobody is absent in both": (
+        STALLED.format("1: [grad.a]") + STALLED.format("2: [grad.b]"), "collective_timeout", [], "unknown"
+    ),
+    "the only cause that a whole log tells": (
+        "step 1\n[rank2]: ValueError: bad record\n", "exception", [2], "sure"
+    ),
+    "a cause behind the echo of another process may follow from a third one": (
+        "step 1\n" + CLOSED.format(3) + "[rank2]: ValueError: bad record\n", "exception", [2], "likely"
     ),
     "an exception of a collective may be what another process left": (
         TRACE.replace("a.py", "/env/torch/distributed/distributed_c10d.py").replace("in f", "in all_reduce")
@@ -753,7 +770,7 @@ JUDGED = {
         "child_failed", [0], "likely",
     ),
     "an exception that Ray wraps has a text": (
-        TRACE + "ray.exceptions.RayTaskError(DistBackendError): ray::Trainer.f\n", "exception", [], "sure"
+        TRACE + "ray.exceptions.RayTaskError(DistBackendError): ray::Trainer.f\n", "exception", [], "likely"
     ),
 }  # fmt: skip
 
@@ -926,3 +943,22 @@ def test_of_the_tasks_that_srun_ended_one_is_missing(tmp_path: Path) -> None:
 def test_a_torn_list_of_tasks_is_not_counted_out(tmp_path: Path) -> None:
     found = perflog.diagnose(read(tmp_path, "srun: error: n2: tasks 0-999999999999999: Terminated\n"))
     assert (found.kind, list(found.culprits)) == ("task_exit", [])
+
+
+def test_the_node_of_an_actor_stands_behind_its_error(tmp_path: Path) -> None:
+    text = (
+        "step 1\n" + TRACE + "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+        "\tclass_name: Trainer\n\tpid: 5226\n\tip: 10.7.34.138\n"
+        "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR\n"
+    )
+    log = read(tmp_path, text)
+    assert log.table("failures")[["line", "last_line", "node"]].values.tolist() == [[2, 8, "10.7.34.138"]]
+    assert [each["node"] for each in culprits(log)] == ["10.7.34.138"]
+
+
+@pytest.mark.parametrize("last", ["Training completed. Do not forget to share your model", "Finished training in 12 s"])
+def test_a_failure_that_was_retried_ended_no_training_that_ended_well(tmp_path: Path, last: str) -> None:
+    failed = "args\nConnectionError: HTTPSConnectionPool failed\nretrying\n"
+    assert perflog.diagnose(read(tmp_path, failed + last + "\n")).kind is None
+    assert perflog.diagnose(read(tmp_path, failed + "the training is not finished\n")).kind == "exception"
+    assert perflog.diagnose(read(tmp_path, failed.replace("Conn", "[rank1]: Conn") + last + "\n")).kind == "exception"

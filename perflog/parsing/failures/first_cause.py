@@ -51,7 +51,7 @@ _DEFAULT_GROUP = lazy_pattern(r"^0?(?:\(?default_pg\)?)?$|default_pg")
 _ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that tell the same
 _NUMBER = lazy_pattern(r"\d+")
 _BARRIER = lazy_pattern(r"monitoredBarrier|Barrier timed out")
-_OF_A_TENSOR = lazy_pattern(r"\[missing ranks: ")
+_OF_A_TENSOR = lazy_pattern(r"\[missing ranks: |\nMissing ranks: ")
 
 
 class Judgement(Struct):
@@ -158,13 +158,26 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
         ((_, row),) = firsts.items()
         if row.message == TRACEBACK:
             return _of_one(row, causes, LIKELY, "its traceback is cut off")
-        return _by_summary(row, rows) or _of_one(row, causes, SURE, _says(row))
+        return _by_summary(row, rows) or _of_one(row, causes, *_of_the_only(row, rows))
     seen_first = [row for row in rows if row.kind == "first_failed" and row.rank is not None]
     for report in seen_first:
         named = [row for row in firsts.values() if row.rank == report.rank]
         if named and len({each.rank for each in seen_first}) == 1:
             return _of_one(named[0], causes, LIKELY, f"torchrun saw rank {report.rank} fail first")
     return _of_several(list(firsts.values()), causes)
+
+
+def _of_the_only(row: FailureRow, rows: Sequence[FailureRow]) -> tuple[str, str]:
+    """Return how sure the only cause is, and why: in an excerpt, what came before it may be lost."""
+    says = _says(row)
+    if rows[0].line == 1:
+        return LIKELY, f"{says}, and the log begins with failures: what was before is not in it"
+    for other in rows:
+        follows = kinds()[other.kind].role in (ECHO, EITHER) and not _by_launcher(other)
+        before = other.last_line < row.line and _log(other) == _log(row) and not _later(other, row)
+        if follows and before and _process(other) != _process(row):
+            return LIKELY, f"{says}; another one told before that it lost a process, or waited for one"
+    return SURE, says
 
 
 def _by_summary(row: FailureRow, rows: Sequence[FailureRow]) -> Judgement | None:
@@ -205,7 +218,7 @@ def _of_several(ordered: Sequence[FailureRow], causes: Sequence[FailureRow]) -> 
         earliest = specific[0] if specific[0] is ordered[0] else None
     if earliest is not None:
         return _of_one(earliest, causes, LIKELY, "it is the earliest")
-    if len({row.run.partition("-")[0] for row in ordered}) == 1 and ordered[1].line > ordered[0].last_line:
+    if len(set(map(_log, ordered))) == 1 and ordered[1].line > ordered[0].last_line:
         later = [row for row in ordered if row.kind == ordered[0].kind and row.message == ordered[0].message]
         if len(later) == 1:
             return _of_one(ordered[0], causes, LIKELY, "its text stands first in the log")
@@ -448,6 +461,11 @@ def _of_a_collective(row: FailureRow) -> bool:
 def _by_launcher(row: FailureRow) -> bool:
     """Whether a launcher tells that it ends the other processes."""
     return "closing signal" in row.message or "death signal" in row.message
+
+
+def _log(row: FailureRow) -> str:
+    """The log of a failure: the part of the id of its run that its runs share."""
+    return row.run.partition("-")[0]
 
 
 def _is_named(row: FailureRow) -> bool:

@@ -46,11 +46,18 @@ _NO_NAME = frozenset((*LEVELS, "frame", "error", "warning", "info"))
 _DIRECT, _HANDLING = "was the direct cause of the following exception", "another exception occurred"
 _GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
 _FRAME = lazy_pattern(r"^(?:Exception raised from |frame #\d+: |[=-]{20,}$)")
-_LONG = ("nccl_error", "checkpoint", "rendezvous_timeout")
+_LONG = ("nccl_error", "checkpoint", "rendezvous_timeout", "actor_died")
 """Kinds of which the text may have several lines, without a traceback of Python."""
 
 _ENTRY = lazy_pattern(r"(?:^|[\s\]])(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.*)$")
 _NUMBERED = lazy_pattern(r"(?:^|[\s\]])\[\d+\]:\s*$")
+_ACTOR_NODE = lazy_pattern(r"^\s*ip: (?P<node>[\w.:-]+)$")
+_STALLED = "submitted to be reduced, gathered or broadcasted by subset of ranks"
+_LISTED = "\nMissing ranks: "
+_MISSING = lazy_pattern(r"^(?P<before>.*?)(?:Missing|Stalled) ranks:\s*$")
+_LACKS = lazy_pattern(r"^(?P<rank>\d{1,7}): \[(?P<tensors>[^\]]+)\]?$")
+"""Horovod's list of what each rank has not submitted, with the first tensors of many."""
+
 _TASK_NAME = lazy_pattern(r"^/job:\S+/task:(?P<task>\d+)$")
 _REFUSED = lazy_pattern(r'HTTP/[\d.]+" 4\d\d\b')
 _LAUNCHER = lazy_pattern(
@@ -150,6 +157,8 @@ class FailureReader:
         self._openings: list[Ints] = []  # places at which it is printed
         self._goes_on = False  # whether the last line belongs to a failure: the next one may too
         self._newest: Failure | None = None  # of any stream: the frames of a stack have no label
+        self._lacking: dict[int, set[str]] | None = None  # by rank what it lacks, while Horovod lists it
+        self._list_prefix = ""  # of the lines of this list
         self._unanswered: list[Failure] = []  # exceptions whose next line is still to be looked at
 
     def feed(self, lines: Sequence[FormatLine], batch: Batch, runs: Sequence[int] = ()) -> Ints:
@@ -226,6 +235,9 @@ class FailureReader:
     def _read(self, place: int, line: str) -> bool:
         """Read a line. Return whether it belongs to a failure."""
         self._enter(place)
+        if self._lacking is not None and self._continues_list(place, line):
+            return True
+        self._lacking = None
         labels, text = split_labels(line)
         stream = self._streams.get(labels)
         if stream is not None and self._continues(stream, labels, place, text):
@@ -244,6 +256,10 @@ class FailureReader:
             return True
         if _LAUNCHER.search(text):
             self.has_launcher = True
+        return self._read_failure(labels, place, text)
+
+    def _read_failure(self, labels: str, place: int, text: str) -> bool:
+        """Read a line that may tell a failure by itself. Return whether it does."""
         found = told(text)
         if found is None:
             return False
@@ -252,7 +268,9 @@ class FailureReader:
         failure = self._failure(place, labels, text, found)
         if not failure.traced or found.kind.name in _LONG:
             self._streams.setdefault(labels, _Stream()).last = failure
-        return self._add(failure)
+        kept = self._add(failure)
+        self._lacking = {} if kept and _STALLED in text else None
+        return kept
 
     def _enter(self, place: int) -> None:
         """End the logs and the runs before a line."""
@@ -347,6 +365,26 @@ class FailureReader:
         stream.chain, stream.lines = "", 0
         return True
 
+    def _continues_list(self, place: int, line: str) -> bool:
+        """Read what each rank has not submitted. Ranks that lack all that is listed are absent."""
+        stall, lacking = self._newest, self._lacking
+        if stall is None or lacking is None:
+            return False
+        if not lacking and (head := _MISSING.match(line)) is not None:
+            self._list_prefix = head["before"]
+            return True
+        match = _LACKS.match(line.removeprefix(self._list_prefix))
+        if match is None:
+            return False
+        lacking[int(match["rank"])] = set(match["tensors"].removesuffix(" ...").split(", "))
+        every = set.union(*lacking.values())
+        absent = ", ".join(str(rank) for rank, tensors in sorted(lacking.items()) if tensors == every)
+        stall.message = f"{stall.message.partition(_LISTED)[0]}{_LISTED}{absent}"
+        stall.values = {name: value for name, value in stall.values.items() if name != "absent"}
+        stall.values |= {"absent": absent} if absent else {}
+        stall.last_line = place >> PART_BITS
+        return True
+
     def _continues_exception(self, stream: _Stream, place: int, text: str) -> bool:
         """Read what stands behind an exception: more of its message, or that the next one follows from it."""
         last = stream.last
@@ -367,6 +405,8 @@ class FailureReader:
         if last.kind.name == "rendezvous_timeout" and (match := _TASK_NAME.match(text)):
             last.values["absent"] = f"{last.values.get('absent', '')}, {match['task']}".removeprefix(", ")
             last.last_line = line
+            return True
+        if last.kind.name == "actor_died" and _add_about_actor(last, text, line):
             return True
         if (line == last.last_line + 1 and last.message.endswith("Last error:")) or _GOES_ON.match(text):
             last.message = f"{last.message}\n{text.strip()}"[:_MESSAGE]
@@ -525,6 +565,16 @@ def _add_entry(entry: Failure, key: str, value: str, line: int) -> None:
         entry.values |= {"exit_code": match[1], **({"pid": match[2]} if match[2] else {})}
     if key in ("rank", "exitcode") or (key == "traceback" and not value.startswith("To enable")):
         entry.message = f"{entry.message}, {key} {value}".removeprefix(", ")[:_MESSAGE]
+
+
+def _add_about_actor(failure: Failure, text: str, line: int) -> bool:
+    """Add the next line about an actor of Ray that died: its node, or why it is dead. Return whether it is one."""
+    if match := _ACTOR_NODE.match(text):
+        failure.origin.node = match["node"]
+    elif line != failure.last_line + 1 or (found := told(text)) is None or found.kind is not failure.kind:
+        return False
+    failure.message, failure.last_line = f"{failure.message}\n{text.strip()}"[:_MESSAGE], line
+    return True
 
 
 def _masked(text: str) -> str:
