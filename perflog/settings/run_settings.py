@@ -24,7 +24,7 @@ ALIKE = ("format", "program", "model")
 _NAMES = frozenset(
     ("id", "name", "process", "run", "run_name", "run_id", "run_group", "exp_name", "experiment", "experiment_name",
      "job", "job_id", "job_name", "node_name", "node_list", "nodelist", "save", "load", "output", "time", "start_time",
-     "branch", "dirty", "pull_request", "ci_job", "runner",
+     "branch", "dirty", "pull_request", "ci_job", "runner", "session",
      "end_time", "started", "finished", "now", "files", "tracename", "trace_id", "basetimenanoseconds", "display_name")
 )  # fmt: skip
 """Whole names of incidental settings, in lower case."""

@@ -7,7 +7,7 @@ change and its inverse are equally large; `exp(shift) - 1` is the change.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -165,25 +165,6 @@ def pooled_scatter(groups: Sequence[Floats]) -> Scatter | None:
         return None
     squares = sum(float(((group - group.mean()) ** 2).sum()) for group in several)
     return Scatter(math.sqrt(squares / freedom), freedom, sum(map(len, several)))
-
-
-def effect_of_single_runs(shift: float, scatter: Scatter, shorter: Iterable[tuple[float, float]] = ()) -> Effect:
-    """Return the effect between one run a side, with the scatter that other repeats of these runs have.
-
-    The variance is twice that of the repeats, which contains what their steps scatter. A run with fewer steps than the
-    repeats scatters more; `shorter` has that. The degrees of freedom of the sum of variances v, each with f of its own,
-    are (sum v)^2 / sum(v^2 / f) (Satterthwaite 1946). Where the repeats have a single degree of freedom, that is far
-    too many (intervals of 95 % would cover 88 %): then it is one.
-
-    Args:
-        shift: The difference of the logarithms of both figures.
-        scatter: That of the repeats.
-        shorter: Variances to add, each with its degrees of freedom.
-    """
-    variances = [(2 * scatter.deviation**2, scatter.freedom), *(part for part in shorter if part[0] > 0)]
-    total = sum(variance for variance, _ in variances)
-    freedom = total**2 / sum(v**2 / f for v, f in variances) if total and scatter.freedom > 1 else scatter.freedom
-    return Effect(shift, math.sqrt(total), freedom)
 
 
 def usual_freedom(runs: int) -> float:

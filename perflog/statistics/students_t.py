@@ -1,4 +1,4 @@
-"""Student's t: probability and quantile for any number of degrees of freedom, also fractions; the noncentral t.
+"""Student's t: probability and quantile for any number of degrees of freedom, also fractions; the noncentral t; F.
 
 Welch's test needs fractions. The tail is a regularised incomplete beta function, computed from its continued fraction
 (Abramowitz and Stegun 26.5.8, 26.7.1; evaluated as Lentz 1976 does).
@@ -28,6 +28,12 @@ def t_tail(t: float, freedom: float) -> float:
         return 0.0 if t > 0 else 1.0
     both_tails = _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t), t * t / (freedom + t * t))
     return both_tails / 2 if t >= 0 else 1 - both_tails / 2
+
+
+def f_tail(f: float, freedom: float, other: float) -> float:
+    """Return P(F > f), the ratio of two mean squares with `freedom` and `other` degrees of freedom (A&S 26.6.2)."""
+    whole = other + freedom * f
+    return _incomplete_beta(other / 2, freedom / 2, other / whole, freedom * f / whole)
 
 
 @lru_cache(maxsize=4096)

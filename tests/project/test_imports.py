@@ -20,7 +20,8 @@ errors bundled arrays lazy_patterns provenance entry_points units remote file_na
 signals
 tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: runs_footer folder commits object_store batch_files rewriting writer __init__
-statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests standing_out repeats levels shifts
+statistics: samples groups warmup students_t effects sessions bootstrap rank_tests two_tests standing_out repeats
+statistics: levels shifts
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
 formats: object_shapes model
 formats.families: name_units base missing_values header_columns header_tables json_lines key_value meters
@@ -84,7 +85,7 @@ metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats job_endings
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
-analysis.compare: result_rows sides other_setting copies foreign_runs cut_short operator_trees
+analysis.compare: result_rows sides sessions other_setting copies foreign_runs cut_short operator_trees
 analysis.compare: measures verdicts figures history rows headline ranking aa attribution operators averages
 analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck

@@ -138,28 +138,6 @@ def test_scatter_is_pooled_within_groups() -> None:
     assert effects.pooled_scatter([np.array([1.0]), np.array([2.0])]) is None
 
 
-def test_satterthwaite_by_hand() -> None:
-    effect = effects.effect_of_single_runs(0.1, effects.Scatter(0.02, 4, 5), [(0.0004, 9), (0.0, 3), (-0.1, 3)])
-    assert effect.error == pytest.approx(math.sqrt(0.0008 + 0.0004))
-    assert effect.freedom == pytest.approx(0.0012**2 / (0.0008**2 / 4 + 0.0004**2 / 9))
-
-
-@pytest.mark.parametrize("sizes", [(3, 3), (10,), (2, 2, 2, 5)])
-@pytest.mark.parametrize("shorter", [1.0, 2.0])
-def test_intervals_of_single_runs_cover_what_they_say(sizes: tuple[int, ...], shorter: float) -> None:
-    """Figures of runs that differ by 4 %, and by 2 % within a run; the compared runs may have half of the steps."""
-    rng, held = np.random.default_rng(sum(sizes)), 0
-    for _ in range(3000):
-        groups = [rng.normal(k, math.hypot(0.04, 0.02), size) for k, size in enumerate(sizes)]
-        scatter = effects.pooled_scatter(groups)
-        assert scatter is not None
-        shift = float(np.diff(rng.normal(0, math.hypot(0.04, 0.02 * math.sqrt(shorter)), 2))[0])
-        within = [(0.02**2 * shorter * float(rng.chisquare(20)) / 20 * (1 - 1 / shorter), 20.0) for _ in range(2)]
-        low, high = effects.effect_of_single_runs(shift, scatter, within).interval(0.95)
-        held += low <= 0 <= high
-    assert 0.935 <= held / 3000 <= 0.965
-
-
 @pytest.mark.parametrize("runs", [2, 3, 4, 5, 10])
 @pytest.mark.parametrize("margin", [0.0, 0.06])
 def test_power_is_that_of_simulated_comparisons(runs: int, margin: float) -> None:

@@ -273,7 +273,11 @@ Tests = Mapping[str, tuple[Estimate, float, tuple[int, int]]]
 
 
 def step_time_tests(
-    sides: tuple[Sequence[Floats], Sequence[Floats]], rule: VerdictRule, name: str, history: Sequence[Floats] = ()
+    sides: tuple[Sequence[Floats], Sequence[Floats]],
+    rule: VerdictRule,
+    name: str,
+    history: Sequence[Floats] = (),
+    sessions: Sequence[tuple[str, ...]] = ((), (), ()),
 ) -> Tests:
     """Return the tests of all figures of the step times of two sides, as `compare` makes them.
 
@@ -281,12 +285,13 @@ def step_time_tests(
         sides: The steady step times of the runs of both sides.
         rule: The limits.
         name: What the random numbers of the bootstrap depend on.
-        history: Step times of other repeats of single runs.
+        history: Step times of other repeats of few runs.
+        sessions: The sessions of the runs of the base, of the side, and of the history; empty where they are not known.
     """
     estimates = {}
     for statistic in statistics_of(STEP_TIME, [*sides[0], *sides[1]]):
-        base, other = (side_figure(runs, statistic, rule, f"{name}/{k}") for k, runs in enumerate(sides))
-        known = [side_figure(history, statistic, rule, name)] if len(history) else []
+        base, other = (side_figure(runs, statistic, rule, f"{name}/{k}", sessions[k]) for k, runs in enumerate(sides))
+        known = [side_figure(history, statistic, rule, name, sessions[2])] if len(history) else []
         estimates[statistic] = estimate(base, other, known)
     adjusted: dict[str, float] = {}
     for of in {family(STEP_TIME, statistic) for statistic in estimates}:

@@ -367,8 +367,8 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
             settings (times, seeds, paths, hosts, ports, process ids, commits, names of runs) match only if they are
             named here.
         ignore: Settings that match no runs: runs that differ in them are repeats.
-        history: Where to look for other repeats of single runs, which tell how much runs differ: logs, folders or
-            stores. Default: the stores that the sides come from.
+        history: Where to look for other repeats of the runs, which tell how much runs differ where a side has fewer
+            than four: logs, folders or stores. Default, where each side has one: the stores that the sides come from.
         targets: Values to reach, by the name of the series, such as {"val_loss": 3.28}: the time until then leads.
         warmup: Number of steps to cut at the start of each run. Default: the largest warm-up found in any of the runs.
         threshold: Least change of a regression or improvement: 0.05 is 5 % more or less. A change that is surely
@@ -399,7 +399,8 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     given = without_tables(sides)
     references = stores_of(given, store) if history is None else history
     resolved = resolve_sides(given, store, by, base)
-    return compare_sides(resolved, rule, warmup, match, ignore, references, targets, setting_names(by))
+    is_named = history is not None
+    return compare_sides(resolved, rule, warmup, match, ignore, references, targets, setting_names(by), is_named)
 
 
 def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
@@ -411,8 +412,12 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     history: Sequence[Runs] = (),
     targets: Mapping[str, float] | None = None,
     by: tuple[str, ...] = (),
+    is_named: bool = False,
 ) -> Comparison:
-    """Compare sides that are already resolved; see `compare`. `by`: the settings whose values they are."""
+    """Compare sides that are already resolved; see `compare`.
+
+    `by`: the settings whose values they are. `is_named`: the caller named the history.
+    """
     sides, foreign = without_foreign(sides)
     sides, of_copies = zip(*map(without_copies, sides), strict=True)
     sides, of_base, copied = without_runs_of_base(sides, is_split=bool(by))
@@ -430,7 +435,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     warnings += _leave_out_whole_traces(sides, cases, values)
     of_operators = operators.matched_sides(cases, values)
     operators.add_measures(of_operators, values)
-    known = find_history(history, sides, cases, cuts, ignore)
+    known = find_history(history, sides, cases, cuts, ignore, is_named)
     elsewhere = [] if by else other_settings(sides, cases, ignore)  # what follows from what is asked about is asked
     places = {(each.case, each.side) for each in elsewhere}
     compared = rows.comparison_rows(sides, cases, values, rule, known, places)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Literal
 from zlib import crc32
 
 import numpy as np
@@ -18,8 +19,9 @@ from perflog.analysis.compare.verdicts import TESTED, VerdictRule
 from perflog.arrays import Floats
 from perflog.metrics.compared import STEP_TIME, Measure
 from perflog.metrics.step_series import StepSeries
-from perflog.statistics import bootstrap, effects, samples
+from perflog.statistics import bootstrap, effects, samples, sessions
 from perflog.statistics.effects import Effect, Scatter, change_of
+from perflog.statistics.sessions import Level
 from perflog.statistics.two_tests import TwoTests
 
 _TAIL_STEPS = 100
@@ -55,13 +57,17 @@ TOTAL = "total"
 
 
 class SideFigure(Struct, frozen=True, dict=True):
-    """A figure of one side: one number per run, and the values of each run that it summarizes."""
+    """A figure of one side: one number per run, and the values of each run that it summarizes.
+
+    `sessions`: those of the runs; empty if they are not known.
+    """
 
     runs: Floats
     values: Sequence[Floats]
     statistic: str
     seed: tuple[int, int]
     draws: int
+    sessions: tuple[str, ...] = ()
 
     @property
     def centre(self) -> float:
@@ -106,9 +112,10 @@ class SideFigure(Struct, frozen=True, dict=True):
 class Estimate(Struct, frozen=True):
     """The effect between two sides, and what it rests on.
 
-    `scope`: "runs"; with one run a side "history", or "steps" if no other repeats of these runs are known. `paired`:
+    `scope`: "runs"; "history" where other repeats of few runs are known; else with one run a side "steps". `paired`:
     step by step, because both runs share a schedule. `scatter`: that of the history. `with_ranks`:
-    the effect with a rank test of the runs beside it, where there are enough.
+    the effect with a rank test of the runs beside it, where there are enough. `sessions`: whether both sides have the
+    "same" sessions; if not, whether the error has the scatter between sessions: "held" or "left out"; None: unknown.
     """
 
     effect: Effect
@@ -117,6 +124,8 @@ class Estimate(Struct, frozen=True):
     drift: float = 0.0
     scatter: Scatter | None = None
     with_ranks: TwoTests | None = None
+    sessions: Literal["same", "held", "left out"] | None = None
+    session_scatter: float = math.nan
 
     @property
     def p(self) -> float:
@@ -148,13 +157,17 @@ def statistics_of(measure: Measure, runs: Sequence[Floats]) -> Iterator[str]:
             yield "p99"
 
 
-def side_figure(values: Sequence[Floats], statistic: str, rule: VerdictRule, name: str) -> SideFigure:
+def side_figure(
+    values: Sequence[Floats], statistic: str, rule: VerdictRule, name: str, sessions: tuple[str, ...] = ()
+) -> SideFigure:
     """Return a figure of a side. The random numbers depend only on `name`, not on other comparisons."""
     numbers = np.array([STATISTICS[statistic](run) for run in values])
-    return SideFigure(numbers, values, statistic, (rule.seed, crc32(name.encode())), rule.draws)
+    return SideFigure(numbers, values, statistic, (rule.seed, crc32(name.encode())), rule.draws, sessions)
 
 
-def total_figures(series: Sequence[Sequence[StepSeries]], rule: VerdictRule) -> list[SideFigure]:
+def total_figures(
+    series: Sequence[Sequence[StepSeries]], rule: VerdictRule, session_of_run: Mapping[str, str]
+) -> list[SideFigure]:
     """Return the totals of all steps of each run, for the base, the other side, and groups of other repeats.
 
     Those of the first two are empty unless all their runs print the same steps. Other repeats that do not are left out.
@@ -165,7 +178,9 @@ def total_figures(series: Sequence[Sequence[StepSeries]], rule: VerdictRule) -> 
     for group in series:
         runs = [run for run in group if same and print_same_steps([run, both[0]])]
         totals = np.array([run.values.sum() * max(run.averaged, 1) for run in runs])
-        figures.append(SideFigure(totals, [run.values for run in runs], TOTAL, (rule.seed, 0), rule.draws))
+        known = tuple(session_of_run.get(run.run, "") for run in runs)
+        values = [run.values for run in runs]
+        figures.append(SideFigure(totals, values, TOTAL, (rule.seed, 0), rule.draws, known if all(known) else ()))
     return figures
 
 
@@ -180,40 +195,121 @@ def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] =
     Args:
         base: The figure of the base.
         side: That of the other side.
-        history: The same figure of groups of other repeats of these runs. They tell how much single runs differ.
+        history: The same figure of groups of other repeats of these runs. They tell how much few runs differ.
     """
     if not ((base.runs > 0).all() and (side.runs > 0).all()):
         return Estimate(Effect(math.nan, math.nan, 1.0), "runs")
-    if len(base.runs) > 1 or len(side.runs) > 1:
-        logs = np.log(base.runs), np.log(side.runs)
-        equal = any(np.ptp(of_side) == 0 for of_side in logs if len(of_side) > 1)
-        least = _least_error((*base.values, *side.values), base.centre) if equal else 0.0
-        effect = effects.effect_of_runs(*logs, least)
-        return Estimate(effect, "runs", with_ranks=TwoTests(effect, *logs) if min(map(len, logs)) >= TESTED else None)
-    within = _within(base, side)
     groups = [group for group in history if len(group.runs) > 1 and (group.runs > 0).all()]
-    scatter = effects.pooled_scatter([np.log(group.runs) for group in groups])
-    if scatter is None:
-        return within
-    if all(np.ptp(group.runs) == 0 for group in groups):
-        scatter = replace(scatter, deviation=_least_error([*base.values, *side.values], base.centre))
-    effect = _with_history(base, side, groups, scatter)
-    return replace(within, effect=effect, scope="history", paired=False, scatter=scatter)
+    several = len(base.runs) > 1 or len(side.runs) > 1
+    known = _with_history(base, side, groups) if groups or (several and base.sessions and side.sessions) else None
+    if known is not None:
+        return known
+    estimated = _between_runs(base, side) if several else _within(base, side)
+    return replace(estimated, sessions=_sessions_without_history(base, side))
 
 
-def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigure], scatter: Scatter) -> Effect:
-    """The effect between two single runs, with the scatter of other repeats.
+def _between_runs(base: SideFigure, side: SideFigure) -> Estimate:
+    """The effect between the runs of two sides, at least two on one of them."""
+    logs = np.log(base.runs), np.log(side.runs)
+    equal = any(np.ptp(of_side) == 0 for of_side in logs if len(of_side) > 1)
+    least = _least_error((*base.values, *side.values), base.centre) if equal else 0.0
+    effect = effects.effect_of_runs(*logs, least)
+    return Estimate(effect, "runs", with_ranks=TwoTests(effect, *logs) if min(map(len, logs)) >= TESTED else None)
+
+
+def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigure]) -> Estimate | None:
+    """The effect with the scatter of other repeats, and with that between sessions where it counts.
+
+    None where only the runs of both sides tell how much runs differ. A side that surely scatters more than the other
+    repeats keeps its own scatter; what these show of sessions counts all the same.
+    """
+    sides, others = _levels([base, side], groups)
+    equal = all(np.ptp(level.logs) == 0 for level in (*sides, *others))
+    least = _least_error([*base.values, *side.values], base.centre) if equal else 0.0
+    is_known = bool(base.sessions and side.sessions)
+    if groups and not any(group.sessions for group in groups) and sessions.are_noisier(others, sides, least):
+        sides, others, is_known = *_each_a_session(sides, others), True
+    squares = sessions.mean_squares([*sides, *others], least)
+    weight = sessions.session_weight(sides[0], sides[1])
+    counts = weight > 0 and squares.between_freedom > 0
+    together = any(level.sessions.count(name) > 1 for level in sides for name in level.sessions)
+    if not groups and not (counts and together):
+        return None
+    is_noisy = any(sessions.are_noisier([level], others, least) for level in sides) if groups else False
+    if is_noisy and not counts:
+        return None
+    alone = effects.effect_of_runs(sides[0].logs, sides[1].logs, least) if is_noisy else None
+    own = (alone.error**2, alone.freedom) if alone is not None else None
+    more = _of_shorter_runs(base, side, groups)
+    effect = sessions.effect_with_sessions(sides[0], sides[1], squares, own, more)
+    if not effect.known:
+        return None
+    found: Literal["same", "held", "left out"] = "same" if not weight else "held" if counts else "left out"
+    freedom = squares.between_freedom if counts else squares.within_freedom
+    runs = sum(len(group.runs) for group in groups)
+    return Estimate(
+        effect,
+        "history" if groups else "runs",
+        drift=_within(base, side).drift if max(len(base.runs), len(side.runs)) == 1 else 0.0,
+        scatter=Scatter(math.sqrt(squares.run_variance), max(freedom, 1), runs) if groups else None,
+        sessions=found if is_known or squares.between_freedom else None,
+        session_scatter=math.sqrt(squares.session_variance) if squares.between_freedom else math.nan,
+    )
+
+
+def _levels(both: Sequence[SideFigure], groups: Sequence[SideFigure]) -> tuple[list[Level], list[Level]]:
+    """The runs of both sides, and of each group of other repeats, with their sessions.
+
+    A group whose sessions are not known counts as one session: what differs between its sessions is then taken for
+    scatter within one, which makes the interval wider. Where the sides do not tell their sessions but others do, each
+    side is one of its own; where nothing tells them, both are one.
+    """
+    some = any(figure.sessions for figure in (*both, *groups))
+    sides = [
+        Level(np.log(figure.runs), figure.sessions or (f"side {k}" if some else "sides",) * len(figure.runs))
+        for k, figure in enumerate(both)
+    ]
+    others = [
+        Level(np.log(group.runs), group.sessions or (f"group {k}",) * len(group.runs)) for k, group in enumerate(groups)
+    ]
+    return sides, others
+
+
+def _each_a_session(sides: Sequence[Level], others: Sequence[Level]) -> tuple[list[Level], list[Level]]:
+    """The same runs with each side, and each of the other repeats, as a session of its own.
+
+    So they are taken where other repeats of unknown sessions surely scatter more than the runs of both sides: what
+    makes them differ may make both sides differ too.
+    """
+    alone = [Level(level.logs, (f"side {k}",) * len(level.logs)) for k, level in enumerate(sides)]
+    each = [Level(g.logs, tuple(f"group {k} run {i}" for i in range(len(g.logs)))) for k, g in enumerate(others)]
+    return alone, each
+
+
+def _sessions_without_history(base: SideFigure, side: SideFigure) -> Literal["same", "held", "left out"] | None:
+    """What the scatter of the runs of both sides says of their sessions."""
+    if not (base.sessions and side.sessions):
+        return None
+    levels, _ = _levels([base, side], ())
+    if not sessions.session_weight(levels[0], levels[1]):
+        return "same"
+    each = all(len(set(figure.sessions)) == len(figure.sessions) > 1 for figure in (base, side))
+    return "held" if each else "left out"  # each run is a session of its own: their scatter is that of sessions
+
+
+def _of_shorter_runs(base: SideFigure, side: SideFigure, groups: Sequence[SideFigure]) -> Iterator[tuple[float, float]]:
+    """Yield what single runs scatter more than the repeats, with its degrees of freedom.
 
     The variance of a figure within its run falls with the number of its steps. So of a run with half as many steps as
     the repeats have, half of that variance is not in their scatter.
     """
+    if not groups or base.statistic == TOTAL:
+        return
     usual = 1 / float(np.mean([1 / len(run) for group in groups for run in group.values]))
-    shorter = [
-        (float(np.log(figure.drawn).var()) * (1 - len(figure.values[0]) / usual), max(figure.units - 1, 1.0))
-        for figure in (base, side)
-        if len(figure.values[0]) < usual and figure.statistic != TOTAL
-    ]
-    return effects.effect_of_single_runs(float(np.log(side.runs[0] / base.runs[0])), scatter, shorter)
+    for figure in (base, side):
+        if len(figure.runs) == 1 and len(figure.values[0]) < usual:
+            own = float(np.log(figure.drawn).var()) * (1 - len(figure.values[0]) / usual)
+            yield own, max(figure.units - 1, 1.0)
 
 
 def _least_error(values: Sequence[Floats], centre: float) -> float:

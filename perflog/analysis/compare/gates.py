@@ -150,7 +150,7 @@ def _of_row(comparison: Comparison, row: FigureRow, gate: Gate) -> GateFailure |
     shift, low, high = map(shift_of, (row.change, row.change_low, row.change_high))
     effect = Effect(shift, row.error, row.freedom)
     rule = replace(comparison.rule, threshold=threshold)
-    evidence = Evidence((row.base_runs, row.side_runs), (low, high), row.scope, row.few_values)
+    evidence = Evidence((row.base_runs, row.side_runs), (low, high), row.scope, row.few_values, row.sessions)
     verdict = decide(effect, better, row.p_holm, evidence, rule)
     if not effect.known:
         return GateFailure("cannot judge", "; ".join(filter(None, (verdict.reason, verdict.advice))), row)

@@ -1,6 +1,7 @@
 """The history of the compared runs: other runs that are their repeats, such as those of the store that they come from.
 
-A single run on each side does not show how much runs of the program differ. Its other repeats do.
+A single run on each side does not show how much runs of the program differ, and two or three show it badly. Their other
+repeats do.
 """
 
 from __future__ import annotations
@@ -13,28 +14,37 @@ from msgspec import Struct, field
 from perflog.analysis.compare.copies import copies
 from perflog.analysis.compare.measures import SideValues, side_values
 from perflog.analysis.compare.sides import Case, Runs, Side, load_side
+from perflog.analysis.compare.verdicts import TESTED
 from perflog.arrays import Floats
 from perflog.log import combined
 from perflog.metrics.compared import Measure
 from perflog.metrics.step_series import StepSeries
 from perflog.settings.run_settings import Settings, incidental_test, names_machine
 
+SINGLE = 2
+"""Sides with fewer runs than this do not show how much runs differ."""
+
 _LEAST_STEPS = 0.5
 """Share of the steps of the compared runs that a run needs to count: one that broke off early is not comparable."""
 
 
 class History(Struct, frozen=True):
-    """Other repeats of the compared runs: their values, and the groups of run ids in each case."""
+    """Other repeats of the compared runs: their values, and the groups of run ids in each case.
+
+    `enough`: the number of runs from which on a side does without.
+    """
 
     values: SideValues = field(default_factory=SideValues)
     groups: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    enough: int = TESTED
 
-    def of(self, case: str, measure: Measure, both: Sequence[Sequence[Floats]]) -> Iterator[list[Floats]]:
-        """Yield the values of each group of repeats, one array per run; nothing unless each side has one run."""
-        if all(len(of_side) == 1 for of_side in both):
+    def of(self, case: str, measure: Measure, both: Sequence[Sequence[Floats]]) -> Iterator[dict[str, Floats]]:
+        """Yield the values of each group of repeats, by run; nothing unless a side has few runs."""
+        if min(map(len, both)) < self.enough and (self.enough > SINGLE or max(map(len, both)) < SINGLE):
             least = _LEAST_STEPS * min(len(run) for of_side in both for run in of_side)
             for runs in self.groups.get(case, ()):
-                if values := [run for run in self.values.of(measure, runs) if len(run) >= least]:
+                by_run = self.values.by_run(measure, runs).items()
+                if values := {run: of_run for run, of_run in by_run if len(of_run) >= least}:
                     yield values
 
     def series(self, case: str) -> Iterator[list[StepSeries]]:
@@ -48,8 +58,9 @@ def find_history(
     cases: Sequence[Case],
     cuts: Sequence[int],
     ignored: Container[str] = (),
+    is_named: bool = True,
 ) -> History:
-    """Return the repeats of single runs among the runs of some references. Each folder or store has groups of its own.
+    """Return the repeats of few runs among the runs of some references. Each folder or store has groups of its own.
 
     A run is a repeat of a compared one if their settings agree, but for incidental and `ignored` ones, and if they ran
     on the same machine where both logs name it. Compared runs, and copies or beginnings of a run, do not count.
@@ -60,16 +71,19 @@ def find_history(
         cases: Their configurations.
         cuts: Number of warm-up steps that is cut, by case.
         ignored: Settings that match no runs.
+        is_named: The caller named them. Otherwise they only count where each side has one run, for the store of a side
+            may hold other versions of the program.
     """
-    single = [case for case in cases if len(case.runs[0]) == 1 and any(len(runs) == 1 for runs in case.runs[1:])]
-    if not references or not single:
+    enough = TESTED if is_named else SINGLE
+    few = [case for case in cases if 0 < min(map(len, filter(None, case.runs))) < enough]
+    if not references or not few:
         return History()
     others, place = _others(references)
     known = _identities([others, *sides], ignored)
     compared = {run for side in sides for run in side.settings}
     groups: dict[str, list[list[str]]] = {}
-    for case in single:
-        of_case = [known[runs[0]] for runs in case.runs if len(runs) == 1]
+    for case in few:
+        of_case = [known[run] for runs in case.runs for run in runs]
         fresh = (run for run in others.settings if run not in compared)
         alike = [run for run in fresh if any(known[run].repeats(other) for other in of_case)]
         groups[case.name] = _grouped(alike, known, place)
@@ -80,7 +94,7 @@ def find_history(
     counted = chosen - _copied(repeats, sides)
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True)
                   for runs in groups.get(case.name, ()) for run in runs if run in counted}  # fmt: skip
-    return History(side_values(repeats, cut_of_run), groups)
+    return History(side_values(repeats, cut_of_run), groups, enough)
 
 
 def _others(references: Sequence[Runs]) -> tuple[Side, Mapping[str, int]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.analysis.compare.operator_trees import OperatorNode, operator_tree, operators_by_run
+from perflog.analysis.compare.sessions import sessions_of
 from perflog.analysis.compare.sides import Side
 from perflog.arrays import Floats
 from perflog.metrics import METRICS
@@ -25,13 +26,14 @@ class SideValues(Struct):
     """The values of a side: for each measure, one array per run. `step_times`: whole series, with the warm-up.
 
     `operators`: those of each run whose trace names some, in its steady steps. `parts`: by run with a trace, what the
-    times of its devices are of: STEP, or TRACE where it has no annotated steps.
+    times of its devices are of: STEP, or TRACE where it has no annotated steps. `sessions`: by run, where it is known.
     """
 
     by_measure: dict[Measure, dict[str, Floats]] = field(default_factory=dict)
     step_times: dict[str, StepSeries] = field(default_factory=dict)
     operators: dict[str, OperatorNode] = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
+    sessions: dict[str, str] = field(default_factory=dict)
 
     def add(self, measure: Measure, run: str, values: Floats) -> None:
         """Keep the values of a measure in a run, if there are any."""
@@ -40,8 +42,17 @@ class SideValues(Struct):
 
     def of(self, measure: Measure, runs: Sequence[str]) -> list[Floats]:
         """Return the values of these runs, one array per run; empty where the side does not have the measure."""
+        return list(self.by_run(measure, runs).values())
+
+    def by_run(self, measure: Measure, runs: Sequence[str]) -> dict[str, Floats]:
+        """Return the values of these runs by run, without the runs that have none."""
         by_run = self.by_measure.get(measure, {})
-        return [by_run[run] for run in runs if run in by_run]
+        return {run: by_run[run] for run in runs if run in by_run}
+
+    def sessions_of(self, runs: Iterable[str]) -> tuple[str, ...]:
+        """Return the session of each run; nothing if that of one is not known."""
+        known = [self.sessions.get(run, "") for run in runs]
+        return tuple(known) if all(known) else ()
 
     def without_devices(self, run: str) -> None:
         """Leave out the times of the devices of a run."""
@@ -73,7 +84,7 @@ def side_values(
     `at`: by run, the steps at which series are compared whose last steps differ. `targets`: values to reach, by series.
     `last`: by run, the last step that counts; figures of the whole run are left out then.
     """
-    tables, values = side.tables, SideValues()
+    tables, values = side.tables, SideValues(sessions=sessions_of(side))
     last = last or {}
     for whole in step_series(tables, warmup=0):
         series = whole.until(last.get(whole.run))

@@ -64,12 +64,20 @@ class FigureRow(Struct, frozen=True):
     scope: Annotated[
         str,
         column(
-            "what the interval covers: runs; with one run a side history (how much other repeats "
-            "of these runs differ), or steps (within the run)"
+            "what the interval covers: runs; history (how much other repeats of few runs differ too); with one run a "
+            "side and no history steps (within the run)"
         ),
     ]
     history_runs: Annotated[int, column("number of other repeats of these runs that tell how much runs differ")]
     history_scatter: Annotated[float, column("standard deviation of the logarithms of their figures", "1")]
+    sessions: Annotated[
+        Literal["same", "held", "left out"] | None,
+        column(
+            "same: both sides ran in the same sessions; held: in others, and the interval holds how much these differ; "
+            "left out: in others, and nothing tells it; null: nobody knows"
+        ),
+    ]
+    session_scatter: Annotated[float, column("standard deviation between sessions, of the logarithms of figures", "1")]
     paired: Annotated[bool, column("compared step by step: what both runs share cancels")]
     few_values: Annotated[bool, column("each run has one number, and two may agree by chance")]
     p: Annotated[float, column("p of the change: Welch's test of the runs; within one run a side from the bootstrap")]
@@ -160,7 +168,8 @@ def _compared(
 ) -> Iterator[Compared]:
     for measure in values[0].by_measure:
         for k, (side, runs) in enumerate(zip(sides[1:], case.runs[1:], strict=True), 1):
-            both = values[0].of(measure, case.runs[0]), values[k].of(measure, runs)
+            by_run = values[0].by_run(measure, case.runs[0]), values[k].by_run(measure, runs)
+            both = [[*of_side.values()] for of_side in by_run]
             if not all(both) or not any(run.any() for of_side in both for run in of_side):  # all zero: not measured
                 continue
             names = sides[0].name, side.name
@@ -169,14 +178,21 @@ def _compared(
             earlier = list(history.of(case.name, measure, both))
             for statistic in statistics_of(measure, [run for of_side in both for run in of_side]):
                 name = f"{case.name}/{measure.name}"
-                base_figure = side_figure(both[0], statistic, rule, f"{name}/0")
-                figure = side_figure(both[1], statistic, rule, f"{name}/{k}")
-                repeats = [side_figure(group, statistic, rule, f"{name}/history") for group in earlier]
+                base_figure = side_figure(both[0], statistic, rule, f"{name}/0", values[0].sessions_of(by_run[0]))
+                figure = side_figure(both[1], statistic, rule, f"{name}/{k}", values[k].sessions_of(by_run[1]))
+                repeats = [
+                    side_figure(
+                        [*group.values()], statistic, rule, f"{name}/history", history.values.sessions_of(group)
+                    )
+                    for group in earlier
+                ]
                 few_values = statistic == VALUE and not of_same_steps
                 estimated = estimate(base_figure, figure, repeats)
                 yield Compared(case.name, names, measure, base_figure, figure, estimated, few_values)
             if measure == STEP_TIME:
-                yield from _total(case.name, names, [*series, *history.series(case.name)], rule)
+                sessions = values[0].sessions | values[k].sessions | history.values.sessions
+                of_all = [*series, *(history.series(case.name) if earlier else ())]
+                yield from _total(case.name, names, total_figures(of_all, rule, sessions), series)
 
 
 def _of_same_steps(both: Sequence[Sequence[Floats]], series: Sequence[Sequence[StepSeries]]) -> bool:
@@ -185,14 +201,14 @@ def _of_same_steps(both: Sequence[Sequence[Floats]], series: Sequence[Sequence[S
 
 
 def _total(
-    case: str, names: tuple[str, str], series: Sequence[Sequence[StepSeries]], rule: VerdictRule
+    case: str, names: tuple[str, str], figures: Sequence[SideFigure], series: Sequence[Sequence[StepSeries]]
 ) -> Iterator[Compared]:
     """The total of all steps, where a warm-up is cut (else it is the mean) and all runs print the same steps.
 
-    `series`: those of the base, of the other side, and of groups of other repeats.
+    `figures`: those of the base, of the other side, and of groups of other repeats. `series`: those of both sides.
     """
-    base, side, *earlier = total_figures(series, rule)
-    if len(base.runs) and len(side.runs) and any(s.warmup.cut for of_side in series[:2] for s in of_side):
+    base, side, *earlier = figures
+    if len(base.runs) and len(side.runs) and any(s.warmup.cut for of_side in series for s in of_side):
         yield Compared(case, names, STEP_TIME, base, side, estimate(base, side, earlier))
 
 
@@ -201,7 +217,7 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule, is_judged: bool) 
     measure, base, side, estimated = compared.measure, compared.base, compared.side, compared.estimate
     runs = len(base.runs), len(side.runs)
     low, high = estimated.interval(rule.level)
-    evidence = Evidence(runs, (low, high), estimated.scope, compared.few_values)
+    evidence = Evidence(runs, (low, high), estimated.scope, compared.few_values, estimated.sessions)
     verdict = decide(estimated.effect, measure.better if is_judged else None, p_holm, evidence, rule)
     scatter = estimated.scatter
     ends = [
@@ -234,6 +250,8 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule, is_judged: bool) 
         scope=estimated.scope,
         history_runs=scatter.runs if scatter else 0,
         history_scatter=scatter.deviation if scatter else math.nan,
+        sessions=estimated.sessions,
+        session_scatter=estimated.session_scatter,
         paired=estimated.paired,
         few_values=compared.few_values,
         p=estimated.effect.p(),

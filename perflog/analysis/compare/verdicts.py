@@ -80,12 +80,15 @@ class Evidence(Struct, frozen=True):
         interval: The confidence interval of the shift, at the level of the rule.
         scope: What the error is that of: "runs", "steps" within one run a side, or "history".
         few_values: Whether each run has one number that may take few values, as a time to convergence does.
+        sessions: Whether the sides ran in the "same" sessions; if not, whether the error has the scatter between
+            sessions: "held" or "left out"; None: unknown.
     """
 
     runs: tuple[int, int]
     interval: tuple[float, float]
     scope: str = "runs"
     few_values: bool = False
+    sessions: str | None = None
 
     @property
     def within(self) -> bool:
@@ -135,7 +138,7 @@ def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rul
         fails = words == "regression" and sure
         return Verdict(prefix + words, f"{told_p}, and the change is at least {limit}", fails, advice)
     reason = told_p + (f", but the change may be smaller than {limit}" if p < alpha else "")
-    return Verdict("inconclusive", reason, advice=advice or _what_would_decide(effect, evidence.runs, rule))
+    return Verdict("inconclusive", reason, advice=advice or _what_would_decide(effect, evidence, rule))
 
 
 def _is_sure(effect: Effect, p: float, evidence: Evidence, rule: VerdictRule) -> bool:
@@ -148,8 +151,11 @@ def _is_sure(effect: Effect, p: float, evidence: Evidence, rule: VerdictRule) ->
     return p < GATE * alpha
 
 
-def _what_would_decide(effect: Effect, runs: tuple[int, int], rule: VerdictRule) -> str:
+def _what_would_decide(effect: Effect, evidence: Evidence, rule: VerdictRule) -> str:
     """The number of runs a side that would show the difference, or that there is none."""
+    if evidence.sessions == "held":
+        return "runs of both sides in turns, in one session, would show more: how much sessions differ cancels there"
+    runs = evidence.runs
     deviation = effect.error / math.sqrt(1 / runs[0] + 1 / runs[1])
     distance = abs(effect.shift)
     to_show = _runs_needed(deviation, distance, 0.5 + rule.level / 2) if distance >= rule.margin else math.inf

@@ -99,8 +99,8 @@ class GateCondition(click.ParamType["Gate"]):
     shell_complete=completion.runs,
     multiple=True,
     metavar="RUN",
-    help="Logs, folders or stores with other repeats of single runs, which tell how much runs differ.  "
-    "[default: the stores]",
+    help="Logs, folders or stores with other repeats of the runs, which tell how much few runs differ.  "
+    "[default: for single runs the stores]",
 )
 @options.targets
 @click.option(

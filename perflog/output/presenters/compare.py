@@ -230,6 +230,7 @@ def _notes(compared: Comparison, shown: Sequence[FigureRow]) -> Iterator[str]:
     yield from told_by_formats(compared)
     yield from told_by_one_figure(compared)
     yield from told_by_history(compared)
+    yield from told_by_sessions(compared)
     yield from what_a_second_run_tells(compared)
     if any(finding.side is None and finding.severity != "note" for finding in compared.finding_records):
         yield "the sides may not be comparable: see the findings below"
@@ -293,7 +294,7 @@ def told_by_formats(compared: Comparison) -> Iterator[str]:
 
 
 def told_by_history(compared: Comparison) -> Iterator[str]:
-    """Yield how much other repeats of single runs differ in the headline figures."""
+    """Yield how much other repeats of few runs differ in the headline figures."""
     by_place: dict[tuple[str, str, int], list[FigureRow]] = {}
     for row in compared.headlines:
         if row.scope == "history":
@@ -301,10 +302,36 @@ def told_by_history(compared: Comparison) -> Iterator[str]:
     for (case, side, runs), rows in by_place.items():
         place = ", ".join(x for x in (case, side if len(compared.sides) > 2 else "") if x)
         scatter = ", ".join(f"{figure_name(row)} {show(row.history_scatter, '1', 2)}" for row in rows)
+        single = max(rows[0].base_runs, rows[0].side_runs) == 1
+        if single:
+            tells = f"how much runs differ is that of {runs} other repeats"
+        else:
+            tells = f"how much runs differ is that of these and of {runs} other repeats"
         yield (
-            f"one run a side{f' ({place})' if place else ''}; how much runs differ is that of {runs} other repeats "
+            f"{'one run' if single else 'few runs'} a side{f' ({place})' if place else ''}; {tells} "
             f"(standard deviation): {scatter}"
         )
+
+
+def told_by_sessions(compared: Comparison) -> Iterator[str]:
+    """Yield whether the intervals of the headline figures hold how much sessions differ."""
+    rows = [row for row in compared.headlines if row.sessions]
+    sessions = "sessions (days, hosts or jobs)"
+    for held in dict.fromkeys(row.sessions for row in rows):
+        of_kind = [row for row in rows if row.sessions == held]
+        known = [row for row in of_kind if none_if_null(row.session_scatter) is not None]
+        scatter = ", ".join(f"{figure_name(row)} {show(row.session_scatter, '1', 2)}" for row in known)
+        if held == "same":
+            yield f"both sides ran in the same {sessions}: how much these differ cancels"
+        elif held == "held":
+            told = f" (standard deviation): {scatter}" if scatter else ""
+            yield f"the sides ran in different {sessions}; the interval holds how much these differ{told}"
+        else:
+            yield (
+                f"the sides ran in different {sessions}, and nothing tells how much these differ: the interval holds "
+                "the scatter within a session only; run both sides in turns, or name runs of several sessions with "
+                "--history"
+            )
 
 
 def what_a_second_run_tells(compared: Comparison) -> Iterator[str]:

@@ -28,6 +28,7 @@ from perflog.output.presenters.compare import (
     told_by_formats,
     told_by_history,
     told_by_one_figure,
+    told_by_sessions,
     what_a_second_run_tells,
 )
 from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, folded, sentence_lines
@@ -391,7 +392,7 @@ def _part_name(part: AttributionRow) -> str:
 
 
 def _how_sure(compared: Comparison) -> Iterator[str]:
-    told = (told_by_formats, told_by_one_figure, told_by_history, what_a_second_run_tells)
+    told = (told_by_formats, told_by_one_figure, told_by_history, told_by_sessions, what_a_second_run_tells)
     for text in (text for tell in told for text in tell(compared)):
         yield from folded(text[:1].upper() + text[1:], 2)
 

@@ -1,4 +1,4 @@
-"""One run a side: other repeats of the runs, in a store or a folder, tell how much runs differ."""
+"""Few runs a side: other repeats of the runs, in a store or a folder, tell how much runs differ."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = {"layers": 4, "seed": 0}
 
 def log(folder: Path, seed: int, level: float, steps: int = 40, **settings: object) -> str:
     """Write a run of a program; `seed` is that of its steps and one of its settings."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     return json_log(folder / f"{seed}.json", steady_times(seed, level, steps), SETTINGS | {"seed": seed} | settings)
 
 
@@ -161,8 +161,98 @@ def test_a_gate_takes_the_scatter_of_the_history(tmp_path: Path) -> None:
     assert invoke(base, far, "--fail-on", "regression", "--history", str(loud)).exit_code == 0
 
 
-def test_two_runs_a_side_need_no_history(tmp_path: Path) -> None:
+def several(folder: Path, of_base: Sequence[float], of_side: Sequence[float], days: Sequence[str] = ()) -> list[str]:
+    """Write runs of two sides, one for each level; `days` are those of the base, then of the side."""
+    levels = [("a", level) for level in of_base] + [("b", level) for level in of_side]
+    written = []
+    for k, (side, level) in enumerate(levels):
+        at = {"started": days[k]} if days else {}
+        written.append(f"{side}={log(folder / side, 50 + k, level, 40, **at)}")
+    return written
+
+
+def test_few_runs_a_side_take_the_scatter_of_a_named_history_too(tmp_path: Path) -> None:
+    """Of three runs a side and five others: 2 + 2 + 4 degrees of freedom, and an interval that is narrower."""
     logs(tmp_path / "history", LEVELS)
-    sides = [f"{side}={log(tmp_path / side, k, 0.2)}" for side, k in (("a", 50), ("a", 51), ("b", 60), ("b", 61))]
-    row = mean_row(perflog.compare(*sides, history=[tmp_path / "history"]))
+    sides = several(tmp_path, (0.2, 0.203, 0.198), (0.204, 0.207, 0.202))
+    alone, row = mean_row(perflog.compare(*sides)), mean_row(perflog.compare(*sides, history=[tmp_path / "history"]))
+    assert (alone.scope, row.scope, row.history_runs, row.freedom) == ("runs", "history", 5, 8)
+    assert row.change == pytest.approx(alone.change)
+    assert row.change_high - row.change_low < alone.change_high - alone.change_low
+    assert row.sessions is None
+    shown = " ".join(invoke(*sides, "--history", str(tmp_path / "history")).stdout.split())
+    assert "Few runs a side; how much runs differ is that of these and of 5 other repeats" in shown
+
+
+def test_sides_that_scatter_more_than_their_history_keep_their_scatter(tmp_path: Path) -> None:
+    logs(tmp_path / "quiet", [level / 100 + 0.2 for level in LEVELS])
+    loud = several(tmp_path, (0.2, 0.22, 0.18), (0.204, 0.19, 0.22))
+    assert mean_row(perflog.compare(*loud, history=[tmp_path / "quiet"])).scope == "runs"
+
+
+def test_other_repeats_that_surely_scatter_more_count_as_sessions(tmp_path: Path) -> None:
+    """What makes them differ may make both sides differ: the error is that of two single ones of them."""
+    logs(tmp_path / "loud", (0.2, 0.25, 0.16, 0.3, 0.19))
+    calm = several(tmp_path / "calm", (0.2, 0.2002, 0.1999), (0.201, 0.2012, 0.2011))
+    row = mean_row(perflog.compare(*calm, history=[tmp_path / "loud"]))
+    assert (row.scope, row.sessions, row.verdict) == ("history", "held", "inconclusive")
+    assert row.error == pytest.approx(math.sqrt(2) * row.history_scatter, rel=0.01)
+
+
+def test_the_store_of_the_sides_counts_for_single_runs_only(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    perflog.ingest(*logs(tmp_path / "logs", LEVELS), store=store)
+    ids = list(perflog.load(store).table("runs")["run"])
+    row = mean_row(perflog.compare(ids[:2], ids[2:4], store=store))
     assert (row.scope, row.history_runs) == ("runs", 0)
+
+
+DAYS = [f"2026-03-{day:02}" for day in range(1, 11)]
+
+
+def nights(folder: Path, apart: Sequence[float]) -> None:
+    """Write two runs of each night, which differ by 0.1 %."""
+    for k, (day, level) in enumerate(zip(DAYS, apart, strict=False)):
+        log(folder, 100 + 2 * k, level, started=day)
+        log(folder, 101 + 2 * k, level * 1.001, started=day)
+
+
+def test_the_interval_of_other_sessions_holds_how_much_these_differ(tmp_path: Path) -> None:
+    """Nights differ by 2 %, runs of a night by 0.1 %: the same change is sure within a night only."""
+    nights(tmp_path / "history", (0.2, 0.204, 0.197, 0.202, 0.199))
+    levels = (0.2, 0.2002, 0.2001), (0.203, 0.2032, 0.2031)
+    on = ["2026-04-01"] * 3
+    together = several(tmp_path / "together", *levels, on * 2)
+    apart = several(tmp_path / "apart", *levels, on + ["2026-04-02"] * 3)
+    known = [str(tmp_path / "history")]
+    row = mean_row(perflog.compare(*together, history=known))
+    assert (row.sessions, row.verdict, row.fails) == ("same", "regression", True)
+    assert row.session_scatter == pytest.approx(0.013, rel=0.3)
+    other = mean_row(perflog.compare(*apart, history=known))
+    assert (other.sessions, other.verdict, other.fails) == ("held", "inconclusive", False)
+    assert "in turns" in other.advice
+    assert other.error == pytest.approx(math.sqrt(2) * row.session_scatter, rel=0.1)
+    shown = " ".join(invoke(*apart, "--history", *known).stdout.split())
+    assert "ran in different sessions (days, hosts or jobs); the interval holds how much these differ" in shown
+    alone = mean_row(perflog.compare(*apart))
+    assert (alone.sessions, alone.verdict) == ("left out", "regression")
+    shown = " ".join(invoke(*apart).stdout.split())
+    assert "the interval holds the scatter within a session only" in shown
+
+
+def test_sessions_of_the_sides_themselves_tell_how_much_these_differ(tmp_path: Path) -> None:
+    """A base of four nights, two runs each, and a side of one night."""
+    levels = [level * factor for level in (0.2, 0.204, 0.197, 0.202) for factor in (1, 1.001)]
+    days = [day for day in DAYS[:4] for _ in range(2)]
+    sides = several(tmp_path, levels, (0.203, 0.2032, 0.2031), [*days, *["2026-04-02"] * 3])
+    row = mean_row(perflog.compare(*sides))
+    assert (row.scope, row.sessions, row.fails) == ("runs", "held", False)
+
+
+def test_a_tag_names_the_session(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for k, level in enumerate((0.2, 0.2002, 0.21, 0.2102)):
+        perflog.ingest(log(tmp_path / "logs", k, level), store=store, tags={"session": "one" if k % 2 else "two"})
+    ids = list(perflog.load(store).table("runs")["run"])
+    row = mean_row(perflog.compare(ids[:2], ids[2:], store=store))
+    assert row.sessions == "same"
