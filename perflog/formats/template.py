@@ -481,6 +481,11 @@ class Template:
             place += len(literal)
         return True
 
+    def may_stand_in(self, text: bytes) -> bool:
+        """Return whether the literals stand anywhere in a text one after the other."""
+        begin = text.find(self._encoded_literals[0])
+        return begin >= 0 and self.has_literals(text[begin:])
+
     @cached_property
     def blanks(self) -> int:
         """Least number of blanks in a line of this shape without its trailing blanks: those of the literals."""

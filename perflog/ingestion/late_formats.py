@@ -12,7 +12,7 @@ from perflog.formats.template import unnamed
 from perflog.ingestion.detect import literal_index, proves_format
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.discovery import candidate_mask, partial_lines, partial_mask
-from perflog.parsing.match.rank_labels import RANK_LABEL, strip_rank_labels
+from perflog.parsing.match.rank_labels import ANY_LABELS, strip_rank_labels
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import matching_mask
 
@@ -38,7 +38,7 @@ class LateFormats:
         # In a torn log, an incomplete line may be half of a record that looks like a line of another program.
         partly = [] if batch.is_torn else [form for form, _ in possible if not form.generic]
         partial = {form: partial_lines(form) for form in partly}
-        mask = matching_mask(texts, map(_pattern, lines)) | candidate_mask(texts, families)
+        mask = matching_mask(texts, map(_pattern, lines), ANY_LABELS) | candidate_mask(texts, families)
         mask |= partial_mask(texts, [x for x in partial.values() if x])
         tried: set[bytes] = set()
         for place in batch.unread_segments[np.flatnonzero(mask)].tolist():
@@ -55,7 +55,9 @@ class LateFormats:
 
 def may_read(batch: Batch, lines: Iterable[Line]) -> bool:
     """Return whether an unread line could match one of these lines, which were not known when it was scanned."""
-    return bool(len(batch.unread_segments)) and bool(matching_mask(_unread(batch), map(_pattern, lines)).any())
+    if not len(batch.unread_segments):
+        return False
+    return bool(matching_mask(_unread(batch), map(_pattern, lines), ANY_LABELS).any())
 
 
 def _unread(batch: Batch) -> pa.Array:
@@ -64,7 +66,7 @@ def _unread(batch: Batch) -> pa.Array:
 
 
 def _pattern(line: Line) -> str:
-    return f"^{RANK_LABEL}*(?s:{unnamed(line.template.pattern)})[ \\t]*$"
+    return f"(?s:{unnamed(line.template.pattern)})[ \\t]*$"
 
 
 def _reads(proof: Line | Family, text: bytes) -> bool:

@@ -288,8 +288,8 @@ def numbers_of(values: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(values.buffers()[1], dtype, len(values), values.offset * np.dtype(dtype).itemsize)
 
 
-def matching_mask(texts: pa.Array, patterns: Iterable[str]) -> Mask:
-    """Return a mask of the texts that at least one pattern matches.
+def matching_mask(texts: pa.Array, patterns: Iterable[str], before: str = "") -> Mask:
+    """Return a mask of the texts that at least one pattern matches, behind one that is `before` all of them.
 
     The patterns are compiled in groups: RE2 refuses an expression that is too large.
     """
@@ -305,5 +305,5 @@ def matching_mask(texts: pa.Array, patterns: Iterable[str]) -> Mask:
         groups[-1].append(pattern)
     mask = np.zeros(len(texts), np.bool_)
     for group in groups if len(texts) else ():  # an expression is compiled for no texts, too
-        mask |= mask_of(pc.match_substring_regex(texts, "|".join(group)))
+        mask |= mask_of(pc.match_substring_regex(texts, f"{before}(?:{'|'.join(group)})"))
     return mask

@@ -315,7 +315,8 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _begins(self) -> list[tuple[Template, re.Pattern[bytes]]]:
         return [
-            (h, re.compile(rf"(?s:{unnamed(h.pattern)})([ \t]*)(?={self._opening})".encode())) for h in self.shape.heads
+            (h, lazy_pattern(rf"(?s:{unnamed(h.pattern)})([ \t]*)(?={self._opening})".encode()))
+            for h in self.shape.heads
         ]
 
     @cached_property
@@ -331,7 +332,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
     def lines(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         for head, begin in self._begins:
-            start = begin.match(raw)
+            start = begin.match(raw) if head.has_literals(raw) else None
             if start is not None:
                 front = head.text.rstrip(" \t") + start[1].decode()
                 return self._lines_of(raw, head, front, raw[start.end() :].decode("utf-8", "surrogateescape"))

@@ -325,7 +325,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _begins(self) -> list[tuple[Template, re.Pattern[bytes]]]:
         return [
-            (head, re.compile(f"(?s:{unnamed(head.pattern)}){self._before_pairs}".encode()))
+            (head, lazy_pattern(f"(?s:{unnamed(head.pattern)}){self._before_pairs}".encode()))
             for head in self.shape.heads
         ]
 
@@ -340,7 +340,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
     def lines(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         for head, begin in self._begins:
-            start = begin.match(raw)
+            start = begin.match(raw) if head.has_literals(raw) else None
             if start is not None:
                 return self._lines_behind(raw, head, start.end())
         for head in self.shape.heads:

@@ -145,7 +145,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _heads(self) -> list[tuple[Template, re.Pattern[bytes]]]:
         return [
-            (head, re.compile(rf"(?<![0-9A-Za-z_])(?s:{unnamed(head.pattern)})".encode())) for head in self.shape.heads
+            (head, lazy_pattern(rf"(?<![0-9A-Za-z_])(?s:{unnamed(head.pattern)})".encode()))
+            for head in self.shape.heads
         ]
 
     @cached_property
@@ -167,6 +168,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
     def _lines(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         for head, pattern in self._heads:
+            if not head.may_stand_in(raw):
+                continue
             match = pattern.search(raw) if head.text else re.match(b"", raw)
             if match is not None and not (head.literals[-1] == "" and _GOES_ON.match(raw, match.end())):
                 line = self._line(_text(raw[: match.start()]), head, _text(raw[match.end() :]))

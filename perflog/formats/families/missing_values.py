@@ -48,7 +48,7 @@ def without_missing(template: Template, raw: bytes) -> tuple[Template, int] | No
         The template with the printed words as literals, and where the text goes on after it. None if the text does
         not begin so, or lacks no number.
     """
-    match = _regex_with_gaps(template).match(raw)
+    match = _regex_with_gaps(template).match(raw) if template.has_literals(raw) else None
     words = {int(name[1:]): word.decode() for name, word in match.groupdict().items() if word} if match else {}
     if match is None or not words or len(words) == sum(field.numeric for field in template.fields):
         return None

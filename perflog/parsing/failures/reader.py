@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from perflog.arrays import Ints
@@ -33,7 +32,7 @@ from perflog.parsing.failures.kinds import (
 from perflog.parsing.failures.origins import Origin, origin_of, split_labels
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.records import MAX_TEXT, Batch, FormatLine, strings
-from perflog.tables.arrow import mask_of
+from perflog.tables.arrow import matching_mask, text_array
 from perflog.tables.row_order import PART_BITS
 from perflog.tables.schema import CLOCKS
 
@@ -172,7 +171,7 @@ class FailureReader:
         rows = batch.rows(places)
         starts = batch.starts[rows].astype(np.int64)
         ends = np.minimum(batch.ends[rows].astype(np.int64), starts + MAX_TEXT)
-        hits = np.flatnonzero(mask_of(pc.match_substring_regex(strings(batch.chunk.data, starts, ends), needles())))
+        hits = np.flatnonzero(matching_mask(strings(batch.chunk.data, starts, ends), [needles()]))
         if not len(hits) and not self._streams and not self._goes_on:
             return places[:0]
         known = len(self.failures)
@@ -207,7 +206,9 @@ class FailureReader:
         if self._opening is None:
             first = data[batch.starts[0] : batch.ends[0]].tobytes()
             text = first[:MAX_TEXT].decode("utf-8", "backslashreplace").rstrip()
-            is_plain = _LEAST_OPENING <= len(text) < MAX_TEXT and not re.search(needles(), text)
+            is_plain = (
+                _LEAST_OPENING <= len(text) < MAX_TEXT and not matching_mask(text_array([text]), [needles()]).any()
+            )
             self._opening = first if is_plain else b""
         opening = np.frombuffer(self._opening, np.uint8)
         if not len(opening):

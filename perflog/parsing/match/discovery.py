@@ -27,7 +27,13 @@ from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.match.figure_counts import number_shape
 from perflog.parsing.match.partial_lines import PartialLines
 from perflog.parsing.match.prefilter import LiteralPrefilter
-from perflog.parsing.match.rank_labels import RANK_LABEL, bare_texts, strip_rank_labels, without_printed_label
+from perflog.parsing.match.rank_labels import (
+    ANY_LABELS,
+    bare_texts,
+    strip_rank_labels,
+    without_each_label,
+    without_printed_label,
+)
 from perflog.parsing.match.records import Batch, FormatLine, strings
 from perflog.parsing.match.scanner import Scanner
 from perflog.parsing.match.spliced_lines import is_usual
@@ -92,19 +98,20 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
     by_literal = [(family.required_literal, family) for family in families]
     held = held_literals(texts, tuple(literal for literal, _ in by_literal))
     # Without repeats: families of progress bars share one pattern.
-    patterns = list(dict.fromkeys(_from_start(family.pattern) for literal, family in by_literal if literal in held))
+    patterns = list(dict.fromkeys(f"(?s:{family.pattern})" for literal, family in by_literal if literal in held))
     if texts.nbytes > _FEW_BYTES:
-        return matching_mask(texts, patterns)
+        return matching_mask(texts, patterns, ANY_LABELS)
     regexes = [_kept_regex(pattern) for pattern in patterns]
-    return np.array([any(regex.match(text) for regex in regexes) for text in texts.to_pylist()], np.bool_)
+    begins = [without_each_label(text) for text in texts.to_pylist()]
+    return np.array([any(regex.match(text) for regex in regexes for text in of_one) for of_one in begins], np.bool_)
 
 
 def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> Mask:
     """Return a mask of the texts that could be partly known lines. Their patterns are long, so literals go first."""
     held = held_literals(texts, tuple(literal for family in families for literal in family.literals))
     mask = matching_mask(texts, [escape(literal.decode()) for literal in sorted(held)])
-    patterns = (family.pattern_with(held) for family in families)
-    mask[mask] = matching_mask(texts.take(index_array(mask)), [_from_start(pattern) for pattern in patterns if pattern])
+    patterns = [f"(?s:{pattern})" for family in families if (pattern := family.pattern_with(held))]
+    mask[mask] = matching_mask(texts.take(index_array(mask)), patterns, ANY_LABELS)
     return mask
 
 
@@ -124,11 +131,6 @@ def _prefilter(literals: tuple[bytes, ...]) -> LiteralPrefilter:
 def _kept_regex(pattern: str) -> re.Pattern[bytes]:
     """Return a compiled pattern. Many small logs are asked for the same ones."""
     return re.compile(pattern.encode())
-
-
-def _from_start(pattern: str) -> str:
-    """Return a pattern for the beginning of a line, with rank labels before it or without."""
-    return f"^{RANK_LABEL}*(?s:{pattern})"
 
 
 def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | None:

@@ -44,6 +44,9 @@ WHOLE_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{_POD}|{PRINTED_LABEL})"
 RANK_LABEL = rf"(?:{LAUNCHER_LABEL}|{PRINTED_LABEL})"
 """Pattern of one label before a line: that of a launcher, or `[Rank 3] `, which may belong to the line."""
 
+ANY_LABELS = f"^{RANK_LABEL}*"
+"""Pattern of the beginning of a line with any number of labels, or none."""
+
 MAX_LABELS = 2
 """Rank labels before a line: the launcher's, and one that the program itself prints."""
 
@@ -221,6 +224,14 @@ def without_printed_label(text: bytes) -> bytes:
     """Return a line without the `[Rank 3] ` that the program prints before it."""
     match = _ANY_LABEL.match(text)
     return text[match.end() :] if match else text
+
+
+def without_each_label(text: bytes) -> list[bytes]:
+    """Return a line, and what stands behind each of the labels in front of it."""
+    begins = [text]
+    while (rest := without_printed_label(begins[-1])) != begins[-1]:
+        begins.append(rest)
+    return begins
 
 
 def bare_texts(texts: pa.Array) -> pa.Array:
