@@ -31,6 +31,7 @@ _SLOPE = 0.5  # of the change, within one of the levels: it is a slope
 _WINDOW = 3  # values, at least, on each side of a cut whose medians tell the jump there
 _STEEP, _FEW = 1.6, 16.0  # times the differences of such windows elsewhere; more in a series of few values
 _OFTEN = 0.95  # of these differences are less
+_COPIED = 1 << 22  # values of all windows whose medians numpy computes
 _MOST = 6  # levels; a series with more wanders
 
 
@@ -121,9 +122,19 @@ def _differences(values: Floats, width: int) -> Floats:
     """By how much the medians of neighbouring windows differ."""
     if len(values) < 2 * width:
         return values[:0]
-    medians = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
+    medians = _running_medians(values, width)
     differences: Floats = np.abs(medians[width:] - medians[:-width])
     return differences
+
+
+def _running_medians(values: Floats, width: int) -> Floats:
+    """The median of each window of so many values. Pandas slides over the values; numpy copies each window."""
+    if len(values) * width <= _COPIED:
+        medians: Floats = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
+        return medians
+    import pandas as pd  # takes as long to load as so many values to copy
+
+    return pd.Series(values).rolling(width).median().to_numpy()[width - 1 :]
 
 
 def _block_scatter(values: Floats, size: int) -> float:

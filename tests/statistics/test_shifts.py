@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from perflog.arrays import Floats
-from perflog.statistics.shifts import FEWEST, shifts
+from perflog.statistics.shifts import FEWEST, _running_medians, shifts
 
 
 def noise(rng: np.random.Generator, n: int, dependence: float = 0.0, heavy: bool = False) -> Floats:
@@ -71,3 +72,24 @@ def test_levels_cover_all_values_once() -> None:
 
 def test_values_that_have_no_logarithm_are_one_level() -> None:
     assert len(shifts(np.append(np.zeros(40), np.ones(40)))) == 1
+
+
+def test_the_windows_of_a_long_series_are_not_copied() -> None:
+    """All windows of 400,000 values would take 20 GB."""
+    values = np.exp(0.01 * np.random.default_rng(13).normal(size=400_000))
+    values[250_000:] *= 1.1
+    tracemalloc.start()
+    try:
+        levels = shifts(values)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [level.start for level in levels] == [0, 250_000]
+    assert peak < 100 << 20
+
+
+def test_the_windows_of_a_long_series_have_the_medians_of_each_alone() -> None:
+    values = np.random.default_rng(17).normal(size=20_000).round(2)
+    medians = _running_medians(values, 400)
+    assert len(medians) == len(values) - 399
+    assert all(medians[i] == np.median(values[i : i + 400]) for i in (0, 1, 777, 12_345, len(medians) - 1))
