@@ -130,11 +130,12 @@ def _differences(values: Floats, width: int) -> Floats:
 def _running_medians(values: Floats, width: int) -> Floats:
     """The median of each window of so many values. Pandas slides over the values; numpy copies each window."""
     if len(values) * width <= _COPIED:
-        medians: Floats = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
-        return medians
+        of_copies: Floats = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
+        return of_copies
     import pandas as pd  # takes as long to load as so many values to copy
 
-    return pd.Series(values).rolling(width).median().to_numpy()[width - 1 :]
+    medians: Floats = pd.Series(values).rolling(width).median().to_numpy()
+    return medians[width - 1 :]
 
 
 def _block_scatter(values: Floats, size: int) -> float:
