@@ -173,6 +173,12 @@ def _conventions(_: click.Context) -> Iterable[str]:
     return CONVENTIONS
 
 
+def _baselines(ctx: click.Context) -> Iterable[str]:
+    from perflog.analysis.compare import baselines
+
+    return baselines.read(ctx.params.get("store"))
+
+
 def _recipes(_: click.Context) -> Iterable[str]:
     from perflog.trainer.recipes import recipe_names
 
@@ -191,4 +197,4 @@ def stores(_: click.Context, __: click.Parameter, incomplete: str) -> Completion
 
 settings, tables, metrics, plots = _of(_settings), _of(_tables), _of(_metrics), _of(_plots)
 findings, formats, gpus = _of(_findings), _of(_formats), _of(_gpus)
-conventions, recipes = _of(_conventions), _of(_recipes)
+conventions, recipes, baselines = _of(_conventions), _of(_recipes), _of(_baselines)

@@ -47,6 +47,11 @@ class Call(NamedTuple):
 COMMANDS = {
     "aa": Call("run.txt", "--trials 2", 5),
     "analyze": Call("run.txt steps", every=8),
+    "baseline accept": Call("main run.txt", "--store st", 8),
+    "baseline list": Call("", "--store st", 4),
+    "baseline rm": Call("main", "--store st", 8),
+    "baseline set": Call("main run.txt", "--store st", 12),
+    "baseline show": Call("main", "--store st", 8),
     "compact": Call("", "--store st"),
     "compare": Call("run.txt run2.txt", every=14),
     "completion": Call("bash"),
@@ -168,6 +173,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("perflog.trainer.regenerate.train", train)
     monkeypatch.setattr("perflog.parsing.input.followed_file.Patience", impatient)
     run("ingest", "run.txt", "--store", "st")
+    run("baseline", "set", "main", "run.txt", "--store", "st")
     return home
 
 

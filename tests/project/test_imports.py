@@ -82,25 +82,25 @@ metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks late
 metrics: whatif breakdown rank_spread headroom waterfall telemetry
 metrics.causes: cause of_steps of_runs of_profiles of_jobs of_traces binding __init__
 metrics: __init__
-analysis: tables_as_logs given_runs run_names repeats job_endings
+analysis: tables_as_logs given_runs run_names repeats job_endings run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: result_rows sides sessions other_setting copies foreign_runs cut_short operator_trees
-analysis.compare: measures verdicts figures history rows headline ranking aa attribution operators averages
+analysis.compare: measures verdicts figures history baselines rows headline ranking aa attribution operators averages
 analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
 analysis.overview: what_if scaling_facts schedule_facts
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
 analysis.overview: headline device_facts log_facts case_facts serving_facts bottlenecks job_course subject next_commands
 analysis.overview: targets __init__
-analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_filter run_list
+analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_list
 plots: style files notebook_figure canvas heatmaps registry stacked_bars breakdown curves devices counters launches
 plots: critical_path memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs
 plots: rank_pairs roofline waterfall history job_timeline whatif scaling
 plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks metric_tracks step_timeline __init__
-output.presenters: diagnosis live run_marks compare compare_screen findings formats metrics overview runs
+output.presenters: baselines diagnosis live run_marks compare compare_screen findings formats metrics overview runs
 output.report: data comparison_tables cells bars sweep_tables answers job sections collect markdown
 output.report.html: elements links metric_tables plots overview runs findings comparison page
 output.report: __init__
@@ -109,7 +109,8 @@ trainer: matmul_baseline regenerate expert_strategies language_model synthetic_t
 trainer: reference_printer original_printers kernels language pipeline_printers pipeline
 cli: completion options progress live_lines
 cli.commands: diagnose
-cli.commands: watch overview analyze compact compare completion aa export lint plot regenerate report rm query __init__
+cli.commands: watch overview analyze compact compare baseline completion aa export lint plot regenerate report rm query
+cli.commands: __init__
 cli: main
 __main__
 """

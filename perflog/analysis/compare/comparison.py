@@ -17,9 +17,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from perflog.analysis.compare import attribution, averages, findings, operators, rows, warmup_costs
+from perflog.analysis.compare import attribution, averages, baselines, findings, operators, rows, warmup_costs
 from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
 from perflog.analysis.compare.copies import without_copies, without_runs_of_base
 from perflog.analysis.compare.cut_short import CutShort, runs_cut_short, shared_ends
@@ -48,6 +48,7 @@ from perflog.analysis.compare.sides import (
     differing_settings,
     first_few,
     match_runs,
+    named_sides,
     resolve_sides,
     setting_names,
     stores_of,
@@ -341,6 +342,7 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     store: str | os.PathLike[str] | None = None,
     by: str | Sequence[str] = (),
     base: str | None = None,
+    baseline: str | None = None,
     match: Sequence[str] = (),
     ignore: Sequence[str] = (),
     history: Sequence[Runs] | None = None,
@@ -363,6 +365,8 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
             order, other values in the order of the runs.
         base: Name of the side, or value of `by` ("8"; of several settings "8/fp16"), that the others are compared
             with. Default: the first one.
+        baseline: Name of a baseline of the store, which is the base; see `perflog baseline`. Its runs, and those before
+            its last accepted change, tell how much few runs differ.
         match: Settings whose values match the runs of the sides, besides those that vary within every side. Incidental
             settings (times, seeds, paths, hosts, ports, process ids, commits, names of runs) match only if they are
             named here.
@@ -384,6 +388,7 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
 
     Raises:
         UsageError: Fewer than two sides are given, their runs cannot be matched, or a limit is out of range.
+        MissingBaselineError: There is no such baseline, or it has no runs with the settings of the sides.
         PerflogError: A log cannot be read.
 
     Example:
@@ -397,7 +402,14 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     if not 0 < level < 1 or threshold <= 0:
         raise UsageError("a limit is out of range", "", "level is between 0 and 1; a threshold is above 0")
     given = without_tables(sides)
-    references = stores_of(given, store) if history is None else history
+    if baseline is not None:
+        if by or base:
+            raise UsageError("a baseline is the base", baseline, "without --base and --by")
+        new = named_sides(given, store)
+        known = baselines.resolve(baseline, new, store, ignore)
+        named, others = (known.base, *new), [*known.earlier, *(history or ())]
+        return compare_sides(named, rule, warmup, match, ignore, others, targets, is_named=True, is_baseline=True)
+    references = stores_of(given, store) if history is None else [*history]
     resolved = resolve_sides(given, store, by, base)
     is_named = history is not None
     return compare_sides(resolved, rule, warmup, match, ignore, references, targets, setting_names(by), is_named)
@@ -413,10 +425,12 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     targets: Mapping[str, float] | None = None,
     by: tuple[str, ...] = (),
     is_named: bool = False,
+    is_baseline: bool = False,
 ) -> Comparison:
     """Compare sides that are already resolved; see `compare`.
 
-    `by`: the settings whose values they are. `is_named`: the caller named the history.
+    `by`: the settings whose values they are. `is_named`: the caller named the history. `is_baseline`: the base is
+    a baseline, whose runs tell how much runs differ.
     """
     sides, foreign = without_foreign(sides)
     sides, of_copies = zip(*map(without_copies, sides), strict=True)
@@ -435,7 +449,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     warnings += _leave_out_whole_traces(sides, cases, values)
     of_operators = operators.matched_sides(cases, values)
     operators.add_measures(of_operators, values)
-    known = find_history(history, sides, cases, cuts, ignore, is_named)
+    known = replace(find_history(history, sides, cases, cuts, ignore, is_named), of_base=is_baseline)
     elsewhere = [] if by else other_settings(sides, cases, ignore)  # what follows from what is asked about is asked
     places = {(each.case, each.side) for each in elsewhere}
     compared = rows.comparison_rows(sides, cases, values, rule, known, places)

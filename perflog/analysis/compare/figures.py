@@ -189,19 +189,22 @@ def print_same_steps(runs: Sequence[StepSeries]) -> bool:
     return all(run.averaged == runs[0].averaged and np.array_equal(run.order, runs[0].order) for run in runs)
 
 
-def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] = ()) -> Estimate:
+def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] = (), of_base: bool = False) -> Estimate:
     """Return the effect between two sides: between their runs, or inside them where each has a single one.
 
     Args:
         base: The figure of the base.
         side: That of the other side.
         history: The same figure of groups of other repeats of these runs. They tell how much few runs differ.
+        of_base: The runs of the base tell it too, because they are a baseline.
     """
     if not ((base.runs > 0).all() and (side.runs > 0).all()):
         return Estimate(Effect(math.nan, math.nan, 1.0), "runs")
     groups = [group for group in history if len(group.runs) > 1 and (group.runs > 0).all()]
     several = len(base.runs) > 1 or len(side.runs) > 1
-    known = _with_history(base, side, groups) if groups or (several and base.sessions and side.sessions) else None
+    of_base = of_base and len(base.runs) > 1 and min(len(base.runs), len(side.runs)) < TESTED
+    is_tried = groups or of_base or (several and base.sessions and side.sessions)
+    known = _with_history(base, side, groups, of_base) if is_tried else None
     if known is not None:
         return known
     estimated = _between_runs(base, side) if several else _within(base, side)
@@ -217,7 +220,7 @@ def _between_runs(base: SideFigure, side: SideFigure) -> Estimate:
     return Estimate(effect, "runs", with_ranks=TwoTests(effect, *logs) if min(map(len, logs)) >= TESTED else None)
 
 
-def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigure]) -> Estimate | None:
+def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigure], of_base: bool) -> Estimate | None:
     """The effect with the scatter of other repeats, and with that between sessions where it counts.
 
     None where only the runs of both sides tell how much runs differ. A side that surely scatters more than the other
@@ -227,15 +230,18 @@ def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigur
     equal = all(np.ptp(level.logs) == 0 for level in (*sides, *others))
     least = _least_error([*base.values, *side.values], base.centre) if equal else 0.0
     is_known = bool(base.sessions and side.sessions)
-    if groups and not any(group.sessions for group in groups) and sessions.are_noisier(others, sides, least):
-        sides, others, is_known = *_each_a_session(sides, others), True
+    known, fresh = ([*sides[:1], *others], sides[1:]) if of_base else (others, sides)
+    told = any(figure.sessions for figure in (*groups, *([base] if of_base else [])))
+    if known and not told and sessions.are_noisier(known, fresh, least):
+        sides, others, is_known = *_each_a_session(sides, others, of_base), True
+        known, fresh = ([*sides[:1], *others], sides[1:]) if of_base else (others, sides)
     squares = sessions.mean_squares([*sides, *others], least)
     weight = sessions.session_weight(sides[0], sides[1])
     counts = weight > 0 and squares.between_freedom > 0
     together = any(level.sessions.count(name) > 1 for level in sides for name in level.sessions)
-    if not groups and not (counts and together):
+    if not known and not (counts and together):
         return None
-    is_noisy = any(sessions.are_noisier([level], others, least) for level in sides) if groups else False
+    is_noisy = any(sessions.are_noisier([level], known, least) for level in fresh) if known else False
     if is_noisy and not counts:
         return None
     alone = effects.effect_of_runs(sides[0].logs, sides[1].logs, least) if is_noisy else None
@@ -246,12 +252,12 @@ def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigur
         return None
     found: Literal["same", "held", "left out"] = "same" if not weight else "held" if counts else "left out"
     freedom = squares.between_freedom if counts else squares.within_freedom
-    runs = sum(len(group.runs) for group in groups)
+    runs = sum(len(level.logs) for level in others)
     return Estimate(
         effect,
-        "history" if groups else "runs",
+        "history" if known else "runs",
         drift=_within(base, side).drift if max(len(base.runs), len(side.runs)) == 1 else 0.0,
-        scatter=Scatter(math.sqrt(squares.run_variance), max(freedom, 1), runs) if groups else None,
+        scatter=Scatter(math.sqrt(squares.run_variance), max(freedom, 1), runs) if known else None,
         sessions=found if is_known or squares.between_freedom else None,
         session_scatter=math.sqrt(squares.session_variance) if squares.between_freedom else math.nan,
     )
@@ -275,15 +281,16 @@ def _levels(both: Sequence[SideFigure], groups: Sequence[SideFigure]) -> tuple[l
     return sides, others
 
 
-def _each_a_session(sides: Sequence[Level], others: Sequence[Level]) -> tuple[list[Level], list[Level]]:
-    """The same runs with each side, and each of the other repeats, as a session of its own.
+def _each_a_session(sides: Sequence[Level], others: Sequence[Level], of_base: bool) -> tuple[list[Level], list[Level]]:
+    """The same runs with each side, and each of the other repeats (and runs of a baseline), as a session of its own.
 
     So they are taken where other repeats of unknown sessions surely scatter more than the runs of both sides: what
     makes them differ may make both sides differ too.
     """
     alone = [Level(level.logs, (f"side {k}",) * len(level.logs)) for k, level in enumerate(sides)]
-    each = [Level(g.logs, tuple(f"group {k} run {i}" for i in range(len(g.logs)))) for k, g in enumerate(others)]
-    return alone, each
+    known = [*(sides[:1] if of_base else ()), *others]
+    each = [Level(g.logs, tuple(f"group {k} run {i}" for i in range(len(g.logs)))) for k, g in enumerate(known)]
+    return ([each[0], *alone[1:]], each[1:]) if of_base else (alone, each)
 
 
 def _sessions_without_history(base: SideFigure, side: SideFigure) -> Literal["same", "held", "left out"] | None:

@@ -31,12 +31,14 @@ _LEAST_STEPS = 0.5
 class History(Struct, frozen=True):
     """Other repeats of the compared runs: their values, and the groups of run ids in each case.
 
-    `enough`: the number of runs from which on a side does without.
+    `enough`: the number of runs from which on a side does without. `of_base`: the runs of the base are repeats of these
+    too, because it is a baseline.
     """
 
     values: SideValues = field(default_factory=SideValues)
     groups: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     enough: int = TESTED
+    of_base: bool = False
 
     def of(self, case: str, measure: Measure, both: Sequence[Sequence[Floats]]) -> Iterator[dict[str, Floats]]:
         """Yield the values of each group of repeats, by run; nothing unless a side has few runs."""
@@ -79,7 +81,7 @@ def find_history(
     if not references or not few:
         return History()
     others, place = _others(references)
-    known = _identities([others, *sides], ignored)
+    known = identities([others, *sides], ignored)
     compared = {run for side in sides for run in side.settings}
     groups: dict[str, list[list[str]]] = {}
     for case in few:
@@ -104,33 +106,38 @@ def _others(references: Sequence[Runs]) -> tuple[Side, Mapping[str, int]]:
     return Side("history", combined([side.log for side in sides])), place
 
 
-class _Identity(Struct, frozen=True):
+class Identity(Struct, frozen=True):
     """What a run computed, by the settings that say so, and the settings that name its machine."""
 
     settings: Settings
     machine: Settings
 
-    def repeats(self, other: _Identity) -> bool:
+    def repeats(self, other: Identity) -> bool:
         """Whether both computed the same, and not on different machines."""
         same_machine = all(other.machine.get(name, value) == value for name, value in self.machine.items())
         return same_machine and self.settings == other.settings
 
 
-def _identities(sides: Sequence[Side], ignored: Container[str]) -> dict[str, _Identity]:
-    """The identity of each run."""
+def identities(sides: Sequence[Side], ignored: Container[str]) -> dict[str, Identity]:
+    """Return the identity of each run of some sides.
+
+    Args:
+        sides: The sides.
+        ignored: Settings that do not count.
+    """
     runs = dict(chain.from_iterable(side.settings.items() for side in sides))
     incidental = incidental_test(runs.values())
     names = {name for settings in runs.values() for name in settings}
     telling = {name for name in names if name not in ignored and not incidental(name)}
     machines = {name for name in names if names_machine(name)}
-    return {run: _Identity(_only(settings, telling), _only(settings, machines)) for run, settings in runs.items()}
+    return {run: Identity(_only(settings, telling), _only(settings, machines)) for run, settings in runs.items()}
 
 
 def _only(settings: Settings, names: Container[str]) -> Settings:
     return {name: value for name, value in settings.items() if name in names}
 
 
-def _grouped(runs: Sequence[str], known: Mapping[str, _Identity], place: Mapping[str, int]) -> list[list[str]]:
+def _grouped(runs: Sequence[str], known: Mapping[str, Identity], place: Mapping[str, int]) -> list[list[str]]:
     """Groups of runs that are repeats of their first one and were given together."""
     groups: list[list[str]] = []
     for run in runs:

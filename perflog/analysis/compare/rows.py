@@ -187,12 +187,12 @@ def _compared(
                     for group in earlier
                 ]
                 few_values = statistic == VALUE and not of_same_steps
-                estimated = estimate(base_figure, figure, repeats)
+                estimated = estimate(base_figure, figure, repeats, history.of_base)
                 yield Compared(case.name, names, measure, base_figure, figure, estimated, few_values)
             if measure == STEP_TIME:
                 sessions = values[0].sessions | values[k].sessions | history.values.sessions
                 of_all = [*series, *(history.series(case.name) if earlier else ())]
-                yield from _total(case.name, names, total_figures(of_all, rule, sessions), series)
+                yield from _total(case.name, names, total_figures(of_all, rule, sessions), series, history.of_base)
 
 
 def _of_same_steps(both: Sequence[Sequence[Floats]], series: Sequence[Sequence[StepSeries]]) -> bool:
@@ -201,7 +201,11 @@ def _of_same_steps(both: Sequence[Sequence[Floats]], series: Sequence[Sequence[S
 
 
 def _total(
-    case: str, names: tuple[str, str], figures: Sequence[SideFigure], series: Sequence[Sequence[StepSeries]]
+    case: str,
+    names: tuple[str, str],
+    figures: Sequence[SideFigure],
+    series: Sequence[Sequence[StepSeries]],
+    of_base: bool,
 ) -> Iterator[Compared]:
     """The total of all steps, where a warm-up is cut (else it is the mean) and all runs print the same steps.
 
@@ -209,7 +213,7 @@ def _total(
     """
     base, side, *earlier = figures
     if len(base.runs) and len(side.runs) and any(s.warmup.cut for of_side in series for s in of_side):
-        yield Compared(case, names, STEP_TIME, base, side, estimate(base, side, earlier))
+        yield Compared(case, names, STEP_TIME, base, side, estimate(base, side, earlier, of_base))
 
 
 def _row(compared: Compared, p_holm: float, rule: VerdictRule, is_judged: bool) -> FigureRow:

@@ -144,6 +144,20 @@ def resolve_sides(
     runs of all references are split instead: runs with the same values of these settings form a side. The side named
     `base` comes first.
     """
+    all_sides = named_sides(references, store)
+    if settings := setting_names(by):
+        all_sides = tuple(_split(all_sides, settings))
+        if len(all_sides) == 1:
+            values = f"{', '.join(settings)} = {all_sides[0].name}"
+            raise UsageError(f"all runs have {values}", "", "split by a setting that differs")
+    if len(all_sides) < 2:
+        help = "name a second side, or split the runs of this one by a setting: --by SETTING"
+        raise UsageError("a comparison takes two sides", all_sides[0].name if all_sides else "", help)
+    return all_sides if base is None else _base_first(all_sides, base)
+
+
+def named_sides(references: Iterable[SideReference], store: str | os.PathLike[str] | None = None) -> tuple[Side, ...]:
+    """Return the sides that references name; references with the same name, or given together, form one."""
     logs: dict[str, list[Log]] = {}
     for given, several in _named_references(references):
         names, members = zip(*(_named_log(reference, store) for reference in several), strict=True)
@@ -154,16 +168,7 @@ def resolve_sides(
             )
         is_named = given is not None or names == (_explicit_name(several[0], store),)
         logs.setdefault(name if is_named else _free(name, logs), []).extend(members)
-    all_sides = tuple(Side(name, _together(name, members)) for name, members in logs.items())
-    if settings := setting_names(by):
-        all_sides = tuple(_split(all_sides, settings))
-        if len(all_sides) == 1:
-            values = f"{', '.join(settings)} = {all_sides[0].name}"
-            raise UsageError(f"all runs have {values}", "", "split by a setting that differs")
-    if len(all_sides) < 2:
-        help = "name a second side, or split the runs of this one by a setting: --by SETTING"
-        raise UsageError("a comparison takes two sides", all_sides[0].name if all_sides else "", help)
-    return all_sides if base is None else _base_first(all_sides, base)
+    return tuple(Side(name, _together(name, members)) for name, members in logs.items())
 
 
 def _name_of(several: Sequence[Runs], names: Sequence[str]) -> str:

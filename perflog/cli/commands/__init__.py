@@ -5,7 +5,10 @@ from importlib import import_module
 import click
 
 NAMES = frozenset(
-    "aa analyze compact compare completion diagnose export lint overview plot query regenerate report rm watch".split()
+    (
+        "aa analyze baseline compact compare completion diagnose export lint overview plot query regenerate report rm"
+        " watch"
+    ).split()
 )
 """Names of the commands of this package."""
 

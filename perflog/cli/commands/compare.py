@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FORMATS = (*options.FORMATS, "github-action-benchmark", "bencher")
 
-_KEPT = ("by", "base", "match", "ignore", "store", "history", "targets", "warmup", "threshold")
+_KEPT = ("by", "base", "baseline", "match", "ignore", "store", "history", "targets", "warmup", "threshold")
 """Options of which the figures depend: the next command names them again."""
 
 CANNOT_JUDGE = 3
@@ -78,6 +78,12 @@ class GateCondition(click.ParamType["Gate"]):
     help="Compare the values of a setting: each value over all runs is a side. Names the best. May be repeated.",
 )
 @click.option("--base", metavar="SIDE", help="Side, or value of --by, to compare with.  [default: the first one]")
+@click.option(
+    "--baseline",
+    shell_complete=completion.baselines,
+    metavar="NAME",
+    help="Compare with this baseline of the store; `perflog baseline` makes one.",
+)
 @click.option(
     "--match",
     shell_complete=completion.settings,
@@ -141,7 +147,8 @@ def compare(
 
     A side is a log, LOG#3, a folder, a glob, a store, a run id or a label. Sides with the same NAME are repeats:
     a=1.log a=2.log a=3.log b=4.log b=5.log b=6.log. With one run a side the verdict is exploratory, and a gate fails
-    only if the whole interval lies beyond the threshold and 5 %. A gate that has nothing to judge exits with 3.
+    only if the whole interval lies beyond the threshold and 5 %. A gate that has nothing to judge exits with 3, and so
+    does a comparison with a baseline that is missing or has no runs of these settings.
     """
     from perflog.analysis import compare as comparing
     from perflog.errors import NothingToCompareError, PerflogError

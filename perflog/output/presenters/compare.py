@@ -306,7 +306,7 @@ def told_by_history(compared: Comparison) -> Iterator[str]:
         if single:
             tells = f"how much runs differ is that of {runs} other repeats"
         else:
-            tells = f"how much runs differ is that of these and of {runs} other repeats"
+            tells = f"how much runs differ is that of both sides{f' and of {runs} other repeats' if runs else ''}"
         yield (
             f"{'one run' if single else 'few runs'} a side{f' ({place})' if place else ''}; {tells} "
             f"(standard deviation): {scatter}"
@@ -324,6 +324,9 @@ def told_by_sessions(compared: Comparison) -> Iterator[str]:
         if held == "same":
             yield f"both sides ran in the same {sessions}: how much these differ cancels"
         elif held == "held":
+            if known and not any(row.session_scatter for row in known):
+                yield f"the sides ran in different {sessions}, which differ no more than runs of one do"
+                continue
             told = f" (standard deviation): {scatter}" if scatter else ""
             yield f"the sides ran in different {sessions}; the interval holds how much these differ{told}"
         else:

@@ -181,7 +181,7 @@ def test_few_runs_a_side_take_the_scatter_of_a_named_history_too(tmp_path: Path)
     assert row.change_high - row.change_low < alone.change_high - alone.change_low
     assert row.sessions is None
     shown = " ".join(invoke(*sides, "--history", str(tmp_path / "history")).stdout.split())
-    assert "Few runs a side; how much runs differ is that of these and of 5 other repeats" in shown
+    assert "Few runs a side; how much runs differ is that of both sides and of 5 other repeats" in shown
 
 
 def test_sides_that_scatter_more_than_their_history_keep_their_scatter(tmp_path: Path) -> None:
