@@ -389,6 +389,9 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
         of_ranks: list[tuple[int | None, list[FailureRow]]] = [
             (rank, [row for row in judged.first if row.rank == rank]) for rank in judged.ranks
         ]
+    elif judged.certainty == ONE_OF:
+        places = {(row.node, row.device, row.gpu): row for row in reversed(told)}
+        of_ranks = [(None, [row]) for row in reversed(places.values())]
     else:
         of_ranks = [(None, told[:1])]
     found = []

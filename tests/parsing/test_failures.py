@@ -15,6 +15,7 @@ from perflog.formats.sample_checks import sample_lines
 from perflog.parsing.failures.kinds import kinds, needles, told
 
 SAMPLES = [(kind.name, sample) for kind in kinds().values() for text in kind.text for sample in text.samples]
+FAILURES = ("[ERROR] [launch.py:324:sigkill_handler] ['/bin/python', '/u/try/until/x'] exits with return code = -11",)
 NOT_FAILURES = (
     "This may be caused by CUDA out of memory on another rank",
     'raise RuntimeError("CUDA out of memory")',
@@ -46,6 +47,11 @@ def test_each_sample_is_of_its_kind(name: str, sample: str) -> None:
     assert found is not None
     assert found.kind.name == name
     assert re.search(needles(), sample)
+
+
+@pytest.mark.parametrize("text", FAILURES)
+def test_words_of_paths_are_no_advice(text: str) -> None:
+    assert told(text) is not None
 
 
 @pytest.mark.parametrize("text", NOT_FAILURES)
@@ -754,6 +760,33 @@ JUDGED = {
     ),
     "a cause behind the echo of another process may follow from a third one": (
         "step 1\n" + CLOSED.format(3) + "[rank2]: ValueError: bad record\n", "exception", [2], "likely"
+    ),
+    "a summary whose last process is torn still names the first; the launcher killed the others": (
+        summary((1, 1), (0, -9)).rpartition("  exitcode")[0], "first_failed", [1], "likely"
+    ),
+    "spawn names the process that was killed": (
+        "step 1\n" + TRACE
+        + "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGKILL\n",
+        "killed", [0], "likely",
+    ),
+    "an agent that is told to end did not fail": (
+        "WARNING: api:Received 15 death signal, shutting down workers\n"
+        + TRACE.replace("a.py", "/torch/distributed/run.py"),
+        "terminated", [], "unknown",
+    ),
+    "an assertion of C++ is the cause, its launcher's exception is not": (
+        "step 1\npython: /env/aio/handle.cpp:159: void stop(): Assertion `0 == _pending' failed.\n"
+        + TRACE + "subprocess.CalledProcessError: Command '['python', 'x.py']' returned non-zero exit status 1.\n",
+        "assertion", [], "sure",
+    ),
+    "faults of several GPUs at once": (
+        "".join(f"2026-08-31T17:43:36.{k}Z stderr F Memory access fault by GPU node-{k} on 0x7f.\n" for k in (4, 6)),
+        "gpu_error", [], "one of",
+    ),
+    "an exception that a replica raised is one with where it was raised": (
+        "step 1\n" + TRACE + "torch.OutOfMemoryError: Caught OutOfMemoryError in replica 0 on device 0.\nOriginal "
+        + TRACE + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has 63 GiB.\n",
+        "gpu_out_of_memory", [], "sure",
     ),
     "an exception of a collective may be what another process left": (
         TRACE.replace("a.py", "/env/torch/distributed/distributed_c10d.py").replace("in f", "in all_reduce")

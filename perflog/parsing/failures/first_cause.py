@@ -231,6 +231,8 @@ def _of_signals(rows: Sequence[FailureRow]) -> Judgement | None:
     """A launcher saw processes end by a signal that no watchdog sends."""
     ended = [row for row in rows if kinds()[row.kind].role == REPORT and row.exit_code in _SIGNALS]
     ended = [row for row in ended if row.kind != "task_exit" or row.task is not None]  # not all tasks of a node
+    if any(row.kind == "first_failed" and row not in ended for row in rows):
+        ended = [row for row in ended if row.kind != "later_failed" or row.exit_code not in _BY_OTHERS]
     first = [row for row in ended if row.kind == "first_failed"] or ended
     first = [row for row in first if row.exit_code not in _BY_OTHERS] or first
     if not first:

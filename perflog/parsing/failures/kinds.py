@@ -28,10 +28,12 @@ _CODE = lazy_pattern(
     r"""^\s*(?:\d+[:|]? *)?(?:(?:raise|print|assert|except|return|if|elif|with|import|from|def|grep|echo)[\s(]"""
     r"""|#|//|[*>|-] )|\b(?:logger|logging|log|warnings|pytest)\.\w+\(|`$|["'(]\s*$|\b[fr]"$"""
 )
+# A word of a path or of quoted arguments is no advice.
 _ADVICE = lazy_pattern(
-    r"(?i)\b(?:(?:may|might|can|could|would|will|should)(?: also)? (?:\w+ )?(?:be|cause|lead|result|raise|fail|indicate"
-    r"|see|get|happen|throw)|possibl[ey]|if you|in case|to avoid|avoids?|prevents?|instead of|consider|try|tips?|note"
-    r"|workaround|known issue|due to possible|handle|retry(?:ing)? (?:on|after)|on oom|until)\b[^:]*$"
+    r"(?i)(?<![/.=_'\"-])\b(?:(?:may|might|can|could|would|will|should)(?: also)? (?:\w+ )?(?:be|cause|lead|result"
+    r"|raise|fail|indicate|see|get|happen|throw)|possibl[ey]|if you|in case|to avoid|avoids?|prevents?|instead of"
+    r"|consider|try|tips?|note|workaround|known issue|due to possible|handle|retry(?:ing)? (?:on|after)|on oom|until)\b"
+    r"(?![/.=_'\"-])[^:]*$"
 )
 
 

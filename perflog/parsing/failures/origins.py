@@ -7,7 +7,7 @@ import re
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.match.rank_labels import BARE_LABEL, CLOSED_LABEL
+from perflog.parsing.match.rank_labels import BARE_LABEL, CLOSED_LABEL, STREAMS
 
 _MOST_LABELS = 3
 _MOST_TASKS = 1 << 22  # of a job
@@ -73,7 +73,7 @@ def origin_of(labels: str, text: str, told_at: int) -> Origin:
     if match := _RAY.search(labels):
         origin.process, origin.node = f"{match['actor']} pid={match['pid']}", match["ip"]
     if match := re.match(_POD, labels):
-        origin.node = match["pod"]
+        origin.node = None if match["pod"].encode() in STREAMS else match["pod"]
     elif match := _NODE.search(labels):
         origin.node = match["node"]
     _add_from_text(origin, labels, text, before)

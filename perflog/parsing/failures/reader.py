@@ -43,6 +43,9 @@ _PATIENCE = 400  # unread lines of its process in which a traceback ends
 _EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\w+\))?(?P<rest>: .*|:?)$")
 _NO_NAME = frozenset((*LEVELS, "frame", "error", "warning", "info"))
 _DIRECT, _HANDLING = "was the direct cause of the following exception", "another exception occurred"
+_ORIGINAL = f"Original {TRACEBACK}"
+"""What stands behind an exception that a worker or a replica raised: where it was raised."""
+
 _GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
 _FRAME = lazy_pattern(r"^(?:Exception raised from |frame #\d+: |[=-]{20,}$)")
 _LONG = ("nccl_error", "checkpoint", "rendezvous_timeout", "actor_died")
@@ -307,7 +310,7 @@ class FailureReader:
 
     def _failure(self, place: int, labels: str, text: str, found: Told) -> Failure:
         """Return what a line tells, which is no traceback."""
-        message = text[message_start(text, found.start) :]
+        message = found.values.get("message") or text[message_start(text, found.start) :]
         origin = origin_of(labels, text, found.start)
         traced = not found.anchored  # a line like an exception may be one that a program caught
         return Failure(place, place >> PART_BITS, found.kind, message[:_MESSAGE], found.values, origin, labels, traced)
@@ -393,12 +396,7 @@ class FailureReader:
         line = place >> PART_BITS
         if line - last.last_line > 4:
             return False
-        for mark in (_DIRECT, _HANDLING):
-            if mark in text:
-                stream.chain, last.last_line = mark, line
-                return True
-        if stream.chain and TRACEBACK in text:
-            stream.begun.append((place, text[: text.index(TRACEBACK)]))
+        if _chains(stream, last, place, text):
             return True
         if last.message.endswith(":") and (found := told(text)) is not None and found.kind.name == "child_failed":
             last.kind, last.values, last.last_line = found.kind, last.values | found.values, line
@@ -444,6 +442,10 @@ class FailureReader:
 
     def _give_up(self, stream: _Stream, labels: str) -> None:
         """Close what does not end: of a torn log the end of a traceback may be lost."""
+        entry = stream.entry
+        is_first = stream.summary is kinds()["first_failed"] and entry is not None and entry.origin.rank is not None
+        if is_first and entry is not None and entry not in self.failures:
+            self.failures.append(entry)
         kind = kinds()["child_failed" if _IN_LAUNCHER.search(stream.frame) else "exception"]
         for place, before in stream.begun:
             origin = origin_of(labels, before, len(before))
@@ -550,6 +552,7 @@ def _merge(first: Failure, later: Failure, how: str) -> None:
     plain = kinds()["exception"]
     first.last_line = later.last_line
     replaces = first.kind is plain and (later.kind is not plain or how == _HANDLING)
+    replaces |= first.kind is later.kind and how == _ORIGINAL
     if replaces:
         first.kind, first.message, first.values, first.origin = later.kind, later.message, later.values, later.origin
 
@@ -566,6 +569,17 @@ def _add_entry(entry: Failure, key: str, value: str, line: int) -> None:
         entry.values |= {"exit_code": match[1], **({"pid": match[2]} if match[2] else {})}
     if key in ("rank", "exitcode") or (key == "traceback" and not value.startswith("To enable")):
         entry.message = f"{entry.message}, {key} {value}".removeprefix(", ")[:_MESSAGE]
+
+
+def _chains(stream: _Stream, last: Failure, place: int, text: str) -> bool:
+    """Return whether a line says that the next traceback belongs to the last exception, or begins that traceback."""
+    mark = next((mark for mark in (_DIRECT, _HANDLING, _ORIGINAL) if mark in text), None)
+    if mark is not None:
+        stream.chain, last.last_line = mark, place >> PART_BITS
+    begins = bool(stream.chain) and TRACEBACK in text
+    if begins:
+        stream.begun.append((place, text[: text.index(TRACEBACK)]))
+    return begins or mark is not None
 
 
 def _add_about_actor(failure: Failure, text: str, line: int) -> bool:

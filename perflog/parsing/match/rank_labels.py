@@ -55,7 +55,7 @@ NO_RANK = -2
 """Label of a line that has the name of a process in front, and no rank."""
 
 _POD_NAME = lazy_pattern(rb"(?:[^ ]* )?\[pod/([A-Za-z0-9_./-]+)")
-_STREAMS = (b"stdout", b"stderr")  # in place of the name of a pod that no record tells
+STREAMS = (b"stdout", b"stderr")  # in place of the name of a pod that no record tells
 _POD_BIT = 1 << 29  # of the numbers of nodes that are pods; the rest is a hash of the name
 _LAST_POD = -3
 
@@ -158,7 +158,7 @@ def pod_name(text: str) -> tuple[int, str]:
 
 
 def _pod_label(name: bytes) -> int:
-    return NO_RANK if name in _STREAMS else _LAST_POD - (crc32(name) >> 6)
+    return NO_RANK if name in STREAMS else _LAST_POD - (crc32(name) >> 6)
 
 
 def process_labels(labels: Ints) -> Ints:
