@@ -78,6 +78,18 @@ _CONFIGURES = lazy_pattern(
 )
 """Names of whole numbers that configure a measurement."""
 
+_CHOSEN = lazy_pattern(
+    r"(?:params?|config|hparams|hyperparameters)[./_].+|(?:\w*_)?(?:lr|learning_rate|weight_decay|wd|dropout|momentum"
+    r"|beta_?[0-9]?|epsilon|temperature|warmup\w*|clip\w*|label_smoothing)",
+    re.IGNORECASE,
+)
+"""Names of numbers that a search chooses, whole or not."""
+
+_TRIAL = lazy_pattern(r"trial(?:[_ ](?:name|id|number))?", re.IGNORECASE)
+
+_OUTCOME = lazy_pattern(r"(?:.*[_. ])?(?:status|state|outcome|result)", re.IGNORECASE)
+"""Names of words that say what came of a case."""
+
 _NAMES_WORK = lazy_pattern(
     r"(?:.*[_. ])?(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job)s?", re.IGNORECASE
 )
@@ -85,7 +97,7 @@ _NAMES_WORK = lazy_pattern(
 
 _FAILED = lazy_pattern(
     r"(?:(?:cuda|gpu)? ?out of memory|oom|(?:runtime|compile|launch)? ?err(?:or)?|fail(?:ed|ure)?|crash(?:ed)?"
-    r"|time(?:d )?out|killed|out of resources|[-+]?inf(?:inity)?|nan)\b",
+    r"|time(?:d )?out|killed|out of resources|[-+]?inf(?:inity)?|nan|\w+(?:error|exception))\b",
     re.IGNORECASE,
 )
 """Words that programs print in place of a figure where the case failed."""
@@ -102,6 +114,9 @@ _COUNTS = frozenset(
     "timestamp date datetime elapsed request request_id uuid trial".split()
 )
 """Names of what a series runs over: its records are no cases."""
+
+_PROGRESS = frozenset("epoch epochs step steps iter iters iteration iterations it training_iteration".split())
+"""Names of how far a case came. They are no figures, and no parameters where others tell the cases apart."""
 
 _OF_MOMENTS = ("", "1", "s")  # units of times since 1970
 _SAME = " = "  # between the names of parameters that are equal in each record
@@ -385,8 +400,16 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
         found = {unit_words[code] for code in units_of_row[places].tolist() if code >= 0}
         units[name] = found.pop() if len(found) == 1 else ""
         bad[name] = np.array([_is_failure(x) for x in cells], np.bool_)
+    kept = _last_of_trials(columns)
+    columns = {name: [cells[record] for record in kept] for name, cells in columns.items()}
+    bad = {name: of[kept] for name, of in bad.items()}
+    lines, number = rows["line"][records.first][kept], len(kept)
     parameters, settings = _parameters(columns, units)
-    rest = [name for name in names if name not in parameters and name not in settings]
+    outcomes = [name for name in names if _tells_outcome(name, columns[name])]
+    has_failed = np.any([bad[name] for name in outcomes], axis=0) if outcomes else np.zeros(number, np.bool_)
+    together = _together({name: columns[name] for name in parameters})
+    own = {name for names in together for name in names.split(_SAME)} | {*settings, *outcomes}
+    rest = [name for name in names if name not in own and name.lower() not in _PROGRESS and not _TRIAL.fullmatch(name)]
     rest = [name for name in rest if not _follows(columns[name], units[name], [columns[n] for n in parameters])]
     figures = {name: np.array([_number(x) for x in columns[name]]) for name in rest}
     figures = {
@@ -394,15 +417,15 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
         for name, of in figures.items()
         if np.isfinite(of).any() and not (units[name] in _OF_MOMENTS and are_moments(of).any())
     }
-    has_failed = np.any([bad[name] for name in figures], axis=0) if figures else np.zeros(number, np.bool_)
+    for name, of in figures.items():
+        bad[name] = bad[name] | (has_failed & np.isnan(of))
+    has_bad = np.any([bad[name] for name in figures], axis=0) if figures else has_failed
     for name, of in figures.items():  # 0 TFLOP/s beside an infinite time is no measurement
-        instead = has_failed & (of == 0) & (better(name, units[name]) == "higher")
+        instead = has_bad & (of == 0) & (better(name, units[name]) == "higher")
         of[instead], bad[name] = np.nan, bad[name] | instead
     is_measured = any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
     if not parameters or not is_measured:  # whole numbers without a unit describe, such as offsets of documents
         return
-    lines = rows["line"][records.first]
-    together = _together({name: columns[name] for name in parameters})
     for sweep in _sweeps(list(zip(*together.values(), strict=True))):
         yield CaseTable(
             {name: cells[sweep] for name, cells in together.items()},
@@ -412,6 +435,13 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
             {name: of[sweep] for name, of in bad.items()},
             lines[sweep],
         )
+
+
+def _last_of_trials(columns: dict[str, list[Any]]) -> list[int]:
+    """The records that count: of each trial of a search the last, for its state is printed again and again."""
+    number = len(next(iter(columns.values())))
+    trial = next((cells for name, cells in columns.items() if _TRIAL.fullmatch(name)), range(number))
+    return sorted({name: record for record, name in enumerate(trial)}.values())
 
 
 def _together(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -438,26 +468,69 @@ def _sweeps(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
 def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[list[str], dict[str, Any]]:
     """The names that tell records apart, and those that are the same in all; no parameters if they are a series."""
     settings = {name: cells[0] for name, cells in columns.items() if _is_setting(cells, units[name])}
-    leading, found = list[str](), set[tuple[Any, ...]]()
-    number = len(next(iter(columns.values())))
+    leading = _leading({name: cells for name, cells in columns.items() if name not in settings}, units)
+    if _is_series(leading, columns):
+        return [], {}
+    behind = {name: cells for name, cells in columns.items() if name not in leading and name not in settings}
+    sizes = [n for n, cells in behind.items() if _CONFIGURES.fullmatch(n) and _is_whole(cells, units[n])]
+    chosen = [n for n in behind if _is_chosen(n, units)]
+    if not leading:  # what is measured may be printed first
+        leading = [
+            n for n, cells in behind.items() if n in sizes + chosen or (_are_words(cells) and _is_open(n, cells))
+        ]
+        if not _tell_apart(leading, columns):
+            return [], {}
+    elif not _tell_apart(leading, columns):  # a record may print a size after what was measured with it
+        leading += sizes
+    leading += [n for n in chosen if n not in leading]
+    if not _tell_apart(leading, columns):  # two trials of one choice
+        leading += [n for n, cells in behind.items() if _TRIAL.fullmatch(n) and _are_words(cells)]
+    for name in reversed(leading.copy()):
+        if _is_redundant(name, leading, columns):
+            leading.remove(name)
+    return leading, settings
+
+
+def _leading(columns: dict[str, list[Any]], units: dict[str, str]) -> list[str]:
+    """The names in front of what is measured."""
+    leading: list[str] = []
     for name, cells in columns.items():
-        if name in settings:
+        may_follow = _are_words(cells) or _is_chosen(name, units)
+        if not _is_open(name, cells):
             continue
-        is_word = all(isinstance(x, str) or x is None for x in cells)
-        if not is_word and not _is_whole(cells, units[name]):
+        if not (may_follow or _is_whole(cells, units[name])):
             break
-        if not is_word and len(found) == number and _CONFIGURES.fullmatch(name) is None:
+        may_follow |= _CONFIGURES.fullmatch(name) is not None and name.lower() not in _PROGRESS
+        if _tell_apart(leading, columns) and not may_follow:
             break
         leading.append(name)
-        found = set(zip(*(columns[n] for n in leading), strict=True))
-        if name == _NAME_OF_JOB and len(found) == number:
+        if name == _NAME_OF_JOB and _tell_apart(leading, columns):
             break  # its state and exit code are what came of it
-    if not leading or _is_series(leading, columns):
-        return [], {}
-    if len(found) < number:  # a record may print a size after what was measured with it
-        behind = [name for name in columns if name not in leading and name not in settings]
-        leading += [n for n in behind if _CONFIGURES.fullmatch(n) and _is_whole(columns[n], units[n])]
-    return [name for name in leading if not _is_redundant(name, leading, columns)], settings
+    return leading
+
+
+def _tell_apart(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+    """Whether the values of these columns together are others in each record."""
+    number = len(next(iter(columns.values()), []))
+    return bool(names) and len(set(zip(*(columns[name] for name in names), strict=True))) == number
+
+
+def _is_chosen(name: str, units: dict[str, str]) -> bool:
+    return _CHOSEN.fullmatch(name) is not None and not units[name]
+
+
+def _are_words(cells: Sequence[Any]) -> bool:
+    return all(isinstance(x, str) or x is None for x in cells)
+
+
+def _tells_outcome(name: str, cells: Sequence[Any]) -> bool:
+    """Whether a column says in words what came of each case."""
+    return _OUTCOME.fullmatch(name) is not None and _are_words(cells)
+
+
+def _is_open(name: str, cells: Sequence[Any]) -> bool:
+    """Whether a column may be a parameter: it neither names the trial nor says what came of it."""
+    return _TRIAL.fullmatch(name) is None and not _tells_outcome(name, cells)
 
 
 def _is_setting(cells: Sequence[Any], unit: str) -> bool:
@@ -495,8 +568,8 @@ def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     """Whether records run over steps, moments or requests."""
     if any(name.lower() in _COUNTS or _COUNTS.intersection(words_of(name)[-1:]) for name in names):
         return True
-    cells = columns[names[0]]
-    if len(names) > 1 or len(cells) < _LONG:
+    cells = columns[names[0]] if names else []
+    if len(names) != 1 or len(cells) < _LONG:
         return False
     if all(isinstance(x, str) for x in cells):
         return len(set(cells)) == len(cells)

@@ -127,6 +127,72 @@ def test_a_failed_case_is_neither_best_nor_worst(tmp_path: Path) -> None:
     assert rows["time"]["failed_at"] == "block 256, warps 4; block 256, warps 8; block 32, warps 8"
 
 
+RULE = "+-------------+------------+-----------------+--------------+----------+--------+------------------+---------+"
+SEARCH = f"""\
+{RULE}
+| Trial name  | status     | loc             |   batch_size |       lr |   iter |   total time (s) |    loss |
+|-------------+------------+-----------------+--------------+----------+--------+------------------+---------|
+| train_00000 | RUNNING    | 10.0.0.4:21231  |           16 | 0.0011   |      1 |           21.301 | 3.23114 |
+| train_00001 | RUNNING    | 10.0.0.4:21242  |           16 | 0.000213 |      1 |           14.125 | 3.10271 |
+{RULE}
+Training goes on.
+{RULE}
+| Trial name  | status     | loc             |   batch_size |       lr |   iter |   total time (s) |    loss |
+|-------------+------------+-----------------+--------------+----------+--------+------------------+---------|
+| train_00001 | TERMINATED | 10.0.0.4:21242  |           16 | 0.000213 |     10 |          148.125 | 1.10271 |
+| train_00000 | TERMINATED | 10.0.0.4:21231  |           16 | 0.0011   |     10 |          212.301 | 1.23114 |
+| train_00002 | ERROR      | 10.0.0.4:21255  |          128 | 0.0521   |        |                  |         |
+{RULE}
+"""
+
+
+def test_of_each_trial_of_a_search_the_last_state_counts(tmp_path: Path) -> None:
+    """Ray Tune prints all trials again and again. How far each came is no step of one run, and no figure."""
+    log = log_of(tmp_path, SEARCH, "tune.log")
+    assert not len(log.table("steps"))
+    rows = {row["key"]: row for row in cases(log).to_dict("records")}
+    assert rows.keys() == {"total_time", "loss"}
+    time = rows["total_time"]
+    assert (time["over"], time["cases"], time["min"], time["max"]) == ("batch_size x lr", 2, 148.125, 212.301)
+    assert rows["loss"]["max_at"] == "batch_size 16, lr 0.0011"
+    assert (time["failed"], time["failed_at"]) == (1, "batch_size 128, lr 0.0521")
+
+
+def test_trials_in_a_box_without_bars_between_columns(tmp_path: Path) -> None:
+    lines = [
+        "│ Trial name          status         batch_size         lr     iter       loss │",
+        "│ train_9a1c2_00000   TERMINATED             16   0.001100       10   1.231140 │",
+        "│ train_9a1c2_00001   TERMINATED             32   0.000213       10   1.102710 │",
+    ]
+    rule = "─" * (len(lines[0]) - 2)
+    box = [f"╭{rule}╮", lines[0], f"├{rule}┤", *lines[1:], f"╰{rule}╯", ""]
+    [row] = cases(log_of(tmp_path, "\n".join(box), "tune.log")).to_dict("records")
+    assert (row["over"], row["key"], row["min"], row["max"]) == ("batch_size x lr", "loss", 1.10271, 1.23114)
+
+
+def test_the_trials_of_optuna(tmp_path: Path) -> None:
+    text = """\
+[I 2026-04-01 10:02:11,310] Trial 0 finished with value: 0.8312 and parameters: {'lr': 0.00121, 'batch_size': 32}. Best is trial 0 with value: 0.8312.
+[I 2026-04-01 10:04:20,915] Trial 1 finished with value: 0.791 and parameters: {'lr': 0.00021, 'batch_size': 64}. Best is trial 1 with value: 0.791.
+[I 2026-04-01 10:05:02,001] Trial 2 pruned.
+[W 2026-04-01 10:06:10,220] Trial 3 failed with parameters: {'lr': 0.05, 'batch_size': 128} because of the following error: RuntimeError('no').
+[W 2026-04-01 10:06:10,221] Trial 3 failed with value None.
+"""  # noqa: E501
+    [row] = cases(log_of(tmp_path, text, "study.log")).to_dict("records")
+    assert (row["over"], row["key"], row["cases"]) == ("lr x batch_size", "objective", 2)
+    assert (row["min"], row["min_at"]) == (0.791, "lr 0.00021, batch_size 64")
+    assert (row["failed"], row["failed_at"]) == (1, "lr 0.05, batch_size 128")
+
+
+def test_words_behind_what_is_measured_tell_cases_apart(tmp_path: Path) -> None:
+    text = "routine,median_time_ms,tflops,backend,batch_size\ndecode,0.5,12.5,fa2,64\ndecode,0.25,25.0,trtllm,64\n"
+    rows = cases(log_of(tmp_path, text)).to_dict("records")
+    assert [(row["over"], row["cases"], row["max_at"]) for row in rows] == [
+        ("backend", 2, "backend fa2"),
+        ("backend", 2, "backend trtllm"),
+    ]
+
+
 def test_a_zero_beside_finite_figures_is_a_value(tmp_path: Path) -> None:
     log = log_of(tmp_path, "block,time_ms,errors\n128,0.25,0\n256,0.5,0\n64,0.75,2\n")
     assert {row["key"]: row["failed"] for row in cases(log).to_dict("records")}["time"] == 0

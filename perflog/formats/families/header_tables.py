@@ -39,6 +39,7 @@ from perflog.units import UNITS, Unit, unit_of
 
 _DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t", "bars": "|", "boxes": "│"}
 _BOX_BARS = "┃│║"  # of a header, of its rows, of both
+_LEAST_FRAMED = 3  # characters of a line between two bars, with these
 STYLES = ("blanks", "left", "frame", "words", *_DELIMITERS)
 """Columns are separated by two or more blanks; the same, and aligned with the left end of their names; the same, and
 the header leaves the first column without a name, as a data frame its index; by any blanks; by commas, semicolons, tabs
@@ -90,6 +91,15 @@ def continuation_line(text: str) -> Line:
 def without_bar(text: str) -> str:
     """Return a row or a header without the progress bar after it."""
     return _BAR.sub("", text) if "%" in text else text
+
+
+def _without_frame(text: str) -> str:
+    """Return a line of a box that has bars at both ends only, with blanks in their place."""
+    bare = text.strip()
+    bars = bare[:1] + bare[-1:]
+    if len(bare) < _LEAST_FRAMED or bars[0] != bars[-1] or bars[0] not in _BOX_BARS or bars[0] in bare[1:-1]:
+        return text
+    return text.replace(bars[0], " ")
 
 
 class HeaderTable(Struct, frozen=True, eq=False, dict=True):
@@ -243,7 +253,8 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     def header(self, text: str) -> Header | None:
         """Return the header that a line is; None if the line does not name the columns that the table needs."""
         for style in self.styles:
-            names = [x.strip() for x in split(text, style)]
+            line = text if style in _DELIMITERS else _without_frame(text)
+            names = [x.strip() for x in split(line, style)]
             ends = tuple(_BOX_BARS) if style == "boxes" else _DELIMITERS.get(style, "\n")
             if names and not names[-1] and text.rstrip(" ").endswith(ends):
                 names.pop()  # a comma ends each line
@@ -254,7 +265,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
             columns, units = self.columns_of(names)
             known = [c for c in columns if c is not None]
             if all(c.forms for c in known) and (self.is_first or has_needs((c.name for c in known), self.needs)):
-                starts = [m.end() for m in _START.finditer(text)] if style == "left" else []
+                starts = [m.end() for m in _START.finditer(line)] if style == "left" else []
                 return Header(self, style, tuple(names), columns, units, _extents(starts))
         return None
 
@@ -486,6 +497,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
 
     def _all_cells(self, text: str) -> list[str]:
         """Return the cells of a row in all columns; [] if the line cannot be a row."""
+        text = text if self.style in _DELIMITERS else _without_frame(text)
         if self.extents and self._inside(text):
             return [text[slice(*extent)].strip() for extent in self.extents]
         if self.style == "bars" and "|" not in text:
