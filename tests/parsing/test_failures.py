@@ -799,8 +799,26 @@ JUDGED = {
         "terminated", [], "unknown",
     ),
     "a torn traceback of a launcher tells that a process failed": (
-        "Process 0 exit with status code 137.\n" + TRACE.replace("a.py", "/env/horovod/runner/launch.py"),
+        "Process 0 exit with status code 1.\n" + TRACE.replace("a.py", "/env/horovod/runner/launch.py"),
         "child_failed", [0], "likely",
+    ),
+    "a code above 128 tells the signal": (
+        "".join(f"1304 || Process {k} exit with status code 139.\n" for k in (3, 1)),
+        "segmentation_fault", [1, 3], "one of",
+    ),
+    "in an excerpt, a rank that prints nothing may have been left out": (
+        "".join(map(WATCHDOG.format, (0, 2, 3, 4))), "collective_timeout", [], "unknown"
+    ),
+    "in a whole log, it has printed nothing": (
+        "step 1\n" + "".join(map(WATCHDOG.format, (0, 2, 3, 4))), "collective_timeout", [1], "likely"
+    ),
+    "a collective of TensorFlow that timed out, before the abort": (
+        "E executor.cc:249] BaseCollectiveExecutor::StartAbort DEADLINE_EXCEEDED: x\nFatal Python error: Aborted\n",
+        "collective_timeout", [], "unknown",
+    ),
+    "a container that is killed when another has exited": (
+        "".join(f"1304 || INFO: container failed with non-zero exit code:  (exit code {k})\n" for k in (1, 137)),
+        "child_failed", [], "unknown",
     ),
     "an exception that Ray wraps has a text": (
         TRACE + "ray.exceptions.RayTaskError(DistBackendError): ray::Trainer.f\n", "exception", [], "likely"
@@ -995,3 +1013,11 @@ def test_a_failure_that_was_retried_ended_no_training_that_ended_well(tmp_path: 
     assert perflog.diagnose(read(tmp_path, failed + last + "\n")).kind is None
     assert perflog.diagnose(read(tmp_path, failed + "the training is not finished\n")).kind == "exception"
     assert perflog.diagnose(read(tmp_path, failed.replace("Conn", "[rank1]: Conn") + last + "\n")).kind == "exception"
+
+
+def test_a_restart_of_the_agent_in_the_first_line(tmp_path: Path) -> None:
+    """The line begins an attempt, and is a record of a common format."""
+    line = (
+        "INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. 3/3 attempts left; will restart"
+    )
+    assert perflog.diagnose(read(tmp_path, f"{line} worker group\n")).kind is None

@@ -182,11 +182,11 @@ class _Machine(Struct):
     def _read_records(
         self, kinds: list[_RecordKind], after: int, records: RecordPlaces, starts: list[_RunStart]
     ) -> None:
-        """Read the records of some formats between the boundary line at place `after` and the next one."""
+        """Read the records of some formats from the boundary line at place `after`, which may be one, to the next."""
         of_programs = [kind for kind in kinds if not kind.joins]
         opening = kinds if self.run is None else of_programs
         if opening and self._action(_Event.RECORD, opening[0].format) is _BEGIN:
-            later = (places[np.searchsorted(places, after, "right") :] for kind in opening for places in records[kind])
+            later = (places[np.searchsorted(places, after) :] for kind in opening for places in records[kind])
             self._begin(min(int(places[0]) for places in later if len(places)), starts)
         if not of_programs:
             return

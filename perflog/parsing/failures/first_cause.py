@@ -31,7 +31,10 @@ _EITHER = (
     "xid_application", "collective_mismatch", "lost_process", "port_error", "link_error", "collective_timeout",
     "nccl_error", "rendezvous_timeout", "no_progress", "killed", "actor_died", "abort", "terminated",
 )  # fmt: skip
-_SIGNALS = {-9: "killed", -11: "segmentation_fault", -7: "crash", -4: "crash", -8: "crash"}
+_OF_SIGNALS = {9: "killed", 11: "segmentation_fault", 7: "crash", 4: "crash", 8: "crash"}
+_SIGNALS = {code: kind for signal, kind in _OF_SIGNALS.items() for code in (-signal, 128 + signal)}
+"""By exit code, as Python and as a shell tell the signal that ended a process."""
+
 _SIGABRT, _SIGTERM = -6, -15
 _TASK_FAILURE = "DUE TO TASK FAILURE"
 _OF_SRUN = ("task_exit", "terminated")
@@ -235,7 +238,7 @@ def _of_signals(rows: Sequence[FailureRow]) -> Judgement | None:
         ended = [row for row in ended if row.kind != "later_failed" or row.exit_code not in _BY_OTHERS]
     first = [row for row in ended if row.kind == "first_failed"] or ended
     first = [row for row in first if row.exit_code not in _BY_OTHERS] or first
-    if not first:
+    if not first or (first[0].exit_code in _BY_OTHERS and _exited_before(first[0], rows)):
         return None
     row = first[0]
     kind = _SIGNALS[row.exit_code or 0]
@@ -243,10 +246,24 @@ def _of_signals(rows: Sequence[FailureRow]) -> Judgement | None:
         if row.exit_code in _BY_OTHERS or len({row.exit_code for row in first}) > 1:
             return None
         ranks = sorted({row.rank for row in first if row.rank is not None})
-        return Judgement(kind, first, ranks, ONE_OF, f"signal {-(row.exit_code or 0)} ended {len(first)} processes")
+        return Judgement(kind, first, ranks, ONE_OF, f"{_signal(row)} ended {len(first)} processes")
     named = [each for each in rows if each.kind == kind and kinds()[kind].role != REPORT]
     ranks = [row.rank] if row.rank is not None else []
-    return Judgement(kind, [row, *named], ranks, LIKELY, f"signal {-(row.exit_code or 0)} ended it")
+    return Judgement(kind, [row, *named], ranks, LIKELY, f"{_signal(row)} ended it")
+
+
+def _exited_before(row: FailureRow, rows: Sequence[FailureRow]) -> bool:
+    """Return whether another process had exited by itself before: its launcher may have sent the signal."""
+    if row.kind == "first_failed":
+        return False
+    own = [each for each in rows if (each.exit_code or 0) > 0 and each.exit_code not in (*_BY_OTHERS, *_SIGNALS)]
+    return any(each.line < row.line and _log(each) == _log(row) for each in own)
+
+
+def _signal(row: FailureRow) -> str:
+    """Return which signal ended a process."""
+    code = row.exit_code or 0
+    return f"signal {code - 128 if code > 128 else -code}"
 
 
 def _of_exits(rows: Sequence[FailureRow]) -> Judgement | None:
@@ -332,7 +349,7 @@ def _of_timeouts(told: Sequence[FailureRow], seen: Collection[int], world_size: 
             return Judgement(kind, list(told), behind, LIKELY, f"it {what} fewer collectives than the others")
     printed = {row.rank for row in told if row.rank is not None}
     whole_job = all(row.group is None or _DEFAULT_GROUP.search(row.group) for row in told)
-    absent = _absent(printed, seen, world_size) if whole_job else []
+    absent = _absent(printed, seen, world_size, told[0].line == 1) if whole_job else []
     if absent:
         first, last = min(printed | set(absent)), max(printed | set(absent))
         why = f"the only {'rank' if len(absent) == 1 else 'ranks'} of {first} to {last} without a time-out"
@@ -369,8 +386,11 @@ def _behind(told: Sequence[FailureRow], column: str) -> list[int]:
     return sorted(found) if len(by_group) == 1 else []
 
 
-def _absent(printed: Collection[int], seen: Collection[int], world_size: int | None) -> list[int]:
-    """Return the few ranks that are missing among those that print the same; [] if they are not few."""
+def _absent(printed: Collection[int], seen: Collection[int], world_size: int | None, is_excerpt: bool) -> list[int]:
+    """Return the few ranks that are missing among those that print the same; [] if they are not few.
+
+    In an excerpt, a log that begins with failures, a rank that prints nothing at all may have been left out.
+    """
     ranks = sorted(printed)
     if len(ranks) < 2:
         return []
@@ -384,6 +404,8 @@ def _absent(printed: Collection[int], seen: Collection[int], world_size: int | N
     is_whole = world_size is not None and len(expected) == world_size
     if not is_whole and (min(expected) % _ON_A_NODE or len(ranks) < _WITNESSES):
         return []  # a log that is cut, or that has only some ranks, tells of none that it is missing
+    if is_excerpt and not is_whole and not set(absent) <= set(seen):
+        return []
     return absent if 3 * len(absent) <= len(ranks) or len(absent) == 1 else []
 
 
@@ -405,7 +427,7 @@ def _of_echoes(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
     if not echoes or (all(map(_by_launcher, echoes)) and _of_reports(rows) is not None):
         return None
     printed = {row.rank for row in echoes if row.rank is not None}
-    absent = _absent(printed, seen, world_size)
+    absent = _absent(printed, seen, world_size, rows[0].line == 1)
     named = [row for row in rows if row.kind == "first_failed" and row.rank in absent]
     if len(absent) == 1:
         why = "the others tell that a process went away, and only it tells nothing"
