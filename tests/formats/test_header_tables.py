@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,46 @@ def test_columns_that_begin_where_their_names_do(tmp_path: Path) -> None:
     of = head(left, "Name     Total Time (s)  Num Calls")
     assert values(of, "add      1.5             3") == {"name": "add", "time": 1.5, "calls": 3}
     assert of.part("         1.5             3", True) == ("", "1.5", "3")
+
+
+COLUMNS = ("Name", "Total Time (s)", "Num Calls", "Average (s)", "Other")
+
+
+@examples(100)
+@given(
+    is_left=st.lists(st.booleans(), min_size=len(COLUMNS), max_size=len(COLUMNS)),
+    rows=st.lists(
+        st.lists(st.sampled_from(["", "7", "1,000", "123.5", "123456789012345678.5"]), min_size=5, max_size=5),
+        min_size=1,
+        max_size=6,
+    ),
+    framed=st.booleans(),
+)
+def test_a_row_that_lacks_cells_is_cut_by_the_names(
+    tmp_path_factory: pytest.TempPathFactory, is_left: list[bool], rows: list[list[str]], framed: bool
+) -> None:
+    """Columns without a rule, each aligned with the left or the right end of its name."""
+    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+
+    def printed(cells: Iterable[str]) -> str:
+        padded = zip(cells, widths, is_left, strict=True)
+        text = "  ".join(cell.ljust(width) if left else cell.rjust(width) for cell, width, left in padded)
+        return f"│ {text} │" if framed else text
+
+    met = head(table(tmp_path_factory.mktemp("own")), printed(COLUMNS))
+    for row in rows:
+        cells = met.part(printed(row), True)
+        if sum(map(bool, row)) > 1:
+            assert cells == tuple(row[:4])  # the last one is not declared
+        elif any(row):
+            assert cells is None
+
+
+def test_cells_under_no_name_are_no_row(tmp_path: Path) -> None:
+    met = head(table(tmp_path), "Name       Total Time (s)  Num Calls")
+    assert met.part("add" + " " * 32 + "7", True) == ("add", "", "7")
+    for text in ("add    1.5", "     add           1.5", "add                     1.5", "           7"):
+        assert met.part(text, True) is None, text
 
 
 def test_cells_apart_by_commas(tmp_path: Path) -> None:

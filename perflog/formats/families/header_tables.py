@@ -52,6 +52,7 @@ _WORD = lazy_pattern(
     r"#?Date +Time|#?YYYYMMDD +HH:MM:SS|[0-9]{8} +[0-9]{2}:[0-9]{2}:[0-9]{2}"  # a date and its time are one cell,
     r"|(?:GPU(?:-[A-Z]+)?|CPU|Switch|Link) [0-9/]+|(?:# )?[^ \t]+"  # and so are a device, and a mark with its name
 )
+_CELL = lazy_pattern(r"[^ ]+(?: [^ ]+)*")
 _RULE = lazy_pattern(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*|:?--+[ \t]*(?:\|[-: \t]*)+)")
 _BOX_RULE = lazy_pattern(r"[ \t]*[\u2500-\u257f]*[─━═]{3}[\u2500-\u257f]*[ \t]*")
 _BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # after a row or a header
@@ -60,6 +61,7 @@ _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
 _UNIT_BEHIND = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?)")
 _EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
 _END = 1 << 30
+_LEAST_ALIGNED = 2  # cells of a row that lacks some: one alone may stand under a name by chance
 _PLACES = ("rank", "step")  # where a figure belongs; no figures
 
 
@@ -266,7 +268,9 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
             known = [c for c in columns if c is not None]
             if all(c.forms for c in known) and (self.is_first or has_needs((c.name for c in known), self.needs)):
                 starts = [m.end() for m in _START.finditer(line)] if style == "left" else []
-                return Header(self, style, tuple(names), columns, units, _extents(starts))
+                edges = _spans(line, style)
+                edges = edges if len(edges) == len(names) else ()
+                return Header(self, style, tuple(names), columns, units, _extents(starts), edges=edges)
         return None
 
     def columns_of(self, names: Sequence[str]) -> tuple[tuple[DeclaredColumn | None, ...], tuple[str, ...]]:
@@ -326,6 +330,14 @@ def _with_several_values(column: DeclaredColumn, name: str, shape: str) -> Decla
     )
 
 
+def _spans(text: str, style: str) -> tuple[tuple[int, int], ...]:
+    """Return begin and end of each cell of a line whose columns blanks separate."""
+    if style in _DELIMITERS or "\t" in text:
+        return ()
+    cells = _WORD if style == "words" else _CELL
+    return tuple(match.span() for match in cells.finditer(text.rstrip()))
+
+
 def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return begin and end of columns that begin at `starts`. A blank separates them; the last is open-ended."""
     return tuple(zip(starts, [*(b - 1 for b in starts[1:]), _END], strict=True)) if starts else ()
@@ -374,6 +386,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         units: The printed unit of each column; "" if none is printed.
         extents: Begin and end of each column in characters; empty if unknown.
         prefix: The number of tokens before each line of the table.
+        edges: Begin and end of each name in characters, where blanks separate the columns; empty if unknown.
     """
 
     table: HeaderTable
@@ -383,6 +396,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
     units: tuple[str, ...]
     extents: tuple[tuple[int, int], ...] = ()
     prefix: int = 0
+    edges: tuple[tuple[int, int], ...] = ()
 
     @cached_property
     def declared(self) -> tuple[int, ...]:
@@ -507,7 +521,34 @@ class Header(Struct, frozen=True, eq=False, dict=True):
             cells += [""] * (len(self.names) - len(cells))
         if self.style in _DELIMITERS and len(cells) == len(self.names) + 1 and not cells[-1]:
             cells.pop()  # a comma ends each line
-        return cells if len(cells) == len(self.names) else []
+        return cells if len(cells) == len(self.names) else self._aligned_cells(text)
+
+    def _aligned_cells(self, text: str) -> list[str]:
+        """Return the cells of a row that lacks some; [] if its cells do not stand under the names.
+
+        A cell begins or ends where the name of its column does. Beside such cells, one that is aligned at its decimal
+        point stands between the names of the columns around its own.
+        """
+        spans = _spans(without_bar(text), self.style) if self.edges else ()
+        places = [self._column_at(*span) for span in spans]
+        exact = sum(is_exact for _, is_exact in places)
+        columns = [k for k, _ in places]
+        if exact < max(_LEAST_ALIGNED, len(spans) - exact) or sorted(set(columns)) != columns or columns[0] < 0:
+            return []
+        cells = [""] * len(self.names)
+        for k, (begin, end) in zip(columns, spans, strict=True):
+            cells[k] = text[begin:end]
+        return cells
+
+    def _column_at(self, begin: int, end: int) -> tuple[int, bool]:
+        """Return the column under whose name a cell stands, -1 for none, and whether they begin or end together."""
+        exact = [k for k, edge in enumerate(self.edges) if begin == edge[0] or end == edge[1]]
+        if exact:
+            return (exact[0] if len(exact) == 1 else -1), True
+        ends = [0, *(edge[1] for edge in self.edges)]
+        begins = [*(edge[0] for edge in self.edges[1:]), _END]
+        between = [k for k, (a, b) in enumerate(zip(ends, begins, strict=False)) if a < begin and end < b]
+        return (between[0] if len(between) == 1 else -1), False
 
     def _inside(self, text: str) -> bool:
         """Return whether all text of a line lies within the extents of the columns."""
