@@ -6,13 +6,15 @@ import atexit
 import gc
 import os
 import sys
+from contextlib import suppress
+from functools import partial
 from shlex import quote
 from typing import Any
 
 import click
 from click.exceptions import Exit
 
-from perflog.cli import commands, completion, options
+from perflog.cli import commands, completion, config, options
 from perflog.errors import PerflogError, UsageError
 from perflog.output import terminal
 
@@ -49,6 +51,20 @@ class _Commands(options.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return commands.load(cmd_name) if cmd_name in commands.NAMES else super().get_command(ctx, cmd_name)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context of a call, with the defaults of the project."""
+        known = config.Config()
+        is_asked = bool(extra.get("resilient_parsing"))  # by the Tab key, which shows no errors
+        with suppress(PerflogError) if is_asked else options.exit_codes():
+            known = config.find()
+        ctx = super().make_context(info_name, args, parent, **({"default_map": known.defaults()} | extra))
+        if known.store and not os.environ.get("PERFLOG_STORE"):
+            os.environ["PERFLOG_STORE"] = known.store  # processes that read logs have it too
+            ctx.call_on_close(partial(os.environ.pop, "PERFLOG_STORE", None))
+        return ctx
 
 
 @click.group(

@@ -55,6 +55,7 @@ COMMANDS = {
     "compact": Call("", "--store st"),
     "compare": Call("run.txt run2.txt", every=14),
     "completion": Call("bash"),
+    "config": Call(""),
     "detect": Call("run.txt", every=2),
     "diagnose": Call("run.txt", every=3),
     "export": Call("run.txt", "--to csv -o out", 4),
@@ -290,7 +291,7 @@ def test_forbidden_files_and_folders(here: Path) -> None:
         for path in reversed(closed):
             path.chmod(0o700)
     assert not {name: said for name, done in results.items() if (said := fault(done))}
-    free = ("completion", "formats explain", "formats list", "formats show")
+    free = ("completion", "config", "formats explain", "formats list", "formats show")
     assert {name for name, done in results.items() if not done.exit_code} == set(free)
 
 

@@ -107,10 +107,10 @@ output.report: __init__
 trainer: phase_clock rank_context collectives log_writer moe watched_process launch recipes __main__ run_header llama
 trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training
 trainer: reference_printer original_printers kernels language pipeline_printers pipeline
-cli: completion options progress live_lines
+cli: completion options config progress live_lines
 cli.commands: diagnose
 cli.commands: watch overview analyze compact compare baseline completion aa export lint plot regenerate report rm query
-cli.commands: __init__
+cli.commands: config __init__
 cli: main
 __main__
 """

@@ -26,7 +26,7 @@ CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\[(?:[^][]|\[[^]]*\])*\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)|^\[[^]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
 NAMED_PATH = re.compile(r"`((?:perflog|tests|docs|parsers|bench|reference_runs|notebooks|\.github)/[\w./-]*)`")
-NAMED_MODULE = re.compile(r"`(perflog(?:\.[a-z_]+)+)")
+NAMED_MODULE = re.compile(r"`(perflog(?!\.toml`)(?:\.[a-z_]+)+)")  # a file of users is no module
 OUTSIDE = re.compile(r"[a-z][a-z0-9+.-]*:")
 
 

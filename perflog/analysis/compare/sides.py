@@ -171,6 +171,11 @@ def named_sides(references: Iterable[SideReference], store: str | os.PathLike[st
     return tuple(Side(name, _together(name, members)) for name, members in logs.items())
 
 
+def side_names(references: Sequence[str], store: str | os.PathLike[str] | None = None) -> list[str]:
+    """Return the names of the sides that references make: NAME of `NAME=run.txt`, else the reference itself."""
+    return list(dict.fromkeys(_explicit_name(each, store) or each for each in references))
+
+
 def _name_of(several: Sequence[Runs], names: Sequence[str]) -> str:
     """The name of references that are given together: that of the folder that they lie in, else of the first."""
     folders = {os.path.dirname(os.fspath(each)) for each in several if not isinstance(each, Log)}

@@ -6,8 +6,8 @@ import click
 
 NAMES = frozenset(
     (
-        "aa analyze baseline compact compare completion diagnose export lint overview plot query regenerate report rm"
-        " watch"
+        "aa analyze baseline compact compare completion config diagnose export lint overview plot query regenerate"
+        " report rm watch"
     ).split()
 )
 """Names of the commands of this package."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from click.exceptions import Exit
 
 from perflog.cli import completion, options
@@ -151,6 +152,7 @@ def compare(
     does a comparison with a baseline that is missing or has no runs of these settings.
     """
     from perflog.analysis import compare as comparing
+    from perflog.analysis.compare.sides import side_names
     from perflog.errors import NothingToCompareError, PerflogError
     from perflog.output import sheets
     from perflog.output.presenters import compare as presenter
@@ -161,6 +163,11 @@ def compare(
     limit = threshold if threshold is not None else smallest
     option_values |= {} if limit is None else {"threshold": limit}
     option_values |= {"history": history or None, "targets": dict(targets) or None}
+    source = click.get_current_context().get_parameter_source("baseline")
+    if source is ParameterSource.DEFAULT_MAP and (
+        option_values["by"] or option_values["base"] or len(side_names(sides, option_values["store"])) > 1
+    ):
+        option_values["baseline"] = None  # that of the project is for a side that is alone
     try:
         comparison = comparing.compare(*sides, **option_values)
     except PerflogError as error:
