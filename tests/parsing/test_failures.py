@@ -788,6 +788,10 @@ JUDGED = {
         + TRACE + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has 63 GiB.\n",
         "gpu_out_of_memory", [], "sure",
     ),
+    "a job that a signal cancelled": (
+        "step 1\nslurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE to SIGNAL Terminated ***\n",
+        "terminated", [], "unknown",
+    ),
     "an exception of a collective may be what another process left": (
         TRACE.replace("a.py", "/env/torch/distributed/distributed_c10d.py").replace("in f", "in all_reduce")
         .replace("Trace", "[rank1]: Trace").replace("  File", "[rank1]:   File")
