@@ -792,6 +792,20 @@ JUDGED = {
         "step 1\nslurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE to SIGNAL Terminated ***\n",
         "terminated", [], "unknown",
     ),
+    "a first line that is printed over and over is no start of a program": (
+        "GPU core dump failed\nGPU core dump failed\n"
+        + "GPU core dump failed\n".join(f"Memory access fault by GPU node-{k} on address 0x1.\n" for k in (9, 6)),
+        "gpu_error", [], "one of",
+    ),
+    "mpirun names the process after it says that one exited": (
+        "mpirun detected that one or more processes exited with non-zero status\n\n  Process name: [[29973,1],0]\n",
+        "child_failed", [0], "likely",
+    ),
+    "a worker of a data loader without memory": (
+        "step 1\nRuntimeError: Caught RuntimeError in DataLoader worker process 0.\nOriginal " + TRACE
+        + "RuntimeError: [enforce fail at CPUAllocator.cpp:64] . DefaultCPUAllocator: can't allocate memory: 4.\n",
+        "host_out_of_memory", [], "sure",
+    ),
     "an exception of a collective may be what another process left": (
         TRACE.replace("a.py", "/env/torch/distributed/distributed_c10d.py").replace("in f", "in all_reduce")
         .replace("Trace", "[rank1]: Trace").replace("  File", "[rank1]:   File")

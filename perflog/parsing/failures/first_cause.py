@@ -443,7 +443,8 @@ def _of_reports(rows: Sequence[FailureRow]) -> Judgement | None:
     first = [row for row in reports if row.kind == "first_failed"] or [
         row for row in reports if row.kind == "task_exit"
     ]
-    first = first or [row for row in reports if row.exit_code is not None] or reports
+    first = first or [row for row in reports if row.exit_code is not None and _is_named(row)]
+    first = first or [row for row in reports if _is_named(row)] or reports
     processes = {_process(row) for row in first}
     ranks = sorted({row.rank for row in first if row.rank is not None})
     if len(processes) == 1 and (ranks or first[0].local_rank is not None):

@@ -39,6 +39,7 @@ from perflog.tables.schema import CLOCKS
 _MOST = 10_000  # failures of a log that are kept one by one
 _MESSAGE = 1_000  # characters of a message
 _LEAST_OPENING = 10  # characters of the first line of a log by which it is known again
+_LEAST_LINES = 3  # that a start of a program prints: what is printed more often is not its first line
 _PATIENCE = 400  # unread lines of its process in which a traceback ends
 _EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\w+\))?(?P<rest>: .*|:?)$")
 _NO_NAME = frozenset((*LEVELS, "frame", "error", "warning", "info"))
@@ -82,8 +83,8 @@ _WARNED = lazy_pattern(r"\bWARN(?:ING)?\b")
 """In front of a traceback: the program caught it."""
 
 _NUMBER = lazy_pattern(r"\d+")
-_TELL_APART = ("job", "seq", "node", "tasks", "absent", "rank", "local_rank")
-"""Values by which failures of the same text are of different processes, jobs or collectives."""
+_TELL_APART = ("job", "seq", "node", "tasks", "absent", "rank", "local_rank", "address")
+"""Values by which failures of the same text are of different processes, devices, jobs or collectives."""
 
 
 class Failure(Struct):
@@ -502,8 +503,8 @@ class FailureReader:
         self._close()
         self.failures = [failure for failure in self.failures if not failure.is_refusal]
         self.failures.sort(key=lambda failure: failure.place)
-        if self._openings:
-            openings = np.concatenate(self._openings)
+        openings = np.concatenate([np.zeros(0, np.int64), *self._openings])
+        if len(openings) and (np.diff(openings >> PART_BITS) >= _LEAST_LINES).all():
             for failure in self.failures:
                 failure.section = max(int(np.searchsorted(openings, failure.place)) - 1, 0)
         return self.failures
@@ -552,7 +553,7 @@ def _merge(first: Failure, later: Failure, how: str) -> None:
     plain = kinds()["exception"]
     first.last_line = later.last_line
     replaces = first.kind is plain and (later.kind is not plain or how == _HANDLING)
-    replaces |= first.kind is later.kind and how == _ORIGINAL
+    replaces |= how == _ORIGINAL and (first.kind is later.kind or (first.kind.plain and not later.kind.plain))
     if replaces:
         first.kind, first.message, first.values, first.origin = later.kind, later.message, later.values, later.origin
 
