@@ -1,4 +1,4 @@
-"""Runs that ended early beside others that went on: what is compared are the steps that all of them print.
+"""Runs that ended early: what is compared are the steps that all runs of both sides print.
 
 Steps become faster or slower during a run, so the steps of a run that crashed and those of a whole one do not compare.
 Most programs print neither how many steps are planned nor that a run is complete. A run of such a program that has far
@@ -18,7 +18,8 @@ from perflog.metrics.semantics import ending_shapes, semantics_by_run
 from perflog.metrics.settings_by_run import STOPPED_BY
 from perflog.metrics.step_series import step_series
 
-_CODES = ("run-stopped", "program-error")
+_STOPPED = "run-stopped"
+_CODES = (_STOPPED, "program-error")
 _SAME_END = 0.9  # of the usual last step: runs that a clock ends do not reach exactly the same one
 _REACHED = 0.5  # of the usual last step: a run that stopped before shortens no other run of its side
 
@@ -27,7 +28,7 @@ class CutShort(Struct, frozen=True):
     """A run that ended early: its case, side, label and last step, and the last step of the others.
 
     `is_known`: its log shows that it ended early. Otherwise it only has far fewer steps than the others, and its log
-    does not print how many were planned.
+    does not print how many were planned. `planned`: the announced number of steps; 0 if it is not known.
     """
 
     case: str
@@ -37,6 +38,7 @@ class CutShort(Struct, frozen=True):
     last_step: int
     usual_last_step: int
     is_known: bool = True
+    planned: int = 0
 
     @property
     def is_short(self) -> bool:
@@ -47,14 +49,15 @@ class CutShort(Struct, frozen=True):
     def event(self) -> str:
         """What happened: `ended early at step 180 of 300`."""
         if self.is_known:
-            return f"ended early at step {self.last_step:,} of {self.usual_last_step:,}"
+            of = max(self.usual_last_step, self.planned)
+            return f"ended early at step {self.last_step:,}" + f" of {of:,}" * (of > self.last_step)
         return f"stopped at step {self.last_step:,} where others reach {self.usual_last_step:,}"
 
 
 def runs_cut_short(
     sides: Sequence[Side], cases: Sequence[Case], found: Mapping[str, Sequence[Finding]], is_split: bool = False
 ) -> list[CutShort]:
-    """Return the runs that ended early while other runs of their case went on.
+    """Return the runs that ended early while others went on; where none is whole, those before the announced step.
 
     These are runs that ended early by the linter, and those with less than 90 % of the steps of the others whose logs
     can show neither how many were planned nor that they are complete. Runs whose steps start again in each epoch are
@@ -67,7 +70,9 @@ def runs_cut_short(
         is_split: The sides are the values of a setting, on which the number of steps may depend: only runs count that
             ended early by the linter.
     """
-    stopped = {f.run for of_side in found.values() for f in of_side if f.code in _CODES and f.severity != "note"}
+    telling = [f for of_side in found.values() for f in of_side if f.code in _CODES and f.severity != "note"]
+    stopped = {f.run for f in telling}
+    planned = {f.run: int(f.evidence["planned"]) for f in telling if f.code == _STOPPED and "planned" in f.evidence}
     open_ended = set() if is_split else {run for side in sides for run in _open_ended(side)} - stopped
     cut: list[CutShort] = []
     for case in cases:
@@ -76,11 +81,15 @@ def runs_cut_short(
         begun = max((first for first, _ in series.values()), default=0)
         whole = [[lasts[run] for run in runs if run in lasts and run not in stopped] for runs in case.runs]
         usual = max(map(median_high, filter(None, whole)), default=max(lasts.values(), default=0))
+        none_is_whole = not any(whole)
         cut += [
-            CutShort(case.name, side.name, run, side.labels[run], lasts[run], usual, run in stopped)
+            CutShort(
+                case.name, side.name, run, side.labels[run], lasts[run], usual, run in stopped, planned.get(run, 0)
+            )
             for side, runs in zip(sides, case.runs, strict=True)
             for run in runs
             if (run in stopped and lasts.get(run, usual) < usual)
+            or (none_is_whole and run in lasts and lasts[run] < planned.get(run, 0))
             or (run in open_ended and begun <= lasts.get(run, usual) < _SAME_END * usual)
         ]
     return cut

@@ -59,6 +59,23 @@ def test_a_crashed_run_is_no_improvement(tmp_path: Path) -> None:
     assert [each["label"] for each in of_json["cut_short"]] == ["r0#1", "r1#1", "r2#1"]
 
 
+@pytest.mark.parametrize("ends", [(180, 180), (180, 240), (60, 60)])
+def test_where_no_run_is_whole_a_gate_cannot_judge(tmp_path: Path, ends: tuple[int, int]) -> None:
+    """Both programs crash: the steps that all print are compared, but nobody knows what comes after them."""
+    base, side = (folder(tmp_path / name, first, *2 * [(1.0, end)])
+                  for name, first, end in (("main", 1, ends[0]), ("pr", 11, ends[1])))  # fmt: skip
+    compared = perflog.compare(base, side)
+    assert {(each.side, each.last_step, each.planned) for each in compared.cut_short} == {
+        ("main", ends[0], PLANNED),
+        ("pr", ends[1], PLANNED),
+    }
+    assert "elapsed" not in {row.metric for row in compared.row_records}
+    result = invoke(base, side, "--fail-on", "regression", "--format", "json")
+    assert result.exit_code == 3
+    assert json.loads(result.stdout)["gates"][0]["result"] == "cannot judge"
+    assert f"main ended early at step {ends[0]} of 300: r0#1, r1#1" in result.stderr
+
+
 def test_a_slower_program_that_crashed_is_a_regression(tmp_path: Path) -> None:
     base, side = folder(tmp_path / "main", 1, WHOLE, WHOLE, WHOLE), folder(tmp_path / "pr", 11, *3 * [(1.03, 180)])
     assert invoke(base, side, "--fail-on", "regression").exit_code == 1
