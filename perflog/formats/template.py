@@ -63,7 +63,7 @@ _SPEC = lazy_pattern(
 _SEPARATED = lazy_pattern(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
 NUMBER = r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 _ITEM = rf"(?:[\x22\x27]?{NUMBER}[\x22\x27]?|null|None)"
-_THOUSANDS = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
+_THOUSANDS = r"(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)"  # `0,125` is an eighth
 GROUPED = rf"{NUMBER}|[+-]?{_THOUSANDS}(?:\.\d*)?(?:[eE][+-]?\d+)?"
 """A number, perhaps with commas between its thousands: `12,345.6`. `12,5` is none."""
 LIST = rf"(?:[ \t]*{_ITEM}(?:[ \t]*,[ \t]*{_ITEM})*[ \t]*,?)?[ \t]*"

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
+from perflog.formats.families.name_units import split_unit
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import better, words_of
@@ -24,7 +25,7 @@ from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
-from perflog.units import show
+from perflog.units import UNITS, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,6 +88,13 @@ _CHOSEN = lazy_pattern(
 
 _TRIAL = lazy_pattern(r"trial(?:[_ ](?:name|id|number))?", re.IGNORECASE)
 
+_NAMES_QUANTITIES = lazy_pattern(r"metrics?(?:_name)?|quantity|statistics?|measure(?:ment)?|kpi|figure", re.IGNORECASE)
+"""Names of a column whose words are quantities."""
+
+_NUMBERED = lazy_pattern(r"(?P<stem>[A-Za-z_]*[A-Za-z])_?(?P<number>[0-9]+)")
+_COLUMN = "column"  # the parameter of such a table, where its columns have no number
+_SEVERAL = 2  # units: of the rows of one table they are those of several quantities
+
 _OUTCOME = lazy_pattern(r"(?:.*[_. ])?(?:status|state|outcome|result)", re.IGNORECASE)
 """Names of words that say what came of a case."""
 
@@ -130,7 +138,7 @@ class CaseTable(Struct, frozen=True):
 
     `parameters`, `figures`: values by name, one for each record; a figure that a record lacks is NaN. `settings`:
     parameters that are the same in all records. `units`: unit by name. `bad`: by figure, the records that print NaN or
-    infinity. `lines`: the line of each record.
+    infinity. `lines`: the line of each record. `names`: all names of the records.
     """
 
     parameters: dict[str, list[Any]]
@@ -139,6 +147,7 @@ class CaseTable(Struct, frozen=True):
     units: dict[str, str]
     bad: dict[str, Mask]
     lines: Ints
+    names: frozenset[str]
 
     @property
     def over(self) -> str:
@@ -146,12 +155,6 @@ class CaseTable(Struct, frozen=True):
         names = list(self.parameters)
         more = f" and {len(names) - _MOST_OVER} more" if len(names) > _MOST_OVER else ""
         return f"{' x '.join(names[:_MOST_OVER])}{more}"
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of its parameters, settings and figures."""
-        parameters = (name for together in self.parameters for name in together.split(_SAME))
-        return frozenset((*parameters, *self.settings, *self.figures))
 
     @property
     def is_of_different_work(self) -> bool:
@@ -426,6 +429,9 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
     is_measured = any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
     if not parameters or not is_measured:  # whole numbers without a unit describe, such as offsets of documents
         return
+    if (by_column := _turned(together, figures, units, lines)) is not None:
+        yield by_column
+        return
     for sweep in _sweeps(list(zip(*together.values(), strict=True))):
         yield CaseTable(
             {name: cells[sweep] for name, cells in together.items()},
@@ -434,7 +440,43 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
             units,
             {name: of[sweep] for name, of in bad.items()},
             lines[sweep],
+            frozenset(names),
         )
+
+
+def _turned(
+    parameters: dict[str, list[Any]], figures: dict[str, Floats], units: dict[str, str], lines: Ints
+) -> CaseTable | None:
+    """The table with a case for each column, if its rows are quantities; None if they are cases.
+
+    A column says so by its name, or by several units in its words: `Mean TTFT (ms)`, `Output (tok/s)`. Such
+    columns have no units of their own.
+    """
+    [(name, words), *others] = parameters.items()
+    if others or len(set(words)) < len(words) or not _are_words(words) or any(units[figure] for figure in figures):
+        return None
+    split = [split_unit(str(word)) for word in words]
+    if not _NAMES_QUANTITIES.fullmatch(name) and len({unit for _, unit in split} - {""}) < _SEVERAL:
+        return None
+    columns = list(figures)
+    numbered = [_NUMBERED.fullmatch(column) for column in columns]
+    stems = {match["stem"] for match in numbered if match}
+    cases: list[Any] = [float(match["number"]) for match in numbered if match]
+    if len(cases) < len(columns) or len(stems) > 1:
+        stems, cases = {_COLUMN}, list(columns)
+    of_quantity = {
+        quantity: np.array([figures[column][row] for column in columns]) * (UNITS[unit].factor if unit else 1)
+        for row, (quantity, unit) in enumerate(split)
+    }
+    return CaseTable(
+        {stems.pop(): cases},
+        of_quantity,
+        {},
+        {quantity: UNITS[unit].base if unit else "" for quantity, unit in split},
+        {quantity: np.zeros(len(columns), np.bool_) for quantity in of_quantity},
+        np.resize(lines[[0, -1]], len(columns)),
+        frozenset((name, *columns)),
+    )
 
 
 def _last_of_trials(columns: dict[str, list[Any]]) -> list[int]:

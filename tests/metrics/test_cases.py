@@ -193,6 +193,37 @@ def test_words_behind_what_is_measured_tell_cases_apart(tmp_path: Path) -> None:
     ]
 
 
+TURNED = """\
+| Metric | conc=4 | conc=8 | conc=64 |
+|--------|-------:|-------:|--------:|
+| **Output tput/GPU (tok/s)** | 59.5 | 104.0 | 312.5 |
+| Mean TTFT (ms) | 199.5 | 197.25 | 5,719 |
+| P99 TTFT (ms) | 341.25 | 491.0 | 73,198.5 |
+"""
+
+
+def test_a_table_with_a_quantity_a_row_has_a_case_a_column(tmp_path: Path) -> None:
+    """No smallest value is taken over latencies and rates. A point elsewhere says what the comma is."""
+    rows = {row["key"]: row for row in cases(log_of(tmp_path, TURNED, "run.md")).to_dict("records")}
+    assert list(rows) == ["Output tput/GPU", "Mean TTFT", "P99 TTFT"]
+    rate, mean = rows["Output tput/GPU"], rows["Mean TTFT"]
+    assert (rate["over"], rate["cases"], rate["unit"], rate["better"]) == ("conc", 3, "1/s", "higher")
+    assert (rate["max"], rate["max_at"]) == (312.5, "conc 64")
+    assert (mean["min"], mean["min_at"]) == (pytest.approx(0.19725), "conc 8")
+    assert (mean["max"], mean["max_at"]) == (pytest.approx(5.719), "conc 64")
+
+
+def test_words_with_one_unit_are_cases(tmp_path: Path) -> None:
+    text = "| GPU | flash (ms) | plain (ms) |\n|---|---|---|\n| H (80GB) | 1.5 | 2.5 |\n| A (40GB) | 2.5 | 4.0 |\n"
+    rows = cases(log_of(tmp_path, text, "run.md")).to_dict("records")
+    assert [(row["over"], row["key"]) for row in rows] == [("GPU", "flash"), ("GPU", "plain")]
+
+
+def test_without_a_point_elsewhere_a_comma_is_no_sign_of_thousands(tmp_path: Path) -> None:
+    text = "| size | time |\n|---|---|\n| 8 | 1,250 |\n| 16 | 2,500 |\n"
+    assert not len(cases(log_of(tmp_path, text, "run.md")))
+
+
 def test_a_zero_beside_finite_figures_is_a_value(tmp_path: Path) -> None:
     log = log_of(tmp_path, "block,time_ms,errors\n128,0.25,0\n256,0.5,0\n64,0.75,2\n")
     assert {row["key"]: row["failed"] for row in cases(log).to_dict("records")}["time"] == 0

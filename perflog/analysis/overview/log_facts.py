@@ -14,6 +14,7 @@ import numpy as np
 from perflog.analysis.job_endings import is_ended
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.parts import percent
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, throughput
 from perflog.metrics.breakdown import UNTIMED, misfits
 from perflog.metrics.causes import causes_by_run
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 KERNELS = "kernels"
 JOB_STATE = "job_state"
+_OF_RUN = lazy_pattern(r"(?:^|_)(?:elapsed|eta|remaining|uptime|walltime|total)(?:_|$)|time_left$")
+"""Names of times of the run, such as the time since its start: they are no times of a step."""
 _HELD_UP = ("wait", "communication")
 _MOST_NAMED = 4  # times that are named in a sentence
 _TELLING = 0.03  # of the whole: smaller parts are no reason
@@ -132,7 +135,11 @@ def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
     """Return the medians of the times that most steps print by name, the longest first: their meaning is not known."""
     steps, values = tables.rows_of("steps", run), tables.rows_of("values", run)
     values = values.where(values.known("step", "value") & values.one_of("unit", ["s"]))
-    by_name = [(n, rows) for n, rows in values.by("key").items() if "_per_" not in n and not names_step_time(n, "s")]
+    by_name = [
+        (name, rows)
+        for name, rows in values.by("key").items()
+        if "_per_" not in name and not names_step_time(name, "s") and not _OF_RUN.search(name)
+    ]
     times = [(name, float(np.median(rows["value"]))) for name, rows in by_name if 2 * len(rows) > len(steps) > 0]
     return sorted(times, key=lambda time: -time[1])
 

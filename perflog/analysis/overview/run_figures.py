@@ -401,7 +401,8 @@ def _names_of_cases(tables: Tables) -> Iterator[str]:
     """The names of all values in the records of cases, and in other records with one of their parameters."""
     for run, found in case_tables(tables).items():
         rows = tables.rows_of("values", run)
-        named = rows.where(rows.one_of("key", {name for table in found for name in table.parameters}))
+        names = {name for table in found for name in table.names - table.figures.keys() - table.settings.keys()}
+        named = rows.where(rows.one_of("key", names))
         lines = np.concatenate([named["line"], *(table.lines for table in found)])
         yield from rows.where(np.isin(rows["line"], lines)).counts("key")
 

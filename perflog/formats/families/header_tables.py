@@ -123,7 +123,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         needs_rows: Whether it is rather a line of any place that the rows under it prove to be a header.
         title: The line directly above the header, if only that tells the table; the names are then separated by blanks.
         is_ruled: Whether the rule under it has proved the header: its names may be any text.
-        cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `rGBps`, `t`, `z`.
+        cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `,f GBps`, `t`, `z`.
     """
 
     name: str
@@ -293,10 +293,12 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
             return replace(column, forms=forms, constants=constants, row_units=row_units), unit
         if "{}" in printed:
             return _with_several_values(column, fields[0].name, printed), unit
-        form = Template(f"{{{fields[0].name}:{printed[0]}}}{literal(printed[1:])}")
+        type_ends = 2 if printed[0] == "," else 1
+        spec, behind = printed[:type_ends], printed[type_ends:]
+        form = Template(f"{{{fields[0].name}:{spec}}}{literal(behind)}")
         return replace(
             column, forms=(form, *column.forms), constants=({}, *column.constants), row_units=("", *column.row_units)
-        ), unit or unit_of(printed[1:])[0]
+        ), unit or unit_of(behind)[0]
 
 
 def _prefix_ends(text: str) -> list[int]:

@@ -57,6 +57,7 @@ _MOST_HEADERS = 40  # headers that are tried
 _HALF = 0.5  # of the cells of a column that are values
 _FEW = 2  # columns of a table that could be a sentence with a comma: it needs as many rows
 _VALUE = lazy_pattern(VALUE)
+_DECIMAL = lazy_pattern(r"[+-]?[0-9]{1,3}(?:,?[0-9]{3})*\.[0-9]+(?: ?[^\d\s.,][^\s\d]*)?")
 _NO_CELL = lazy_pattern(r".*[:=]|[^\w#-]")  # a name with its mark, a mark alone
 _NAMED_VALUE = lazy_pattern(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
 VALUE_AND_UNIT = lazy_pattern(rf"(?P<value>{VALUE})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)?")
@@ -208,18 +209,25 @@ class PrintedTable(Struct, frozen=True):
                 types[name] = _shape_of_cells(cells) or "s"
                 continue
             units = {pair[1] for pair in pairs if pair}
+            number = ",f" if any("," in pair[0] for pair in pairs if pair) and self._groups_thousands() else "r"
+            if not any(units) and number != "r":
+                types[name] = number
             if None in pairs or not any(units):
                 continue
             plain = {unit.strip() for unit in units}
             if plain <= _PREFIXES:  # `10K` is 10,000 or 10,240: a word
                 continue
             if len(units) == 1:
-                types[name] = f"r{units.pop()}"
+                types[name] = f"{number}{units.pop()}"
             elif plain <= set(DURATIONS):
                 types[name] = "t"
             elif plain <= SIZES.keys():
                 types[name] = "z"
         return types
+
+    def _groups_thousands(self) -> bool:
+        """Whether commas in numbers are between thousands: the table prints points of decimals, too."""
+        return any(_DECIMAL.fullmatch(cell) for row in self.rows for cell in row)
 
     def _is_ruled(self) -> bool:
         """Whether a rule separates the header from its rows."""
