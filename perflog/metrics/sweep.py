@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.semantics import run_semantics
 from perflog.metrics.step_series import StepSeries, step_series
-from perflog.settings.run_settings import incidental_test, varying
+from perflog.settings.run_settings import incidental_test, outcomes_of, varying
 from perflog.statistics.samples import median_interval
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ def _swept_run(row: Mapping[str, Any], series: StepSeries) -> _SweptRun:
     semantics = run_semantics(row["format"], row["config"])
     label = semantics.format.label if semantics.format else None
     label_names = frozenset(name for _, name, _, _ in Formatter().parse(label or "") if name)
-    settings = {k: v for k, v in semantics.config.items() if isinstance(v, str | int | float)}
+    plain = {k: v for k, v in semantics.config.items() if isinstance(v, str | int | float)}
+    outcomes = outcomes_of(row)
+    settings = {name: value for name, value in plain.items() if name not in outcomes}
     return _SweptRun(series.label or series.run, row["format"] or "", settings, label_names, series)
 
 

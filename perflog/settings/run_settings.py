@@ -141,9 +141,9 @@ def settings_of(row: Mapping[str, object]) -> Settings:
     Outcomes, which the log prints only after the training, are none. What the log prints comes before its provenance.
     """
     settings = {k: row[k] for k in ("format", "program", "model", "world_size", "device", "dtype", "process")}
-    config, outcomes = row["config"], row.get("outcomes")
+    config = row["config"]
     settings |= json.loads(config) if isinstance(config, str) else {}
-    for name in json.loads(outcomes) if isinstance(outcomes, str) else ():
+    for name in outcomes_of(row):
         settings.pop(name, None)
     made_by = row.get("provenance")
     settings = (json.loads(made_by) if isinstance(made_by, str) else {}) | settings
@@ -153,6 +153,12 @@ def settings_of(row: Mapping[str, object]) -> Settings:
         if setting is not None
         for member, value in members(name, _text(setting))
     }
+
+
+def outcomes_of(row: Mapping[str, object]) -> list[str]:
+    """Return the names of values in `config` of a row of table `runs` that came of the training: no settings."""
+    outcomes = row.get("outcomes")
+    return list(json.loads(outcomes)) if isinstance(outcomes, str) else []
 
 
 def _text(setting: object) -> str:

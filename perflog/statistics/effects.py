@@ -185,11 +185,13 @@ def power(shift: float, deviation: float, runs: int, level: float, margin: float
 
     Args:
         shift: True difference of the logarithms, above 0.
-        deviation: Standard deviation of the logarithm of a run's figure, above 0.
+        deviation: Standard deviation of the logarithm of a run's figure.
         runs: Number of runs a side, at least 2.
         level: Confidence level of the test.
         margin: Least shift that counts.
     """
+    if deviation == 0:
+        return float(shift >= margin)
     error = deviation * math.sqrt(2 / runs)
     limit = t_quantile(0.5 + level / 2, usual_freedom(runs))
     return noncentral_t_tail(limit, 2 * runs - 2, shift / error, margin / error)

@@ -127,6 +127,12 @@ def test_runs_of_different_logs_are_not_set_against_each_other() -> None:
 # --- made-up runs -----------------------------------------------------------------------------------------------
 
 
+def test_what_came_of_the_training_is_no_setting() -> None:
+    made = tables([{"gpus": 8, "samples": 700}, {"gpus": 16, "samples": 900}], [2.0, 1.0])
+    made["runs"]["outcomes"] = ['["samples"]'] * 2
+    assert set(sweep(made)["factor"]) == {"gpus"}
+
+
 def test_two_factors_are_looked_at_one_by_one() -> None:
     grid = [{"batch": b, "ranks": r} for b in (8, 16) for r in (1, 2)]
     assert groups(sweep(tables(grid, [4.0, 2.0, 8.0, 5.0]))) == {

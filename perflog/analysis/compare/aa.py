@@ -60,11 +60,15 @@ class RateRow(Struct, frozen=True):
 
 
 class PowerRow(Struct, frozen=True):
-    """The least change that a number of runs a side finds."""
+    """What a number of runs a side finds with a threshold."""
 
     runs: Annotated[int, column("runs a side")]
+    threshold: Annotated[float, column("least change of a regression or improvement", "1")]
     change: Annotated[
         float, column("least true change of the mean step time that is found in 9 of 10 cases", "1", "lower")
+    ]
+    twice_found: Annotated[
+        float, column("share of the cases in which a true change of twice the threshold is found", "1", "higher")
     ]
     scatter: Annotated[float, column("standard deviation of the logarithms of the runs' mean step times", "1", "lower")]
     repeats: Annotated[int, column("number of runs that tell it, in groups of one configuration")]
@@ -86,6 +90,9 @@ TESTS = {
 }
 _FEWEST = 16  # steady steps of a run that is split
 _SIZES = (2, 3, 5, 10)  # runs a side for which the power is told
+_THRESHOLDS = (0.01, 0.02, 0.05)  # for which it is told besides the one that is asked for
+OFTEN = 0.9
+"""Share of the cases in which a change should be found."""
 
 TwoSides = tuple[list[Floats], list[Floats]]
 """The values of the runs of two sides."""
@@ -168,23 +175,26 @@ def power(
         level: Confidence level of the intervals.
 
     Returns:
-        One row per number of runs a side: runs, change, scatter, repeats. Empty if no run has a repeat, since then
-        nothing tells how much runs differ.
+        One row per threshold and number of runs a side, that of the argument first: runs, threshold, change,
+        twice_found, scatter, repeats. Empty if no run has a repeat, since then nothing tells how much runs differ.
     """
     import pandas as pd
 
-    rule = VerdictRule(threshold, level)
     side = load_side(runs, store)
     steady = _steady(side, warmup)
     groups = _repeat_groups(side, steady, repeats)
     scatter = effects.pooled_scatter([np.log([run.mean() for run in group.values()]) for group in groups])
-    rows = []
-    for size in _SIZES:
-        if scatter is None:
-            break
-        limit = two_tests.limit_of_normal(size, level) if size >= TESTED else 1 - level
-        shift = effects.least_found(scatter.deviation, size, 1 - limit, rule.margin)
-        rows.append(asdict(PowerRow(size, effects.change_of(shift), scatter.deviation, scatter.runs)))
+    rows: list[dict[str, object]] = []
+    if scatter is None:
+        return nullable_frame(pd.DataFrame(rows, columns=[c.name for c in POWER_COLUMNS]))
+    for limit in dict.fromkeys((threshold, *_THRESHOLDS)):
+        margin = VerdictRule(limit, level).margin
+        for size in _SIZES:
+            of_test = 1 - two_tests.limit_of_normal(size, level) if size >= TESTED else level
+            shift = effects.least_found(scatter.deviation, size, of_test, margin, OFTEN)
+            twice = effects.power(math.log1p(2 * limit), scatter.deviation, size, of_test, margin)
+            row = PowerRow(size, limit, effects.change_of(shift), twice, scatter.deviation, scatter.runs)
+            rows.append(asdict(row))
     return nullable_frame(pd.DataFrame(rows, columns=[c.name for c in POWER_COLUMNS]))
 
 

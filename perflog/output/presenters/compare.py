@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from perflog.analysis.compare import Comparison, GateFailure
 from perflog.analysis.compare.aa import COLUMNS as AA_COLUMNS
-from perflog.analysis.compare.aa import POWER_COLUMNS, SPLITS, TESTS
+from perflog.analysis.compare.aa import OFTEN, POWER_COLUMNS, SPLITS, TESTS
 from perflog.analysis.compare.attribution import part_name
 from perflog.analysis.compare.averages import AverageRow, window_of
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
@@ -542,13 +542,32 @@ def power(changes: pd.DataFrame, format: str) -> Sheet:
         return Sheet("power", columns, rows)
     notes = ["how much runs differ is not known: name repeats of one configuration (--repeats) to learn it"]
     if rows:
-        notes = [f"with {runs} runs a side you would see {show(change, '1', 2)} or more in 9 of 10 cases"
-                 for runs, change, _, _ in rows]  # fmt: skip
-        scatter, repeats = rows[0][2:]
+        of = changes.to_dict("records")
+        notes = [
+            f"with {row['runs']} runs a side you would see {show(row['change'], '1', 2)} or more in 9 of 10 cases, and "
+            f"{_twice(row)}"
+            for row in of
+            if row["threshold"] == of[0]["threshold"]
+        ]
+        notes.append(_proposal(of))
         notes.append(
-            f"mean step times of repeats differ by {show(scatter, '1', 2)} (standard deviation, {repeats} runs)"
+            f"mean step times of repeats differ by {show(of[0]['scatter'], '1', 2)} (standard deviation, "
+            f"{of[0]['repeats']} runs)"
         )
     return Sheet("power", (), (), "power: changes that would be found", "\n".join(notes))
+
+
+def _twice(row: Mapping[str, Any]) -> str:
+    """Return how often a change of twice the threshold is found, in words."""
+    return f"{percent(2 * row['threshold'])} in {100 * row['twice_found']:.0f} %"
+
+
+def _proposal(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the smallest threshold, and for it the fewest runs a side, that find a change of twice the threshold."""
+    enough = [row for row in rows if row["twice_found"] >= OFTEN]
+    best = min(enough, key=lambda row: (row["threshold"], row["runs"])) if enough else rows[-1]
+    how = f"{best['runs']} runs a side and --threshold {100 * best['threshold']:g}%"
+    return f"proposal: {how}: they find {_twice(best)}" if enough else f"no proposal: {how} find {_twice(best)} only"
 
 
 def _values(frame: pd.DataFrame) -> list[tuple[Any, ...]]:

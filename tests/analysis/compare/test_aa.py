@@ -17,6 +17,7 @@ from perflog.analysis.compare.aa import _blocks, _stretches, wilson
 from perflog.cli.main import main
 from perflog.errors import UsageError
 from perflog.statistics import effects
+from perflog.statistics.students_t import t_quantile
 
 STEPPED = ("moe_layer.txt", "moe_layer_early.txt", "training_sweep.txt", "pipeline_layers.txt")
 
@@ -94,18 +95,44 @@ def test_repeats_tell_the_power(tmp_path: Path) -> None:
     levels = 0.2 * np.exp(0.04 * np.array([-1.0, 1.0, -1.0, 1.0, 0.0]))
     logs = [json_log(tmp_path / f"{k}.json", steady_times(k, level)) for k, level in enumerate(levels)]
     changes = compare.power(*logs, repeats=True, warmup=0)
-    assert changes["runs"].tolist() == [2, 3, 5, 10]
-    assert changes["repeats"].tolist() == [5] * 4
+    assert changes["runs"].tolist() == [2, 3, 5, 10] * 3
+    assert changes["threshold"].tolist() == [0.01] * 4 + [0.02] * 4 + [0.05] * 4
+    assert changes["repeats"].tolist() == [5] * 12
     assert changes["scatter"].to_numpy(float) == pytest.approx(0.04, rel=0.05)
     scatter, levels_of_test = changes["scatter"][0], (0.95, 0.95, 0.9505, 0.9567)
     expected = [
         effects.least_found(scatter, runs, level, math.log(1.01))
         for runs, level in zip((2, 3, 5, 10), levels_of_test, strict=True)
     ]
-    assert changes["change"].to_numpy(float) == pytest.approx(np.expm1(expected), rel=1e-3)
+    assert changes["change"].to_numpy(float)[:4] == pytest.approx(np.expm1(expected), rel=1e-3)
     text = CliRunner().invoke(main, ["aa", *logs, "--repeats", "--trials", "1"]).stdout
-    assert re.search(r"with 3 runs a side you would see 1[5-8] % or more in 9 of 10 cases", text)
+    assert re.search(r"with 3 runs a side you would see 1[5-8] % or more in 9 of 10 cases, and \+2\.0 % in \d %", text)
+    assert "proposal: 10 runs a side and --threshold 5%: they find +10.0 % in 100 %" in text
     assert not len(compare.power(*logs, warmup=0))  # without --repeats only runs of one label are repeats
+
+
+def test_the_proposal_is_the_least_threshold_and_number_of_runs_that_find_twice_the_threshold(tmp_path: Path) -> None:
+    """Computed another way: runs drawn from a normal distribution, and Welch's test of each draw.
+
+    It is a little stricter than the test here, whose degrees of freedom lie between Welch's and those of both sides.
+    """
+    levels = 0.2 * np.exp(0.008 * np.array([-1.0, 1.0, -1.0, 1.0, 0.0]))
+    logs = [json_log(tmp_path / f"{k}.json", steady_times(k, level)) for k, level in enumerate(levels)]
+    changes = compare.power(*logs, repeats=True, warmup=0)
+    rng = np.random.default_rng(1)
+    freedoms = np.linspace(2, 4, 41)  # of three runs a side
+    limits = [t_quantile(0.975, freedom) for freedom in freedoms]
+    for row in changes[changes["runs"] == 3].to_dict("records"):
+        base = rng.normal(0, row["scatter"], (20_000, 3))
+        other = rng.normal(math.log1p(2 * row["threshold"]), row["scatter"], (20_000, 3))
+        of_base, of_other = base.var(axis=1, ddof=1), other.var(axis=1, ddof=1)
+        freedom = 2 * (of_base + of_other) ** 2 / (of_base**2 + of_other**2)
+        change = other.mean(axis=1) - base.mean(axis=1)
+        found = change / np.sqrt((of_base + of_other) / 3) > np.interp(freedom, freedoms, limits)
+        found &= change >= math.log1p(row["threshold"])
+        assert row["twice_found"] == pytest.approx(found.mean(), abs=0.08)
+    text = CliRunner().invoke(main, ["aa", *logs, "--repeats", "--trials", "1"]).stdout
+    assert "proposal: 5 runs a side and --threshold 1%: they find +2.0 % in 92 %" in text
 
 
 def moe_run(path: Path, experts: int, rng: np.random.Generator) -> str:
