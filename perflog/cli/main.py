@@ -34,6 +34,9 @@ perflog reads the logs and traces of distributed training. Type:
 `perflog -h` lists all commands; `perflog completion --install` for the Tab key."""
 
 
+_ASK_FOR_HELP = frozenset(("-h", "--help", "--version"))
+
+
 def _keep_cycles() -> None:
     """Spare the interpreter the last search for cycles among all objects, before the process ends.
 
@@ -57,8 +60,8 @@ class _Commands(options.Group):
     ) -> click.Context:
         """Return the context of a call, with the defaults of the project."""
         known = config.Config()
-        is_asked = bool(extra.get("resilient_parsing"))  # by the Tab key, which shows no errors
-        with suppress(PerflogError) if is_asked else options.exit_codes():
+        is_tab = bool(extra.get("resilient_parsing"))  # which shows no errors
+        with suppress(PerflogError) if is_tab or _ASK_FOR_HELP.intersection(args) else options.exit_codes():
             known = config.find()
         ctx = super().make_context(info_name, args, parent, **({"default_map": known.defaults()} | extra))
         if known.store and not os.environ.get("PERFLOG_STORE"):

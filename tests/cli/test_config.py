@@ -69,6 +69,7 @@ def test_what_is_wrong_is_named_with_its_file(home: Path, text: str, message: st
     done = invoke("config")
     assert done.exit_code == 2
     assert str(home / "perflog.toml") in done.stderr
+    assert invoke("compare", "-h").exit_code == 0
 
 
 def test_an_unknown_key_has_the_nearest_name(home: Path) -> None:
