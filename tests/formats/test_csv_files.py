@@ -41,6 +41,11 @@ def test_a_row_per_step() -> None:
     assert got.done.lines["unread"] == 0
 
 
+def test_a_step_with_a_unit_of_time_is_its_time() -> None:
+    got = read(text("step,loss,step_ms", "1,2.5,500", "2,2.25,250"))
+    assert cells(got, "steps", "step", "loss", "step_time_s") == [(1, 2.5, 0.5), (2, 2.25, 0.25)]
+
+
 def test_lightning_writes_sparse_rows() -> None:
     """A row for the step, one for the validation, one for the mean of the epoch; each fills its own columns."""
     got = read(

@@ -814,6 +814,12 @@ ODD_LINES: dict[str, tuple[dict[str, float], dict[str, float]]] = {  # the line 
     "Epoch[0] Batch [3150]\tSpeed: 71.5 samples/sec 1971.5 tokens/sec 1.25 updates/sec\tperplexity=29.5": (
         {"step": 3150, "samples_per_s": 71.5, "perplexity": 29.5}, {"tokens_per_sec": 1971.5, "updates_per_sec": 1.25},
     ),
+    "epoch=0 step=100 loss=2.5 step_ms=500.0 tok/s=158,882 gnorm=0.5": (
+        {"step": 100, "epoch": 0, "loss": 2.5, "step_time_s": 0.5, "tokens_per_s": 158882, "grad_norm": 0.5}, {},
+    ),
+    "step 12 | loss 0.5 | iter_sec 1.25 it/s: 0.8": (
+        {"step": 12, "loss": 0.5, "step_time_s": 1.25}, {"it_s": 0.8},
+    ),
     "step 9 | loss 0.5 | tps 11278.5(1409.5/gpu) | num_label_tokens 21541": (
         {"step": 9, "loss": 0.5, "tokens_per_s": 11278.5}, {"tps_per_gpu": 1409.5, "num_label_tokens": 21541},
     ),

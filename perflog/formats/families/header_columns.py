@@ -120,6 +120,7 @@ def _fitting_columns(name: str, declared: Sequence[DeclaredColumn], row: Line, t
     base, unit = split_unit(name)
     without_unit, unit_in_name = name_and_unit(name)
     readings = [(plain_name(base), unit), (plain_name(without_unit), unit_in_name)]
+    readings += [(plain_name(base), unit_in_name)] if not unit else []  # `step_ms` is no step: its unit names it
     for c in declared:
         if c.is_named_by_header and not c.declared_fields:
             if c.is_named(readings[0][0]):

@@ -685,11 +685,7 @@ class _MeterText(Struct):
         if family.shape.dropped and (look_up(family.shape.dropped, key) or ("*",))[0] != "*":
             return family.shape.dropped_field(key)
         known = plain_name(key)
-        specific = plain_name(f"{key} {suffix or unit}")
-        declared = family.keys.get(specific) or family.keys.get("" if suffix else known, "")
-        if not (declared or unit or suffix):
-            key, unit = self._without_unit(key)
-            declared = family.keys.get(plain_name(key), "") if unit else ""
+        declared, key, unit = self._declared(key, suffix, unit)
         declared, self._labels_rank = ("rank" if self._labels_rank else declared), False
         if declared == "step" and self.step not in ("", known):
             declared, key = "", f"other {key}" if known == "step" else key  # `step` is the name of a column
@@ -723,6 +719,21 @@ class _MeterText(Struct):
             self.units[name] = resolved
         self.names |= set() if suffix else {known}
         return name
+
+    def _declared(self, key: str, suffix: str, unit: str) -> tuple[str, str, str]:
+        """Return the field that the family declares for a name, "" for none, and the name and its unit.
+
+        The unit may stand in the name alone: `step_ms`, `step_time_ms`.
+        """
+        keys = self.family.keys
+        declared = keys.get(plain_name(f"{key} {suffix or unit}")) or keys.get("" if suffix else plain_name(key), "")
+        if unit or suffix:
+            return declared, key, unit
+        if declared:
+            in_name = name_and_unit(key)[1]
+            return declared, key, in_name if in_name and UNITS[in_name].base == "s" else ""
+        key, unit = self._without_unit(key)
+        return keys.get(plain_name(key), "") if unit else "", key, unit
 
     def _without_unit(self, key: str) -> tuple[str, str]:
         """Return the name of a number without the unit that it holds, and the unit: `step_time_ms: 412.5`. No rates."""
@@ -850,7 +861,8 @@ def _unit_after(parts: Sequence[Token], k: int, unit_names: Mapping[str, str]) -
     if first.kind not in (NAME, UNIT) or len(first.gap) > 1 or (first.text in _MAGNITUDES and not first.gap):
         return "", k + 1
     is_name = second is not None and (second.kind == NUMBER or second.text in "=:")  # of the next number
-    is_name = is_name and not ("/" in first.text and _ends_in_rate(parts, k))
+    is_bound = second is not None and second.text in "=:" and k + 3 < len(parts) and parts[k + 3].kind == NUMBER
+    is_name = is_name and (is_bound or not ("/" in first.text and _ends_in_rate(parts, k)))
     if first.gap and (first.text in _ATTACHED or is_name):
         return "", k + 1
     unit = unit_of(first.text)[0]
