@@ -517,10 +517,10 @@ def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[l
     sizes = [n for n, cells in behind.items() if _CONFIGURES.fullmatch(n) and _is_whole(cells, units[n])]
     chosen = [n for n in behind if _is_chosen(n, units)]
     if not leading:  # what is measured may be printed first
-        leading = [
-            n for n, cells in behind.items() if n in sizes + chosen or (_are_words(cells) and _is_open(n, cells))
-        ]
-        if not _tell_apart(leading, columns):
+        few = max(_MOST_VARIANTS, len(next(iter(columns.values()))) // 2)  # else each record has a name of its own
+        words = [n for n, cells in behind.items() if _are_words(cells) and _is_open(n, cells) and len({*cells}) <= few]
+        leading = [n for n in behind if n in {*sizes, *chosen, *words}]
+        if not _tell_apart(leading, columns) or _is_series(leading, columns):
             return [], {}
     elif not _tell_apart(leading, columns):  # a record may print a size after what was measured with it
         leading += sizes

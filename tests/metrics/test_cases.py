@@ -193,6 +193,12 @@ def test_words_behind_what_is_measured_tell_cases_apart(tmp_path: Path) -> None:
     ]
 
 
+def test_names_of_requests_behind_what_is_measured_are_no_cases(tmp_path: Path) -> None:
+    for name in ("id", "text"):
+        lines = [f'{{"latency_ms": {100.5 + k}, "{name}": "request {k}"}}\n' for k in range(20)]
+        assert not len(cases(log_of(tmp_path, "".join(lines), f"{name}.jsonl"))), name
+
+
 TURNED = """\
 | Metric | conc=4 | conc=8 | conc=64 |
 |--------|-------:|-------:|--------:|
