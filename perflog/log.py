@@ -18,7 +18,7 @@ from perflog.parsing.input.log_names import split_run
 from perflog.tables.arrow import Where, of_runs, row_counts, rows_where, storable
 from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
-from perflog.tables.schema import TABLES
+from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.sink import LOG_ID
 from perflog.tables.sql import SETTINGS, run_query
 from perflog.tables.store import Store
@@ -264,6 +264,15 @@ class Log:
         """Return column `run` and these columns of a table, whose rows are in no order. Nothing else is read."""
         return self._rows(name, ["run", *columns])
 
+    def chunks(self, name: str) -> pa.Table:
+        """Return a table in the chunks in which it was read, whose rows are in no order.
+
+        Columns of nulls of a type share their memory.
+        """
+        table, nulls = self._rows(name, arrow_schema(name).names), dict[pa.DataType, pa.ChunkedArray]()
+        columns = [nulls.setdefault(c.type, c) if c.null_count == len(c) else c for c in table.columns]
+        return pa.Table.from_arrays(columns, schema=table.schema)
+
     def some_rows(self, name: str, where: Where, *columns: str, runs: Sequence[str] | None = None) -> pa.Table:
         """Return columns `run`, `line`, `part` and these of the rows whose words pass, in no order.
 
@@ -432,7 +441,7 @@ def combined(logs: Sequence[Log]) -> Log:
         where: Where | None = None,
         /,
     ) -> pa.Table:
-        if where is not None:
+        if where is not None or (columns is not None and name != "runs"):
             each = [part._rows(name, columns, where) for part in parts]
             table = pa.concat_tables(each).unify_dictionaries()
             return table if runs is None else rows_where(table, of_runs({}, runs))

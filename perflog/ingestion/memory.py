@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Callable
 
+_LARGE = 8 << 20  # bytes of an array: more than the pieces in which logs are read
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8  # of glibc's malloc.h
 
 
@@ -34,10 +35,12 @@ def keep_freed() -> None:
 def return_freed() -> None:
     """Return freed memory to the system, once columns of a large table have become one chunk each.
 
-    The freed chunks are small blocks between others, which no large array fits into.
+    The freed chunks are small blocks between others, which no large array fits into. From now on large arrays go back
+    as soon as they are freed.
     """
-    malloc_trim = _of_glibc("malloc_trim")
-    if malloc_trim is not None:
+    mallopt, malloc_trim = _of_glibc("mallopt"), _of_glibc("malloc_trim")
+    if mallopt is not None and malloc_trim is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGE)
         malloc_trim(0)
 
 

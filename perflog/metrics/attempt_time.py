@@ -22,7 +22,7 @@ from perflog.metrics.attempts import Extent
 from perflog.metrics.pauses import pause_lines
 from perflog.metrics.registry import Tables, cached
 from perflog.statistics.samples import mad, median
-from perflog.tables.columns import NULL
+from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import LOCAL, NO_YEAR, UTC
 
 STARTUP, COMPILE, TRAINING, EVALUATION, CHECKPOINT = "startup", "compile", "training", "evaluation", "checkpoint"
@@ -139,11 +139,10 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
         steps = steps.where(steps["rank"] == steps["rank"].min())
     if len(steps) < 2:
         return None
-    steps = steps.where(np.argsort(steps["line"], kind="stable"))
+    if not (np.diff(steps["line"]) >= 0).all():
+        steps = steps.where(np.argsort(steps["line"], kind="stable"))
     epochs, numbers = steps["epoch"], steps["step"]
-    times = {STEPS: np.zeros(len(steps), np.int64), ELAPSED: _ns(steps["elapsed_s"])}.get(
-        extent.clock, steps["printed_ns"]
-    )
+    times = _times(steps, extent.clock)
     per_epoch = int(numbers.max()) + 1
     places = numbers + np.where(epochs == NULL, 0, epochs) * per_epoch
     ahead = np.append(True, (places[1:] > np.maximum.accumulate(places)[:-1]))
@@ -165,6 +164,13 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
             return None
         times = _ns(np.cumsum(seconds * np.maximum(done, 1) + _printed_pauses(tables, extent, lines)))
     return StepLines(lines, steps["step"], places, done, times, seconds, _resolution(times))
+
+
+def _times(steps: Rows, clock: str) -> Ints:
+    """Return what a clock reads on step lines; 0 if it is that of added durations."""
+    if clock == STEPS:
+        return np.zeros(len(steps), np.int64)
+    return _ns(steps["elapsed_s"]) if clock == ELAPSED else steps["printed_ns"]
 
 
 def _printed_pauses(tables: Tables, extent: Extent, lines: Ints) -> Floats:

@@ -49,5 +49,5 @@ def _of_run(rows: Rows, column: str) -> Mask:
     same: Mask = np.abs(work / usual - 1) <= _SAME_WORK
     if not same.any():
         return same
-    first = groups_of(rows["step"]).of_row < _EARLY
-    return np.asarray(same & first & (rates > _TIMES * np.median(rates[same])))
+    fast: Mask = same & (rates > _TIMES * np.median(rates[same]))
+    return fast & (groups_of(rows["step"]).of_row < _EARLY) if fast.any() else fast

@@ -22,7 +22,8 @@ def _last_steps(tables: Tables) -> dict[str, int]:
     steps, values, runs = tables.rows("steps"), tables.rows("values"), tables.rows("runs")
     by_run = steps.where(steps.known("step")).by("run")
     read = dict(runs.where(runs.known("elapsed_line")).records("run", "elapsed_line"))
-    others = values.where(values.known("step") & values.one_of("run", read)).by("run")
+    of_read = values.where(values.one_of("run", read))
+    others = of_read.where(of_read.known("step")).by("run")
     return {run: _last_of(of_run, others.get(run), read.get(run)) for run, of_run in by_run.items()}
 
 

@@ -154,8 +154,9 @@ def _printed(rows: Rows | None, name: str, column: str, steps: Rows | None) -> I
         kind = _kind(key)
         if kind is None or not _DURATION.issuperset(word for word in _words(key) if word not in _KINDS):
             continue
-        is_time = (rows[column] > 0) & ~impossible("time_s", rows[column])  # a moment since 1970 is none
-        of_key = rows.where(rows.one_of(name, {key}) & is_time)
+        of_key = rows.where(rows.one_of(name, {key}))
+        is_time = (of_key[column] > 0) & ~impossible("time_s", of_key[column])  # a moment since 1970 is none
+        of_key = of_key.where(is_time)
         if name == "key":
             of_key = of_key.where(of_key.one_of("unit", {"s"}))
         between: dict[int, dict[int, _Pause]] = {}  # by number of step lines before, then by rank

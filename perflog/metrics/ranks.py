@@ -229,7 +229,8 @@ def _figures(
 ) -> Iterator[RankFigure]:
     """Figures of a column: one for each run, combination of words, and combination of other numbers."""
     rows = tables.rows(table)
-    rows = rows.where((rows.known("rank") | rows.known("source")) & rows.known(column))
+    rows = rows.where(rows.known("rank") | rows.known("source"))
+    rows = rows.where(rows.known(column))
     rows = rows.where(np.isfinite(rows[column]) & ~are_moments(rows[column]))
     if not len(rows):
         return

@@ -29,6 +29,7 @@ from perflog.tables.arrow import (
     valid_mask,
     without_chunks,
 )
+from perflog.tables.chunked_columns import rows_of_chunks
 from perflog.tables.columns import Rows, arrow_of_frame, of_arrow, of_frame
 from perflog.tables.nulls import frame_of, none_if_null, nullable_frame
 from perflog.tables.row_order import in_order
@@ -49,6 +50,9 @@ _Key = TypeVar("_Key", str, int)
 
 _AT_ONCE = 1 << 20
 """Rows of some runs, or of some parts of a run, that are read together."""
+
+_LARGE = 1 << 20
+"""Rows of a table that stays in the chunks in which it was read."""
 
 _PART_BITS = 32
 
@@ -128,9 +132,21 @@ class Tables(Mapping[str, "pd.DataFrame"]):
     def rows(self, name: str) -> Rows:
         """All rows of a table as numpy columns."""
         if name not in self._rows:
-            is_frame = isinstance(self._source, Mapping)
-            self._rows[name] = of_frame(self._frame(name), name) if is_frame else of_arrow(self._table(name))
+            self._rows[name] = self._all_rows(name)
         return self._rows[name]
+
+    def _all_rows(self, name: str) -> Rows:
+        if isinstance(self._source, Mapping):
+            return of_frame(self._frame(name), name)
+        if self.count(name) > _LARGE and name not in self._arrow:
+            import pyarrow as pa
+
+            rows = rows_of_chunks(self._log.chunks(name), [key.id for key in self._log.run_keys])
+            pa.default_memory_pool().release_unused()
+            return_freed()
+            if rows is not None:
+                return rows
+        return of_arrow(self._table(name))
 
     def _table(self, name: str) -> pa.Table:
         """A table of a log."""

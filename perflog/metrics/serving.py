@@ -120,7 +120,8 @@ def served(tables: Tables) -> dict[str, dict[str, _Found]]:
 def _served(tables: Tables) -> dict[str, dict[str, _Found]]:
     found: dict[str, dict[str, _Found]] = {}
     readings = tables.rows("values")
-    readings = readings.where(readings.known("value") & ~readings.known("step"))
+    readings = readings.where(~readings.known("step"))
+    readings = readings.where(readings.known("value"))
     for run, rows in readings.by("run").items():
         of_cases = {name for table in case_tables(tables).get(run, ()) for name in table.names}
         rows = rows.where(~rows.one_of("key", of_cases))  # no case stands for the others

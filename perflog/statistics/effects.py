@@ -22,6 +22,7 @@ _HALVINGS = 30
 
 _LARGEST = 700.0  # exp of more is no float
 
+_BLOCK = 1 << 18  # values that are looked at together
 _EXACT = 1e9
 """Beyond this, decimals of a number say nothing about what a log prints."""
 
@@ -214,9 +215,9 @@ def rounding(values: Floats) -> float:
     """Return the step between the numbers that a log prints: 0.001 if all have at most three decimals; 0 if unknown."""
     largest = float(np.abs(values).max(initial=0.0))
     for decimals in range(16):
-        scaled = values * 10.0**decimals
         if largest * 10.0**decimals > _EXACT:
             break
-        if np.allclose(scaled, np.rint(scaled), rtol=0, atol=1e-4):
+        blocks = (values[first : first + _BLOCK] * 10.0**decimals for first in range(0, len(values), _BLOCK))
+        if all(np.allclose(scaled, np.rint(scaled), rtol=0, atol=1e-4) for scaled in blocks):
             return float(10.0**-decimals)
     return 0.0

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Codes = npt.NDArray[np.int32]
 
+_BLOCK = 1 << 18  # rows that are counted together
+
 NULL = np.iinfo(np.int64).min
 """An integer that is null."""
 
@@ -47,21 +49,28 @@ class Columns:
         """Return a column of numbers or of texts."""
         if name not in self._arrays:
             values = self._read(name)
-            self._arrays[name] = self._texts(name, values) if _is_text(values) else _numbers(values)
+            self._arrays[name] = self._texts(name, values) if is_text(values) else column_numbers(values)
         return self._arrays[name]
 
     def part(self, name: str, index: slice | Ints) -> Array:
         """Return some values of a column. Of a column of texts no more than these are made."""
         if name not in self._arrays and name not in self._words:
             values = self._read(name)
-            if _is_text(values):
+            if is_text(values):
                 self.words(name, values)
             else:
-                self._arrays[name] = _numbers(values)
+                self._arrays[name] = column_numbers(values)
         size = index.stop - index.start if isinstance(index, slice) else len(index)
         if name in self._arrays or size == self.size:
             return self.array(name)[index]
         return self._objects_of(name)[self._words[name][0][index]]
+
+    def known(self, name: str, index: slice | Ints) -> Mask:
+        """Flag, among some rows, those that have a value in a column."""
+        values = self.part(name, slice(0, 0) if name in self._words else index)
+        if name in self._words:
+            return self._words[name][0][index] >= 0
+        return ~np.isnan(values) if values.dtype == np.float64 else values != NULL
 
     def nans(self, name: str) -> Mask:
         """Flag the numbers of a column that are NaN and not null."""
@@ -122,11 +131,7 @@ class Rows:
         """Flag the rows that have a value in all of these columns."""
         flags = np.ones(self._size, np.bool_)
         for name in names:
-            values = self[name]
-            if values.dtype == np.float64:
-                flags &= ~np.isnan(values)
-            else:
-                flags &= values != NULL if values.dtype == np.int64 else self.codes(name)[0] >= 0
+            flags &= self._columns.known(name, self._index)
         return flags
 
     def nans(self, name: str) -> Mask:
@@ -136,9 +141,15 @@ class Rows:
     def counts(self, name: str) -> dict[str, int]:
         """Return the number of rows of each word, in the order of its first row."""
         codes, words = self.codes(name)
-        counts = np.bincount(codes[codes >= 0], minlength=len(words))
-        stretches = codes[np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: len(codes)])]
-        return {words[code]: int(counts[code]) for code in dict.fromkeys(stretches.tolist()) if code >= 0}
+        counts, found = np.zeros(len(words), np.int64), dict[int, None]()
+        for first in range(0, len(codes), _BLOCK):  # the count of millions of codes would copy them all
+            block = codes[first : first + _BLOCK]
+            block = block[block >= 0]
+            of_block = np.bincount(block, minlength=len(words))
+            if ((of_block > 0) & (counts == 0)).any():
+                found |= dict.fromkeys(block[np.append(True, block[1:] != block[:-1])].tolist())
+            counts += of_block
+        return {words[code]: int(counts[code]) for code in found}
 
     def one_of(self, name: str, words: Collection[str]) -> Mask:
         """Flag the rows whose word is one of these."""
@@ -215,7 +226,7 @@ def arrow_of_frame(frame: pd.DataFrame, table: str, names: Collection[str]) -> p
     import pyarrow as pa
 
     columns = {name: _column_of_frame(frame, table, name) for name in names}
-    return pa.table({name: c.dictionary_encode() if _is_text(c) else c for name, c in columns.items()})
+    return pa.table({name: c.dictionary_encode() if is_text(c) else c for name, c in columns.items()})
 
 
 def _column_of_frame(frame: pd.DataFrame, table: str, name: str) -> pa.Array:
@@ -230,22 +241,24 @@ def _column_of_frame(frame: pd.DataFrame, table: str, name: str) -> pa.Array:
     return pa.array(column.astype(object) if dtype == pa.string() else column, dtype, from_pandas=True)
 
 
-def _is_text(values: pa.Array) -> bool:
+def is_text(values: pa.Array) -> bool:
+    """Return whether a column is one of words or texts."""
     import pyarrow as pa
 
     return bool(pa.types.is_dictionary(values.type) or pa.types.is_string(values.type))
 
 
-def _is_float(values: pa.Array) -> bool:
+def is_float(values: pa.Array) -> bool:
+    """Return whether a column is one of floating-point numbers."""
     import pyarrow as pa
 
     return bool(pa.types.is_floating(values.type))
 
 
-def _numbers(values: pa.Array) -> Array:
+def column_numbers(values: pa.Array) -> Array:
     """Return Arrow numbers as float64 or int64. A column of nulls takes no memory; nobody writes to columns."""
     if values.null_count == len(values):
-        return np.broadcast_to(np.nan if _is_float(values) else np.int64(NULL), len(values))
+        return np.broadcast_to(np.nan if is_float(values) else np.int64(NULL), len(values))
     numbers = numbers_of(values)
     if numbers.dtype == np.int32:
         numbers = numbers.astype(np.int64)

@@ -23,6 +23,8 @@ RUN_ID = 12
 LOG_ID = 16
 """Hex digits of the log's SHA-256 in the names of its files in a store."""
 
+_BLOCK = 1 << 18  # rows of a table that is looked through chunk by chunk
+_FEW = 8  # times as many rows are there as those that are copied rather than the table
 _STRETCHES = 4  # of rows for each run, up to which they are moved rather than sorted
 
 RunLabels = str | Callable[[], Mapping[int, str | None]] | None
@@ -83,8 +85,13 @@ class MemorySink:
             parts.clear()
             parts.append(put_in_order(columns_left, schema, self.runs))
             self._in_order.add(name)
-        elif parts:
-            _join(parts, None if columns is None else {*columns, *(tests or ())})
+        elif parts and columns is None:
+            _join(parts, None)
+        elif parts and columns is not None and tests is not None:  # columns alone stay in the chunks that were read
+            read = {*columns, *tests}
+            if (few := _few_rows(parts[0], read, tests)) is not None:
+                return few.select(columns)
+            _join(parts, read)
         # empty_table() imports pandas
         table = parts[0] if parts else pa.Table.from_batches([], arrow_schema(name))
         if tests is not None:
@@ -111,6 +118,20 @@ def _join(parts: list[pa.Table], names: Collection[str] | None) -> None:
         columns_left = [left.pop(name) for name in fields.names]
         columns |= dict(zip(fields.names, joined(columns_left, fields).columns, strict=True))
         parts.append(pa.Table.from_arrays(list(columns.values()), schema=schema))
+
+
+def _few_rows(table: pa.Table, names: Collection[str], tests: Where) -> pa.Table | None:
+    """Return these columns of the rows that pass, if these are few of a table in chunks, which stays as it is."""
+    rows = table.select(sorted(names))
+    if rows.num_rows < _BLOCK or all(column.num_chunks < 2 for column in rows.columns):
+        return None
+    chosen, left = [], rows.num_rows // _FEW
+    for batch in rows.to_batches():
+        chosen.append(rows_where(pa.Table.from_batches([batch]), tests))
+        left -= chosen[-1].num_rows
+        if left < 0:
+            return None
+    return pa.concat_tables(chosen)
 
 
 def _run_by_run(rows: pa.Table, runs: Sequence[str]) -> list[pa.Table]:

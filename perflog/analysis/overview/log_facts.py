@@ -134,7 +134,8 @@ def not_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
 def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
     """Return the medians of the times that most steps print by name, the longest first: their meaning is not known."""
     steps, values = tables.rows_of("steps", run), tables.rows_of("values", run)
-    values = values.where(values.known("step", "value") & values.one_of("unit", ["s"]))
+    values = values.where(values.one_of("unit", ["s"]))
+    values = values.where(values.known("step", "value"))
     by_name = [
         (name, rows)
         for name, rows in values.by("key").items()
@@ -193,7 +194,8 @@ def loads(tables: Tables, run: str, options: Options) -> Iterator[str]:
 def places(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (all kinds take the same)
     """Of values that the log prints for each pipeline stage or replica, and for no step, the largest."""
     rows = tables.rows_of("values", run)
-    rows = rows.where(rows.known("value") & ~rows.known("step"))
+    rows = rows.where(~rows.known("step"))
+    rows = rows.where(rows.known("value"))
     for column, place in (("stage", "stage"), ("dp_rank", "data-parallel rank")):
         for key, of_key in rows.where(rows.known(column)).by("key").items():
             last = {number: (value, unit) for number, value, unit in of_key.records(column, "value", "unit")}
