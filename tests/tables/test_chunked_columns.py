@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,7 +21,7 @@ KEYS = ["loss", "reward", None]
 COLUMNS = ("run", "line", "part", "step", "rank", "key", "unit", "value", "text", "elapsed_s")
 
 
-def table(records: list[tuple[int, int, int | None, int, float | None]], cuts: list[int]) -> pa.Table:
+def table(records: Sequence[tuple[int, int, int | None, int, float | None]], cuts: list[int]) -> pa.Table:
     """Rows of `values` (run, line, step, key, value) in chunks that begin at these places."""
     schema = arrow_schema("values")
     runs, lines, steps, keys, numbers = zip(*records, strict=True)
