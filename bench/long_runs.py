@@ -3,7 +3,8 @@
     make bench
     python bench/long_runs.py [--steps N ...] [--runs N]
 
-A step is one line with loss, time and MFU. The growth is that from the first number of steps to each other one.
+A step is one line with ten figures, of which four have no column of their own. The growth is that from the first number
+of steps to each other one.
 """
 
 import argparse
@@ -30,8 +31,11 @@ def made(steps):
             part = log.with_suffix(".part")
             with open(part, "w") as file:
                 file.writelines(
-                    f"iter {step}: loss {loss:.4f}, time {time:.2f}ms, mfu {3800 / time:.2f}%\n"
+                    f"step={step} loss={loss:.5f} grad_norm={4 * a:.4f} step_time={time:.1f}ms"
+                    f" tokens_per_second={65_536_000 / time:.1f} tflops={140_000 / time:.2f} queue_depth={100 * b:.2f}"
+                    f" cache_hit_rate={c:.4f} policy_entropy={1.5 + a:.4f} kl_divergence={0.02 * b:.5f}\n"
                     for step, (loss, time) in enumerate(zip(losses.tolist(), times.tolist(), strict=True))
+                    for a, b, c in (rng.random(3).tolist(),)
                 )
             os.replace(part, log)
     return [str(log) for log in logs]
