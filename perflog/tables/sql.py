@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ _OPTIONS: dict[str, Any] = {
 }
 _CLOSED = {"enable_external_access": "false", "lock_configuration": "true"}  # a query reads and writes no file
 _TICK_S = 0.1  # between looks at whether a query is over; a signal is seen as soon
+_STARTS_S = 2.0  # until a thread has begun, on a busy machine
 
 
 def run_query(query: str, fetch: Callable[[str], pa.Table], external: bool = False) -> pa.Table:
@@ -66,24 +69,38 @@ def run_query(query: str, fetch: Callable[[str], pa.Table], external: bool = Fal
 
 
 def _interruptible(connection: Any, query: str) -> Any:
-    """Return the result of a query as an Arrow table, or None. A signal to this process ends the query at once."""
-    from concurrent.futures import ThreadPoolExecutor, wait
+    """Return the result of a query as an Arrow table, or None. A signal to this process ends the query at once.
 
-    def run() -> Any:
+    `Thread.join` is not asked: a signal in it lets Python 3.11 take a running thread for an ended one.
+    """
+    found, errors, is_over = list[Any](), list[BaseException](), threading.Event()
+
+    def result() -> Any:
         relation = connection.sql(query)
         return None if relation is None else relation.to_arrow_table()
 
-    with ThreadPoolExecutor(1) as executor:
-        found = executor.submit(run)
+    def run() -> None:
         try:
-            while not wait([found], _TICK_S).done:
-                pass
-        except BaseException:
-            connection.interrupt()
-            while not wait([found], _TICK_S).done:  # what had not begun was not interrupted
-                connection.interrupt()
-            raise
-        return found.result()
+            found.append(result())
+        except BaseException as error:  # noqa: BLE001  # who waits raises it
+            errors.append(error)
+        finally:
+            is_over.set()
+
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        thread.start()
+        while not is_over.wait(_TICK_S):
+            pass
+    except BaseException:
+        latest = time.monotonic() + _STARTS_S
+        while not is_over.is_set() and (thread.ident is not None or time.monotonic() < latest):
+            connection.interrupt()  # again and again: what has not begun is not interrupted
+            time.sleep(_TICK_S)
+        raise
+    if errors:
+        raise errors[0]
+    return found[0]
 
 
 def _plain(table: pa.Table) -> pa.Table:

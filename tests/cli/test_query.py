@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import builtins
-import concurrent.futures
 import itertools
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from statistics import median
@@ -150,7 +150,10 @@ def test_a_signal_ends_a_query(tmp_path: Path) -> None:
                 process.kill()
 
 
-def test_a_signal_before_a_query_has_begun_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("comes_in", [(threading.Thread, "start"), (threading.Event, "wait")])
+def test_a_signal_before_a_query_has_begun_ends_it_too(
+    comes_in: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Connection:
         begun = ended = False
 
@@ -163,16 +166,20 @@ def test_a_signal_before_a_query_has_begun_ends_it_too(monkeypatch: pytest.Monke
         def interrupt(self) -> None:
             self.ended |= self.begun
 
-    original, calls = concurrent.futures.wait, itertools.count()
+    original, calls = getattr(*comes_in), itertools.count()
 
-    def wait(*args: Any) -> Any:
+    def interrupted(of: Any, *args: Any) -> Any:
         if next(calls) == 0:
+            if comes_in[1] == "start":  # the thread is made, and begins later
+                threading.Timer(0.3, original, [of]).start()
             raise KeyboardInterrupt
-        return original(*args)
+        return original(of, *args)
 
-    monkeypatch.setattr(concurrent.futures, "wait", wait)
+    monkeypatch.setattr(*comes_in, interrupted)
+    connection = Connection()
     with pytest.raises(KeyboardInterrupt):
-        sql._interruptible(Connection(), "select 1")
+        sql._interruptible(connection, "select 1")
+    assert connection.ended
 
 
 def test_a_process_prints_the_rows_alone() -> None:
