@@ -108,6 +108,22 @@ def test_intervals_hold_the_scatter_between_sessions(
     assert 0.93 <= held / 1500 <= (0.98 if between else 1.0)  # a negative weight is left out
 
 
+@pytest.mark.parametrize("sizes", [(3, 3), (10,), (2, 2, 2, 5)])
+@pytest.mark.parametrize("shorter", [1.0, 2.0])
+def test_intervals_of_single_runs_cover_what_they_say(sizes: tuple[int, ...], shorter: float) -> None:
+    """Figures of runs that differ by 4 %, and by 2 % within a run; the compared runs may have half of the steps."""
+    rng, held = np.random.default_rng(sum(sizes)), 0
+    of_repeat, of_single = math.hypot(0.04, 0.02), math.hypot(0.04, 0.02 * math.sqrt(shorter))
+    for _ in range(3000):
+        known = [Level(rng.normal(k, of_repeat, size), (f"group {k}",) * size) for k, size in enumerate(sizes)]
+        base, side = (Level(rng.normal(0, of_single, 1), ("sides",)) for _ in range(2))
+        squares = sessions.mean_squares([base, side, *known])
+        more = [(0.02**2 * shorter * float(rng.chisquare(20)) / 20 * (1 - 1 / shorter), 20.0) for _ in range(2)]
+        low, high = sessions.effect_with_sessions(base, side, squares, None, more).interval(0.95)
+        held += low <= 0 <= high
+    assert 0.935 <= held / 3000 <= 0.965
+
+
 def test_levels_that_scatter_more_are_told() -> None:
     quiet: Floats = np.array([0.0, 1.0, 2.0, 1.0, 0.5])
     calm, loud = Level(quiet, ("a",) * 5), Level(quiet * 10, ("b",) * 5)
