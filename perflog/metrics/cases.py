@@ -410,9 +410,8 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
     parameters, settings = _parameters(columns, units)
     outcomes = [name for name in names if _tells_outcome(name, columns[name])]
     has_failed = np.any([bad[name] for name in outcomes], axis=0) if outcomes else np.zeros(number, np.bool_)
-    together = _together({name: columns[name] for name in parameters})
-    own = {name for names in together for name in names.split(_SAME)} | {*settings, *outcomes}
-    rest = [name for name in names if name not in own and name.lower() not in _PROGRESS and not _TRIAL.fullmatch(name)]
+    others = {*parameters, *settings, *outcomes}
+    rest = [n for n in names if n not in others and n.lower() not in _PROGRESS and not _TRIAL.fullmatch(n)]
     rest = [name for name in rest if not _follows(columns[name], units[name], [columns[n] for n in parameters])]
     figures = {name: np.array([_number(x) for x in columns[name]]) for name in rest}
     figures = {
@@ -429,6 +428,7 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
     is_measured = any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
     if not parameters or not is_measured:  # whole numbers without a unit describe, such as offsets of documents
         return
+    together = _together({name: columns[name] for name in parameters})
     if (by_column := _turned(together, figures, units, lines)) is not None:
         yield by_column
         return

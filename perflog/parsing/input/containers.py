@@ -57,10 +57,10 @@ class _Record(Struct, frozen=True):
 def holds_records(head: bytes) -> bool:
     """Return whether a log consists of records of a container runtime, given its first bytes."""
     *first, rest = head.split(b"\n", _LOOKED_AT)
+    lines = [line for line in first if line.strip()] or [rest]
     # Most logs have no line that begins with a brace or the year of a date.
-    possible = [line for line in first or [rest] if line[:1] == b"{" or line[4:5] == b"-"]
-    found = sum(_record_of(line) is not None for line in possible)
-    return bool(found) and found >= _ENOUGH * sum(bool(line.strip()) for line in first)
+    found = sum(_record_of(line) is not None for line in lines if line[:1] == b"{" or line[4:5] == b"-")
+    return bool(found) and found >= _ENOUGH * len(lines)
 
 
 def _record_of(line: bytes) -> _Record | None:
