@@ -429,7 +429,7 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
     if not parameters or not is_measured:  # whole numbers without a unit describe, such as offsets of documents
         return
     together = _together({name: columns[name] for name in parameters})
-    if (by_column := _turned(together, figures, units, lines)) is not None:
+    if (by_column := _turned(together, figures, units, bad, lines)) is not None:
         yield by_column
         return
     for sweep in _sweeps(list(zip(*together.values(), strict=True))):
@@ -445,7 +445,11 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
 
 
 def _turned(
-    parameters: dict[str, list[Any]], figures: dict[str, Floats], units: dict[str, str], lines: Ints
+    parameters: dict[str, list[Any]],
+    figures: dict[str, Floats],
+    units: dict[str, str],
+    bad: dict[str, Mask],
+    lines: Ints,
 ) -> CaseTable | None:
     """The table with a case for each column, if its rows are quantities; None if they are cases.
 
@@ -464,6 +468,8 @@ def _turned(
     cases: list[Any] = [float(match["number"]) for match in numbered if match]
     if len(cases) < len(columns) or len(stems) > 1:
         stems, cases = {_COLUMN}, list(columns)
+    if len({quantity for quantity, _ in split}) < len(split):
+        return None
     of_quantity = {
         quantity: np.array([figures[column][row] for column in columns]) * (UNITS[unit].factor if unit else 1)
         for row, (quantity, unit) in enumerate(split)
@@ -473,7 +479,7 @@ def _turned(
         of_quantity,
         {},
         {quantity: UNITS[unit].base if unit else "" for quantity, unit in split},
-        {quantity: np.zeros(len(columns), np.bool_) for quantity in of_quantity},
+        {quantity: np.array([bad[c][row] for c in columns]) for row, quantity in enumerate(of_quantity)},
         np.resize(lines[[0, -1]], len(columns)),
         frozenset((name, *columns)),
     )

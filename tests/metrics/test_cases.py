@@ -219,6 +219,21 @@ def test_a_table_with_a_quantity_a_row_has_a_case_a_column(tmp_path: Path) -> No
     assert (mean["max"], mean["max_at"]) == (pytest.approx(5.719), "conc 64")
 
 
+def test_a_cell_of_such_a_table_may_tell_that_its_case_failed(tmp_path: Path) -> None:
+    lines = [
+        "| Metric | tp=1 | tp=2 |",
+        "|---|---|---|",
+        "| Step (ms) | OOM | 12.5 |",
+        "| Rate (tok/s) | 40.5 | 80.5 |",
+        "",
+    ]
+    rows = cases(log_of(tmp_path, "\n".join(lines), "run.md")).to_dict("records")
+    assert [(row["key"], row["cases"], row["failed"], row["failed_at"]) for row in rows] == [
+        ("Step", 1, 1, "tp 1"),
+        ("Rate", 2, 0, None),
+    ]
+
+
 def test_words_with_one_unit_are_cases(tmp_path: Path) -> None:
     text = "| GPU | flash (ms) | plain (ms) |\n|---|---|---|\n| H (80GB) | 1.5 | 2.5 |\n| A (40GB) | 2.5 | 4.0 |\n"
     rows = cases(log_of(tmp_path, text, "run.md")).to_dict("records")
