@@ -32,7 +32,8 @@ def aa(runs: tuple[str, ...], threshold: float | None, format: str, **option_val
 
     Compares parts of each RUN with other parts of the same run, and repeats with each other. For comparison it also
     counts the false alarms of a Mann-Whitney U test on the steps, which wrongly takes steps as independent. How much
-    repeats differ tells the smallest change that a comparison of 2, 3, 5 or 10 runs a side finds in 9 of 10 cases.
+    repeats differ tells the smallest change that a comparison of 2, 3, 5 or 10 runs a side finds in 9 of 10 cases, and
+    which number of runs and threshold to take.
     """
     from perflog.analysis import compare as comparing
     from perflog.output import sheets
