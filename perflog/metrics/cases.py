@@ -157,6 +157,11 @@ class CaseTable(Struct, frozen=True):
         return f"{' x '.join(names[:_MOST_OVER])}{more}"
 
     @property
+    def is_by_column(self) -> bool:
+        """Whether its cases are the columns of what is printed: one column holds several quantities."""
+        return not self.names.issuperset(self.figures)
+
+    @property
     def is_of_different_work(self) -> bool:
         """Whether the cases are different pieces of work, such as kernels: none of them is the best."""
         return len(self.parameters) == 1 and all(map(_NAMES_WORK.fullmatch, self.parameters))

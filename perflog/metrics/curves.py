@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.metrics.cases import case_tables
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.series_ends import summary_samples, value_samples
@@ -102,7 +103,11 @@ def printed_values(tables: Tables) -> pd.DataFrame:
     """
     import pandas as pd
 
-    parts = [_printed_by_name(tables.rows("values")), _losses(tables.rows("steps"))]
+    found = (table for of_run in case_tables(tables).values() for table in of_run)
+    of_several = {name for table in found if table.is_by_column for name in table.names}  # quantities, on no one axis
+    printed = tables.rows("values")
+    printed = printed.where(~printed.one_of("key", of_several)) if of_several else printed
+    parts = [_printed_by_name(printed), _losses(tables.rows("steps"))]
     texts = ("run", "place", "key", "unit")
     values = pd.DataFrame(
         {

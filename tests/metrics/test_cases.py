@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perflog
-from perflog.metrics import case_pairs, cases
+from perflog.metrics import case_pairs, cases, curves
 
 
 def log_of(tmp_path: Path, text: str, name: str = "run.csv") -> perflog.Log:
@@ -210,7 +210,9 @@ TURNED = """\
 
 def test_a_table_with_a_quantity_a_row_has_a_case_a_column(tmp_path: Path) -> None:
     """No smallest value is taken over latencies and rates. A point elsewhere says what the comma is."""
-    rows = {row["key"]: row for row in cases(log_of(tmp_path, TURNED, "run.md")).to_dict("records")}
+    log = log_of(tmp_path, TURNED, "run.md")
+    rows = {row["key"]: row for row in cases(log).to_dict("records")}
+    assert not len(curves(log)), "a column of latencies and rates is no curve"
     assert list(rows) == ["Output tput/GPU", "Mean TTFT", "P99 TTFT"]
     rate, mean = rows["Output tput/GPU"], rows["Mean TTFT"]
     assert (rate["over"], rate["cases"], rate["unit"], rate["better"]) == ("conc", 3, "1/s", "higher")
