@@ -49,7 +49,8 @@ class Config(Struct, frozen=True):
         if "history" in given:
             given["history"] = [self._beside(name) for name in given["history"]]
         of_aa: dict[str, Any] = {name: given[name] for name in ("threshold", "warmup") if name in given}
-        return {"compare": given | ({"gates": self.gates} if self.gates else {}), "aa": of_aa}
+        of_compare = given | ({"gates": self.gates} if self.gates else {})
+        return {"compare": of_compare, "ci": {"gate": of_compare}, "aa": of_aa}
 
     def _beside(self, name: str) -> str:
         """A path beside the file; a run that is named otherwise stays as it is."""

@@ -87,7 +87,7 @@ analysis.lint: registry wording losses consistency summaries step_times step_par
 analysis.lint: log_lines endings traces __init__
 analysis.compare: result_rows sides sessions other_setting copies foreign_runs cut_short operator_trees
 analysis.compare: measures verdicts figures history baselines rows headline ranking aa attribution operators averages
-analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
+analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats outcomes __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
 analysis.overview: what_if scaling_facts schedule_facts
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
@@ -104,13 +104,14 @@ output.presenters: baselines diagnosis live run_marks compare compare_screen fin
 output.report: data comparison_tables cells bars sweep_tables answers job sections collect markdown
 output.report.html: elements links metric_tables plots overview runs findings comparison page
 output.report: __init__
+ci: systems annotations comments kept_store summary gate
 trainer: phase_clock rank_context collectives log_writer moe watched_process launch recipes __main__ run_header llama
 trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training
 trainer: reference_printer original_printers kernels language pipeline_printers pipeline
 cli: completion options config progress live_lines
 cli.commands: diagnose
-cli.commands: watch overview analyze compact compare baseline completion aa export lint plot regenerate report rm query
-cli.commands: config __init__
+cli.commands: watch overview analyze compact compare ci baseline completion aa export lint plot regenerate report rm
+cli.commands: query config __init__
 cli: main
 __main__
 """

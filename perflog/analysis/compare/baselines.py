@@ -74,6 +74,10 @@ class MissingBaselineError(NothingToCompareError):
     code = 3
 
 
+class OtherSettingsError(MissingBaselineError):
+    """The baseline has runs, and none has the settings of the compared ones."""
+
+
 def read(store: str | os.PathLike[str] | None = None) -> dict[str, Baseline]:
     """Return the baselines of a store, by name.
 
@@ -262,7 +266,7 @@ def resolve(
     }
     *earlier, present = [[key for key in level if key.id in alike] for level in members(baseline, log)]
     if not present:
-        raise MissingBaselineError(*_why_none(baseline, log, compared, new, ignored))
+        raise _why_none(baseline, log, compared, new, ignored)
     counts: dict[str, int] = {}
     kept = []
     for key in reversed(present):
@@ -278,18 +282,20 @@ def resolve(
 
 def _why_none(
     baseline: Baseline, log: Log, compared: Sequence[str], new: Sequence[Side], ignored: Container[str]
-) -> tuple[str, str, str]:
-    """Why no run of the present level is a base: reason, place, help."""
+) -> MissingBaselineError:
+    """Return the error that tells why no run of the present level is a base."""
     name, runs = baseline.name, [key for key in members(baseline, log)[-1] if key.id not in compared]
     if not runs:
         help = f"`perflog baseline show {name}` lists its runs, `perflog baseline accept {name} RUN...` adds some"
-        return "the baseline has no runs" + " but the compared ones" * (len(members(baseline, log)[-1]) > 0), name, help
+        but = " but the compared ones" * (len(members(baseline, log)[-1]) > 0)
+        return MissingBaselineError(f"the baseline has no runs{but}", name, help)
     known = identities([Side(name, log), *new], ignored)
     ours, theirs = known[compared[0]].settings, known[runs[-1].id].settings
     different = _differing(known[compared[0]], known[runs[-1].id], _tags(log))
     told = [f"{n} {ours.get(n, '-')} (baseline {theirs.get(n, '-')})" for n in different]
     ask = " ".join(f"--ignore {n}" for n in different[:_MOST_SETTINGS])
-    return f"the baseline has no runs of these settings: {first_few(told)}", name, f"{ask} compares all the same"
+    reason = f"the baseline has no runs of these settings: {first_few(told)}"
+    return OtherSettingsError(reason, name, f"{ask} compares all the same")
 
 
 def _tags(log: Log) -> set[str]:

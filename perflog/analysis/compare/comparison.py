@@ -94,13 +94,15 @@ class GeometricMean(Struct, frozen=True):
 
 
 class OneSided(Struct, frozen=True):
-    """A figure that only one of two sides has: `on` is base or side."""
+    """A figure that only one of two sides has: `on` is base or side. `runs` of the `of` runs of that side have it."""
 
     case: str
     side: str
     kind: str
     metric: str
     on: str
+    runs: int
+    of: int
 
 
 class Comparison(Struct, frozen=True, dict=True):
@@ -126,6 +128,7 @@ class Comparison(Struct, frozen=True, dict=True):
         cut_short: Runs that ended early; of the others only the steps are compared that these print too.
         copies: Sides all of whose runs are those of the base, or print the same.
         one_sided: Figures of the whole run, or of its steps, that the base or the side lacks.
+        without_headline: Compared runs that lack the figure that the verdict is about.
         find_causes: Returns `causes`, which take longer than all else and which few readers ask for.
     """
 
@@ -152,6 +155,7 @@ class Comparison(Struct, frozen=True, dict=True):
     cut_short: tuple[CutShort, ...] = ()
     copies: tuple[str, ...] = ()
     one_sided: tuple[OneSided, ...] = ()
+    without_headline: tuple[LeftOut, ...] = ()
     find_causes: Callable[[], Sequence[CauseChange]] = tuple
 
     def __repr__(self) -> str:
@@ -470,7 +474,8 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     by_values = values_only(values)
     headlines = headline_rows(compared, result, by_values, bool(targets))
     in_one_setting = [row for row in headlines if row.case not in {each.case for each in elsewhere}]
-    warnings += _warn_without_headline(sides, cases, values, headlines)
+    without_headline = tuple(_without_headline(sides, cases, values, headlines))
+    warnings += _told_without_headline(without_headline)
     if targets and not headlines:
         warnings.append(
             f"no runs of both sides reach {' or '.join(f'{name} {value:g}' for name, value in targets.items())}"
@@ -500,32 +505,49 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         cut_short=tuple(cut_short),
         copies=tuple(copied),
         one_sided=tuple(_one_sided(sides, cases, values)),
+        without_headline=without_headline,
     )
 
 
 def _one_sided(sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues]) -> Iterator[OneSided]:
     """Yield the figures of each case and side that the base or the side lacks, without those of parts."""
     for case in cases:
-        has = [
-            dict.fromkeys((m.kind, m.name) for m in v.by_measure if m.kind in SUMMARY_KINDS and v.of(m, runs))
-            for v, runs in zip(values, case.runs, strict=True)
-        ]
-        for side, of_side in zip(sides[1:], has[1:], strict=True):
-            for on, ours, others in (("base", has[0], of_side), ("side", of_side, has[0])):
-                yield from (OneSided(case.name, side.name, *name, on) for name in ours if name not in others)
+        has = [_summary_figures(v, runs) for v, runs in zip(values, case.runs, strict=True)]
+        for k, (side, of_side) in enumerate(zip(sides[1:], has[1:], strict=True), 1):
+            for on, ours, others, of in (("base", has[0], of_side, 0), ("side", of_side, has[0], k)):
+                for name, runs in ours.items():
+                    if name not in others:
+                        yield OneSided(case.name, side.name, *name, on, runs, len(case.runs[of]))
 
 
-def _warn_without_headline(
+def _summary_figures(values: SideValues, runs: Sequence[str]) -> dict[tuple[str, str], int]:
+    """Return the number of runs that have each figure of the whole run or of its steps, by kind and name."""
+    counts: dict[tuple[str, str], int] = {}
+    for measure in values.by_measure:
+        if measure.kind in SUMMARY_KINDS and (having := len(values.of(measure, runs))):
+            name = measure.kind, measure.name
+            counts[name] = max(counts.get(name, 0), having)
+    return counts
+
+
+def _without_headline(
     sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues], headlines: Sequence[FigureRow]
-) -> Iterator[str]:
-    """Yield a text for each side that has runs without the headline figure, such as runs that failed."""
+) -> Iterator[LeftOut]:
+    """Yield the runs without the headline figure, such as runs that failed."""
     names = {(row.kind, row.metric) for row in headlines if row.kind != "load"}  # that of a job has one run
     for k, (side, of_side) in enumerate(zip(sides, values, strict=True)):
         having = {run for m, by_run in of_side.by_measure.items() if (m.kind, m.name) in names for run in by_run}
-        without = [side.labels[run] for case in cases for run in case.runs[k] if run not in having]
-        if names and without:
-            metrics = " or ".join(dict.fromkeys(row.metric for row in headlines))
-            yield f"{side.name}: without {metrics}, so not in this figure: {first_few(without)}"
+        without = [run for case in cases for run in case.runs[k] if run not in having]
+        metrics = " or ".join(dict.fromkeys(row.metric for row in headlines))
+        yield from (LeftOut(side.name, run, side.labels[run], f"without {metrics}") for run in without if names)
+
+
+def _told_without_headline(runs: Sequence[LeftOut]) -> Iterator[str]:
+    """Yield a text for each side."""
+    by_place: dict[tuple[str, str], list[str]] = {}
+    for each in runs:
+        by_place.setdefault((each.side, each.reason), []).append(each.label)
+    yield from (f"{side}: {what}, so not in this figure: {first_few(of)}" for (side, what), of in by_place.items())
 
 
 def _leave_out_whole_traces(sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues]) -> list[str]:

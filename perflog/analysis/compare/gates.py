@@ -51,12 +51,25 @@ class Gate(Struct, frozen=True):
         return f"{self.metric}:{'+' if self.rises else '-'}{limit}"
 
 
+Cause = Literal["other settings", "ended early", "diverged", "copy", "figure missing", "unknown error"]
+"""Why a gate cannot judge."""
+
+
 class GateFailure(Struct, frozen=True):
-    """Why a gate fails: a change was found, or the gate cannot judge. `row` is None where there is no figure."""
+    """Why a gate fails: a change was found, or the gate cannot judge. `row` is None where there is no figure.
+
+    `cause`: why it cannot judge; None where a change was found.
+    """
 
     kind: Literal["change", "inconclusive", "cannot judge"]
     message: str
     row: FigureRow | None = None
+    cause: Cause | None = None
+
+    @property
+    def text(self) -> str:
+        """The message, after the side and the metric that it is about."""
+        return f"{self.row.side}: {self.row.metric}: {self.message}" if self.row else self.message
 
 
 class GateResult(Struct, frozen=True):
@@ -80,8 +93,7 @@ def _result(gate: Gate, found: Sequence[GateFailure]) -> GateResult:
         else "inconclusive" if "inconclusive" in kinds
         else "cannot judge" if kinds else "passed"
     )  # fmt: skip
-    names = (f"{failure.row.side}: {failure.row.metric}: " if failure.row else "" for failure in found)
-    return GateResult(gate.text, result, tuple(f"{n}{f.message}" for n, f in zip(names, found, strict=True)))
+    return GateResult(gate.text, result, tuple(failure.text for failure in found))
 
 
 def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]:
@@ -95,19 +107,23 @@ def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]
 def _of_comparison(comparison: Comparison) -> list[GateFailure]:
     """Why no gate can judge the sides."""
     diverged = [
-        GateFailure("cannot judge", f"{message} in {side}, whose speed is no result")
+        _cannot(f"{message} in {side}, whose speed is no result", "diverged")
         for side, message in comparison.diverged.items()
         if side != comparison.sides[0]
     ]
     asked = " ".join(dict.fromkeys(f"--ignore {each.setting}" for each in comparison.other_settings))
     told = f"{OTHER_SETTING}: {', '.join(comparison.told_settings)}; {asked} judges all the same"
-    elsewhere = [GateFailure("cannot judge", told)] if comparison.other_settings else []
-    elsewhere += [GateFailure("cannot judge", comparison.ended_early)] if comparison.cut_short else []
+    elsewhere = [_cannot(told, "other settings")] if comparison.other_settings else []
+    elsewhere += [_cannot(comparison.ended_early, "ended early")] if comparison.cut_short else []
     elsewhere += [
-        GateFailure("cannot judge", f"{side} has the runs of {comparison.sides[0]}: a copy is compared with itself")
+        _cannot(f"{side} has the runs of {comparison.sides[0]}: a copy is compared with itself", "copy")
         for side in comparison.copies
     ]
     return [*elsewhere, *diverged]
+
+
+def _cannot(message: str, cause: Cause, row: FigureRow | None = None) -> GateFailure:
+    return GateFailure("cannot judge", message, row, cause)
 
 
 def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
@@ -122,7 +138,7 @@ def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
             if gate.metric is None
             else f"no figure `{gate.metric}`"
         )
-        yield GateFailure("cannot judge", f"{wanted} on both sides; there are: {known}")
+        yield _cannot(f"{wanted} on both sides; there are: {known}", "figure missing")
     if gate.required:
         return
     elsewhere = {(each.case, each.side) for each in comparison.other_settings}
@@ -153,7 +169,7 @@ def _of_row(comparison: Comparison, row: FigureRow, gate: Gate) -> GateFailure |
     evidence = Evidence((row.base_runs, row.side_runs), (low, high), row.scope, row.few_values, row.sessions)
     verdict = decide(effect, better, row.p_holm, evidence, rule)
     if not effect.known:
-        return GateFailure("cannot judge", "; ".join(filter(None, (verdict.reason, verdict.advice))), row)
+        return _cannot("; ".join(filter(None, (verdict.reason, verdict.advice))), "unknown error", row)
     if verdict.fails:
         return GateFailure("change", f"{percent(row.change)}, at least {percent(threshold)}", row)
     if gate.inconclusive and without_exploratory(verdict.words) == "inconclusive":

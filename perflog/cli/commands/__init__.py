@@ -6,7 +6,7 @@ import click
 
 NAMES = frozenset(
     (
-        "aa analyze baseline compact compare completion config diagnose export lint overview plot query regenerate"
+        "aa analyze baseline ci compact compare completion config diagnose export lint overview plot query regenerate"
         " report rm watch"
     ).split()
 )

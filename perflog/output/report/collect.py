@@ -56,6 +56,7 @@ def collect(
     by: str | Sequence[str] = (),
     options: Options | None = None,
     draw: bool = True,
+    comparison: Comparison | None = None,
 ) -> ReportData:
     """Collect the contents of a report on one log, or on several runs and their comparison.
 
@@ -68,12 +69,18 @@ def collect(
         by: A setting, or several, whose values are the sides of the comparison.
         options: Options of the metrics.
         draw: Whether to draw plots.
+        comparison: The comparison of these runs, where there is one already.
 
     Raises:
         PerflogError: A log cannot be read, or a name means no run.
     """
     options = options or Options()
-    logs, comparison, not_compared = _logs_and_comparison(runs, store, by, options)
+    logs: tuple[Log, ...]
+    not_compared = None
+    if comparison is None:
+        logs, comparison, not_compared = _logs_and_comparison(runs, store, by, options)
+    else:
+        logs = tuple(log_of(given, store) for given in runs)
     log = combined(logs)
     tables = Tables(log)
     run_rows = records(tables["runs"].drop(columns=["printout"], errors="ignore"))

@@ -1,0 +1,63 @@
+"""Workflow commands of GitHub Actions: annotations, outputs, and a screen whose lines are no commands.
+
+https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from secrets import token_hex
+from typing import Literal
+
+from perflog.analysis.compare.outcomes import Outcome
+from perflog.output.terminal import cut, visible
+
+_MOST = 8  # GitHub shows ten of a step
+_LONGEST = 1000  # characters of a message
+
+
+def annotation(level: Literal["error", "warning", "notice"], title: str, message: str) -> str:
+    r"""Return a line that GitHub shows as an annotation.
+
+    Example:
+        >>> print(annotation("error", "perflog: main", "100 %\nslower"))
+        ::error title=perflog%3A main::100 %25%0Aslower
+    """
+    return f"::{level} title={_property(title)}::{_data(cut(message, _LONGEST))}"
+
+
+def of_outcome(outcome: Outcome, title: str) -> Iterator[str]:
+    """Yield an annotation for each reason; the exit code tells which are errors."""
+    for reason in (outcome.reasons or (outcome.title,))[:_MOST]:
+        if outcome.code:
+            yield annotation("error", f"{title}: {outcome.title}", reason)
+
+
+def without_commands(lines: Sequence[str]) -> list[str]:
+    """Return lines between two commands that keep GitHub from running commands in them: a log may print `::error`."""
+    token = token_hex(16)
+    return [f"::stop-commands::{token}", *lines, f"::{token}::"]
+
+
+def set_outputs(values: Mapping[str, str]) -> None:
+    """Set outputs of the step that runs, where there is one. Values are words and numbers of perflog's own."""
+    if path := os.environ.get("GITHUB_OUTPUT"):
+        with open(path, "a", encoding="utf-8") as file:
+            file.writelines(f"{name}={' '.join(value.split())}\n" for name, value in values.items())
+
+
+def add_to_step_summary(markdown: str) -> None:
+    """Add Markdown to the summary of the step that runs, where there is one."""
+    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(markdown)
+
+
+def _data(text: str) -> str:
+    lines = visible(text).replace("%", "%25").split("\n")
+    return "%0A".join(lines).replace("\r", "%0D")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

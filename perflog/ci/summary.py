@@ -1,0 +1,188 @@
+"""The result of a gate as Markdown, for a comment on a pull request and for the summary of a job.
+
+Names of logs, settings and series come from strangers. All of them are shown as text: no markup, no HTML, nobody is
+notified, no other issue is linked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from perflog.analysis.compare import Comparison, Gate, results
+from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
+from perflog.analysis.compare.outcomes import Outcome
+from perflog.analysis.compare.rows import FigureRow
+from perflog.analysis.compare.verdicts import without_exploratory
+from perflog.analysis.lint.wording import count
+from perflog.ci.systems import Job
+from perflog.lazy_patterns import lazy_pattern
+from perflog.output import sheets
+from perflog.output.presenters.compare import case_name, figure_name, interval
+from perflog.output.presenters.compare_screen import verdict_sentences
+from perflog.output.sheets import Sheet, SheetColumn, cell, escaped
+from perflog.output.terminal import cut
+
+_MARKS = {0: "✅", 1: "❌", 2: "⚠️", 3: "⚠️"}
+"""Marks by exit code."""
+
+_FIGURES, _DOUBTS, _REASONS, _SETTINGS, _WARNINGS = 12, 5, 6, 12, 8  # that are shown
+_CELL, _SENTENCE = 60, 600  # characters
+_CASE = 40
+_NOTIFYING = lazy_pattern(r"@(?=\w)|#(?=\d)|\$")
+_APART = "&#8203;"  # a space without a width
+_HARMLESS = {"@": f"@{_APART}", "#": f"#{_APART}", "$": "&#36;"}
+"""`@name` would notify somebody, `#1` link an issue, `$x$` be a formula."""
+
+_BLOCK = lazy_pattern(r"[>+=-]|#{1,6}(?:\s|$)|[0-9]{1,9}[.)](?:\s|$)")  # begins a quotation, a heading, a list, a rule
+
+
+def summary(
+    outcome: Outcome,
+    name: str,
+    comparison: Comparison | None = None,
+    gates: Sequence[Gate] = (),
+    kept: str = "",
+    job: Job | None = None,
+) -> str:
+    """Return the result of a gate as Markdown.
+
+    Args:
+        outcome: What became of the gate.
+        name: The name of the gate.
+        comparison: The comparison, if there is one.
+        gates: The gates.
+        kept: What became of the baseline, in a sentence.
+        job: The job that ran, whose page is linked.
+    """
+    parts = [f"### {_MARKS.get(outcome.code, '⚠️')} perflog {text(name)}: {_headline(outcome, comparison)}"]
+    if outcome.reasons:
+        parts.append("\n".join(_listed(outcome.reasons, _REASONS)))
+    if outcome.advice:
+        parts.append(text(outcome.advice))
+    if comparison is not None:
+        names = comparison.sides[0], comparison.sides[1]
+        parts += [text(each) for each in verdict_sentences(comparison, names) if not _is_reason(each, comparison)]
+        parts += [_markdown(_figures(comparison)), *_gates(comparison, gates), *_doubts(comparison)]
+    if kept:
+        parts.append(text(kept))
+    parts += [_details(comparison)] if comparison is not None else []
+    parts.append(_footer(outcome, job or Job()))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def unfinished(name: str, job: Job | None = None) -> str:
+    """Return what is said where a gate ended before it had a result: an earlier result must not stay."""
+    outcome = Outcome("error", ("perflog ended before it had a result: the log of the job tells why",), 3)
+    return summary(outcome, name, job=job)
+
+
+def text(words: str) -> str:
+    r"""Return a text so that a comment shows it as it is.
+
+    Example:
+        >>> text("<b>@all</b> #1")
+        '\\<b>@&#8203;all\\</b> #&#8203;1'
+    """
+    shown = _harmless(escaped(cell(cut(words, _SENTENCE))))
+    return _APART + shown if _BLOCK.match(shown) else shown
+
+
+def _harmless(markdown: str) -> str:
+    return _NOTIFYING.sub(lambda match: _HARMLESS[match[0]], markdown)
+
+
+def _headline(outcome: Outcome, comparison: Comparison | None) -> str:
+    """What happened, with the change of the figure that the verdict is about."""
+    if comparison is None or not comparison.headlines or outcome.code > 1:
+        return text(outcome.title)
+    row = _leading(comparison)
+    change = f"{figure_name(row)} {percent(row.change)}"
+    return text(f"{outcome.title}, {change}" + f": {row.verdict}" * (outcome.code == 0))
+
+
+def _is_reason(sentence: str, comparison: Comparison) -> bool:
+    """Whether the reasons of the outcome have a sentence already: why no gate can judge."""
+    if sentence.startswith("Not the same work"):
+        return bool(comparison.diverged)
+    return sentence.startswith(("Not the same setting", "A copy", f"{comparison.ended_early or sentence * 2}."))
+
+
+def _leading(comparison: Comparison) -> FigureRow:
+    """The row that the verdict is about; of several the one with the largest change."""
+    rows = [row for row in comparison.headlines if row.verdict == comparison.verdict] or comparison.headlines
+    failing = [row for row in rows if row.fails] or rows
+    return max(failing, key=lambda row: abs(row.change)) if len(comparison.cases) > 1 else failing[0]
+
+
+def _listed(texts: Sequence[str], most: int) -> Iterator[str]:
+    yield from (f"- {text(each)}" for each in texts[:most])
+    if len(texts) > most:
+        yield f"- and {len(texts) - most} more"
+
+
+def _markdown(sheet: Sheet) -> str:
+    return _harmless("\n".join(sheets.markdown([sheet]))) if sheet.rows else ""
+
+
+def _figures(comparison: Comparison) -> Sheet:
+    """The figures that the verdict is about, then the others of whole runs and of their steps."""
+    headlines = comparison.headlines
+    others = [row for row in comparison.row_records if row.kind in SUMMARY_KINDS and row not in headlines]
+    changed = [row for row in others if without_exploratory(row.verdict) in ("regression", "improvement", "different")]
+    rows = [*headlines, *changed, *(row for row in others if row not in changed)]
+    several, pair = len(comparison.cases) > 1, len(comparison.sides) == 2
+    names = ["case"] * several + ["figure"] + ([] if pair else ["side"])
+    columns = (
+        *map(SheetColumn, names),
+        SheetColumn(comparison.sides[0], number=True),
+        SheetColumn(comparison.sides[1] if pair else "value", number=True),
+        SheetColumn("difference", number=True),
+        SheetColumn(f"{100 * comparison.rule.level:g} % interval", number=True),
+        SheetColumn("verdict"),
+    )
+    cells = []
+    for row in rows[:_FIGURES]:
+        place = {"case": case_name(row.case, _CASE), "figure": cut(figure_name(row), _CELL), "side": row.side}
+        values = [cell(row.base_value, row.unit), cell(row.side_value, row.unit)]
+        cells.append([*(place[name] for name in names), *values, percent(row.change), interval(row), row.verdict])
+    left = len(comparison.row_records) - len(cells)
+    return Sheet("figures", columns, cells, note=f"{count(left, 'more row')}: see the page" if left else "")
+
+
+def _gates(comparison: Comparison, gates: Sequence[Gate]) -> Iterator[str]:
+    """A table of the gates, where there are several."""
+    if len(gates) > 1:
+        rows = [
+            (each.gate, each.result, cut("; ".join(each.reasons), _SENTENCE)) for each in results(comparison, gates)
+        ]
+        yield _markdown(sheets.sheet("gates", "gate result reason", rows))
+
+
+def _doubts(comparison: Comparison) -> Iterator[str]:
+    told = [f"{words} ({', '.join(sides)})" if sides else words for words, sides in comparison.doubts.values()]
+    if told:
+        yield "**Do not trust**\n\n" + "\n".join(_listed(told, _DOUBTS))
+
+
+def _details(comparison: Comparison) -> str:
+    """What was compared: the runs, the settings that differ, and the warnings, folded."""
+    runs = [sum(len(case.runs[k]) for case in comparison.cases) for k in range(len(comparison.sides))]
+    lines = [f"- {text(side)}: {count(number, 'run')}" for side, number in zip(comparison.sides, runs, strict=True)]
+    for row in comparison.setting_records[:_SETTINGS]:
+        values = " → ".join(cut(cell(row.values[side]), _CELL) for side in comparison.sides)
+        lines.append(f"- differs: {text(f'{cut(row.setting, _CELL)} {values}')}")
+    if left := len(comparison.setting_records) - _SETTINGS if len(comparison.setting_records) > _SETTINGS else 0:
+        lines.append(f"- and {count(left, 'more setting')} that differ")
+    lines += _listed(comparison.warnings, _WARNINGS)
+    return "<details><summary>What was compared</summary>\n\n" + "\n".join(lines) + "\n\n</details>"
+
+
+def _footer(outcome: Outcome, job: Job) -> str:
+    """The exit code, the commit and the page of the job."""
+    from perflog import __version__
+
+    told = [f"exit code {outcome.code}", *([f"commit {job.commit[:10]}"] if job.commit else [])]
+    if re.fullmatch(r"https?://[\w.:/%+~?=&-]+", job.address):
+        told.append(f"[job]({job.address})")
+    return f"<sub>{' · '.join([*told, f'perflog {__version__}'])}</sub>"
