@@ -7,6 +7,7 @@
 - `perflog.causes(log)` ranks what takes the time of each run or holds it up, and what the run would win without it.
 - `perflog.diagnose(log)` says what ended a job or holds it up.
 - `perflog.lint(log)` says which figures cannot be trusted, `perflog.compare(a, b)` compares runs.
+- `perflog.track(log)` says since which version of a program a figure is another one.
 - `perflog.report(log)` writes all of it on one page, `perflog.export` writes traces and CSV files.
 """
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from perflog.analysis.diagnosis import Diagnosis, diagnose
     from perflog.analysis.lint import lint
     from perflog.analysis.overview import Overview, overview
+    from perflog.analysis.track import Track, track
     from perflog.errors import PerflogError
     from perflog.log import Log
     from perflog.metrics.causes import causes
@@ -35,6 +37,7 @@ _HOMES = {
     **dict.fromkeys(("Diagnosis", "diagnose"), "perflog.analysis.diagnosis"),
     "lint": "perflog.analysis.lint",
     **dict.fromkeys(("Overview", "overview"), "perflog.analysis.overview"),
+    **dict.fromkeys(("Track", "track"), "perflog.analysis.track"),
     "causes": "perflog.metrics.causes",
     "report": "perflog.output.report",
 }
@@ -46,6 +49,7 @@ __all__ = [
     "Log",
     "Overview",
     "PerflogError",
+    "Track",
     "__version__",
     "causes",
     "compare",
@@ -61,6 +65,7 @@ __all__ = [
     "read",
     "reference",
     "report",
+    "track",
 ]
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from perflog.metrics.curves import curves
+from perflog.metrics.directions import better
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.run_moments import moments
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import steady_medians
-from perflog.settings.run_settings import ALIKE, Settings, incidental_test, varying
-from perflog.statistics.levels import FEWEST, levels
+from perflog.metrics.version_levels import ChangedSetting, FigureCourse, FigureOfRuns, figure_course
+from perflog.metrics.versions import versions_of_tests
+from perflog.statistics.levels import FEWEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,22 +25,35 @@ _MOST_SETTINGS = 5
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("history", meaning="what the runs of a history have in common: format, program, model, settings"),
+    MetricColumn("history", meaning="what the runs have in common: format, program, model, settings"),
     MetricColumn(
         "figure",
         meaning=f"{', '.join(_SPEEDS)}: the first that all runs have; elapsed_s; losses at the last step that all runs "
         "print, else the last ones",
     ),
     MetricColumn("unit", meaning="its unit; empty: none", brief=False),
-    MetricColumn("at", meaning="when the run started, in the time zone of whoever wrote it"),
-    MetricColumn("at_from", meaning="the setting that tells when, or `name of the log`", brief=False),
-    MetricColumn("value", meaning="of speeds the median of the steady steps"),
-    MetricColumn("level", meaning="number of the level that the run belongs to, from 1"),
-    MetricColumn("level_value", meaning="geometric mean over the runs of the level"),
-    MetricColumn("level_runs", meaning="number of these runs", brief=False),
-    MetricColumn("change", "1", None, "level_value / that of the level before - 1, at its first run; null elsewhere"),
-    MetricColumn("p", meaning="p of this change: of all orders of the runs, how many have a cut as clear; at most 5 %"),
-    MetricColumn("with_it", meaning="settings that changed with this run, with their values before and after"),
+    MetricColumn("version", meaning="the commit of the runs, or the day or moment at which they started"),
+    MetricColumn("at", meaning="date of the commit, or of its first run, in UTC where the log names its time zone"),
+    MetricColumn("runs", meaning="number of runs of the version; `run` is the first", brief=False),
+    MetricColumn("value", meaning="geometric mean over these runs; of speeds of the medians of the steady steps"),
+    MetricColumn("level", meaning="number of the level that the version belongs to, from 1"),
+    MetricColumn("level_value", meaning="geometric mean over the versions of the level, without outliers"),
+    MetricColumn("level_versions", meaning="number of these versions", brief=False),
+    MetricColumn(
+        "stands_out",
+        meaning="`outlier`: 5 scaled MADs or more from its level, and the versions next to it are not; "
+        "`not confirmed`: the last version, p <= 1 % for a version of the level so far (Student's t)",
+    ),
+    MetricColumn("change", "1", None, "level_value / that of the level before - 1, at its first version; else null"),
+    MetricColumn("low", "1", None, "lower end of the interval of this change (Welch)", brief=False),
+    MetricColumn("high", "1", None, "upper end", brief=False),
+    MetricColumn("p", meaning="p of this change: of all orders, how many have a cut as clear; at most 5 %"),
+    MetricColumn("with_it", meaning="settings that are other ones since this version, with both values"),
+    MetricColumn(
+        "cause",
+        meaning="`machine`, `settings` or both: what changed with it; `program`: neither did; null: nothing tells the "
+        "machine",
+    ),
 )
 
 
@@ -57,12 +67,13 @@ _COLUMNS = (
     source="Scott and Knott 1974; James and Matteson 2014, as used for nightly tests by Daly et al. 2020",
 )
 def history(tables: Tables, options: Options) -> pd.DataFrame:
-    """Figures of like runs in the order of time, and the runs from which on a figure is at another level.
+    """Figures of like runs in the order of their commits or dates, and the versions that begin another level.
 
-    A history has eight runs or more of one format, program and model, whose settings or names of logs tell when they
-    started. A setting that goes back and forth between runs, such as a batch size that each night tries, makes a
-    history for each value. One that changes once and stays, such as a version, does not: `with_it` names it beside the
-    change that came with it. Slow drift shows as several levels.
+    A history has eight versions or more of one format, program and model, whose settings, provenance or names of logs
+    tell the commit or when they started. Runs of one commit, or of one day, are one version. A setting that goes back
+    and forth, such as a batch size that each night tries, makes a history for each value. One that changes once and
+    stays, such as a version of a library, does not: `with_it` names it beside the change that came with it. Slow drift
+    shows as several levels. `perflog track` shows all figures, and why runs are left out.
 
     Example:
         >>> table = perflog.metrics.history(perflog.find_runs("reference:moe_layer.txt"))
@@ -71,72 +82,48 @@ def history(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = [row for runs in _histories(tables) for row in _rows(tables, runs, options)]
-    whole = dict.fromkeys(("level", "level_runs"), "Int64")
+    settings = settings_by_run(tables)
+    found = versions_of_tests(tables).tests if len(settings) >= FEWEST else ()
+    courses = (
+        figure_course(test, figure, settings, options.level)
+        for test in found
+        for figure in _figures(tables, test.runs, options)
+    )
+    labels = dict(tables.rows("runs").records("run", "label"))
+    rows = [row for course in courses if not isinstance(course, str) for row in history_rows(course, labels)]
+    whole = dict.fromkeys(("runs", "level", "level_versions"), "Int64")
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole)
 
 
-def _histories(tables: Tables) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of each history, and its runs in the order of time."""
-    started = moments(tables)
-    if len(started) < FEWEST:
-        return
-    settings, labels = settings_by_run(tables), dict(tables.rows("runs").records("run", "label"))
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for run in sorted(started, key=lambda run: started[run].at):
-        alike.setdefault(tuple(settings[run].get(name, "") for name in ALIKE), []).append(run)
-    for names, runs in alike.items():
-        if len(runs) < FEWEST:
-            continue
-        of_runs = {run: {**settings[run], "label": labels[run] or ""} for run in runs}
-        parted: dict[tuple[str, ...], list[str]] = {}
-        returning = _returning(list(of_runs.values()))
-        for run in runs:
-            parted.setdefault(tuple(of_runs[run].get(name, "") for name in returning), []).append(run)
-        for values, members in parted.items():
-            if len({started[run].at for run in members}) >= FEWEST:
-                pairs = (f"{name} {value}" for name, value in zip(returning, values, strict=True) if value)
-                yield ", ".join([*filter(None, names), *pairs]), members
+def history_rows(course: FigureCourse, labels: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a figure over versions, as the metric has them."""
+    changes = {change.place: change for change in course.changes}
+    for number, level in enumerate(course.course.levels, 1):
+        mean, size = course.level_value(level), len(course.course.members(level))
+        for place in range(level.start, level.stop):
+            version = course.versions[place]
+            is_last = place == len(course.versions) - 1 and course.is_last_off
+            row = {
+                "run": version.runs[0], "label": labels[version.runs[0]], "history": course.test,
+                "figure": course.figure.name, "unit": course.figure.unit, "version": version.name, "at": version.at,
+                "runs": course.runs[place], "value": course.values[place], "level": number, "level_value": mean,
+                "level_versions": size, "stands_out": "outlier" if place in course.course.outliers
+                else "not confirmed" if is_last else None,
+            }  # fmt: skip
+            if change := changes.get(place):
+                row |= {"change": change.change, "low": change.low, "high": change.high, "p": change.p}
+                row |= {"with_it": told_settings(change.settings), "cause": change.cause}
+            yield row
 
 
-def _returning(of_runs: Sequence[Settings]) -> list[str]:
-    """Return the settings that take an earlier value again, without incidental ones."""
-    incidental = incidental_test(of_runs)
-    names = [name for name in varying(of_runs) if name == "label" or not incidental(name)]
-    return [name for name in names if _changes(of_runs, name) >= len({of_run.get(name) for of_run in of_runs})]
+def told_settings(changed: Sequence[ChangedSetting]) -> str | None:
+    """Return the settings that changed as text, the first of many; None if there are none."""
+    more = f"and {len(changed) - _MOST_SETTINGS} more" if len(changed) > _MOST_SETTINGS else ""
+    return ", ".join(filter(None, [*map(str, changed[:_MOST_SETTINGS]), more])) or None
 
 
-def _changes(of_runs: Sequence[Settings], name: str) -> int:
-    return sum(a.get(name) != b.get(name) for a, b in pairwise(of_runs))
-
-
-def _rows(tables: Tables, of_history: tuple[str, list[str]], options: Options) -> Iterator[dict[str, Any]]:
-    name, runs = of_history
-    started, settings = moments(tables), settings_by_run(tables)
-    labels = dict(tables.rows("runs").records("run", "label"))
-    incidental = incidental_test([settings[run] for run in runs])
-    for (figure, unit), values in _figures(tables, runs, options).items():
-        measured = [run for run in runs if run in values]
-        logs = np.log([values[run] for run in measured])
-        before: float | None = None
-        for number, level in enumerate(levels(logs), 1):
-            mean = float(logs[level.start : level.stop].mean())
-            for place in range(level.start, level.stop):
-                run = measured[place]
-                row = {
-                    "run": run, "label": labels[run], "history": name, "figure": figure, "unit": unit,
-                    "at": str(started[run]), "at_from": started[run].source, "value": values[run],
-                    "level": number, "level_value": math.exp(mean), "level_runs": level.stop - level.start,
-                }  # fmt: skip
-                if place == level.start and before is not None:
-                    changed = _changed(settings[measured[place - 1]], settings[run], incidental)
-                    row |= {"change": math.expm1(mean - before), "p": level.p, "with_it": changed}
-                yield row
-            before = mean
-
-
-def _figures(tables: Tables, runs: Sequence[str], options: Options) -> dict[tuple[str, str], dict[str, float]]:
-    """The positive figures that enough runs of a history have, by name and unit, and by run."""
+def _figures(tables: Tables, runs: Sequence[str], options: Options) -> Iterator[FigureOfRuns]:
+    """Yield the figures of the runs of a test: a speed, the clock, and losses."""
     speeds = {(name, unit): steady_medians(tables, name, options.warmup, runs) for name, unit in _SPEEDS.items()}
     of_all = {key: by_run for key, by_run in speeds.items() if all(run in by_run for run in runs)}
     found = dict(list((of_all or speeds).items())[:1])
@@ -147,17 +134,11 @@ def _figures(tables: Tables, runs: Sequence[str], options: Options) -> dict[tupl
     values = losses["at_equal_step"].fillna(losses["last"])
     for key, run, value in zip(losses["key"], losses["run"], values, strict=True):
         found.setdefault((key, ""), {})[run] = value
-    positive = {key: {run: v for run, v in by_run.items() if v > 0 and run in runs} for key, by_run in found.items()}
-    return {key: by_run for key, by_run in positive.items() if len(by_run) >= FEWEST}
+    members = frozenset(runs)
+    for (name, unit), by_run in found.items():
+        of_test = {run: value for run, value in by_run.items() if run in members}
+        yield FigureOfRuns(name, unit, better(name, unit), of_test)
 
 
 def _is_loss(key: str) -> bool:
     return "loss" in re.findall(r"[a-z]+", key.lower())
-
-
-def _changed(before: Settings, after: Settings, incidental: Callable[[str], bool]) -> str | None:
-    """What differs between the settings of two runs, without what says nothing about them."""
-    names = [n for n in dict.fromkeys((*before, *after)) if before.get(n) != after.get(n) and not incidental(n)]
-    texts = [f"{name} {before.get(name, '-')} -> {after.get(name, '-')}" for name in names[:_MOST_SETTINGS]]
-    more = f"and {len(names) - _MOST_SETTINGS} more" if len(names) > _MOST_SETTINGS else ""
-    return ", ".join(filter(None, [*texts, more])) or None

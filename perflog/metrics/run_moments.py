@@ -48,6 +48,24 @@ def moments(tables: Tables) -> dict[str, Moment]:
     return cached(tables, "moments of runs", lambda: _moments(tables))
 
 
+def moment_of(text: str) -> Moment | None:
+    """Return the moment that a setting tells, in UTC where it names its time zone; None if it tells none."""
+    try:
+        at = datetime.fromisoformat(text.strip())
+    except ValueError:
+        number = _number(text)
+        found = _of_value(text if number is None else number)
+        return None if found is None else Moment(found, text)
+    return Moment(at.astimezone(UTC).replace(tzinfo=None) if at.tzinfo else at, text)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def _moments(tables: Tables) -> dict[str, Moment]:
     found = {}
     for run, log, config in tables.rows("runs").records("run", "log", "config"):

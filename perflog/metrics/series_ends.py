@@ -35,6 +35,10 @@ EqualSteps = Mapping[str, int]
 _REACHED = 0.5  # of its side's usual last step: a run that stopped before shortens no other run
 
 
+AT_STEP = " at step "
+"""In the name of a series of which the values at one step are compared, not the last ones."""
+
+
 def summary_figures(rows: Rows) -> Iterator[Figure]:
     """Yield the printed figures whose unit says which way is better, rates first."""
     if not len(rows):
@@ -143,7 +147,7 @@ def _series_values(values: Rows, steps: Rows, at: EqualSteps, either_way: Collec
                 shared[name] = figure
     for last in last_values(values, steps, either_way):
         if (series := last[0]) in shared:
-            yield f"{series} at step {at[series]}", *shared[series][1:]
+            yield f"{series}{AT_STEP}{at[series]}", *shared[series][1:]
         yield last
 
 

@@ -96,6 +96,10 @@ class Plot(Struct, frozen=True, eq=False, dict=True):
         if not len(rows):
             reason = f"there is nothing to draw for `{self.name}`: {self._missing(tables)}"
             raise UsageError(reason, help=_other_plots(tables, options))
+        return self.drawn(rows, tables, options, size)
+
+    def drawn(self, rows: pd.DataFrame, tables: Tables, options: Options, size: Size | None = None) -> Figure:
+        """Return the figure of some rows of the metric."""
         with styled():
             figure = self.draw(rows, Canvas(self.title, tables, options, size))
             _lay_out(figure)

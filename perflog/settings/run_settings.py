@@ -40,6 +40,18 @@ _WORDS = frozenset(
 _MACHINES = frozenset(("host", "hosts", "hostname", "hostnames", "node_name", "node_list", "nodelist"))
 """Whole names of settings that name the machine, in lower case."""
 
+_OF_MACHINE = frozenset(
+    ("host", "hostname", "driver", "gpu", "device", "cpu", "accelerator", "runner", "machine", "hardware", "firmware",
+     "bios", "vbios", "os", "instance", "cluster")
+)  # fmt: skip
+"""Words inside the name of a setting that describes the machine: `gpu_name`, `driver_version`, `instance_type`."""
+
+_OF_WORK = frozenset(
+    ("num", "n", "count", "per", "size", "batch", "micro", "fraction", "utilization", "utilisation", "backend", "id",
+     "ids", "index", "mesh", "placement", "offload", "map", "mem", "limit", "world", "rank", "util")
+)  # fmt: skip
+"""Words that make it a setting of the work: `num_gpu`, `batch_size_per_device`, `gpu_memory_utilization`."""
+
 _VALUES = lazy_pattern(
     r"""
     [0-9]{4}-[0-9]{2}-[0-9]{2}([T_ ].*)?                                  # a date, a time
@@ -62,9 +74,8 @@ def is_incidental(name: str, values: Iterable[str | None], declared: Iterable[st
         values: Its values in the runs, as text; None where a run lacks it.
         declared: Patterns of names that the runs' formats declare.
     """
-    leaf = name.rpartition(".")[2]
-    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", leaf)
-    if leaf.lower() in _NAMES or not _WORDS.isdisjoint(word.lower() for word in words):
+    leaf = leaf_of(name)
+    if leaf.lower() in _NAMES or not _WORDS.isdisjoint(word.lower() for word in _words(leaf)):
         return True
     if any(fnmatchcase(name, pattern) for pattern in declared):
         return True
@@ -74,7 +85,24 @@ def is_incidental(name: str, values: Iterable[str | None], declared: Iterable[st
 
 def names_machine(name: str) -> bool:
     """Return whether a setting names the machine that a run ran on."""
-    return name.rpartition(".")[2].lower() in _MACHINES
+    return leaf_of(name).lower() in _MACHINES
+
+
+def leaf_of(name: str) -> str:
+    """Return the name of a setting without its parents."""
+    return name.rpartition(".")[2]
+
+
+def is_of_machine(name: str) -> bool:
+    """Return whether a setting describes the machine that a run ran on: its host, GPU, driver and so on."""
+    if names_machine(name):
+        return True
+    words = {word.lower() for word in _words(leaf_of(name))}
+    return not _OF_MACHINE.isdisjoint(words) and _OF_WORK.isdisjoint(words)
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name)
 
 
 def varying(settings: Iterable[Settings]) -> list[str]:

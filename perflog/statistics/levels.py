@@ -5,17 +5,25 @@ parts are cut again. A cut counts if two tests agree. The largest |t| of all cut
 their number, is unlikely in normal scatter; and hardly any other order of the same figures has one as large. The
 second asks nothing of the scatter, so one bad night in heavy tails is no new level (Scott and Knott 1974; James and
 Matteson 2014 test cuts by permutation too).
+
+Two changes that undo each other hide from this. So `course` also looks for a stretch that differs most from the rest
+(circular binary segmentation, Olshen et al. 2004), by the same two tests.
+
+A figure far from those around it, between two that are not, is an outlier: no level, and no part of one. The last
+figure is neither yet: it is tested against the level so far.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats
+from perflog.statistics.samples import NORMAL, median
 from perflog.statistics.students_t import t_tail
 
 FEWEST = 8
@@ -24,8 +32,17 @@ FEWEST = 8
 _SHORTEST = 2  # figures of a level
 _ORDERS = 999
 _NORMAL_P, _ORDER_P = 0.01, 0.05
+_STRETCH_P = 0.01  # by orders: a stretch is looked for where there is no cut, a second test
 _EQUAL = 1e-9  # of a figure: scatter below this comes from rounding
 _CHUNK = 2_000_000  # figures of permuted orders at a time
+_BLOCKS = 128  # of more figures a stretch is looked for in the means of so many blocks
+_WINDOW = 7  # figures that a figure is held against to see whether it is an outlier
+_OUTLIER, _FEW = 5.0, 4  # scaled MADs from their median; a MAD of few figures is a bad scale
+_SHARE = 0.1  # of the figures that may be outliers
+_FREEDOM = 3  # degrees of freedom of a scatter that is worth a test
+
+Largest = Callable[[Floats], Floats]
+"""The largest score of figures along the last axis."""
 
 
 class Level(Struct, frozen=True):
@@ -39,11 +56,12 @@ class Level(Struct, frozen=True):
     p: float
 
 
-def levels(figures: Floats) -> list[Level]:
+def levels(figures: Floats, stretches: bool = False) -> list[Level]:
     """Return the levels of figures in the order of time: one if nothing changes, or if there are less than `FEWEST`.
 
     Args:
         figures: Finite numbers, such as logarithms of step times. Serial dependence makes cuts too likely.
+        stretches: Whether to look for stretches that differ from the figures before and after, too.
     """
     cuts: dict[int, float] = {}
     parts = [(0, len(figures))]
@@ -53,15 +71,63 @@ def levels(figures: Floats) -> list[Level]:
         part = figures[start:stop]
         if len(part) < FEWEST:
             continue
-        scores = np.abs(_scores(part))
-        best = int(scores.argmax())
-        p = max(_normal_p(float(scores[best]), len(part)), _order_p(part, float(scores[best]), rng))
-        if _normal_p(float(scores[best]), len(part)) <= _NORMAL_P and p <= _ORDER_P:
-            cut = start + _SHORTEST + best
-            cuts[cut] = p
-            parts += [(start, cut), (cut, stop)]
+        found = _cut(part, rng) or (_stretch(part, rng) if stretches else {})
+        if found:
+            cuts |= {start + cut: p for cut, p in found.items()}
+            parts += pairwise([start, *(start + cut for cut in found), stop])
     edges = [0, *sorted(cuts), len(figures)]
     return [Level(a, b, cuts.get(a, math.nan)) for a, b in pairwise(edges)]
+
+
+class Course(Struct, frozen=True):
+    """Levels, outliers (their indices), and the last figure against the level so far.
+
+    `last_shift`: the last figure - the mean of the others of its level. `last_p`: two-sided p that a figure of this
+    level is as far off, by Student's t with the scatter about all levels. NaN where too few figures tell it.
+    """
+
+    levels: list[Level]
+    outliers: tuple[int, ...] = ()
+    last_shift: float = math.nan
+    last_p: float = math.nan
+
+    def members(self, level: Level) -> list[int]:
+        """Return the indices of the figures of a level, without outliers."""
+        return [k for k in range(level.start, level.stop) if k not in self.outliers]
+
+
+def course(figures: Floats, least: float = 0.0) -> Course:
+    """Return the levels of figures in the order of time without their outliers, these, and what the last one says.
+
+    Args:
+        figures: Finite numbers, such as logarithms of step times.
+        least: Least standard deviation of a figure: that of its rounding.
+    """
+    if not len(figures):
+        return Course([])
+    outliers = _outliers(figures, least)
+    kept = np.delete(np.arange(len(figures)), outliers)
+    found = levels(figures[kept], stretches=True)
+    edges = [0, *(int(kept[level.start]) for level in found[1:]), len(figures)]
+    in_all = [Level(a, b, level.p) for level, (a, b) in zip(found, pairwise(edges), strict=True)]
+    return Course(in_all, tuple(outliers), *_last(figures[kept], found, least))
+
+
+# --- cuts ---------------------------------------------------------------------------------------------------------
+
+
+def _cut(part: Floats, rng: np.random.Generator) -> dict[int, float]:
+    """The clearest cut with its p, if it counts."""
+    scores = np.abs(_scores(part))
+    best = int(scores.argmax())
+    p = _p(part, float(scores[best]), len(scores), lambda orders: np.abs(_scores(orders)).max(axis=-1), rng)
+    return {_SHORTEST + best: p} if p <= _ORDER_P else {}
+
+
+def _p(part: Floats, score: float, tests: int, largest: Largest, rng: np.random.Generator) -> float:
+    """The p of the test that doubts a score more; 1 if the first one does not let it count."""
+    normal = _normal_p(score, len(part), tests)
+    return 1.0 if normal > _NORMAL_P else max(normal, _order_p(part, score, largest, rng))
 
 
 def _scores(figures: Floats) -> Floats:
@@ -80,15 +146,115 @@ def _scores(figures: Floats) -> Floats:
     return scores
 
 
-def _normal_p(score: float, n: int) -> float:
-    """P of a score as large at any cut of n normal figures, at most."""
-    return min(2 * t_tail(score, n - 2) * (n - 2 * _SHORTEST + 1), 1.0)
+def _normal_p(score: float, n: int, tests: int) -> float:
+    """P of a score as large in any of some tests of n normal figures, at most."""
+    return min(2 * t_tail(score, n - 2) * tests, 1.0)
 
 
-def _order_p(figures: Floats, score: float, rng: np.random.Generator) -> float:
+def _order_p(figures: Floats, score: float, largest: Largest, rng: np.random.Generator) -> float:
     """P that the largest score is as large in a random order of the figures."""
     as_large, rows = 1, max(_CHUNK // len(figures), 1)
     for done in range(0, _ORDERS, rows):
         orders = rng.permuted(np.tile(figures, (min(rows, _ORDERS - done), 1)), axis=-1)
-        as_large += int((np.abs(_scores(orders)).max(axis=-1) >= score * (1 - _EQUAL)).sum())
+        as_large += int((largest(orders) >= score * (1 - _EQUAL)).sum())
     return as_large / (_ORDERS + 1)
+
+
+# --- stretches ----------------------------------------------------------------------------------------------------
+
+
+def _stretch(part: Floats, rng: np.random.Generator) -> dict[int, float]:
+    """Both ends of the stretch that differs most from the rest, with their p, if it counts."""
+    size = -(-len(part) // _BLOCKS)
+    blocks = part if size == 1 else part[: len(part) // size * size].reshape(-1, size).mean(axis=-1)
+    if len(blocks) < FEWEST:
+        return {}
+    score, start, stop = _clearest_stretch(blocks)
+    tests = len(blocks) * (len(blocks) - 1) // 2
+    p = _p(blocks, score, tests, _largest_of_stretches, rng)
+    if p > _STRETCH_P:
+        return {}
+    first, second = start * size, stop * size
+    if size > 1:  # the ends are somewhere in their blocks
+        first = _SHORTEST + int(np.abs(_scores(part[:second])).argmax())
+        second = first + _SHORTEST + int(np.abs(_scores(part[first:])).argmax())
+    edges = [0, first, second, len(part)]
+    if min(b - a for a, b in pairwise(edges)) < _SHORTEST:
+        return {}
+    return {first: p, second: p}
+
+
+def _clearest_stretch(figures: Floats) -> tuple[float, int, int]:
+    """The stretch, with figures before and after it, that differs most from the rest: its |t|, start and stop."""
+    n, sums, squares, floor = _of_stretches(figures)
+    best = (0.0, 0, 0)
+    for length in range(_SHORTEST, n - 2 * _SHORTEST + 1):
+        between = _between(sums, length, n)
+        k = int(between.argmax())
+        best = max(best, (float(between[k]), k + _SHORTEST, k + _SHORTEST + length))
+    score = math.sqrt(best[0] / max(float(squares) - best[0], float(floor)) * (n - 2))
+    return score, best[1], best[2]
+
+
+def _largest_of_stretches(figures: Floats) -> Floats:
+    """The largest |t| of a stretch against the rest, along the last axis."""
+    n, sums, squares, floor = _of_stretches(figures)
+    best = np.zeros(figures.shape[:-1])
+    for length in range(_SHORTEST, n - 2 * _SHORTEST + 1):
+        np.maximum(best, _between(sums, length, n).max(axis=-1), out=best)
+    scores: Floats = np.sqrt(best / np.maximum(squares - best, floor) * (n - 2))
+    return scores
+
+
+def _of_stretches(figures: Floats) -> tuple[int, Floats, Floats, Floats]:
+    """The number of figures, their sums from the first on, their sum of squares, and its least value."""
+    centred = figures - figures.mean(axis=-1, keepdims=True)
+    squares = (centred**2).sum(axis=-1)
+    floor = (_EQUAL * np.maximum(np.abs(figures).max(axis=-1), 1)) ** 2
+    return figures.shape[-1], np.cumsum(centred, axis=-1), squares, floor
+
+
+def _between(sums: Floats, length: int, n: int) -> Floats:
+    """The sum of squares between each stretch of a length and the rest. Two figures or more are before and after it."""
+    inside = sums[..., _SHORTEST + length - 1 : n - _SHORTEST] - sums[..., _SHORTEST - 1 : n - _SHORTEST - length]
+    between: Floats = inside**2 * n / (length * (n - length))
+    return between
+
+
+# --- single figures -----------------------------------------------------------------------------------------------
+
+
+def _outliers(figures: Floats, least: float) -> list[int]:
+    """The indices of figures far from those around them, of which the next ones are not. The last figure is none.
+
+    They are held against the median of the seven figures around them (Hampel 1974): a level changes nothing there.
+    Where many stand out, it is how the figures scatter.
+    """
+    n = len(figures)
+    if n < FEWEST:
+        return []
+    starts = np.clip(np.arange(n) - _WINDOW // 2, 0, n - _WINDOW)
+    around = np.median(figures[starts[:, None] + np.arange(_WINDOW)], axis=1)
+    residuals = figures - around
+    scale = max(NORMAL * median(np.abs(residuals)), least, _EQUAL * max(float(np.abs(figures).max()), 1.0))
+    side = np.where(np.abs(residuals) > _OUTLIER * (1 + _FEW / n) * scale, np.sign(residuals), 0)
+    padded = np.concatenate([[0], side, [0]])
+    alone = (side != 0) & (padded[:-2] != side) & (padded[2:] != side)
+    alone[-1] = False
+    return [] if alone.sum() > max(_SHARE * n, 1) else np.flatnonzero(alone).tolist()
+
+
+def _last(figures: Floats, found: list[Level], least: float) -> tuple[float, float]:
+    """The shift of the last figure from the others of its level, and its p."""
+    others = figures[found[-1].start : -1]
+    if not len(others):
+        return math.nan, math.nan
+    of_levels = [*(figures[level.start : level.stop] for level in found[:-1]), others]
+    freedom = len(figures) - 1 - len(of_levels)
+    shift = float(figures[-1] - others.mean())
+    if freedom < _FREEDOM:
+        return shift, math.nan
+    squares = sum(float(((of - of.mean()) ** 2).sum()) for of in of_levels)
+    floor = max(least, _EQUAL * max(float(np.abs(figures).max()), 1.0))
+    error = max(math.sqrt(squares / freedom), floor) * math.sqrt(1 + 1 / len(others))
+    return shift, min(2 * t_tail(abs(shift) / error, freedom), 1.0)

@@ -37,7 +37,7 @@ def test_the_night_from_which_on_steps_are_slower(tmp_path: Path) -> None:
     assert list(rows["level"]) == [1] * SLOWER + [2] * (12 - SLOWER)
     (change,) = rows[rows["change"].notna()].to_dict("records")
     assert (change["at"], change["change"]) == ("2026-02-06", pytest.approx(0.1, abs=0.01))
-    assert set(rows["level_runs"]) == {SLOWER, 12 - SLOWER}
+    assert set(rows["level_versions"]) == {SLOWER, 12 - SLOWER}
     seen = perflog.overview(log)
     (since,) = (text for text in seen.reasons if text.startswith("Since"))
     assert since.startswith("Since 2026-02-06 (2026-02-06_nightly.json): step 199.9 ms -> 219.6 ms, +9.8 %, p 0.002")
@@ -115,8 +115,8 @@ def test_a_setting_counts_before_the_name_of_the_log(tmp_path: Path, setting: di
 def test_the_plot_has_a_line_for_each_level(tmp_path: Path) -> None:
     log = nightly(tmp_path)
     axes = history_plot(log).axes[0]
-    by_kind = {kind: [line for line in axes.lines if line.get_gid() == kind] for kind in ("run", "level")}
-    (runs,) = by_kind["run"]
+    by_kind = {kind: [line for line in axes.lines if line.get_gid() == kind] for kind in ("version", "level")}
+    (runs,) = by_kind["version"]
     rows = history(log).query("figure == 'step_time_s'")
     assert list(ys(runs)) == pytest.approx(list(rows["value"] * 1000))
     means = list(dict.fromkeys(rows["level_value"]))

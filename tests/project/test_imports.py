@@ -67,7 +67,8 @@ metrics: possible hasty_steps unlabelled_ranks divergence
 metrics: schedule_simulation
 metrics: cases serving series_ends step_series run_rows pipeline schedules phase_table modelled_jobs
 metrics: last_steps communication collectives curves imbalance steps sweep
-metrics: named_ranks ranks hot_experts placement history node_pairs pauses stuck_ranks time_to_target
+metrics: named_ranks ranks hot_experts placement versions version_levels history node_pairs pauses stuck_ranks
+metrics: time_to_target
 metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput scaling time_to_train
 metrics: unattributed_time phases
@@ -93,7 +94,7 @@ analysis.overview: what_if scaling_facts schedule_facts
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
 analysis.overview: headline device_facts log_facts case_facts serving_facts bottlenecks job_course subject next_commands
 analysis.overview: targets __init__
-analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_list
+analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_list track
 plots: style files notebook_figure canvas heatmaps registry stacked_bars breakdown curves devices counters launches
 plots: critical_path memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs
 plots: rank_pairs roofline waterfall history job_timeline whatif scaling
@@ -101,6 +102,7 @@ plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks metric_tracks step_timeline __init__
 output.presenters: baselines diagnosis live run_marks compare compare_screen findings formats metrics overview runs
+output.presenters: track
 output.report: data comparison_tables cells bars sweep_tables answers job sections collect markdown
 output.report.html: elements links metric_tables plots overview runs findings comparison page
 output.report: __init__
@@ -111,7 +113,7 @@ trainer: reference_printer original_printers kernels language pipeline_printers 
 cli: completion options config progress live_lines
 cli.commands: diagnose
 cli.commands: watch overview analyze compact compare ci baseline completion aa export lint plot regenerate report rm
-cli.commands: query config __init__
+cli.commands: query track config __init__
 cli: main
 __main__
 """

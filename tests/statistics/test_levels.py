@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.statistics.levels import FEWEST, levels
+from perflog.statistics.levels import FEWEST, _clearest_stretch, _largest_of_stretches, course, levels
+from perflog.statistics.students_t import t_tail
 
 TRIALS = 200
 
@@ -81,3 +82,66 @@ def test_p_is_the_share_of_the_orders_with_as_clear_a_cut() -> None:
     found = levels(np.array([1.0, 1.001, 1.002, 1.0, 0.5, 0.501, 0.502, 0.5]))
     assert found[1].start == 4
     assert found[1].p == pytest.approx(2 / 70, abs=0.015)
+
+
+@given(st.lists(st.floats(-3, 3), max_size=40))
+def test_a_course_covers_all_figures_once(figures: list[float]) -> None:
+    found = course(np.array(figures, np.float64))
+    edges = [(level.start, level.stop) for level in found.levels]
+    assert [k for a, b in edges for k in range(a, b)] == list(range(len(figures)))
+    assert len(figures) - 1 not in found.outliers
+    assert len(found.outliers) <= max(0.1 * len(figures), 1)
+    assert sorted([*found.outliers, *(k for level in found.levels for k in found.members(level))]) == list(
+        range(len(figures))
+    )
+
+
+def test_an_outlier_hides_no_level_and_is_none() -> None:
+    figures = np.random.default_rng(3).normal(0, 0.002, 30)
+    figures[11] += 0.3
+    figures[20:] += 0.03
+    found = course(figures)
+    assert found.outliers == (11,)
+    assert [level.start for level in found.levels] == [0, 20]
+
+
+@pytest.mark.parametrize("number", [30, 400])
+def test_two_changes_that_undo_each_other_are_found(number: int) -> None:
+    """A single cut does not show a stretch in the middle: both sides of each cut have about the same mean."""
+    first, second = number * 4 // 10, number * 7 // 10
+    figures = np.random.default_rng(4).normal(0, 0.002, number)
+    figures[first:second] += 0.01
+    assert [level.start for level in course(figures).levels] == [0, first, second]
+
+
+def test_the_clearest_stretch_is_that_of_all_pairs_of_ends() -> None:
+    figures = np.random.default_rng(5).normal(0, 1, 14)
+
+    def score(start: int, stop: int) -> float:
+        inside, outside = figures[start:stop], np.delete(figures, slice(start, stop))
+        within = ((inside - inside.mean()) ** 2).sum() + ((outside - outside.mean()) ** 2).sum()
+        error = math.sqrt(within / 12 * (1 / len(inside) + 1 / len(outside)))
+        return float(abs(inside.mean() - outside.mean()) / error)
+
+    every = {(a, b): score(a, b) for a in range(2, 11) for b in range(a + 2, 13)}
+    best, start, stop = _clearest_stretch(figures)
+    assert every[start, stop] == max(every.values()) == pytest.approx(best)
+    assert _largest_of_stretches(figures[None])[0] == pytest.approx(best)
+
+
+def test_the_last_figure_is_tested_against_the_level_so_far() -> None:
+    """With a scatter s about n figures: t of a new one has the error s sqrt(1 + 1 / n)."""
+    others = np.random.default_rng(6).normal(0, 1, 12)
+    found = course(np.append(others, others.mean() + 2.5))
+    t = 2.5 / (others.std(ddof=1) * math.sqrt(1 + 1 / 12))
+    assert found.last_shift == pytest.approx(2.5)
+    assert found.last_p == pytest.approx(2 * t_tail(t, 11))
+
+
+@pytest.mark.parametrize("kind", ["normal", "heavy tails"])
+def test_chance_rarely_makes_a_level_or_a_last_change(kind: str) -> None:
+    rng = np.random.default_rng(8)
+    drawn = [rng.normal(size=30) if kind == "normal" else rng.standard_t(3, 30) for _ in range(TRIALS)]
+    found = [course(figures) for figures in drawn]
+    assert sum(len(each.levels) > 1 for each in found) <= 0.05 * TRIALS
+    assert sum(each.last_p <= 0.01 for each in found) <= (0.03 if kind == "normal" else 0.08) * TRIALS

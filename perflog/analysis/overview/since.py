@@ -33,11 +33,13 @@ def since_when(tables: Tables, options: Options) -> Iterator[str]:
         before = row["level_value"] / (1 + row["change"])
         name = logs[row["run"]].rpartition("/")[2]
         place = f"{row['history']}: since" if several else "Since"
-        with_it = f"; with it {text}" if (text := none_if_null(row["with_it"])) else ""
+        is_machine = "machine" in (none_if_null(row["cause"]) or "")
+        what = "the machine changed with it" if is_machine else "with it"
+        with_it = f"; {what}{':' * is_machine} {text}" if (text := none_if_null(row["with_it"])) else ""
         yield (
             f"{place} {row['at']} ({name}): {_QUANTITIES.get(row['figure'], row['figure'])} "
             f"{show(before, row['unit'])} -> {show(row['level_value'], row['unit'])}, {100 * row['change']:+.1f} %, "
-            f"p {row['p']:.2g}, {row['level_runs']} runs{with_it}."
+            f"p {row['p']:.2g}, {row['level_versions']} versions{with_it}."
         )
     if len(changes) > _MOST:
         yield f"{len(changes) - _MOST} earlier changes."

@@ -7,7 +7,7 @@ import click
 NAMES = frozenset(
     (
         "aa analyze baseline ci compact compare completion config diagnose export lint overview plot query regenerate"
-        " report rm watch"
+        " report rm track watch"
     ).split()
 )
 """Names of the commands of this package."""

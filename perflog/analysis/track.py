@@ -1,0 +1,459 @@
+"""Tracking: each figure over the versions of a program, since which it is another one, and what changed there.
+
+The versions, levels and changes are those of metric `history`, of all figures that `compare` compares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perflog.analysis.compare import baselines
+from perflog.analysis.compare.measures import side_values, warmups
+from perflog.analysis.compare.sides import Runs, Side, load_side, stores_of
+from perflog.analysis.run_list import RunList
+from perflog.errors import NothingToCompareError
+from perflog.metrics import Tables
+from perflog.metrics.compared import Kind, Measure
+from perflog.metrics.history import history_rows
+from perflog.metrics.series_ends import AT_STEP, equal_steps
+from perflog.metrics.step_series import common_cut
+from perflog.metrics.version_levels import LAST_P, FigureCourse, FigureOfRuns, LevelChange, figure_course
+from perflog.metrics.versions import Tests, Versions, versions_of_tests
+from perflog.opening import load
+from perflog.statistics.samples import median
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_KINDS: tuple[Kind, ...] = ("target", "step", "run", "phase", "collective", "summary", "value", "memory", "rate")
+"""Kinds of figures that are tracked; others, such as single kernels, if a run has no other, or if they are named."""
+
+_OTHERS = 4  # figures of one version that a sentence names
+_LATE = 1  # versions by which an accepted run and the cut may differ
+
+
+class Accepted(Struct, frozen=True):
+    """A change that a baseline accepts: its name, the reason, and since when (UTC)."""
+
+    baseline: str
+    reason: str
+    since: str
+
+
+class LeftOutRun(Struct, frozen=True):
+    """A run that is in no test, and why."""
+
+    run: str
+    label: str
+    reason: str
+
+
+class LeftOutFigure(Struct, frozen=True):
+    """A figure of a test that has no levels, and why."""
+
+    test: str
+    figure: str
+    reason: str
+
+
+class Track(Struct, frozen=True):
+    """Figures over versions.
+
+    Attributes:
+        by: What the versions are told by: `commit`, `date`, `ingested`, or a setting.
+        courses: Each figure of each test with its levels and changes.
+        accepted: Changes that a baseline accepts, by test, figure, and index of the version.
+        left_out: Runs in no test, with the reason.
+        left_out_figures: Figures without levels, with the reason.
+        warnings: What went wrong while the logs were read.
+        labels: Labels of the runs, by run.
+        tables: Their tables.
+        threshold: Smallest change that sentences tell.
+    """
+
+    by: str
+    courses: tuple[FigureCourse, ...]
+    accepted: Mapping[tuple[str, str, int], Accepted]
+    left_out: tuple[LeftOutRun, ...]
+    left_out_figures: tuple[LeftOutFigure, ...]
+    warnings: tuple[str, ...]
+    labels: Mapping[str, str]
+    tables: Tables
+    threshold: float
+
+    def acceptance(self, course: FigureCourse, change: LevelChange) -> Accepted | None:
+        """Return how a change was accepted; None if it was not."""
+        return self.accepted.get((course.test, course.figure.name, change.place))
+
+    @property
+    def changes(self) -> list[tuple[FigureCourse, LevelChange]]:
+        """All changes of level, the last versions first."""
+        every = [(course, change) for course in self.courses for change in course.changes]
+        return sorted(every, key=lambda pair: pair[0].versions[-1].at and pair[1].after.at, reverse=True)
+
+    @property
+    def unconfirmed(self) -> list[FigureCourse]:
+        """The figures whose last version is not of the level so far."""
+        return [course for course in self.courses if course.is_last_off]
+
+    @property
+    def points(self) -> pd.DataFrame:
+        """One row for each figure and version, with the columns of metric `history`."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.rows()))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows of `points`."""
+        for course in self.courses:
+            yield from history_rows(course, self.labels)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The answer: the last versions, then each change, then outliers."""
+        return list(_sentences(self))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as values for JSON."""
+        tests: dict[str, list[dict[str, Any]]] = {}
+        for course in self.courses:
+            tests.setdefault(course.test, []).append(_figure_json(self, course))
+        return {
+            "by": self.by,
+            "answer": self.sentences,
+            "tests": [{"test": test, "figures": figures} for test, figures in tests.items()],
+            "left_out": [{"run": each.run, "label": each.label, "reason": each.reason} for each in self.left_out],
+            "figures_left_out": [
+                {"test": each.test, "figure": each.figure, "reason": each.reason} for each in self.left_out_figures
+            ],
+        }
+
+
+def track(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
+    *runs: Runs,
+    by: str | None = None,
+    where: str | None = None,
+    figures: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    store: str | None = None,
+    warmup: int | None = None,
+    threshold: float = 0.01,
+    level: float = 0.95,
+) -> Track:
+    """Return each figure of some runs over the versions of their program: levels, changes, outliers.
+
+    Runs of one commit, or of one day, are one version. Runs of different format, program, model or settings are
+    different tests, which are never pooled; a setting that changes once and stays makes no other test, but is named
+    beside a change that came with it.
+
+    Args:
+        *runs: Logs, folders, stores, or `Log`s.
+        by: `commit`, `date`, `ingested` (when a run was read into its store), or a setting, such as a version.
+            Default: commit or date, whichever is known of more runs. Commits are in the order of their dates.
+        where: A condition on runs, as `perflog runs --where` has it: "branch = main".
+        figures: Names of figures, with * for any letters. Default: those of steps, runs, phases, collectives, printed
+            summaries and values, and memory.
+        ignore: Settings that make no other test.
+        store: Folder of the store in which run ids and labels are looked up.
+        warmup: Number of steps to cut at the start of each run. Default: the largest warm-up of the runs of a test.
+        threshold: Smallest change that sentences tell; the tables have all.
+        level: Confidence level of intervals.
+
+    Returns:
+        A `Track`: `courses`, `changes`, `unconfirmed`, `sentences`, `points`, `left_out`.
+
+    Raises:
+        UsageError: No run has the setting, or the condition cannot be read.
+        NothingToCompareError: There are no runs.
+
+    Example:
+        >>> perflog.track("reference:moe_layer.txt").courses
+        ()
+    """
+    side = load_side(runs, store)
+    if where:
+        chosen = RunList(side.log)
+        chosen.select(where, None)
+        side = Side(side.name, side.log.select(*chosen.keys))
+    if not len(side.log):
+        raise NothingToCompareError("there are no runs", side.name, "name logs, a folder, or a store")
+    found = versions_of_tests(side.tables, by, ignore, side.log.ingested)
+    courses: list[FigureCourse] = []
+    left_out: list[LeftOutFigure] = []
+    for test, figure in _figures(side, found, figures, warmup):
+        course = figure_course(test, figure, side.settings, level)
+        if isinstance(course, str):
+            left_out.append(LeftOutFigure(test.test, figure.name, course))
+        else:
+            courses.append(course)
+    labels = side.labels
+    return Track(
+        by=found.by,
+        courses=tuple(_surely_off(courses)),
+        accepted=_accepted(courses, stores_of(runs, store)),
+        left_out=tuple(LeftOutRun(run, labels[run], reason) for run, reason in found.left_out.items()),
+        left_out_figures=tuple(left_out),
+        warnings=tuple(side.log.warnings),
+        labels=labels,
+        tables=side.tables,
+        threshold=threshold,
+    )
+
+
+def _figures(
+    side: Side, found: Tests, wanted: Sequence[str], warmup: int | None
+) -> Iterator[tuple[Versions, FigureOfRuns]]:
+    """Yield the figures of each test, those that answer first at the front."""
+    known = warmups(side)
+    cuts: dict[str, int] = {}
+    at: dict[str, Mapping[str, int]] = {}
+    for test in found.tests:
+        runs = test.runs
+        usual = median_of([known[run][1] for run in runs if run in known])
+        whole = (known[run] for run in runs if run in known and 2 * known[run][1] >= usual)
+        cut = common_cut(whole) if warmup is None else warmup
+        shared = equal_steps([(side.tables, runs)])
+        cuts |= dict.fromkeys(runs, cut)
+        at |= dict.fromkeys(runs, shared)
+    by_measure = side_values(side, cuts, at).by_measure
+    for test in found.tests:
+        of_test = {m: {run: by_run[run] for run in test.runs if run in by_run} for m, by_run in by_measure.items()}
+        measures = _chosen([measure for measure, values in of_test.items() if values], wanted)
+        names = [measure.name for measure in measures]
+        for measure in measures:
+            name = measure.name if names.count(measure.name) == 1 else f"{measure.name} ({measure.kind})"
+            values = {run: median(steady) for run, steady in of_test[measure].items()}
+            yield test, FigureOfRuns(name, measure.unit, measure.better, values)
+
+
+def _surely_off(courses: Sequence[FigureCourse]) -> Iterator[FigureCourse]:
+    """Yield the figures, the last version of which is off only if it is among all figures: of many, one is by chance.
+
+    The share of false ones among those that are off is at most that of `LAST_P` (Benjamini and Hochberg 1995).
+    """
+    tested = sorted(course.course.last_p for course in courses if not math.isnan(course.course.last_p))
+    limit = max((p for k, p in enumerate(tested, 1) if p <= LAST_P * k / len(tested)), default=-1.0)
+    yield from (replace(course, is_last_off=course.course.last_p <= limit) for course in courses)
+
+
+def median_of(numbers: Sequence[int]) -> float:
+    """The median of numbers; 0 of none."""
+    return sorted(numbers)[len(numbers) // 2] if numbers else 0
+
+
+def _chosen(measures: Sequence[Measure], wanted: Sequence[str]) -> list[Measure]:
+    """The figures that are tracked. One that a program computes from another is, if the other is not there."""
+    if wanted:
+        return [m for m in measures if any(fnmatchcase(m.name.lower(), name.lower()) for name in wanted)]
+    at_step = {m.name.partition(AT_STEP)[0] for m in measures if AT_STEP in m.name}
+    measures = [m for m in measures if m.name not in at_step]  # last values at other steps do not compare
+    main = [m for m in measures if m.kind in _KINDS] or list(measures)
+    times = any(m.kind == "step" and not m.derived for m in main)
+    return [m for m in main if not (times and m.derived)]
+
+
+def _accepted(courses: Sequence[FigureCourse], stores: Sequence[str]) -> dict[tuple[str, str, int], Accepted]:
+    """The changes that baselines accept: of each accepted level the last change at its first run, or before it."""
+    found: dict[tuple[str, str, int], Accepted] = {}
+    for store in stores:
+        if not (known := baselines.read(store)):
+            continue
+        log = load(store)
+        for baseline in known.values():
+            members = baselines.members(baseline, log)
+            for level, keys in list(zip(baseline.levels, members, strict=True))[1:]:
+                ids = {key.id for key in keys}
+                accepted = Accepted(baseline.name, level.reason, level.began)
+                places = {}
+                for course in courses:
+                    first = next((k for k, v in enumerate(course.versions) if ids.intersection(v.runs)), None)
+                    if first is not None:
+                        cuts = [change.place for change in course.changes if change.place <= first + _LATE]
+                        places[course.test, course.figure.name] = (max(cuts, default=-1), course.test)
+                for (test, figure), (place, _) in places.items():
+                    latest = max(other for other, of in places.values() if of == test)
+                    if place >= 0 and place >= latest - _LATE:
+                        found.setdefault((test, figure, place), accepted)
+    return found
+
+
+# --- in words -----------------------------------------------------------------------------------------------------
+
+
+def _sentences(of: Track) -> Iterator[str]:
+    names = test_names(of)
+    unconfirmed = [course for course in of.unconfirmed if abs(course.last_change) >= of.threshold]
+    changes = [(course, change) for course, change in of.changes if abs(change.change) >= of.threshold]
+    for course in unconfirmed:
+        last = course.versions[-1]
+        parts = [f"{course.figure.name} {percent(course.last_change)}", course.verdict(course.last_change)]
+        text = ", ".join(filter(None, [*parts, f"not yet confirmed (p {course.course.last_p:.2g})"]))
+        yield _sentence(names[course.test], f"since the last version, {short(last.name)}: {text}")
+    grouped: dict[tuple[str, str], list[tuple[FigureCourse, LevelChange]]] = {}
+    for course, change in changes:
+        grouped.setdefault((course.test, change.after.name), []).append((course, change))
+    for (test, _), changes in grouped.items():
+        yield _sentence(names[test], _change(of, changes))
+    yield from _outliers(of, names)
+    if of.courses and not changes and not unconfirmed:
+        versions = max(len(course.versions) for course in of.courses)
+        yield f"No figure changes by {100 * of.threshold:g} % or more over {versions} versions."
+    if not of.courses:
+        yield "No figure has enough versions."
+
+
+def _sentence(test: str, text: str) -> str:
+    text = f"{test}: {text}" if test else f"{text[0].upper()}{text[1:]}"
+    return f"{text}."
+
+
+def test_names(of: Track) -> dict[str, str]:
+    """Return the names of tests without what all have in common; empty for a single one."""
+    tests = list(dict.fromkeys(course.test for course in of.courses))
+    shared = set.intersection(*(set(test.split(", ")) for test in tests)) if tests else set()
+    return {test: ", ".join(part for part in test.split(", ") if part not in shared) for test in tests}
+
+
+def _change(of: Track, changes: Sequence[tuple[FigureCourse, LevelChange]]) -> str:
+    """The changes of figures with one version: the first in full."""
+    course, change = changes[0]
+    unit = course.figure.unit
+    size = f"{show(change.old, unit)} -> {show(change.new, unit)}, {percent(change.change)} {interval(change)}".rstrip()
+    verdict = f", {word}" if (word := course.verdict(change.change)) else ""
+    since = f"since {short(change.after.name)}{_date(change)}, after {short(change.before.name)}"
+    text = f"{since}: {course.figure.name} {size}{verdict}, p {change.p:.2g}"
+    others = [f"{other.figure.name} {percent(each.change)}" for other, each in changes[1:]]
+    if others:
+        more = f" and {len(others) - _OTHERS} more" if len(others) > _OTHERS else ""
+        text += f"; with it {', '.join(others[:_OTHERS])}{more}"
+    if (words := cause_words(change)) is not None:
+        text += f"; {words}"
+    if accepted := of.acceptance(course, change):
+        text += f"; accepted in baseline {accepted.baseline} on {accepted.since[:10]}: {accepted.reason}"
+    return text
+
+
+def cause_words(change: LevelChange) -> str | None:
+    """Return what changed with a level in words; None where nothing did and nothing tells the machine."""
+    of_machine = ", ".join(str(each) for each in change.settings if each.of_machine)
+    others = ", ".join(str(each) for each in change.settings if not each.of_machine)
+    if of_machine:
+        return f"the machine changed: {of_machine}" + (f"; settings changed: {others}" if others else "")
+    if others:
+        return f"settings changed: {others}"
+    return "neither settings nor the machine changed: the program did" if change.cause == "program" else None
+
+
+def _outliers(of: Track, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each version that is an outlier in some figures."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for course in of.courses:
+        for place in course.course.outliers:
+            level = next(each for each in course.course.levels if each.start <= place < each.stop)
+            off = course.values[place] / course.level_value(level) - 1
+            key = (course.test, course.versions[place].name)
+            found.setdefault(key, []).append(f"{course.figure.name} {percent(off)}")
+    for (test, version), figures in found.items():
+        more = f" and {len(figures) - _OTHERS} more" if len(figures) > _OTHERS else ""
+        text = f"version {short(version)} alone is an outlier, no level: {', '.join(figures[:_OTHERS])}{more}"
+        yield _sentence(names[test], text)
+
+
+def _date(change: LevelChange) -> str:
+    return f" ({change.after.at[:16]})" if change.after.at and change.after.at != change.after.name else ""
+
+
+def short(name: str) -> str:
+    """Return the name of a version: of a commit the first nine digits."""
+    head, mark, rest = name.partition(",")
+    is_hash = len(head) >= 12 and all(c in "0123456789abcdef" for c in head.lower())
+    return (head[:9] if is_hash else head) + mark + rest
+
+
+def percent(change: float) -> str:
+    """Return a change as people write it: +4.2 %."""
+    share = 100 * change
+    return "-" if math.isnan(share) else f"{share:+.{1 if abs(share) >= 1 else 2}f} %"
+
+
+def interval(change: LevelChange) -> str:
+    """Return the interval of a change: (+3.9 to +4.5 %); empty where nothing tells it."""
+    if not (math.isfinite(change.low) and math.isfinite(change.high)):
+        return ""
+    return f"({percent(change.low).removesuffix(' %')} to {percent(change.high)})"
+
+
+# --- as values ----------------------------------------------------------------------------------------------------
+
+
+def _figure_json(of: Track, course: FigureCourse) -> dict[str, Any]:
+    versions = [
+        {
+            "version": row["version"], "at": row["at"] or None, "run": row["run"], "runs": row["runs"],
+            "value": row["value"], "level": row["level"], "stands_out": row["stands_out"],
+        }
+        for row in history_rows(course, of.labels)
+    ]  # fmt: skip
+    levels = [
+        {
+            "first": course.versions[level.start].name,
+            "last": course.versions[level.stop - 1].name,
+            "versions": len(course.course.members(level)),
+            "value": course.level_value(level),
+        }
+        for level in course.course.levels
+    ]
+    last = {
+        "version": course.versions[-1].name,
+        "change": _number(course.last_change),
+        "p": _number(course.course.last_p),
+        "confirmed": not course.is_last_off,
+        "verdict": course.verdict(course.last_change) if course.is_last_off else "",
+    }
+    return {
+        "figure": course.figure.name,
+        "unit": course.figure.unit,
+        "better": course.figure.better,
+        "levels": levels,
+        "changes": [_change_json(of, course, change) for change in course.changes],
+        "last": last,
+        "versions": versions,
+        "missing": [version.name for version in course.missing],
+    }
+
+
+def _change_json(of: Track, course: FigureCourse, change: LevelChange) -> dict[str, Any]:
+    accepted = of.acceptance(course, change)
+    return {
+        "before": change.before.name,
+        "after": change.after.name,
+        "before_at": change.before.at or None,
+        "after_at": change.after.at or None,
+        "old": change.old,
+        "new": change.new,
+        "change": change.change,
+        "low": _number(change.low),
+        "high": _number(change.high),
+        "p": change.p,
+        "versions": change.versions,
+        "verdict": course.verdict(change.change),
+        "cause": change.cause,
+        "settings": [
+            {"setting": each.name, "before": each.before, "after": each.after, "of_machine": each.of_machine}
+            for each in change.settings
+        ],
+        "accepted": {"baseline": accepted.baseline, "reason": accepted.reason, "since": accepted.since}
+        if accepted
+        else None,
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

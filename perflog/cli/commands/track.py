@@ -1,0 +1,82 @@
+"""`perflog track`."""
+
+from __future__ import annotations
+
+import click
+
+from perflog.cli import completion, options
+from perflog.cli.commands.compare import Share
+
+
+@click.command(
+    short_help="Show figures over versions: since when each is another one.", epilog="Example: perflog track nightly/"
+)
+@click.argument("runs", shell_complete=completion.runs, nargs=-1, metavar="[RUN...]")
+@click.option(
+    "--by",
+    metavar="commit|date|SETTING",
+    help="What tells versions apart; `ingested`: when a run was read into the store.  [default: commit or date]",
+)
+@click.option("--where", metavar="CONDITION", help="Only runs for which it holds: `branch = main`.")
+@click.option(
+    "--figure", "figures", multiple=True, metavar="NAME", help="Figure to track; * for any letters. May be repeated."
+)
+@click.option("--ignore", multiple=True, metavar="SETTING", help="A setting that makes no other test. May be repeated.")
+@click.option(
+    "--threshold",
+    type=Share(),
+    default=0.01,
+    metavar="SHARE",
+    help="Smallest change that is told first.  [default: 1%]",
+)
+@click.option("--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut.  [default: detected]")
+@click.option("-o", "--output", metavar="FILE", help="Draw the figures to this file too: .png, .svg or .pdf.")
+@options.store
+@options.print_format
+def track(
+    runs: tuple[str, ...],
+    by: str | None,
+    where: str | None,
+    figures: tuple[str, ...],
+    ignore: tuple[str, ...],
+    threshold: float,
+    warmup: int | None,
+    output: str | None,
+    store: str | None,
+    format: str,
+) -> None:
+    """Show each figure over the versions of a program: levels, changes with both versions, and what else changed there.
+
+    RUN is a store, a folder, or logs; default: the store. Runs of one commit, or of one day, are one version. Runs of
+    different settings are different tests, unless a setting changed once and stayed. Eight versions are needed.
+
+    A change of host, GPU or driver is told from one of the program. A version that alone is far off is an outlier. The
+    last version is tested against the level so far: later ones confirm the change, or do not. Changes that a baseline
+    accepts are shown with their reason.
+    """
+    from perflog.analysis.track import track as tracked
+    from perflog.output import sheets, terminal
+    from perflog.output.presenters import track as presenter
+    from perflog.tables.store import default_store
+
+    found = tracked(
+        *(runs or (store or default_store(),)),
+        by=by,
+        where=where,
+        figures=figures,
+        ignore=ignore,
+        store=store,
+        warmup=warmup,
+        threshold=threshold,
+    )
+    for text in found.warnings:
+        sheets.warn(text)
+    if format == "json":
+        terminal.put(presenter.as_json(found))
+    elif format == "csv":
+        sheets.write([presenter.points(found)], format)
+    else:
+        sheets.write(list(presenter.sheets(found)), format)
+    if output:
+        presenter.draw(found, output)
+        terminal.tell(output)

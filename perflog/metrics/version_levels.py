@@ -1,0 +1,236 @@
+"""Levels of a figure over the versions of a program, where it changes, and what else changed there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.metrics.directions import Better
+from perflog.metrics.versions import Version, Versions
+from perflog.settings.run_settings import Settings, incidental_test, is_of_machine
+from perflog.statistics.effects import change_of, effect_of_runs, rounding
+from perflog.statistics.levels import FEWEST, Course, Level, course
+
+Cause = Literal["machine", "settings", "machine and settings", "program"]
+"""What changed with a level: the machine; settings; neither, of runs whose machine is known: so the program."""
+
+_OFTEN = 4  # a setting that changes with more than one version in so many says nothing about one of them
+LAST_P = 0.01
+"""Largest p with which the last version is not of the level so far."""
+
+
+class FigureOfRuns(Struct, frozen=True):
+    """A figure of runs: its name, unit, which way is better, and its value by run."""
+
+    name: str
+    unit: str
+    better: Better | None
+    values: Mapping[str, float]
+
+
+class ChangedSetting(Struct, frozen=True):
+    """A setting that is another one since a version."""
+
+    name: str
+    before: str
+    after: str
+
+    @property
+    def of_machine(self) -> bool:
+        """Whether it describes the machine."""
+        return is_of_machine(self.name)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.before} -> {self.after}"
+
+
+class LevelChange(Struct, frozen=True):
+    """A figure is at another level from a version on.
+
+    Attributes:
+        place: The index of this version.
+        before: The version before it.
+        after: This version.
+        old: Geometric mean of the level before.
+        new: That of the new level.
+        change: new / old - 1.
+        low: Lower end of its interval; NaN where nothing tells it.
+        high: Upper end.
+        p: The p of the test that doubts the change more.
+        versions: Number of versions of the new level.
+        settings: Settings that changed with it.
+        cause: What changed with it; None where nothing did and the machine is not known.
+    """
+
+    place: int
+    before: Version
+    after: Version
+    old: float
+    new: float
+    change: float
+    low: float
+    high: float
+    p: float
+    versions: int
+    settings: tuple[ChangedSetting, ...]
+    cause: Cause | None
+
+
+class FigureCourse(Struct, frozen=True):
+    """A figure over the versions of a test that have it.
+
+    `values`: the geometric mean over the runs of each version. `runs`: their numbers. `course`: levels of the
+    logarithms. `missing`: versions none of whose runs has a finite value. `is_last_off`: the last version is not of
+    the level so far: a change that later versions confirm, or do not.
+    """
+
+    test: str
+    figure: FigureOfRuns
+    versions: tuple[Version, ...]
+    values: tuple[float, ...]
+    runs: tuple[int, ...]
+    course: Course
+    changes: tuple[LevelChange, ...]
+    missing: tuple[Version, ...]
+    is_last_off: bool
+
+    @property
+    def last_change(self) -> float:
+        """Change of the last version against the level so far; NaN where there is none."""
+        return change_of(self.course.last_shift)
+
+    def level_value(self, level: Level) -> float:
+        """Return the geometric mean of a level, without outliers."""
+        return _mean([self.values[k] for k in self.course.members(level)])
+
+    def verdict(self, change: float) -> str:
+        """Return `improvement` or `regression`; empty where nobody knows which way is better."""
+        if self.figure.better is None or change == 0 or math.isnan(change):
+            return ""
+        return "improvement" if (change > 0) == (self.figure.better == "higher") else "regression"
+
+
+def figure_course(
+    test: Versions, figure: FigureOfRuns, settings: Mapping[str, Settings], level: float = 0.95
+) -> FigureCourse | str:
+    """Return a figure over the versions of a test, or why there are no levels of it.
+
+    Args:
+        test: The versions.
+        figure: The figure.
+        settings: Settings of all runs.
+        level: Confidence level of intervals.
+    """
+    finite = {run: value for run, value in figure.values.items() if math.isfinite(value)}
+    by_version = [(v, [finite[run] for run in v.runs if run in finite]) for v in test.versions]
+    known = [(version, values) for version, values in by_version if values]
+    if len(known) < FEWEST:
+        return f"{len(known)} version{'s' * (len(known) != 1)} with it, {FEWEST} are needed"
+    if not all(value > 0 for _, values in known for value in values):
+        return "a value is not above 0: changes are shares of values"
+    versions, values = tuple(v for v, _ in known), tuple(_mean(of) for _, of in known)
+    every = np.array([value for _, of in known for value in of])
+    least = rounding(every) / math.sqrt(12) / float(np.median(every))
+    logs = np.log(values)
+    found = course(logs, least)
+    incidental = incidental_test([settings[run] for run in test.runs])
+    changes = tuple(
+        _change(found, k, versions, values, settings, incidental, level, least) for k in range(1, len(found.levels))
+    )
+    return FigureCourse(
+        test=test.test,
+        figure=figure,
+        versions=versions,
+        values=values,
+        runs=tuple(len(of) for _, of in known),
+        course=found,
+        changes=changes,
+        missing=tuple(version for version, of in by_version if not of),
+        is_last_off=found.last_p <= LAST_P,
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return values[0] if len(values) == 1 else math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def _change(  # noqa: PLR0913 (what a change is told by)
+    found: Course,
+    number: int,
+    versions: Sequence[Version],
+    values: Sequence[float],
+    settings: Mapping[str, Settings],
+    incidental: Callable[[str], bool],
+    level: float,
+    least: float,
+) -> LevelChange:
+    before, after = (found.members(each) for each in found.levels[number - 1 : number + 1])
+    logs = np.log(values)
+    low, high = effect_of_runs(logs[before], logs[after], least).interval(level)
+    old, new = (_mean([values[k] for k in of_level]) for of_level in (before, after))
+    of_levels = [versions[k] for k in before], [versions[k] for k in after]
+    changed = tuple(_changed(of_levels[0], of_levels[1], settings, incidental))
+    place = after[0]
+    return LevelChange(
+        place=place,
+        before=versions[before[-1]],
+        after=versions[place],
+        old=old,
+        new=new,
+        change=new / old - 1,
+        low=change_of(low),
+        high=change_of(high),
+        p=found.levels[number].p,
+        versions=len(after),
+        settings=changed,
+        cause=_cause(changed, versions[before[-1]], versions[place], settings),
+    )
+
+
+def _changed(
+    before: Sequence[Version],
+    after: Sequence[Version],
+    settings: Mapping[str, Settings],
+    incidental: Callable[[str], bool],
+) -> Iterator[ChangedSetting]:
+    """Yield the settings that no version of the one level shares with one of the other.
+
+    A cut may be one version off: the last version of the level before, or the first of the new one, need not count.
+    """
+    both = [*before, *after]
+    for name in dict.fromkeys(name for version in both for run in version.runs for name in settings[run]):
+        if incidental(name) and not is_of_machine(name):
+            continue
+        values = [frozenset(settings[run].get(name) for run in version.runs) for version in both]
+        old, new = values[: len(before)], values[len(before) :]
+        within = sum(a != b for of_level in (old, new) for a, b in pairwise(of_level))
+        if _OFTEN * within > len(both):
+            continue
+        apart = [(old, new), *([(old[:-1], new)] if len(old) > 1 else []), *([(old, new[1:])] if len(new) > 1 else [])]
+        for olds, news in apart:
+            if frozenset().union(*olds).isdisjoint(frozenset().union(*news)):
+                yield ChangedSetting(name, _text(olds[-1]), _text(news[0]))
+                break
+
+
+def _text(values: frozenset[str | None]) -> str:
+    return "/".join(sorted(value if value is not None else "-" for value in values))
+
+
+def _cause(
+    changed: Sequence[ChangedSetting], before: Version, after: Version, settings: Mapping[str, Settings]
+) -> Cause | None:
+    of_machine = any(each.of_machine for each in changed)
+    of_others = any(not each.of_machine for each in changed)
+    if of_machine:
+        return "machine and settings" if of_others else "machine"
+    if of_others:
+        return "settings"
+    known = all(any(is_of_machine(name) for name in settings[version.runs[0]]) for version in (before, after))
+    return "program" if known else None

@@ -1,0 +1,132 @@
+"""Figures over versions as sheets, as a plot, and as JSON: `perflog track`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from perflog.analysis.track import Track, cause_words, interval, percent, short, test_names
+from perflog.errors import UsageError
+from perflog.output.sheets import Quantity, Sheet, SheetColumn, sheet
+from perflog.tables.schema import SCHEMA_VERSION
+
+_SENTENCES = 12
+_FIGURES = 40
+_NAMED = 3  # runs and figures that a reason names
+
+
+def sheets(track: Track) -> Iterator[Sheet]:
+    """Yield the answer in sentences, the changes, the figures as they are now, and what is left out."""
+    answer = track.sentences
+    more = [f"and {len(answer) - _SENTENCES} more: --format json has all"] if len(answer) > _SENTENCES else []
+    yield Sheet("answer", (SheetColumn("answer"),), [[text] for text in [*answer[:_SENTENCES], *more]], prose=True)
+    if track.changes:
+        yield _changes(track)
+    if track.courses:
+        yield _figures(track)
+    if track.left_out or track.left_out_figures or any(course.missing for course in track.courses):
+        yield _left_out(track)
+
+
+def _changes(track: Track) -> Sheet:
+    tests = test_names(track)
+    rows = [
+        [
+            tests[course.test] or None,
+            course.figure.name,
+            short(change.after.name),
+            change.after.at if change.after.at != change.after.name else None,
+            short(change.before.name),
+            Quantity(change.old, course.figure.unit),
+            Quantity(change.new, course.figure.unit),
+            percent(change.change),
+            interval(change).strip("()") or None,
+            course.verdict(change.change) or None,
+            change.cause,
+            cause_words(change) if change.settings else None,
+            accepted.reason if (accepted := track.acceptance(course, change)) else None,
+        ]
+        for course, change in track.changes
+    ]
+    names = "test figure since at~ before~ old# new# change# interval#~ verdict! cause with_it~ accepted~"
+    return _without_empty(sheet("changes", names, rows, "changes"))
+
+
+def _figures(track: Track) -> Sheet:
+    tests = test_names(track)
+    rows = [
+        [
+            tests[course.test] or None, course.figure.name, len(course.versions), len(course.course.levels),
+            Quantity(course.level_value(course.course.levels[-1]), course.figure.unit),
+            Quantity(course.values[-1], course.figure.unit), percent(course.last_change),
+            "not confirmed" if course.is_last_off else None, len(course.course.outliers) or None,
+        ]
+        for course in sorted(track.courses, key=lambda c: (not c.is_last_off, len(c.course.levels) == 1))
+    ]  # fmt: skip
+    names = "test figure versions# levels# level# last# last_change# last_is outliers#~"
+    note = f"{len(rows) - _FIGURES} more figures: --format json has all" if len(rows) > _FIGURES else ""
+    title = f"figures by {track.by}"
+    return _without_empty(sheet("figures", names, rows[:_FIGURES], title, note))
+
+
+def _without_empty(whole: Sheet) -> Sheet:
+    """The sheet without columns that have no value."""
+    rows = list(whole.rows)
+    kept = [k for k in range(len(whole.columns)) if any(row[k] is not None for row in rows)]
+    columns = tuple(whole.columns[k] for k in kept)
+    return Sheet(whole.key, columns, [[row[k] for k in kept] for row in rows], whole.title, whole.note)
+
+
+def _left_out(track: Track) -> Sheet:
+    runs: dict[str, list[str]] = {}
+    for each in track.left_out:
+        runs.setdefault(each.reason, []).append(each.label)
+    figures: dict[str, list[str]] = {}
+    for figure in track.left_out_figures:
+        figures.setdefault(f"{figure.test}: {figure.reason}", []).append(figure.figure)
+    missing = Counter(short(version.name) for course in track.courses for version in course.missing)
+    rows = [
+        *((f"{len(names)} run{'s' * (len(names) > 1)}", reason, _few(names)) for reason, names in runs.items()),
+        *((f"{len(n)} figure{'s' * (len(n) > 1)}", reason, _few(n)) for reason, n in figures.items()),
+        *(
+            ((f"{len(missing)} versions", "without a finite value of some figure", _few(list(missing))),)
+            * bool(missing)
+        ),
+    ]
+    return sheet("left_out", "what reason names~", rows, "left out")
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def points(track: Track) -> Sheet:
+    """Return a row for each figure and version."""
+    names = (
+        "history figure unit version at runs# value# level# level_value# stands_out change# low# high# p# with_it cause"
+    )
+    keys = [name.rstrip("#") for name in names.split()]
+    rows = ([row.get(key) for key in keys] for row in track.rows())
+    return sheet("points", names, rows)
+
+
+def as_json(track: Track) -> str:
+    """Return all of it as JSON."""
+    return json.dumps({"schema_version": SCHEMA_VERSION, **track.as_json()}, indent=1, ensure_ascii=False)
+
+
+def draw(track: Track, path: str) -> None:
+    """Draw the figures over versions to a file, those that change at the front.
+
+    Raises:
+        UsageError: There is nothing to draw, or the suffix is not that of a figure.
+    """
+    from perflog import plots
+    from perflog.metrics import Options
+
+    plots.suffix(path)
+    rows = track.points
+    if not len(rows):
+        raise UsageError("there is nothing to draw: no figure has enough versions", path)
+    plots.save(plots.history.drawn(rows, track.tables, Options()), path)

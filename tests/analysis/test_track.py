@@ -1,0 +1,225 @@
+"""Tracking: figures over versions, told night by night."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.commands import run, told
+from support.json_logs import json_log, steady_times
+
+import perflog
+from perflog.analysis.compare import baselines
+from perflog.analysis.track import Track, track
+from perflog.metrics import Tables
+from perflog.metrics.settings_by_run import settings_by_run
+
+FIRST = datetime(2026, 3, 1, 2)  # noqa: DTZ001 (logs name no time zone)
+FLAKY, NEW_DRIVER, SLOWER, NIGHTS = 7, 13, 22, 30
+SLOWER_BY, DRIVER_BY, FLAKY_BY = 1.04, 0.97, 1.25
+CALM = 0.002
+
+
+def commit(night: int) -> str:
+    """The commit of a night: no order in it."""
+    return f"{(night * 7919 + 104729) * 0x9E3779B1 % 16**10:010x}" + "0123456789abcdef" * 2
+
+
+def scatter(nights: int, seed: int = 5) -> Sequence[float]:
+    """How much slower each night is, by chance."""
+    return list(np.exp(np.random.default_rng(seed).normal(0, CALM, nights)))
+
+
+def nightly(folder: Path, levels: Sequence[float], settings: Mapping[str, Sequence[object]], repeats: int = 1) -> str:
+    """A log for each night and repeat; settings by night."""
+    folder.mkdir(exist_ok=True)
+    for night, level in enumerate(levels):
+        of_night = {name: values[night] for name, values in settings.items()}
+        for repeat in range(repeats):
+            name = f"night_{night:02}_{repeat}.json"
+            json_log(folder / name, steady_times(100 * night + repeat, 0.2 * level), of_night)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> perflog.Log:
+    """30 nights of one job: a flaky one, a new driver, and from night 22 on a program that is 4 % slower."""
+    folder = tmp_path_factory.mktemp("story")
+    store = str(folder / "store")
+    for night, by_chance in enumerate(scatter(NIGHTS)):
+        level = by_chance * (FLAKY_BY if night == FLAKY else 1)
+        level *= (DRIVER_BY if night >= NEW_DRIVER else 1) * (SLOWER_BY if night >= SLOWER else 1)
+        log = json_log(folder / f"night_{night}.json", steady_times(night, 0.2 * level), {"gpu": "H100", "batch": 8})
+        date = (FIRST + timedelta(days=night)).isoformat()
+        driver = "560.35" if night >= NEW_DRIVER else "550.54"
+        perflog.ingest(
+            log, store=store, tags={"commit": commit(night), "commit_date": f"{date}+00:00", "driver_version": driver}
+        )
+    return perflog.load(store)
+
+
+def after(story: perflog.Log, night: int) -> Track:
+    """What is known after a night."""
+    return track(story.select(*(run_of(story)[commit(k)] for k in range(night + 1))))
+
+
+def run_of(story: perflog.Log) -> dict[str, str]:
+    """The run of each commit."""
+    return {settings["commit"]: run for run, settings in settings_by_run(Tables(story)).items()}
+
+
+def steps(found: Track) -> str:
+    """The sentences about the step time."""
+    return "\n".join(text for text in found.sentences if "step_time" in text)
+
+
+def test_a_flaky_night_is_not_confirmed_first_and_no_level_then(story: perflog.Log) -> None:
+    too_few = after(story, FLAKY - 1)
+    assert not too_few.courses
+    assert {each.reason for each in too_few.left_out} == {"dllogger: 7 versions, 8 are needed"}
+    that_night = after(story, FLAKY)
+    assert steps(that_night).startswith(f"Since the last version, {commit(FLAKY)[:9]}: step_time +24.")
+    assert "regression, not yet confirmed (p " in steps(that_night)
+    assert not that_night.changes
+    next_night = after(story, FLAKY + 1)
+    assert not next_night.changes
+    assert not next_night.unconfirmed
+    assert f"Version {commit(FLAKY)[:9]} alone is an outlier, no level: step_time +24." in steps(next_night)
+
+
+def test_a_new_driver_is_a_change_of_the_machine(story: perflog.Log) -> None:
+    assert "step_time -2." in steps(after(story, NEW_DRIVER))
+    assert "not yet confirmed" in steps(after(story, NEW_DRIVER))
+    found = after(story, NEW_DRIVER + 3)
+    change = next(change for course, change in found.changes if course.figure.name == "step_time")
+    assert (change.before.name, change.after.name) == (commit(NEW_DRIVER - 1), commit(NEW_DRIVER))
+    assert change.cause == "machine"
+    assert "improvement" in steps(found)
+    assert "the machine changed: driver_version 550.54 -> 560.35" in steps(found)
+
+
+def test_a_slower_program_is_told_the_first_night_and_confirmed_the_next_ones(story: perflog.Log) -> None:
+    last_good = steps(after(story, SLOWER - 1))
+    assert last_good.count("Since") == 1  # the driver
+    assert "not yet confirmed" not in last_good
+    first = after(story, SLOWER)
+    assert f"Since the last version, {commit(SLOWER)[:9]}: step_time +3." in steps(first)
+    assert len([1 for course, _ in first.changes if course.figure.name == "step_time"]) == 1
+    second = after(story, SLOWER + 1)
+    latest = next(change for course, change in second.changes if course.figure.name == "step_time")
+    assert latest.after.name == commit(SLOWER)
+    assert latest.cause == "program"
+    assert latest.low < 0.04 < latest.high
+    assert "neither settings nor the machine changed: the program did" in steps(second)
+    end = after(story, NIGHTS - 1)
+    places = [(c.after.name, c.cause) for course, c in end.changes if course.figure.name == "step_time"]
+    assert places == [(commit(SLOWER), "program"), (commit(NEW_DRIVER), "machine")]
+    assert not end.unconfirmed
+
+
+def test_all_formats_say_the_same(story: perflog.Log, tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    story.save(store)
+    known = told("track", store, "--format", "json")
+    figures = {figure["figure"]: figure for test in known["tests"] for figure in test["figures"]}
+    assert known["by"] == "commit"
+    assert [change["cause"] for change in figures["step_time"]["changes"]] == ["machine", "program"]
+    assert figures["step_time"]["better"] == "lower"
+    assert [v["version"] for v in figures["step_time"]["versions"]] == [commit(k) for k in range(NIGHTS)]
+    assert figures["step_time"]["versions"][FLAKY]["stands_out"] == "outlier"
+    assert figures["step_time"]["versions"][0]["at"] == "2026-03-01 02:00:00"
+    markdown = run("track", store, "--format", "md").stdout
+    assert f"| {commit(SLOWER)[:9]} |" in markdown
+    assert known["answer"][0] in markdown.replace("\\", "")
+    assert len(run("track", store, "--format", "csv").stdout.splitlines()) == 1 + NIGHTS * len(figures)
+    picture = tmp_path / "track.png"
+    run("track", store, "-o", picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_accepted_change_is_told_as_accepted(story: perflog.Log, tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    story.save(store)
+    runs = run_of(story)
+    baselines.set_baseline("main", [runs[commit(k)] for k in range(SLOWER)], store=store)
+    baselines.accept("main", [runs[commit(SLOWER + 1)]], "fp32 accumulation", store=store)
+    found = track(store)
+    accepted = [
+        (change.after.name, found.acceptance(course, change))
+        for course, change in found.changes
+        if course.figure.name == "step_time"
+    ]
+    assert [(name, each and each.reason) for name, each in accepted] == [
+        (commit(SLOWER), "fp32 accumulation"),
+        (commit(NEW_DRIVER), None),
+    ]
+    assert any("accepted in baseline main" in text and "fp32 accumulation" in text for text in found.sentences)
+
+
+def test_repeats_of_a_commit_are_one_version(tmp_path: Path) -> None:
+    """Commits come in the order of their dates, whatever the names of the logs say."""
+    nights = 10
+    dates = [(FIRST - timedelta(days=k)).isoformat() for k in range(nights)]
+    levels = [level * (1.1 if k < 4 else 1) for k, level in enumerate(scatter(nights))]
+    settings = {"git_commit": [commit(k) for k in range(nights)], "commit_date": dates}
+    found = track(nightly(tmp_path / "runs", levels, settings, repeats=3))
+    course = next(course for course in found.courses if course.figure.name == "step_time")
+    assert [version.name for version in course.versions] == [commit(k) for k in reversed(range(nights))]
+    assert course.runs == (3,) * nights
+    (change,) = course.changes
+    assert change.after.name == commit(3)
+    assert change.cause is None
+    assert course.verdict(change.change) == "regression"
+
+
+def test_tests_of_one_tree_are_never_pooled(tmp_path: Path) -> None:
+    for number, name in enumerate(("small", "large")):
+        for night in range(9):
+            date = f"{FIRST + timedelta(days=night):%Y-%m-%d}"
+            (tmp_path / name).mkdir(exist_ok=True)
+            json_log(tmp_path / name / f"{date}.json", steady_times(night, 0.2 * (1 + number)))
+    found = track(str(tmp_path), figures=("step_time",))
+    assert [course.test.rpartition(", ")[2] for course in found.courses] == ["folder large", "folder small"]
+    assert not found.changes
+
+
+def test_what_is_left_out_is_told(tmp_path: Path) -> None:
+    for night in range(9):
+        date = f"{FIRST + timedelta(days=night):%Y-%m-%d}"
+        json_log(tmp_path / f"{date}.json", steady_times(night), {"accuracy": 0.0})
+    json_log(tmp_path / "undated.json", steady_times(77))
+    (left_out,) = track(str(tmp_path)).left_out
+    assert left_out.reason == "no date in the settings or in the name of the log"
+    assert "undated" in left_out.label
+    text = run("track", tmp_path).stdout
+    assert "No figure changes by 1 % or more over 9 versions." in text
+    assert "undated" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "in_order"),
+    [
+        ("torch_version", ["1.13", "2.0", "2.1", "2.2", "2.9", "2.10", "2.11", "2.12"]),
+        ("dropout", ["0.001", "0.05", "0.1", "0.15", "0.25", "0.3", "0.5", "0.9"]),
+        ("build", ["v1", "v2", "v3", "v9", "v10", "v11", "v20", "v100"]),
+    ],
+)
+def test_values_of_a_setting_are_versions(tmp_path: Path, name: str, in_order: list[str]) -> None:
+    shuffled = [in_order[k] for k in (5, 2, 7, 0, 3, 6, 1, 4)]
+    found = track(nightly(tmp_path / "runs", scatter(8), {name: shuffled}), by=name)
+    assert [version.name for version in found.courses[0].versions] == in_order
+
+
+def test_a_setting_that_no_run_has_is_an_error(tmp_path: Path) -> None:
+    folder = nightly(tmp_path / "runs", scatter(8), {"batch": [8] * 8})
+    text = run("track", folder, "--by", "batchh", code=2).output
+    assert "no run has a setting `batchh`" in text
+
+
+def test_json_has_no_nan(tmp_path: Path) -> None:
+    folder = nightly(tmp_path / "runs", [1.0] * 8, {"date": [f"2026-01-{k:02}" for k in range(1, 9)]})
+    json.loads(run("track", folder, "--format", "json").stdout, parse_constant=pytest.fail)
