@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +45,7 @@ _COLUMNS = (
 
 _SERIES = ["key", "place", "unit"]
 _PLACES = ("rank", "stage", "dp_rank")
+_TOGETHER = 1 << 19  # values: of a log of millions of steps, all series at once take more memory than all else
 
 
 @metric(
@@ -70,9 +71,19 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     """
     import pandas as pd
 
-    values = printed_values(tables)
-    if not len(values):
+    if not (parts := [part for keys in _key_batches(tables) if len(part := _curves(printed_values(tables, keys)))]):
         return pd.DataFrame(columns=[c.name for c in _COLUMNS])
+    table = pd.concat(parts, ignore_index=True).sort_values("first_line", kind="stable")
+    runs = tables["runs"]
+    table["label"] = table["run"].map(dict(zip(runs["run"], runs["label"], strict=True)))
+    order = {run: place for place, run in enumerate(runs["run"])}
+    table = table.iloc[np.lexsort((table["of"] != "curve", table["run"].map(order)))]
+    steps = [name for name in table if name.endswith("_step") and name != "at_equal_step"]
+    return table.astype(dict.fromkeys(steps, "Int64"))[[c.name for c in _COLUMNS]]
+
+
+def _curves(values: pd.DataFrame) -> pd.DataFrame:
+    """The rows of some series, without labels."""
     series = values.groupby(["run", *_SERIES], sort=False, observed=True)
     table = series.agg(
         n=("value", "size"), first=("value", "first"), last=("value", "last"), last_step=("step", _last),
@@ -84,18 +95,34 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     table = table.reset_index().astype(dict.fromkeys(["run", *_SERIES], object))
     table = table.merge(_at_equal_step(values), "left", ["run", *_SERIES])
     table = table.replace({"place": {"": None}, "unit": {"": None}})
-    runs = tables["runs"]
-    table["label"] = table["run"].map(dict(zip(runs["run"], runs["label"], strict=True)))
-    order = {run: place for place, run in enumerate(runs["run"])}
     kinds = {"single": table["n"] == 1, "constant": table["min"] == table["max"], "counter": counts}
     table["of"] = np.select(list(kinds.values()), list(kinds), "curve")
-    table = table.iloc[np.lexsort((table["of"] != "curve", table["run"].map(order)))]
-    steps = [name for name in table if name.endswith("_step") and name != "at_equal_step"]
-    return table.astype(dict.fromkeys(steps, "Int64"))[[c.name for c in _COLUMNS]]
+    return table
 
 
-def printed_values(tables: Tables) -> pd.DataFrame:
-    """Return the values of all series in the order of their lines: run, key, place, unit, step, line and value.
+def _key_batches(tables: Tables) -> Iterator[list[str]]:
+    """Yield the names of all series, as many at a time as have few enough values to be held together."""
+    batch: list[str] = []
+    values = 0
+    for key, count in printed_counts(tables).items():
+        if batch and values + count > _TOGETHER:
+            yield batch
+            batch, values = [], 0
+        batch.append(key)
+        values += count
+    if batch:
+        yield batch
+
+
+def printed_counts(tables: Tables) -> dict[str, int]:
+    """Return the name of each series, and how many rows have it: a few of them may hold no value."""
+    counts = tables.rows("values").counts("key")
+    losses = int(tables.rows("steps").known("loss").sum())
+    return {**counts, "loss": counts.get("loss", 0) + losses} if losses else counts
+
+
+def printed_values(tables: Tables, keys: Collection[str]) -> pd.DataFrame:
+    """Return the values of these series in the order of their lines: run, key, place, unit, step, line and value.
 
     Texts are categories, since the rows share few. An empty place is the run itself, an empty unit a plain number; a
     step that the line does not print is NaN. What is on the line of a measured collective describes its message: it
@@ -105,9 +132,9 @@ def printed_values(tables: Tables) -> pd.DataFrame:
 
     found = (table for of_run in case_tables(tables).values() for table in of_run)
     of_several = {name for table in found if table.is_by_column for name in table.names}  # quantities, on no one axis
-    printed = tables.rows("values")
-    printed = printed.where(~printed.one_of("key", of_several)) if of_several else printed
-    parts = [_printed_by_name(printed), _losses(tables.rows("steps"))]
+    printed, steps = tables.rows("values"), tables.rows("steps")
+    printed = printed.where(printed.one_of("key", {*keys} - of_several))
+    parts = [_printed_by_name(printed), _losses(steps if "loss" in keys else steps.where(np.zeros(0, np.int64)))]
     texts = ("run", "place", "key", "unit")
     values = pd.DataFrame(
         {

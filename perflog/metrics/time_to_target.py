@@ -10,7 +10,7 @@ import numpy as np
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.compared import ComparedColumn, Sample, Steady
-from perflog.metrics.curves import printed_values
+from perflog.metrics.curves import printed_counts, printed_values
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.tables.columns import Rows
@@ -79,8 +79,8 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    series = printed_values(tables)
-    series = series[(series["place"] == "") & series["key"].isin(_names(series["key"].unique(), options.targets))]
+    series = printed_values(tables, _names(printed_counts(tables), options.targets))
+    series = series[series["place"] == ""]
     by_run = semantics_by_run(tables["runs"])
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     table: list[dict[str, Any]] = []

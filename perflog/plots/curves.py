@@ -63,14 +63,14 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
     for unused in panels[len(shown) :]:
         unused.remove()
-    values = printed_values(canvas.tables)
-    counts = values[values["key"].isin(SAMPLE_COUNTERS)].drop_duplicates(["run", "line"], keep="last")
+    counts = printed_values(canvas.tables, SAMPLE_COUNTERS).drop_duplicates(["run", "line"], keep="last")
     groups = _groups(list(rows["run"].unique()), canvas)
     handles: dict[str, Any] = {}
     for row, axes in zip(shown, panels, strict=False):
         unit = row["unit"] if isinstance(row["unit"], str) else ""
         places = rows.loc[(rows["key"] == row["key"]) & (rows["unit"].fillna("") == unit), ["run", "place"]]
-        of_name = values[(values["key"] == row["key"]) & (values["unit"] == unit)]
+        of_name = printed_values(canvas.tables, [row["key"]])
+        of_name = of_name[of_name["unit"] == unit]
         drawn = set(places.fillna("").itertuples(index=False, name=None))
         if of_name["step"].isna().any():
             of_name = _with_samples(of_name, counts)
