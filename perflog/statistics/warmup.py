@@ -9,7 +9,7 @@ from perflog.arrays import Floats
 from perflog.statistics.samples import NORMAL, OUTLIER, mad, median, modified_z_scores
 
 _BATCH = 5  # of MSER-5
-_ROUNDING = 1e-9  # of the numbers that go into an estimate of MSER: far more than its rounding error
+_ROUNDING = 8 * np.finfo(np.float64).eps  # of the largest mean square: more than an estimate of MSER is off
 _PAYS = 0.9  # a longer warm-up must lower MSER to at most this share ...
 _APART = 1.645  # ... and be another level: its median is outside of 90 % of a normal distribution of the steady values
 
@@ -25,7 +25,8 @@ def _mser(values: Floats) -> tuple[int, bool]:
     """Return the number of values to cut by MSER-5, and whether that lowers MSER enough to pay.
 
     MSER of a truncation by whole batches of five is the variance of the remaining batches / their number. Sums from the
-    end on give all of them at once, with rounding errors; those that could be the least are computed one by one.
+    end on give all of them at once, with rounding errors: a sum of n squares is off by at most n of its own roundings,
+    MSER divides it by n twice. Of truncations that these errors do not tell apart, the shortest counts.
     """
     batches = values[: len(values) // _BATCH * _BATCH].reshape(-1, _BATCH).mean(axis=1)
     tried = max(len(batches) // 2, 1)
@@ -33,11 +34,8 @@ def _mser(values: Floats) -> tuple[int, bool]:
     left = np.arange(len(batches), 0, -1)[:tried]
     means, squares = (np.cumsum(x[::-1])[::-1][:tried] / left for x in (centred, centred**2))
     estimates = (squares - means**2) / left
-    slack = _ROUNDING * (float(estimates.min()) + float((centred**2).max()))
-    near = np.flatnonzero(estimates <= estimates.min() + slack)
-    exact = np.array([_mser_of(batches, cut) for cut in near.tolist()])
-    best = int(exact.argmin())
-    return int(near[best]) * _BATCH, bool(exact[best] < _PAYS * _mser_of(batches, 0))
+    best = int(np.argmax(estimates <= estimates.min() + _ROUNDING * squares.max()))
+    return best * _BATCH, bool(_mser_of(batches, best) < _PAYS * _mser_of(batches, 0))
 
 
 def _mser_of(batches: Floats, cut: int) -> float:

@@ -142,7 +142,7 @@ def _run_by_run(rows: pa.Table, runs: Sequence[str]) -> list[pa.Table]:
         runs: Ids of all runs of these rows.
     """
     column = rows["run"]
-    if not runs or not len(column):
+    if len(runs) < 2 or not len(column):
         return [rows]
     place_of_run = {run: place for place, run in enumerate(runs)}
     place_of_code = np.array([place_of_run[run] for run in column.chunk(0).dictionary.to_pylist()], np.int64)
