@@ -18,8 +18,8 @@ def exact_mser(values: list[int]) -> list[Fraction]:
     found = []
     for cut in range(max(len(batches) // 2, 1)):
         left = batches[cut:]
-        mean = sum(left) / len(left)
-        found.append(sum((x - mean) ** 2 for x in left) / len(left) / len(left))
+        mean = sum(left, Fraction(0)) / len(left)
+        found.append(sum(((x - mean) ** 2 for x in left), Fraction(0)) / len(left) ** 2)
     return found
 
 
