@@ -28,10 +28,12 @@ def annotation(level: Literal["error", "warning", "notice"], title: str, message
 
 
 def of_outcome(outcome: Outcome, title: str) -> Iterator[str]:
-    """Yield an annotation for each reason; the exit code tells which are errors."""
-    for reason in (outcome.reasons or (outcome.title,))[:_MOST]:
-        if outcome.code:
-            yield annotation("error", f"{title}: {outcome.title}", reason)
+    """Yield an error for each reason why a gate did not pass, or a warning for what it passed without being sure."""
+    place = f"{title}: {outcome.title}"
+    if outcome.code:
+        yield from (annotation("error", place, reason) for reason in (outcome.reasons or (outcome.title,))[:_MOST])
+    else:
+        yield from (annotation("warning", place, note) for note in outcome.notes[:_MOST])
 
 
 def without_commands(lines: Sequence[str]) -> list[str]:

@@ -97,10 +97,9 @@ def _from_branch(name: str, folder: Path) -> bool:
 def _to_branch(name: str, folder: Path) -> None:
     known, remote, ref = folder / _COMMIT, _remote(), f"refs/heads/{name}"
     before = known.read_text(encoding="ascii") if known.exists() else ""
-    known.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as home:
         _git(home, "init", "--quiet")
-        _git(home, f"--work-tree={folder.absolute()}", "add", "--all", "--force", ".", at=folder)
+        _git(home, f"--work-tree={folder.absolute()}", "add", "--all", "--force", ".", f":!{_COMMIT}", at=folder)
         tree = _git(home, "write-tree")
         commit = _git(home, "commit-tree", "-m", "The store of perflog", tree)
         try:
@@ -180,7 +179,7 @@ def _to_file(place: str, folder: Path) -> None:
         file = Path(home) / "store.zip"
         with ZipFile(file, "w", ZIP_STORED) as archive:  # Parquet is compressed
             for path in sorted(folder.rglob("*")):
-                if path.is_file():
+                if path.is_file() and path.name != _COMMIT:
                     archive.write(path, path.relative_to(folder))
         if is_in_storage(place):
             address, _, key = place.rpartition("/")

@@ -23,8 +23,7 @@ from perflog.output.presenters.compare_screen import verdict_sentences
 from perflog.output.sheets import Sheet, SheetColumn, cell, escaped
 from perflog.output.terminal import cut
 
-_MARKS = {0: "✅", 1: "❌", 2: "⚠️", 3: "⚠️"}
-"""Marks by exit code."""
+_MARKS, _UNSURE = {0: "✅", 1: "❌"}, "⚠️"  # by exit code; of others, and where a gate passed without being sure
 
 _FIGURES, _DOUBTS, _REASONS, _SETTINGS, _WARNINGS = 12, 5, 6, 12, 8  # that are shown
 _CELL, _SENTENCE = 60, 600  # characters
@@ -55,7 +54,8 @@ def summary(
         kept: What became of the baseline, in a sentence.
         job: The job that ran, whose page is linked.
     """
-    parts = [f"### {_MARKS.get(outcome.code, '⚠️')} perflog {text(name)}: {_headline(outcome, comparison)}"]
+    mark = _UNSURE if outcome.code > 1 or outcome.notes else _MARKS[outcome.code]
+    parts = [f"### {mark} perflog {text(name)}: {_headline(outcome, comparison)}"]
     if outcome.reasons:
         parts.append("\n".join(_listed(outcome.reasons, _REASONS)))
     if outcome.advice:

@@ -14,7 +14,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 YAML = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in (".github/**/*.yml", ".pre-commit-config.yaml", "mkdocs.yml", "CITATION.cff")
+    for pattern in ("action.yml", ".github/**/*.yml", ".pre-commit-config.yaml", "mkdocs.yml", "CITATION.cff")
     for path in ROOT.glob(pattern)
 )
 TEMPLATES = [name for name in YAML if "ISSUE_TEMPLATE/" in name and not name.endswith("config.yml")]

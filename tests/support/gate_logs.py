@@ -23,10 +23,10 @@ def night(folder: Path, number: int, level: float = 1.0) -> str:
 def change(folder: Path, kind: str = "same", seed: int = 500) -> str:
     """Three runs of a change.
 
-    Kinds: same, slower (by 3 %), faster (by 5 %), crash, nan, vanished (a figure), other (settings), unread and killed
-    (one of them), monitored (a log of another program beside them), markup.
+    Kinds: same, slower (by 3 %), slow (by 10 %), faster (by 5 %), crash, nan, vanished (a figure), other (settings),
+    unread and killed (one of them), monitored (a log of another program beside them), markup.
     """
-    level = 0.2 * {"slower": 1.03, "faster": 0.95}.get(kind, 1.0)
+    level = 0.2 * {"slower": 1.03, "slow": 1.1, "faster": 0.95}.get(kind, 1.0)
     settings = {"layers": 8} if kind == "other" else _LAYERS
     _written(folder, seed, [level] * 3, 10 if kind == "crash" else 40, settings)
     for path in sorted(folder.iterdir()):

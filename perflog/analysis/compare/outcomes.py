@@ -11,9 +11,11 @@ from typing import Literal
 from msgspec import Struct
 
 from perflog.analysis.compare.baselines import MissingBaselineError, OtherSettingsError
-from perflog.analysis.compare.comparison import Comparison, OneSided
+from perflog.analysis.compare.comparison import Comparison, OneSided, percent
 from perflog.analysis.compare.gates import Cause, Gate, GateFailure, failures
+from perflog.analysis.compare.headline import telling_rows
 from perflog.analysis.compare.sides import first_few
+from perflog.analysis.compare.verdicts import without_exploratory
 from perflog.analysis.lint import findings
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.errors import NothingToCompareError, PerflogError
@@ -61,11 +63,13 @@ class Outcome(Struct, frozen=True):
         kind: What happened.
         reasons: Why, in words.
         code: The exit code: 0 passed, 1 a gate failed, 2 wrong usage, 3 the gate cannot judge.
+        notes: What a reader should know where the gate passed: a change that it is not sure of.
     """
 
     kind: Kind
     reasons: tuple[str, ...] = ()
     code: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -100,7 +104,7 @@ def of_comparison(comparison: Comparison, gates: Sequence[Gate], may_lack: Colle
     found = failures(comparison, gates)
     gone: list[tuple[Kind, str]] = [("figure missing", text) for text in _told(vanished(comparison, may_lack))]
     if not found:
-        return Outcome("passed").and_also(gone)
+        return Outcome("passed", notes=tuple(dict.fromkeys(_unsure(comparison)))).and_also(gone)
     failed = [failure for failure in found if failure.kind != "cannot judge"]
     if failed:
         kind: Kind = "regression" if any(failure.kind == "change" for failure in failed) else "inconclusive"
@@ -173,6 +177,18 @@ def unfit(log: Log) -> list[tuple[Kind, str]]:
         for finding in findings(log)
         if finding.code in _ENDINGS and finding.severity != "note"
     ]
+
+
+def _unsure(comparison: Comparison) -> Iterator[str]:
+    """Yield what may be a change for the worse, and is not sure enough to fail a gate; of each case and side one."""
+    places = set()
+    for row in telling_rows(comparison.headlines):
+        if row.verdict == comparison.verdict and without_exploratory(row.verdict) in ("regression", "inconclusive"):
+            place = f"{row.case} {row.side}" if len(comparison.cases) > 1 or len(comparison.sides) > 2 else ""
+            if place not in places:
+                places.add(place)
+                advice = f"; {row.advice}" if row.advice else ""
+                yield f"{place}{': ' * bool(place)}{row.verdict}: {row.metric} {percent(row.change)}{advice}"
 
 
 def _texts(found: Sequence[GateFailure]) -> tuple[str, ...]:
