@@ -6,7 +6,7 @@ The versions, levels and changes are those of metric `history`, of all figures t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +17,18 @@ from perflog.analysis.compare import baselines
 from perflog.analysis.compare.measures import side_values, warmups
 from perflog.analysis.compare.sides import Runs, Side, load_side, stores_of
 from perflog.analysis.run_list import RunList
+from perflog.arrays import Floats
 from perflog.errors import NothingToCompareError
 from perflog.metrics import Tables
 from perflog.metrics.compared import Kind, Measure
+from perflog.metrics.directions import Better
 from perflog.metrics.history import history_rows
-from perflog.metrics.series_ends import AT_STEP, equal_steps
+from perflog.metrics.series_ends import AT_STEP, equal_steps, named_value_samples
 from perflog.metrics.step_series import common_cut
 from perflog.metrics.version_levels import LAST_P, FigureCourse, FigureOfRuns, LevelChange, figure_course
 from perflog.metrics.versions import Tests, Versions, versions_of_tests
 from perflog.opening import load
+from perflog.settings.run_settings import Settings
 from perflog.statistics.samples import median
 from perflog.units import show
 
@@ -223,14 +226,31 @@ def _figures(
         cuts |= dict.fromkeys(runs, cut)
         at |= dict.fromkeys(runs, shared)
     by_measure = side_values(side, cuts, at).by_measure
+    _add_named_values(side, [run for test in found.tests for run in test.runs], by_measure)
     for test in found.tests:
         of_test = {m: {run: by_run[run] for run in test.runs if run in by_run} for m, by_run in by_measure.items()}
         measures = _chosen([measure for measure, values in of_test.items() if values], wanted)
         names = [measure.name for measure in measures]
+        told = _told_way(side.settings[run] for run in test.runs)
         for measure in measures:
             name = measure.name if names.count(measure.name) == 1 else f"{measure.name} ({measure.kind})"
             values = {run: median(steady) for run, steady in of_test[measure].items()}
-            yield test, FigureOfRuns(name, measure.unit, measure.better, values)
+            yield test, FigureOfRuns(name, measure.unit, measure.better or told, values)
+
+
+def _told_way(settings: Iterable[Settings]) -> Better | None:
+    """Which way is better, as runs of a program that knows it say in a setting `better`."""
+    told = {of_run.get("better") for of_run in settings}
+    return "lower" if told == {"lower"} else "higher" if told == {"higher"} else None
+
+
+def _add_named_values(side: Side, runs: Sequence[str], by_measure: dict[Measure, dict[str, Floats]]) -> None:
+    """Add all values of runs that print no steps, such as those of benchmarks: whichever way is better."""
+    with_steps = side.tables.counts("steps")
+    known = {(run, m.name) for m, by_run in by_measure.items() for run in by_run}
+    for measure, run, values in named_value_samples(side.tables, [run for run in runs if not with_steps.get(run)]):
+        if (run, measure.name) not in known:
+            by_measure.setdefault(measure, {})[run] = values
 
 
 def _surely_off(courses: Sequence[FigureCourse]) -> Iterator[FigureCourse]:

@@ -216,6 +216,8 @@ class _Runs:
         """The settings of a run, with its label, and the names of its log and folders without what differs by run."""
         names = {
             f"{'folder' if k else 'log'}{k or ''}": _NUMBERS.sub("", part)
+            .strip("-_. ")
+            .removesuffix(PurePath(part).suffix)
             for k, part in enumerate(reversed(self._logs[run]))
         }
         label = _REPEAT_OF_LABEL.sub("", self._labels[run])

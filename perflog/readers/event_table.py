@@ -160,7 +160,7 @@ class RunWriter:
 
     def __init__(self, log: str, sha256: str, format: str, sink: Sink) -> None:
         self.ingested = IngestResult(log, sha256, [format])
-        self.run = f"{sha256[:RUN_ID]}-1"
+        self.begin(1)
         self._sink = sink
         self._thread = ThreadPoolExecutor(1)
         self._writes: deque[Future[None]] = deque()
@@ -179,6 +179,10 @@ class RunWriter:
             else:
                 write.cancel()
         self._thread.shutdown()
+
+    def begin(self, index: int) -> None:
+        """Begin the run of a number in a file of several runs. The rows of the one before are written."""
+        self.index, self.run = index, f"{self.ingested.sha256[:RUN_ID]}-{index}"
 
     def write_events(self, rows: pa.Table) -> None:
         """Write rows of table `events`."""
@@ -249,9 +253,17 @@ class RunWriter:
     def write_run(self, label: RunLabels, last: int, config: Mapping[str, Any], **columns: Any) -> IngestResult:
         """Write the row of table `runs`. `last`: place of the last event; `columns`: further columns of the row."""
         ingested = self.ingested
-        name = label if isinstance(label, str) or label is None else label().get(1)
+        name = label if isinstance(label, str) or label is None else label().get(self.index)
         row: dict[str, Any] = {"log": ingested.log, "log_sha256": ingested.sha256, "format": ingested.formats[0]}
-        row |= {"run": self.run, "index": 1, "label": name, "line": 1, "part": 0, "first_line": 1, "last_line": last}
+        row |= {
+            "run": self.run,
+            "index": self.index,
+            "label": name,
+            "line": 1,
+            "part": 0,
+            "first_line": 1,
+            "last_line": last,
+        }
         text = json.dumps(config, ensure_ascii=False, default=str)
         self._write_rows("runs", [row | {"config": text} | columns])
         ingested.runs.append({key: row[key] for key in ("run", "label", "index", "format")})

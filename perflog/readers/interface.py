@@ -37,7 +37,8 @@ class ReadOptions(Struct, frozen=True):
 
 
 class Reader(Protocol):
-    """Reads one type of file that is not a text of lines, such as a trace or a database. All of a log becomes one run.
+    """Reads one type of file that is not a text of lines, such as a trace or a database. All of a log becomes one run;
+    of a history of benchmarks, each commit does.
 
     An event is to a reader what a line is to a format: column `line` holds the position of the event in its file, from
     1, and `part` the file, from 0, where several files make one run (`source.parts`).

@@ -29,7 +29,14 @@ _DUMP_THEN = (b'"version"', b'"entries"', b'"pg_', b'"nccl_', b'"comm_lib_versio
 
 _TABLE_MAGIC = (b"PAR1", b"ARROW1")  # Parquet and Arrow
 
+# Histories of benchmarks, by commit.
+_DATA_JS = (b"window.BENCHMARK_DATA", b"{")
+_DATA_JS_THEN = (b"=", b'"lastUpdate"', b'"repoUrl"', b'"entries"')
+_ASV_THEN = (b'"commit_hash"', b'"date"', b'"env_name"')
+
 _BUILTIN = (
+    ReaderEntry("perflog.readers.github_benchmark:GithubBenchmarkReader", _DATA_JS, then=_DATA_JS_THEN),
+    ReaderEntry("perflog.readers.asv:AsvReader", (b"{",), then=_ASV_THEN),
     ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",), then=(b'"',)),
     ReaderEntry("perflog.readers.execution_trace:ExecutionTraceReader", (b"{",), then=(b'"schema"',)),
     ReaderEntry("perflog.readers.chrome.reader:ChromeTraceReader", (b"{", b"["), then=(b'"', b"{")),

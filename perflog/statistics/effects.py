@@ -217,6 +217,8 @@ def rounding(values: Floats) -> float:
     for decimals in range(16):
         if largest * 10.0**decimals > _EXACT:
             break
+        if 0 < largest * 10.0**decimals < 0.5:  # no number would be printed as another one than 0
+            continue
         blocks = (values[first : first + _BLOCK] * 10.0**decimals for first in range(0, len(values), _BLOCK))
         if all(np.allclose(scaled, np.rint(scaled), rtol=0, atol=1e-4) for scaled in blocks):
             return float(10.0**-decimals)

@@ -118,5 +118,5 @@ def test_the_page_says_of_each_format_what_is_read(form: Format) -> None:
 def test_a_reader_says_what_it_is(reader: KnownReader) -> None:
     assert reader.title
     assert reader.source
-    history = reader.name in ("tensorboard", "wandb")
-    assert {"runs", "steps" if history else "events"} <= set(reader.tables) <= set(TABLES)
+    by_reader = {"tensorboard": "steps", "wandb": "steps", "github_benchmark": "values", "asv": "values"}
+    assert {"runs", by_reader.get(reader.name, "events")} <= set(reader.tables) <= set(TABLES)

@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.benchmark_files import RESULTS, asv, cargo, data_js, entry
 from support.examples import examples
 from support.flight_recorder_files import call, dump
 from support.history_files import event, event_file, field, history, items, run_file, single
@@ -94,6 +95,11 @@ def documents(name: str) -> list[bytes]:
     if name == "rocprof":
         path = Path(os.environ["FUZZ_FOLDER"]) / "rocprof.json"
         return [write_output(path).read_bytes()]
+    if name in ("github_benchmark", "asv"):
+        folder = Path(os.environ["FUZZ_FOLDER"])
+        entries = [entry(k, "cargo", cargo(k)) for k in range(2)]
+        made = asv(folder, 0, RESULTS) if name == "asv" else data_js(folder / "data.js", {"Rust": entries}, before="")
+        return [Path(made).read_bytes()]
     groups = {"5": ("TENSOR", [0, 1]), "10": ("OWN", [0])}
     entries = [call(number, state=state) for number, state in ((11, "completed"), (12, "started"), (13, "scheduled"))]
     content = dump(groups, {"1": (13, 11), "2": (3, 3)}, entries)
@@ -311,6 +317,8 @@ TARGETS: dict[str, tuple[str, Write]] = {
     "rocprof": ("rocprofv3_json", document("rocprof")),
     "flight recorder, JSON": ("flight_recorder", document("flight_recorder")),
     "flight recorder, pickle": ("flight_recorder", pickled_dump),
+    "github_benchmark": ("github_benchmark", document("github_benchmark")),
+    "asv": ("asv", document("asv")),
     "tensorboard": ("tensorboard", records("*.tfevents", event_records, framed_events)),
     "wandb": ("wandb", records("*.wandb", run_records, framed_run)),
     "values of tensorboard": ("tensorboard", logged_to_tensorboard),

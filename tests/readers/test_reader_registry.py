@@ -18,9 +18,11 @@ from perflog.errors import ReaderError
 from perflog.parsing.input.source import open_source
 from perflog.readers import registry
 from perflog.readers.arrow_tables import ArrowTableReader
+from perflog.readers.asv import AsvReader
 from perflog.readers.chrome.reader import ChromeTraceReader
 from perflog.readers.execution_trace import ExecutionTraceReader
 from perflog.readers.flight_recorder import FlightRecorderReader
+from perflog.readers.github_benchmark import GithubBenchmarkReader
 from perflog.readers.interface import Reader
 from perflog.readers.nsys.reader import NsysReader
 from perflog.readers.perfetto.reader import PerfettoReader
@@ -153,6 +155,7 @@ def test_built_in_readers_are_registered_in_the_same_group() -> None:
 
 def test_built_in_readers_have_the_interface() -> None:
     readers: list[Reader] = [  # mypy looks
+        GithubBenchmarkReader(), AsvReader(),
         RocprofJsonReader(), ExecutionTraceReader(), ChromeTraceReader(), RocpdReader(), TensorBoardReader(),
         WandbReader(), FlightRecorderReader(), XplaneReader(), PerfettoReader(), NsysReader(),
         ArrowTableReader(),

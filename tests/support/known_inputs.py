@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 
+from support.benchmark_files import RESULTS, asv, cargo, data_js, entry
 from support.nsys_files import write_export
 from support.operation_tables import made_job, rows_of, times_of, write_table
 from support.reading import DATA, Reading, read
@@ -68,10 +69,9 @@ def readers() -> tuple[KnownReader, ...]:
             write_space(here / "gpu.xplane.pb", *gpu_planes()),
             write_space(here / "tpu.xplane.pb", *tpu_planes()),
         ]
-        logs = [
-            perflog.read(path)
-            for path in (*TRACES, *HISTORIES, *OTHER_TRACES, DUMPS, report, results, database, operations, *profiles)
-        ]
+        histories = data_js(here / "data.js", {"Rust": [entry(0, "cargo", cargo(0))]}), asv(here, 0, RESULTS)
+        made: list[str | Path] = [report, results, database, operations, *profiles, *histories]
+        logs = [perflog.read(path) for path in (*TRACES, *HISTORIES, *OTHER_TRACES, DUMPS, *made)]
     loaded = [resolve_name(entry.reader)() for entry in builtin_readers()]
     known_readers = [KnownReader(r.name, r.title, r.source, dict(_columns(r.name, logs))) for r in loaded]
     return tuple(sorted(known_readers, key=lambda r: r.name))
@@ -79,7 +79,7 @@ def readers() -> tuple[KnownReader, ...]:
 
 def _columns(name: str, logs: Iterable[perflog.Log]) -> Iterator[tuple[str, list[str]]]:
     """Each table that logs of a reader fill, and its columns."""
-    mine = [log for log in logs if log.arrow("runs")["format"].to_pylist() == [name]]
+    mine = [log for log in logs if set(log.arrow("runs")["format"].to_pylist()) == {name}]
     for table, columns in TABLES.items():
         found = [log.arrow(table) for log in mine if table != "lines" and len(log.arrow(table))]
         if found:

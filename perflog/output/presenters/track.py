@@ -11,8 +11,8 @@ from perflog.errors import UsageError
 from perflog.output.sheets import Quantity, Sheet, SheetColumn, sheet
 from perflog.tables.schema import SCHEMA_VERSION
 
-_SENTENCES = 12
-_FIGURES = 40
+_SENTENCES = 8
+_ROWS = 40
 _NAMED = 3  # runs and figures that a reason names
 
 
@@ -36,7 +36,7 @@ def _changes(track: Track) -> Sheet:
             tests[course.test] or None,
             course.figure.name,
             short(change.after.name),
-            change.after.at if change.after.at != change.after.name else None,
+            change.after.at[:16] if change.after.at != change.after.name else None,
             short(change.before.name),
             Quantity(change.old, course.figure.unit),
             Quantity(change.new, course.figure.unit),
@@ -50,7 +50,11 @@ def _changes(track: Track) -> Sheet:
         for course, change in track.changes
     ]
     names = "test figure since at~ before~ old# new# change# interval#~ verdict! cause with_it~ accepted~"
-    return _without_empty(sheet("changes", names, rows, "changes"))
+    return _without_empty(sheet("changes", names, rows[:_ROWS], "changes", _more(len(rows), "changes")))
+
+
+def _more(count: int, what: str) -> str:
+    return f"{count - _ROWS} more {what}: --format json has all" if count > _ROWS else ""
 
 
 def _figures(track: Track) -> Sheet:
@@ -65,9 +69,8 @@ def _figures(track: Track) -> Sheet:
         for course in sorted(track.courses, key=lambda c: (not c.is_last_off, len(c.course.levels) == 1))
     ]  # fmt: skip
     names = "test figure versions# levels# level# last# last_change# last_is outliers#~"
-    note = f"{len(rows) - _FIGURES} more figures: --format json has all" if len(rows) > _FIGURES else ""
     title = f"figures by {track.by}"
-    return _without_empty(sheet("figures", names, rows[:_FIGURES], title, note))
+    return _without_empty(sheet("figures", names, rows[:_ROWS], title, _more(len(rows), "figures")))
 
 
 def _without_empty(whole: Sheet) -> Sheet:
