@@ -10,6 +10,8 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 from perflog.errors import UsageError
 from perflog.lazy_patterns import lazy_pattern
@@ -34,7 +36,7 @@ SYSTEMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "JENKINS_URL": {
         "commit": ("GIT_COMMIT",),
-        "branch": ("CHANGE_BRANCH", "BRANCH_NAME", "GIT_BRANCH"),
+        "branch": ("CHANGE_BRANCH", "BRANCH_NAME", "GIT_LOCAL_BRANCH", "GIT_BRANCH"),
         "pull_request": ("CHANGE_ID",),
         "ci_job": ("JOB_NAME",),
         "ci_url": ("BUILD_URL",),
@@ -56,7 +58,8 @@ SYSTEMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """What each system tells, by the variable that shows that it runs: names, and the first of these variables that is set.
 
-`ci_url` of GitHub is made of all three. These and the variables that show a system are all that is read.
+`ci_url` of GitHub is made of all three. These, the variables that show a system, and what shows a fork (`_fork`) are
+all that is read.
 """
 
 _HASH = lazy_pattern(r"[0-9a-f]{7,64}")
@@ -75,14 +78,46 @@ def provenance(tags: Mapping[str, str] | None = None, environment: Mapping[str, 
     known: dict[str, str] = {}
     for shows, of_system in SYSTEMS.items():
         if variables.get(shows):
+            fork = _fork(shows, variables)
             for name, sources in of_system.items():
                 values = [value for source in sources if (value := variables.get(source, "").strip())]
                 found = _value(name, values, len(sources))
                 if found is not None:
-                    known.setdefault(name, found)
+                    known.setdefault(name, f"{fork}:{found}" if fork and name == "branch" else found)
     if "commit" in known:
         known |= _checkout(known["commit"])
     return known | dict(tags or {})
+
+
+def github_event(variables: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return the event that started a workflow of GitHub Actions; empty if it cannot be read."""
+    try:
+        event = json.loads(Path(variables["GITHUB_EVENT_PATH"]).read_bytes())
+    except (KeyError, OSError, ValueError):
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def _fork(shows: str, variables: Mapping[str, str]) -> str:
+    """The fork that a pull request comes from; empty if it comes from the repository itself, or if nothing tells it.
+
+    A branch `main` of a fork is not that of the repository.
+    """
+    if shows == "GITLAB_CI":
+        source = variables.get("CI_MERGE_REQUEST_SOURCE_PROJECT_PATH", "")
+        return source if source != variables.get("CI_MERGE_REQUEST_PROJECT_PATH", source) else ""
+    if shows == "JENKINS_URL":
+        return variables.get("CHANGE_FORK", "")
+    if shows != "GITHUB_ACTIONS" or not variables.get("GITHUB_HEAD_REF"):
+        return ""
+    place: Any = github_event(variables)
+    for name in ("pull_request", "head", "repo", "full_name"):
+        if not isinstance(place, dict) or name not in place:
+            return ""
+        place = place[name]
+        if place is None:
+            return "deleted fork"
+    return place if isinstance(place, str) and place != variables.get("GITHUB_REPOSITORY") else ""
 
 
 def parse_tags(texts: Iterable[str]) -> dict[str, str]:

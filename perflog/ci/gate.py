@@ -1,7 +1,8 @@
 """Judges the runs of a change: ingests their logs, compares them with a baseline or a base, keeps what may be kept.
 
-Only runs of the main branch are kept. Those that pass join the baseline; the first ones make it, if nothing speaks
-against them; a sure improvement, and a change that somebody accepts, begin a new level.
+Only runs of the main branch are kept. All of them stay in the store, as its history. Those that pass join the baseline;
+the first ones make it, if nothing speaks against them; a sure improvement, and a change that somebody accepts, begin a
+new level.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from perflog.analysis.compare.outcomes import Kind, Outcome, in_a_line, of_compa
 from perflog.analysis.compare.verdicts import GATE
 from perflog.analysis.lint.wording import count
 from perflog.errors import InputError, PerflogError
-from perflog.log import Log
-from perflog.opening import load
+from perflog.log import Log, combined
+from perflog.opening import load, read
 from perflog.provenance import provenance
 from perflog.tables.store import default_store, store_exists
 
@@ -68,7 +69,7 @@ class GateRun(Struct, frozen=True):
         comparison: The comparison; None if there is none.
         logs: The runs of base and change, or those of the change that could be read.
         kept: What became of the baseline, in a sentence; empty if nothing was to become of it.
-        has_changed: Whether the store has what is to be kept.
+        has_changed: Whether the store has runs that are to be kept, in the baseline or as history.
         warnings: Warnings about the logs.
     """
 
@@ -86,12 +87,13 @@ def judge(task: GateTask) -> GateRun:
     gates = tuple(task.gates) or (Gate(),)
     store = os.fspath(task.store or default_store())
     try:
-        new, unread = _ingested(task, store)
-        base = _read(task.base_logs) if task.base_logs else None
+        base, unread = _read(task.base_logs) if task.base_logs else (None, [])
+        new, unread_too = _read(task.logs) if task.base_logs else _ingested(task, store)
     except PerflogError as error:
         kind: Kind = "not read" if isinstance(error, InputError) else "error"
         return GateRun(Outcome(kind, (in_a_line(error),), error.code), gates)
-    if new is None or not len(new):
+    unread += unread_too
+    if not new or (task.base_logs and not base):
         return GateRun(Outcome("not read", tuple(unread) or ("nothing in the logs is known",), 3), gates)
     against: list[tuple[Kind, str]] = [("not read", text) for text in unread]
     if len(new) < task.least_runs:
@@ -108,18 +110,14 @@ def judge(task: GateTask) -> GateRun:
     else:
         against += silent(comparison, CHANGE, new)
         outcome = of_comparison(comparison, gates, task.may_lack).and_also(against)
-    kept, has_changed = _keep(task, store, new, outcome, comparison) if base is None else ("", False)
+    is_kept = task.keep and base is None
+    kept = _keep(task, store, new, outcome, comparison) if is_kept else ""
     warnings = tuple(new.warnings) if comparison is None else comparison.warnings
-    return GateRun(outcome, gates, comparison, _compared(comparison, store, base, new), kept, has_changed, warnings)
+    return GateRun(outcome, gates, comparison, _compared(comparison, store, base, new), kept, is_kept, warnings)
 
 
 def _ingested(task: GateTask, store: str) -> tuple[Log | None, list[str]]:
-    """Ingest the logs of the change. Return their runs, if there are any, and why others were not read.
-
-    With a base that ran beside it, the logs are read and not stored.
-    """
-    if task.base_logs:
-        return _read(task.logs), []
+    """Ingest the logs of the change. Return their runs, if there are any, and why others were not read."""
     from perflog.ingestion import bulk
 
     names = bulk.log_names(task.logs)
@@ -137,10 +135,25 @@ def _ingested(task: GateTask, store: str) -> tuple[Log | None, list[str]]:
     return new, errors
 
 
-def _read(names: Sequence[str]) -> Log:
-    from perflog.opening import read
+def _read(texts: Sequence[str]) -> tuple[Log | None, list[str]]:
+    """Read logs without storing them. Return their runs, if there are any, and why others were not read.
 
-    return read(*names)
+    A log that a glob has found and that cannot be read is no reason to leave it out: its run may have crashed.
+    """
+    from perflog.ingestion.bulk import log_names
+
+    logs: list[Log] = []
+    errors: list[str] = []
+    for name in log_names(texts):
+        try:
+            logs.append(read(str(name)))
+        except InputError as error:
+            if not name.is_found_document:
+                errors.append(in_a_line(error))
+    log = combined(logs) if logs else None
+    if log is not None:
+        log.warnings = list(dict.fromkeys(text for each in logs for text in each.warnings))
+    return log, errors
 
 
 def _compared(comparison: Comparison | None, store: str, base: Log | None, new: Log) -> tuple[Log, ...]:
@@ -157,27 +170,25 @@ def _compared(comparison: Comparison | None, store: str, base: Log | None, new: 
 # --- what is kept -------------------------------------------------------------------------------------------------
 
 
-def _keep(task: GateTask, store: str, new: Log, outcome: Outcome, comparison: Comparison | None) -> tuple[str, bool]:
-    """Add the runs to the baseline if they may be kept. Return what became of it, and whether the store has changed."""
-    if not task.keep:
-        return "", False
+def _keep(task: GateTask, store: str, new: Log, outcome: Outcome, comparison: Comparison | None) -> str:
+    """Add the runs to the baseline if nothing speaks against them. Return what became of it."""
     name, runs = task.baseline, [key.id for key in new.run_keys]
     known = name in baselines.read(store)
     reasons = [text for _, text in unfit(new)]
     if reasons or outcome.kind in ("not read", "error"):
-        return f"The runs do not join baseline {name}: {'; '.join(reasons) or outcome.title}.", False
+        return f"The runs do not join baseline {name}: {'; '.join(reasons) or outcome.title}."
     if task.accept and known:
         baselines.accept(name, runs, task.accept, store)
-        return f"The runs begin a new level of baseline {name}: {task.accept}.", True
+        return f"The runs begin a new level of baseline {name}: {task.accept}."
     if not known:
         made = baselines.set_baseline(name, runs, store=store)
-        return f"The runs make baseline {name}: {count(len(made.levels[-1].runs), 'run')}.", True
+        return f"The runs make baseline {name}: {count(len(made.levels[-1].runs), 'run')}."
     if outcome.kind not in ("passed", *(_NEW if comparison is None else ())):
-        return f"The runs do not join baseline {name}: {outcome.title}.", False
+        return f"The runs do not join baseline {name}: {outcome.title}."
     better = _improvement(comparison) if outcome.kind == "passed" else ""
     baselines.accept(name, runs, better, store)
     what = f"begin a new level of baseline {name}: {better}" if better else f"join baseline {name}"
-    return f"The runs {what}.", True
+    return f"The runs {what}."
 
 
 def _improvement(comparison: Comparison | None) -> str:

@@ -134,7 +134,7 @@ def _git(folder: str, *words: str, at: Path | None = None) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StoreError(f"git cannot be run: {error}", words[0]) from error
     if done.returncode:
-        raise StoreError(f"git {words[0]} failed: {' '.join(done.stderr.split())}", shown(words[-1]))
+        raise StoreError(f"git {words[0]} failed: {shown(' '.join(done.stderr.split()))}", shown(words[-1]))
     return done.stdout.strip()
 
 

@@ -10,22 +10,23 @@ import re
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.compare import Comparison, Gate, results
+from perflog.analysis.compare.attribution import part_name, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
-from perflog.analysis.compare.outcomes import Outcome
+from perflog.analysis.compare.outcomes import ENDINGS, Outcome
 from perflog.analysis.compare.rows import FigureRow
-from perflog.analysis.compare.verdicts import without_exploratory
+from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
 from perflog.analysis.lint.wording import count
 from perflog.ci.systems import Job
 from perflog.lazy_patterns import lazy_pattern
 from perflog.output import sheets
-from perflog.output.presenters.compare import case_name, figure_name, interval
+from perflog.output.presenters.compare import case_name, figure_name, interval, signed_time
 from perflog.output.presenters.compare_screen import verdict_sentences
 from perflog.output.sheets import Sheet, SheetColumn, cell, escaped
 from perflog.output.terminal import cut
 
 _MARKS, _UNSURE = {0: "✅", 1: "❌"}, "⚠️"  # by exit code; of others, and where a gate passed without being sure
 
-_FIGURES, _DOUBTS, _REASONS, _SETTINGS, _WARNINGS = 12, 5, 6, 12, 8  # that are shown
+_FIGURES, _PARTS, _DOUBTS, _REASONS, _SETTINGS, _WARNINGS = 12, 6, 5, 6, 12, 8  # that are shown
 _CELL, _SENTENCE = 60, 600  # characters
 _CASE = 40
 _NOTIFYING = lazy_pattern(r"@(?=\w)|#(?=\d)|\$")
@@ -63,7 +64,8 @@ def summary(
     if comparison is not None:
         names = comparison.sides[0], comparison.sides[1]
         parts += [text(each) for each in verdict_sentences(comparison, names) if not _is_reason(each, comparison)]
-        parts += [_markdown(_figures(comparison)), *_gates(comparison, gates), *_doubts(comparison)]
+        parts += [_markdown(_figures(comparison)), _markdown(_parts(comparison))]
+        parts += [*_gates(comparison, gates), *_doubts(comparison, outcome)]
     if kept:
         parts.append(text(kept))
     parts += [_details(comparison)] if comparison is not None else []
@@ -129,7 +131,7 @@ def _figures(comparison: Comparison) -> Sheet:
     """The figures that the verdict is about, then the others of whole runs and of their steps."""
     headlines = comparison.headlines
     others = [row for row in comparison.row_records if row.kind in SUMMARY_KINDS and row not in headlines]
-    changed = [row for row in others if without_exploratory(row.verdict) in ("regression", "improvement", "different")]
+    changed = [row for row in others if without_exploratory(row.verdict) in CHANGES]
     rows = [*headlines, *changed, *(row for row in others if row not in changed)]
     several, pair = len(comparison.cases) > 1, len(comparison.sides) == 2
     names = ["case"] * several + ["figure"] + ([] if pair else ["side"])
@@ -159,8 +161,32 @@ def _gates(comparison: Comparison, gates: Sequence[Gate]) -> Iterator[str]:
         yield _markdown(sheets.sheet("gates", "gate result reason", rows))
 
 
-def _doubts(comparison: Comparison) -> Iterator[str]:
-    told = [f"{words} ({', '.join(sides)})" if sides else words for words, sides in comparison.doubts.values()]
+def _parts(comparison: Comparison) -> Sheet:
+    """Where the difference of a pair went: the parts that differ most, each below what it is part of."""
+    columns = [SheetColumn(name, "s", number=True) for name in (*comparison.sides[:2], "difference")]
+    is_pair = len(comparison.sides) == 2 and len(comparison.cases) == 1
+    changed = is_pair and any(without_exploratory(row.verdict) in CHANGES for row in comparison.headlines)
+    kinds = dict.fromkeys(part.kind for part in comparison.attribution_records if changed)
+    rows = []
+    for kind in kinds:
+        parts = [part for part in comparison.attribution_records if part.kind == kind]
+        shown = [parts[0], *telling_parts(parts, _PARTS)] if len(parts) > 1 else []
+        rows += [
+            [
+                f"{'· ' * part.depth}{cut(part_name(part), _CELL)}",
+                part.base_s,
+                part.side_s,
+                signed_time(part.difference_s),
+            ]
+            for part in shown
+        ]
+    return Sheet("parts", (SheetColumn("where the difference went"), *columns), rows)
+
+
+def _doubts(comparison: Comparison, outcome: Outcome) -> Iterator[str]:
+    """What not to trust, but for what the reasons of the outcome say."""
+    doubts = {code: each for code, each in comparison.doubts.items() if not (outcome.reasons and code in ENDINGS)}
+    told = [f"{words} ({', '.join(sides)})" if sides else words for words, sides in doubts.values()]
     if told:
         yield "**Do not trust**\n\n" + "\n".join(_listed(told, _DOUBTS))
 

@@ -5,17 +5,15 @@ Of the event of GitHub Actions, which strangers can write, only numbers and the 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.provenance import provenance
+from perflog.provenance import github_event, provenance
 
 _NUMBER = lazy_pattern(r"[0-9]{1,18}")
 _OF_REQUEST = "pull_request"  # events of pull requests begin with it
@@ -45,7 +43,7 @@ def this_job(environment: Mapping[str, str] | None = None) -> Job:
     known = provenance(environment=variables)
     commit, address = known.get("commit", ""), known.get("ci_url", "")
     if variables.get("GITHUB_ACTIONS"):
-        event = _event(variables)
+        event = github_event(variables)
         return Job("github", _request(event, variables), _is_main(event, variables), commit, address)
     if variables.get("GITLAB_CI"):
         number = variables.get("CI_MERGE_REQUEST_IID", "")
@@ -53,15 +51,6 @@ def this_job(environment: Mapping[str, str] | None = None) -> Job:
         is_main = bool(branch) and branch == variables.get("CI_DEFAULT_BRANCH")
         return Job("gitlab", number if _NUMBER.fullmatch(number) else "", is_main, commit, address)
     return Job(commit=commit, address=address)
-
-
-def _event(variables: Mapping[str, str]) -> Mapping[str, Any]:
-    """The event that started the workflow; empty if it cannot be read."""
-    try:
-        event = json.loads(Path(variables["GITHUB_EVENT_PATH"]).read_bytes())
-    except (KeyError, OSError, ValueError):
-        return {}
-    return event if isinstance(event, dict) else {}
 
 
 def _request(event: Mapping[str, Any], variables: Mapping[str, str]) -> str:

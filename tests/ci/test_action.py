@@ -57,7 +57,7 @@ def with_nights(runner: Runner, **inputs: str) -> None:
 
 
 def test_a_pull_request_from_the_first_run_to_the_repaired_one(runner: Runner, server: CommentServer) -> None:
-    with_nights(runner)
+    with_nights(runner, track="true")
     assert len(runner.cache) == 2
     change(runner.workspace / "change", "slow")
     first = of_request(runner, logs="change/*.json\n", gates="regression\nstep_time:+2%")
@@ -66,7 +66,7 @@ def test_a_pull_request_from_the_first_run_to_the_repaired_one(runner: Runner, s
     (body,) = server.bodies()
     assert "### ❌ perflog gate: a gate failed, step\\_time +1" in body.replace("step_time", "step\\_time")
     assert first.step_summary in body
-    assert first.annotations[0].startswith("::error title=perflog gate%3A a gate failed::change: step_time: +1")
+    assert first.annotations[0].startswith("::error title=perflog gate%3A a gate failed::change: step_time median: +1")
     change(runner.workspace / "repaired", "same", 700)
     second = of_request(runner, logs="repaired")
     assert (second.code, second.outputs["outcome"], second.annotations) == (0, "passed", [])
@@ -216,3 +216,43 @@ def test_the_token_is_nowhere_in_what_is_kept_or_printed(runner: Runner, server:
     assert TOKEN not in ran.printed + ran.step_summary
     files = [path for path in (runner.workspace / ".perflog-action").rglob("*") if path.is_file()]
     assert files and all(TOKEN.encode() not in path.read_bytes() for path in files)
+
+
+# --- the page of documentation ------------------------------------------------------------------------------------
+
+PAGE = (ROOT / "docs" / "ci.md").read_text("utf-8")
+RECIPES = [yaml.safe_load(code) for code in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]
+
+
+def test_recipes_use_the_action_as_it_is() -> None:
+    steps = [step for recipe in RECIPES for job in recipe.get("jobs", {}).values() for step in job["steps"]]
+    ours = [step for step in steps if step.get("uses", "").startswith("perflog-ml/perflog@")]
+    assert len(ours) == 2
+    for step in ours:
+        assert set(step["with"]) <= set(ACTION["inputs"])
+        assert step["if"] == "${{ !cancelled() }}"  # a crashed run has an outcome
+        assert "logs" in step["with"]
+    for recipe in RECIPES:
+        events = recipe.get(True, {})  # YAML takes `on` for a switch
+        assert "pull_request_target" not in events
+        assert set(recipe.get("permissions", {}).items()) <= {("contents", "read"), ("pull-requests", "write")}
+
+
+def test_the_page_has_every_outcome() -> None:
+    from perflog.analysis.compare.outcomes import TITLES
+
+    section = PAGE.partition("## What a job says")[2].partition("##")[0]
+    assert set(re.findall(r"^\| `([a-z ]+)`", section, re.MULTILINE)) == set(TITLES)
+    described = ACTION["outputs"]["outcome"]["description"]
+    assert {name.strip(" .") for name in described.split(",")} == set(TITLES)
+
+
+def test_commands_of_the_recipe_for_gitlab_are_commands(tmp_path: Path) -> None:
+    """Bash reads the script, and perflog knows the options."""
+    from perflog.cli.commands.ci import gate
+
+    (script,) = [recipe["speed"]["script"] for recipe in RECIPES if "speed" in recipe]
+    (tmp_path / "script.sh").write_text("\n".join(script))
+    subprocess.run(["bash", "-n", str(tmp_path / "script.sh")], check=True)
+    known = {name for option in gate.params for name in option.opts}
+    assert {word for line in script if "ci gate" in line for word in line.split() if word.startswith("--")} <= known

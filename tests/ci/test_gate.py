@@ -14,8 +14,9 @@ from support.commands import run
 from support.gate_logs import change, night
 from support.json_logs import json_log, steady_times
 
+import perflog
 from perflog.analysis.compare import Gate, baselines
-from perflog.analysis.compare.outcomes import Outcome
+from perflog.analysis.compare.outcomes import Outcome, of_comparison
 from perflog.ci.gate import GateTask, judge
 from perflog.ci.summary import summary, text
 from perflog.ci.systems import Job, this_job
@@ -61,7 +62,7 @@ def test_the_first_run_of_a_pull_request_is_not_kept(tmp_path: Path, kind: str, 
 def test_a_damaged_first_run_makes_no_baseline(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     first = judge(GateTask([change(tmp_path / "nan", "nan")], store=store, keep=True))
-    assert (first.outcome.kind, first.has_changed) == ("diverged", False)
+    assert first.outcome.kind == "diverged"
     assert "do not join baseline main: " in first.kept
     assert baselines.read(store) == {}
 
@@ -70,7 +71,7 @@ def test_a_damaged_first_run_makes_no_baseline(tmp_path: Path) -> None:
     ("kind", "outcome", "code", "words"),
     [
         ("same", "passed", 0, ""),
-        ("slower", "regression", 1, "change: step_time: +3.1 %, at least +1.0 %"),
+        ("slower", "regression", 1, "change: step_time median: +3.1 %, at least +1.0 %"),
         ("crash", "ended early", 3, "change stopped at step 9 where others reach 39"),
         ("nan", "diverged", 3, "in change, whose speed is no result"),
         ("vanished", "figure missing", 3, "change does not print what all runs of the base print: loss"),
@@ -86,8 +87,9 @@ def test_each_way_to_end_has_its_outcome_and_text(
     judged = judge(GateTask([change(tmp_path / kind, kind)], store=store, keep=True))
     assert (judged.outcome.kind, judged.outcome.code) == (outcome, code)
     assert words in " ".join(judged.outcome.reasons)
-    is_kept = kind in ("same", "monitored", "other")  # the first runs of a setting are its base
-    assert judged.has_changed == is_kept
+    joins = kind in ("same", "monitored", "other")  # the first runs of a setting are its base
+    assert judged.kept.startswith("The runs join baseline main" if joins else "The runs do not join baseline main: ")
+    assert judged.has_changed  # the history has all runs of main
     written = summary(judged.outcome, "gate", judged.comparison, judged.gates, judged.kept)
     assert written.startswith(f"### {'✅' if code == 0 else '❌' if code == 1 else '⚠️'} perflog gate: ")
     assert f"exit code {code}" in written
@@ -147,6 +149,18 @@ def test_runs_in_turns_need_no_store(tmp_path: Path) -> None:
     assert judge(GateTask([base], [base])).outcome.kind == "copy"
 
 
+@pytest.mark.parametrize("side", ["base", "change"])
+def test_a_log_that_was_found_and_nobody_can_read(tmp_path: Path, side: str) -> None:
+    for name, seed in (("base", 500), ("change", 600)):
+        change(tmp_path / name, "same", seed)
+    (tmp_path / side / "9.json").write_text("")
+    (tmp_path / side / "README.md").write_text("How to read these")
+    judged = judge(GateTask([str(tmp_path / "change")], [str(tmp_path / "base")]))
+    assert (judged.outcome.kind, judged.outcome.code) == ("not read", 3)
+    (reason,) = judged.outcome.reasons
+    assert "9.json: the log is empty" in reason
+
+
 # --- the command --------------------------------------------------------------------------------------------------
 
 
@@ -193,6 +207,15 @@ def test_a_text_is_shown_as_it_is(words: str) -> None:
     rendered = MarkdownIt("gfm-like", {"linkify": False}).render(f"{text(words)}\n")
     assert unescape(rendered.replace("\u200b", "")) == f"<p>{cell(words)}</p>\n"
     assert rendered.count("<") == 2  # the paragraph
+
+
+def test_where_the_difference_went() -> None:
+    compared = perflog.compare("base=reference:moe_layer.txt#1", "change=reference:moe_layer_early.txt")
+    written = summary(of_comparison(compared, [Gate()]), "moe", compared)
+    lines = [line.replace(" ", "") for line in written.splitlines() if line.startswith("| · ")]
+    assert "|·forward|10.08ms|20.6ms|+10.5ms|" in lines
+    assert "|·backward|11.1ms|1.998ms|-9.1ms|" in lines
+    assert "**Do not trust**" in written
 
 
 def test_nobody_is_notified_and_no_issue_is_linked() -> None:

@@ -74,6 +74,28 @@ def test_what_an_environment_tells(system: str) -> None:
     assert provenance({"branch": "mine"}, environment) == known | {"branch": "mine"}
 
 
+def test_a_branch_of_a_fork_is_not_that_of_the_repository(tmp_path: Path) -> None:
+    """`branch = main` chooses no run of a stranger."""
+    event = tmp_path / "event.json"
+    known = {"GITHUB_ACTIONS": "true", "GITHUB_HEAD_REF": "main", "GITHUB_REPOSITORY": "a/b"}
+    known["GITHUB_EVENT_PATH"] = str(event)
+    for repository, branch in (({"full_name": "c/b"}, "c/b:main"), ({"full_name": "a/b"}, "main"),
+                               (None, "deleted fork:main")):  # fmt: skip
+        event.write_text(json.dumps({"pull_request": {"head": {"repo": repository}}}))
+        assert provenance(environment=known)["branch"] == branch
+    event.write_text("[]")
+    assert provenance(environment=known)["branch"] == "main"
+    gitlab = {"GITLAB_CI": "true", "CI_COMMIT_REF_NAME": "main", "CI_MERGE_REQUEST_PROJECT_PATH": "a/b"}
+    assert provenance(environment=gitlab)["branch"] == "main"
+    assert provenance(environment=gitlab | {"CI_MERGE_REQUEST_SOURCE_PROJECT_PATH": "c/b"})["branch"] == "c/b:main"
+    assert provenance(environment=gitlab | {"CI_MERGE_REQUEST_SOURCE_PROJECT_PATH": "a/b"})["branch"] == "main"
+    jenkins = {"JENKINS_URL": "x", "CHANGE_FORK": "c", "CHANGE_BRANCH": "main"}
+    assert provenance(environment=jenkins)["branch"] == "c:main"
+    assert provenance(environment={"JENKINS_URL": "x", "GIT_BRANCH": "origin/main", "GIT_LOCAL_BRANCH": "main"}) == {
+        "branch": "main"
+    }
+
+
 def test_no_variable_that_is_read_is_a_secret() -> None:
     names = {name for of in SYSTEMS.values() for sources in of.values() for name in sources} | set(SYSTEMS)
     assert not [name for name in names if any(word in name for word in ("TOKEN", "SECRET", "PASS", "KEY", "AUTH"))]

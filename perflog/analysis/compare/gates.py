@@ -68,8 +68,8 @@ class GateFailure(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The message, after the side and the metric that it is about."""
-        return f"{self.row.side}: {self.row.metric}: {self.message}" if self.row else self.message
+        """The message, after the side and the figure that it is about."""
+        return f"{self.row.side}: {_names(self.row)[-1]}: {self.message}" if self.row else self.message
 
 
 class GateResult(Struct, frozen=True):

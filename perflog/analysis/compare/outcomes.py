@@ -51,7 +51,9 @@ ADVICE: Mapping[Kind, str] = {
 }
 """What a reader has to know or do, by outcome."""
 
-_ENDINGS: Mapping[str, Kind] = {"run-stopped": "ended early", "program-error": "ended early", DIVERGED: "diverged"}
+ENDINGS: Mapping[str, Kind] = {"run-stopped": "ended early", "program-error": "ended early", DIVERGED: "diverged"}
+"""Findings for which runs are no base for others, and the outcome that they lead to."""
+
 _CODES: Mapping[Kind, int] = {"passed": 0, "regression": 1, "inconclusive": 1}
 _CANNOT_TELL = 3
 
@@ -173,9 +175,9 @@ def unfit(log: Log) -> list[tuple[Kind, str]]:
     """Return why runs are no base for others: they ended early, or their loss became NaN."""
     labels = {key.id: key.label or f"{key.log}#{key.index}" for key in log.run_keys}
     return [
-        (_ENDINGS[finding.code], f"{labels[finding.run]}: {finding.message}")
+        (ENDINGS[finding.code], f"{labels[finding.run]}: {finding.message}")
         for finding in findings(log)
-        if finding.code in _ENDINGS and finding.severity != "note"
+        if finding.code in ENDINGS and finding.severity != "note"
     ]
 
 
