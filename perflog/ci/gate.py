@@ -110,8 +110,11 @@ def judge(task: GateTask) -> GateRun:
     else:
         against += silent(comparison, CHANGE, new)
         outcome = of_comparison(comparison, gates, task.may_lack).and_also(against)
-    is_kept = task.keep and base is None
-    kept = _keep(task, store, new, outcome, comparison) if is_kept else ""
+    is_kept, kept = task.keep and base is None, ""
+    try:
+        kept = _keep(task, store, new, outcome, comparison) if is_kept else ""
+    except PerflogError as error:
+        outcome, is_kept = outcome.and_also([("error", in_a_line(error))]), False
     warnings = tuple(new.warnings) if comparison is None else comparison.warnings
     return GateRun(outcome, gates, comparison, _compared(comparison, store, base, new), kept, is_kept, warnings)
 

@@ -23,11 +23,13 @@ from perflog.output.presenters.compare import case_name, figure_name, interval, 
 from perflog.output.presenters.compare_screen import verdict_sentences
 from perflog.output.sheets import Sheet, SheetColumn, cell, escaped
 from perflog.output.terminal import cut
+from perflog.provenance import SYSTEMS
 
 _MARKS, _UNSURE = {0: "✅", 1: "❌"}, "⚠️"  # by exit code; of others, and where a gate passed without being sure
 
 _FIGURES, _PARTS, _DOUBTS, _REASONS, _SETTINGS, _WARNINGS = 12, 6, 5, 6, 12, 8  # that are shown
 _CELL, _SENTENCE = 60, 600  # characters
+_OF_JOBS = {name for names in SYSTEMS.values() for name in names} - {"host"}  # differ between any two jobs
 _CASE = 40
 _NOTIFYING = lazy_pattern(r"@(?=\w)|#(?=\d)|\$")
 _APART = "&#8203;"  # a space without a width
@@ -149,7 +151,9 @@ def _figures(comparison: Comparison) -> Sheet:
         values = [cell(row.base_value, row.unit), cell(row.side_value, row.unit)]
         cells.append([*(place[name] for name in names), *values, percent(row.change), interval(row), row.verdict])
     left = len(comparison.row_records) - len(cells)
-    return Sheet("figures", columns, cells, note=f"{count(left, 'more row')}: see the page" if left else "")
+    notes = ["* computed from another figure: no further evidence"] * any(row.derived for row in rows[:_FIGURES])
+    notes += [f"{count(left, 'more row')}: see the page"] * (left > 0)
+    return Sheet("figures", columns, cells, note="\n".join(notes))
 
 
 def _gates(comparison: Comparison, gates: Sequence[Gate]) -> Iterator[str]:
@@ -195,11 +199,12 @@ def _details(comparison: Comparison) -> str:
     """What was compared: the runs, the settings that differ, and the warnings, folded."""
     runs = [sum(len(case.runs[k]) for case in comparison.cases) for k in range(len(comparison.sides))]
     lines = [f"- {text(side)}: {count(number, 'run')}" for side, number in zip(comparison.sides, runs, strict=True)]
-    for row in comparison.setting_records[:_SETTINGS]:
+    differing = [row for row in comparison.setting_records if row.setting not in _OF_JOBS]
+    for row in differing[:_SETTINGS]:
         values = " → ".join(cut(cell(row.values[side]), _CELL) for side in comparison.sides)
         lines.append(f"- differs: {text(f'{cut(row.setting, _CELL)} {values}')}")
-    if left := len(comparison.setting_records) - _SETTINGS if len(comparison.setting_records) > _SETTINGS else 0:
-        lines.append(f"- and {count(left, 'more setting')} that differ")
+    if len(differing) > _SETTINGS:
+        lines.append(f"- and {len(differing) - _SETTINGS} more")
     lines += _listed(comparison.warnings, _WARNINGS)
     return "<details><summary>What was compared</summary>\n\n" + "\n".join(lines) + "\n\n</details>"
 

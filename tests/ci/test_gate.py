@@ -20,6 +20,7 @@ from perflog.analysis.compare.outcomes import Outcome, of_comparison
 from perflog.ci.gate import GateTask, judge
 from perflog.ci.summary import summary, text
 from perflog.ci.systems import Job, this_job
+from perflog.errors import StoreError
 from perflog.output.sheets import cell
 
 
@@ -73,6 +74,7 @@ def test_a_damaged_first_run_makes_no_baseline(tmp_path: Path) -> None:
         ("same", "passed", 0, ""),
         ("slower", "regression", 1, "change: step_time median: +3.1 %, at least +1.0 %"),
         ("crash", "ended early", 3, "change stopped at step 9 where others reach 39"),
+        ("failed", "ended early", 3, "change: Ended by CUDA out of memory"),
         ("nan", "diverged", 3, "in change, whose speed is no result"),
         ("vanished", "figure missing", 3, "change does not print what all runs of the base print: loss"),
         ("other", "other settings", 3, "layers 8 (baseline 4)"),
@@ -111,6 +113,18 @@ def test_a_figure_that_may_be_missing(store: str, tmp_path: Path) -> None:
     required = [Gate(), Gate("loss", required=True)]
     judged = judge(GateTask([change(tmp_path / "gone", "vanished")], store=store, may_lack=["loss"], gates=required))
     assert (judged.outcome.kind, judged.outcome.code) == ("figure missing", 3)
+
+
+def test_a_baseline_that_cannot_be_kept_is_not_green(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise StoreError("the disk is full", store)
+
+    monkeypatch.setattr(baselines, "accept", fails)
+    judged = judge(GateTask([change(tmp_path / "change")], store=store, keep=True))
+    assert (judged.outcome.kind, judged.outcome.code, judged.has_changed) == ("error", 3, False)
+    assert judged.outcome.reasons == (f"{store}: the disk is full",)
 
 
 def test_fewer_runs_than_there_should_be(store: str, tmp_path: Path) -> None:

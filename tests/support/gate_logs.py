@@ -23,15 +23,18 @@ def night(folder: Path, number: int, level: float = 1.0) -> str:
 def change(folder: Path, kind: str = "same", seed: int = 500) -> str:
     """Three runs of a change.
 
-    Kinds: same, slower (by 3 %), slow (by 10 %), faster (by 5 %), crash, nan, vanished (a figure), other (settings),
-    unread and killed (one of them), monitored (a log of another program beside them), markup.
+    Kinds: same, slower (by 3 %), slow (by 10 %), faster (by 5 %), crash, failed (memory ran out), nan, vanished (a
+    figure), other (settings), unread and killed (one of them), monitored (a log of another program beside them), and
+    markup.
     """
     level = 0.2 * {"slower": 1.03, "slow": 1.1, "faster": 0.95}.get(kind, 1.0)
     settings = {"layers": 8} if kind == "other" else _LAYERS
-    _written(folder, seed, [level] * 3, 10 if kind == "crash" else 40, settings)
+    _written(folder, seed, [level] * 3, 10 if kind in ("crash", "failed") else 40, settings)
     for path in sorted(folder.iterdir()):
         text = path.read_text("utf-8")
-        if kind == "nan":
+        if kind == "failed":
+            path.write_text(text + "torch.OutOfMemoryError: CUDA out of memory.\n", "utf-8")
+        elif kind == "nan":
             head, tail = text[: len(text) // 2], text[len(text) // 2 :]
             path.write_text(head + re.sub(r'"loss": [0-9.]+', '"loss": NaN', tail), "utf-8")
         elif kind == "vanished":

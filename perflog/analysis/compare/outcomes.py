@@ -112,7 +112,19 @@ def of_comparison(comparison: Comparison, gates: Sequence[Gate], may_lack: Colle
         kind: Kind = "regression" if any(failure.kind == "change" for failure in failed) else "inconclusive"
         return Outcome(kind, _texts([*failed, *(f for f in found if f not in failed)]), _CODES[kind]).and_also(gone)
     causes = [failure.cause or "unknown error" for failure in found]
-    return Outcome(min(causes, key=list(TITLES).index), _texts(found), _CANNOT_TELL).and_also(gone)
+    reasons = (*_texts(found), *_endings(comparison))
+    return Outcome(min(causes, key=list(TITLES).index), reasons, _CANNOT_TELL).and_also(gone)
+
+
+def _endings(comparison: Comparison) -> Iterator[str]:
+    """Yield what ended the runs that ended early, as far as their logs tell."""
+    cut = {each.run for each in comparison.cut_short}
+    told: dict[tuple[str, str], int] = {}
+    for finding in comparison.finding_records:
+        if finding.code == "program-error" and finding.severity != "note" and finding.run in cut:
+            place = finding.side or "", finding.message
+            told[place] = told.get(place, 0) + 1
+    yield from (f"{side}: {message}" + f" ({runs} runs)" * (runs > 1) for (side, message), runs in told.items())
 
 
 def of_error(error: PerflogError) -> Outcome:
@@ -124,7 +136,9 @@ def of_error(error: PerflogError) -> Outcome:
         kind = "no baseline"
     elif isinstance(error, NothingToCompareError):
         kind = "figure missing"
-    return Outcome(kind, (in_a_line(error),), _CANNOT_TELL if kind != "error" else error.code)
+    is_first = kind == "no baseline" and error.help.startswith("`perflog baseline")  # how to make one: the gate does
+    reason = f"{error.where}: {error.reason}" if is_first else in_a_line(error)
+    return Outcome(kind, (reason,), _CANNOT_TELL if kind != "error" else error.code)
 
 
 def in_a_line(error: PerflogError) -> str:
