@@ -18,7 +18,7 @@ from perflog.analysis.compare.measures import side_values, warmups
 from perflog.analysis.compare.sides import Runs, Side, load_side, stores_of
 from perflog.analysis.run_list import RunList
 from perflog.arrays import Floats
-from perflog.errors import NothingToCompareError
+from perflog.errors import NothingToCompareError, UsageError, did_you_mean
 from perflog.metrics import Tables
 from perflog.metrics.compared import Kind, Measure
 from perflog.metrics.directions import Better
@@ -26,7 +26,7 @@ from perflog.metrics.history import history_rows
 from perflog.metrics.series_ends import AT_STEP, equal_steps, named_value_samples
 from perflog.metrics.step_series import common_cut
 from perflog.metrics.version_levels import LAST_P, FigureCourse, FigureOfRuns, LevelChange, figure_course
-from perflog.metrics.versions import Tests, Versions, versions_of_tests
+from perflog.metrics.versions import COMMIT, DATE, INGESTED, Tests, Versions, versions_of_tests
 from perflog.opening import load
 from perflog.settings.run_settings import Settings
 from perflog.statistics.samples import median
@@ -39,6 +39,7 @@ _KINDS: tuple[Kind, ...] = ("target", "step", "run", "phase", "collective", "sum
 """Kinds of figures that are tracked; others, such as single kernels, if a run has no other, or if they are named."""
 
 _OTHERS = 4  # figures of one version that a sentence names
+_NAMED = 12  # figures in an error
 _LATE = 1  # versions by which an accepted run and the cut may differ
 
 
@@ -158,8 +159,9 @@ def track(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
 
     Args:
         *runs: Logs, folders, stores, or `Log`s.
-        by: `commit`, `date`, `ingested` (when a run was read into its store), or a setting, such as a version.
-            Default: commit or date, whichever is known of more runs. Commits are in the order of their dates.
+        by: `commit`, `date`, `ingested` (commits in the order in which they came into the store), or a setting, such
+            as a version. Default: commit or date, whichever is known of more runs. Commits are in the order of their
+            dates.
         where: A condition on runs, as `perflog runs --where` has it: "branch = main".
         figures: Names of figures, with * for any letters. Default: those of steps, runs, phases, collectives, printed
             summaries and values, and memory.
@@ -227,6 +229,10 @@ def _figures(
         at |= dict.fromkeys(runs, shared)
     by_measure = side_values(side, cuts, at).by_measure
     _add_named_values(side, [run for test in found.tests for run in test.runs], by_measure)
+    for name in wanted if found.tests else ():
+        if not any(_is_named(measure, name) for measure in by_measure):
+            names = [measure.name for measure in by_measure]
+            raise UsageError(f"no run has a figure `{name}`", "", did_you_mean(name, names, _some(names)))
     for test in found.tests:
         of_test = {m: {run: by_run[run] for run in test.runs if run in by_run} for m, by_run in by_measure.items()}
         measures = _chosen([measure for measure, values in of_test.items() if values], wanted)
@@ -236,6 +242,10 @@ def _figures(
             name = measure.name if names.count(measure.name) == 1 else f"{measure.name} ({measure.kind})"
             values = {run: median(steady) for run, steady in of_test[measure].items()}
             yield test, FigureOfRuns(name, measure.unit, measure.better or told, values)
+
+
+def _some(names: Sequence[str]) -> str:
+    return f"there are: {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
 
 
 def _told_way(settings: Iterable[Settings]) -> Better | None:
@@ -271,12 +281,16 @@ def median_of(numbers: Sequence[int]) -> float:
 def _chosen(measures: Sequence[Measure], wanted: Sequence[str]) -> list[Measure]:
     """The figures that are tracked. One that a program computes from another is, if the other is not there."""
     if wanted:
-        return [m for m in measures if any(fnmatchcase(m.name.lower(), name.lower()) for name in wanted)]
+        return [m for m in measures if any(_is_named(m, name) for name in wanted)]
     at_step = {m.name.partition(AT_STEP)[0] for m in measures if AT_STEP in m.name}
     measures = [m for m in measures if m.name not in at_step]  # last values at other steps do not compare
     main = [m for m in measures if m.kind in _KINDS] or list(measures)
     times = any(m.kind == "step" and not m.derived for m in main)
     return [m for m in main if not (times and m.derived)]
+
+
+def _is_named(measure: Measure, name: str) -> bool:
+    return fnmatchcase(measure.name.lower(), name.lower())
 
 
 def _accepted(courses: Sequence[FigureCourse], stores: Sequence[str]) -> dict[tuple[str, str, int], Accepted]:
@@ -326,7 +340,14 @@ def _sentences(of: Track) -> Iterator[str]:
         versions = max(len(course.versions) for course in of.courses)
         yield f"No figure changes by {100 * of.threshold:g} % or more over {versions} versions."
     if not of.courses:
-        yield "No figure has enough versions."
+        yield f"No figure has enough versions. {_advice(of.by)}"
+
+
+def _advice(by: str) -> str:
+    """What to do where no test has enough versions."""
+    if by in (COMMIT, DATE):
+        return "A setting may tell them: --by SETTING; or the order in which runs came into a store: --by ingested."
+    return f"`perflog compare --by {by}` compares few." if by != INGESTED else "Other runs need dates or commits."
 
 
 def _sentence(test: str, text: str) -> str:

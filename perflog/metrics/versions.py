@@ -93,7 +93,8 @@ def versions_of_tests(
 
     Args:
         tables: The runs.
-        by: `commit`, `date`, `ingested`, or a setting. Default: commit or date, whichever places more runs.
+        by: `commit`, `date`, `ingested` (commits in the order in which they came into the store), or a setting.
+            Default: commit or date, whichever places more runs.
         ignored: Settings that make no other test.
         ingested: When runs were read into their store, by run.
         fewest: Number of versions that a test needs.
@@ -103,6 +104,8 @@ def versions_of_tests(
     """
     runs = _Runs(tables, ingested or {})
     chosen = by or max((COMMIT, DATE), key=lambda name: len(runs.places(name)))
+    if by is None and not runs.has_commits:
+        chosen = DATE
     places = runs.places(chosen)
     left_out = {run: _NOT_PLACED.get(chosen, f"without a setting `{chosen}`") for run in runs.keys if run not in places}
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -122,7 +125,7 @@ def versions_of_tests(
 
 
 _NOT_PLACED = {
-    COMMIT: "neither a commit with a date nor one with a date of the run",
+    COMMIT: "no commit with a date of its own or of its runs",
     DATE: "no date in the settings or in the name of the log",
     INGESTED: "not in a store",
 }
@@ -148,6 +151,11 @@ class _Runs:
         self._logs = {run: PurePath(log or "").parts[-_DEPTH:] for run, _, log in rows}
         self._number = {run: k for k, run in enumerate(self.keys)}
 
+    @property
+    def has_commits(self) -> bool:
+        """Whether a run names its commit."""
+        return any(self._commit(run) for run in self.keys)
+
     def tie(self, run: str) -> tuple[Any, ...]:
         """The place of a run among those of one version."""
         started = self._started.get(run)
@@ -160,7 +168,7 @@ class _Runs:
         if by == DATE:
             return {run: _Place(str(of), (of.at,), str(of)) for run, of in self._started.items()}
         if by == INGESTED:
-            return {run: _Place(at, (at,), at) for run, at in self._ingested.items() if run in self._number}
+            return self._by_ingestion()
         values = self._values(by)
         order = {value: k for k, value in enumerate(_in_order(by, values.values()))}
         return {run: _Place(value, (order[value],)) for run, value in values.items()}
@@ -183,6 +191,15 @@ class _Runs:
             for run, name in commits.items()
             if name in known
         }
+
+    def _by_ingestion(self) -> dict[str, _Place]:
+        """Commits in the order in which their first runs were read into the store; of other runs the moments."""
+        known = {run: at for run, at in self._ingested.items() if run in self._number}
+        names = {run: self._commit(run) or at for run, at in known.items()}
+        first: dict[str, tuple[str, int]] = {}
+        for at, number, run in sorted((at, self._number[run], run) for run, at in known.items()):
+            first.setdefault(names[run], (at, number))
+        return {run: _Place(name, first[name], first[name][0]) for run, name in names.items()}
 
     def _commit(self, run: str) -> str:
         settings = self.settings[run]
@@ -255,12 +272,13 @@ def _same(of_runs: Sequence[Settings], name: str, other: str) -> bool:
 def _versions(runs: Sequence[str], places: Mapping[str, _Place], by: str) -> tuple[Version, ...]:
     """The versions of runs in their order. Dates are days, if there are enough of them: runs of a day are repeats."""
     names = {run: places[run].name for run in runs}
-    if by in (DATE, INGESTED) and len({name[:10] for name in names.values()}) >= FEWEST:
+    are_dates = by in (DATE, INGESTED) and all(places[run].name == places[run].at for run in runs)
+    if are_dates and len({name[:10] for name in names.values()}) >= FEWEST:
         names = {run: name[:10] for run, name in names.items()}
     of_version: dict[str, list[str]] = {}
     for run in runs:
         of_version.setdefault(names[run], []).append(run)
-    ats = {name: names[of[0]] if by in (DATE, INGESTED) else places[of[0]].at for name, of in of_version.items()}
+    ats = {name: name if are_dates else places[of[0]].at for name, of in of_version.items()}
     return tuple(Version(name, ats[name], tuple(of)) for name, of in of_version.items())
 
 

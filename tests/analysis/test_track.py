@@ -15,8 +15,10 @@ from support.json_logs import json_log, steady_times
 import perflog
 from perflog.analysis.compare import baselines
 from perflog.analysis.track import Track, track
+from perflog.errors import UsageError
 from perflog.metrics import Tables
 from perflog.metrics.settings_by_run import settings_by_run
+from perflog.metrics.versions import versions_of_tests
 
 FIRST = datetime(2026, 3, 1, 2)  # noqa: DTZ001 (logs name no time zone)
 FLAKY, NEW_DRIVER, SLOWER, NIGHTS = 7, 13, 22, 30
@@ -223,3 +225,72 @@ def test_a_setting_that_no_run_has_is_an_error(tmp_path: Path) -> None:
 def test_json_has_no_nan(tmp_path: Path) -> None:
     folder = nightly(tmp_path / "runs", [1.0] * 8, {"date": [f"2026-01-{k:02}" for k in range(1, 9)]})
     json.loads(run("track", folder, "--format", "json").stdout, parse_constant=pytest.fail)
+
+
+def test_commits_without_dates_come_in_the_order_of_ingestion(tmp_path: Path) -> None:
+    log = perflog.read(nightly(tmp_path / "runs", scatter(9), {"commit": [commit(k) for k in range(9)]}))
+    assert {each.reason for each in track(log).left_out} == {"no commit with a date of its own or of its runs"}
+    order = [5, 2, 7, 0, 8, 3, 6, 1, 4]
+    ingested = {run_of(log)[commit(k)]: f"2026-01-{place + 1:02}T02:00:00Z" for place, k in enumerate(order)}
+    (test,) = versions_of_tests(Tables(log), "ingested", ingested=ingested).tests
+    assert [version.name for version in test.versions] == [commit(k) for k in order]
+
+
+def test_a_figure_that_no_run_has_is_an_error(story: perflog.Log) -> None:
+    with pytest.raises(UsageError, match="no run has a figure `step_tim`"):
+        track(story, figures=("step_tim",))
+
+
+@pytest.mark.parametrize("zone", ["+00:00", "+05:30", "Z"])
+def test_dates_of_commits_are_compared_in_utc(tmp_path: Path, zone: str) -> None:
+    """The date of every second commit is written in another zone: the order is that of the moments."""
+    offset = timedelta(hours=5, minutes=30) if zone == "+05:30" else timedelta(0)
+    moments = [FIRST + timedelta(hours=k) for k in range(9)]
+    dates = [
+        f"{(at + offset).isoformat()}{zone}" if k % 2 else f"{at.isoformat()}+00:00" for k, at in enumerate(moments)
+    ]
+    settings = {"commit_sha": [commit(k) for k in range(9)], "commit_date": dates}
+    found = track(nightly(tmp_path / "runs", scatter(9), settings))
+    assert [version.name for version in found.courses[0].versions] == [commit(k) for k in range(9)]
+
+
+def test_files_that_differ_from_their_commit_are_a_version_of_their_own(tmp_path: Path) -> None:
+    settings = {
+        "commit": [commit(k // 2) for k in range(18)],
+        "dirty": ["no", "yes"] * 9,
+        "commit_date": [(FIRST + timedelta(days=k // 2)).isoformat() for k in range(18)],
+    }
+    course = track(nightly(tmp_path / "runs", scatter(18), settings)).courses[0]
+    assert len(course.versions) == 18
+    assert course.versions[1].name == f"{commit(0)}, changed"
+
+
+def test_branches_are_never_pooled(tmp_path: Path) -> None:
+    settings = {
+        "branch": ["main"] * 9 + ["faster"] * 9,
+        "date": [f"2026-01-{k + 1:02}" for k in range(18)],
+    }
+    levels = [level * (0.8 if k >= 9 else 1) for k, level in enumerate(scatter(18))]
+    found = track(nightly(tmp_path / "runs", levels, settings), figures=("step_time",))
+    assert [course.test.rpartition(", ")[2] for course in found.courses] == ["branch main", "branch faster"]
+    assert not found.changes
+
+
+def test_a_driver_that_is_rolled_back_makes_no_other_test(tmp_path: Path) -> None:
+    settings = {
+        "driver_version": ["550"] * 8 + ["560"] * 8 + ["550"] * 8,
+        "date": [f"2026-01-{k + 1:02}" for k in range(24)],
+    }
+    levels = [level * (0.9 if 8 <= k < 16 else 1) for k, level in enumerate(scatter(24))]
+    course = track(nightly(tmp_path / "runs", levels, settings), figures=("step_time",)).courses[0]
+    assert [(c.after.name, c.cause, str(c.settings[0])) for c in course.changes] == [
+        ("2026-01-09", "machine", "driver_version 550 -> 560"),
+        ("2026-01-17", "machine", "driver_version 560 -> 550"),
+    ]
+
+
+def test_hosts_in_turn_are_no_change_of_the_machine(tmp_path: Path) -> None:
+    settings = {"hostname": [f"node{k % 3}" for k in range(18)], "date": [f"2026-01-{k + 1:02}" for k in range(18)]}
+    levels = [level * (1.1 if k >= 9 else 1) for k, level in enumerate(scatter(18))]
+    (change,) = (change for _, change in track(nightly(tmp_path / "runs", levels, settings)).changes[:1])
+    assert (change.settings, change.cause) == ((), "program")

@@ -11,6 +11,7 @@ from perflog.units import show
 
 _LEAST = 0.01  # smaller changes are not told
 _MOST = 3
+_COMMIT = 9  # digits of a commit
 _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "elapsed_s": "elapsed"}
 
 
@@ -31,7 +32,8 @@ def since_when(tables: Tables, options: Options) -> Iterator[str]:
     several = len({row["history"] for row in changes}) > 1
     for row in changes[:_MOST]:
         before = row["level_value"] / (1 + row["change"])
-        name = logs[row["run"]].rpartition("/")[2]
+        is_commit = row["version"] != row["at"]
+        name = row["version"][:_COMMIT] if is_commit else logs[row["run"]].rpartition("/")[2]
         place = f"{row['history']}: since" if several else "Since"
         is_machine = "machine" in (none_if_null(row["cause"]) or "")
         what = "the machine changed with it" if is_machine else "with it"

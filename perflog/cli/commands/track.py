@@ -15,7 +15,7 @@ from perflog.cli.commands.compare import Share
 @click.option(
     "--by",
     metavar="commit|date|SETTING",
-    help="What tells versions apart; `ingested`: when a run was read into the store.  [default: commit or date]",
+    help="What tells versions apart; `ingested`: commits as they came into the store.  [default: commit or date]",
 )
 @click.option("--where", metavar="CONDITION", help="Only runs for which it holds: `branch = main`.")
 @click.option(
