@@ -44,6 +44,7 @@ class CommitRun(Struct, frozen=True):
     config: Mapping[str, Any]
     figures: Sequence[BenchmarkFigure]
     dropped: Mapping[str, tuple[int, str]] = {}  # number of other figures, and why they are not stored, by name
+    model: str | None = None
 
 
 def document(source: Source, before: bytes = b"") -> Any:
@@ -52,19 +53,40 @@ def document(source: Source, before: bytes = b"") -> Any:
     Raises:
         InputError: It is no JSON, or too large.
     """
-    if source.size() > _LARGEST:
-        raise InputError("more than 1 GiB of benchmarks", source.name, "divide the file")
-    parts, block = [], memoryview(bytearray(1 << 20))
-    with closing(source.stream()) as stream:
-        while count := stream.fill(block):
-            parts.append(bytes(block[:count]))
-    text = b"".join(parts).removeprefix(b"\xef\xbb\xbf").strip()
+    text = _content(source)
     if before and text.startswith(before):
         text = text.partition(b"=")[2].strip().removesuffix(b";")
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"the history cannot be read: {error}", source.name, "copy it again") from error
+
+
+def documents(source: Source) -> list[Any]:
+    """Return the values of a JSON list, or those of JSON lines; of another value, itself.
+
+    Raises:
+        InputError: It is no JSON, or too large.
+    """
+    text = _content(source)
+    try:
+        try:
+            whole = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            whole = msgspec.json.Decoder().decode_lines(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"the records cannot be read: {error}", source.name, "copy it again") from error
+    return whole if isinstance(whole, list) else [whole]
+
+
+def _content(source: Source) -> bytes:
+    if source.size() > _LARGEST:
+        raise InputError("more than 1 GiB of benchmarks", source.name, "divide the file")
+    parts, block = [], memoryview(bytearray(1 << 20))
+    with closing(source.stream()) as stream:
+        while count := stream.fill(block):
+            parts.append(bytes(block[:count]))
+    return b"".join(parts).removeprefix(b"\xef\xbb\xbf").strip()
 
 
 def write_runs(
@@ -88,8 +110,8 @@ def write_runs(
             name = label.get(number) if label is not None else options.label
             first, last = run.figures[0].place, run.figures[-1].place
             writer.write_run(
-                name if isinstance(name, str) else None, last, run.config, program=run.program, line=first,
-                first_line=first,
+                name if isinstance(name, str) else None, last, run.config, program=run.program, model=run.model,
+                line=first, first_line=first,
             )  # fmt: skip
         if not number:
             raise InputError("no figures of benchmarks in this history", source.name, "nothing was measured yet")

@@ -32,11 +32,16 @@ _TABLE_MAGIC = (b"PAR1", b"ARROW1")  # Parquet and Arrow
 # Histories of benchmarks, by commit.
 _DATA_JS = (b"window.BENCHMARK_DATA", b"{")
 _DATA_JS_THEN = (b"=", b'"lastUpdate"', b'"repoUrl"', b'"entries"')
+_RECORDS_THEN = (
+    b"{", b'"benchmark"', b'"model"', b'"metric"', b'"timestamp"', b'"schema_version"', b'"repo"', b'"name"',
+    b'"head_sha"', b'"head_branch"', b'"workflow_id"',
+)  # fmt: skip
 _ASV_THEN = (b'"commit_hash"', b'"date"', b'"env_name"')
 
 _BUILTIN = (
     ReaderEntry("perflog.readers.github_benchmark:GithubBenchmarkReader", _DATA_JS, then=_DATA_JS_THEN),
     ReaderEntry("perflog.readers.asv:AsvReader", (b"{",), then=_ASV_THEN),
+    ReaderEntry("perflog.readers.pytorch_benchmarks:PytorchBenchmarkReader", (b"[", b"{"), then=_RECORDS_THEN),
     ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",), then=(b'"',)),
     ReaderEntry("perflog.readers.execution_trace:ExecutionTraceReader", (b"{",), then=(b'"schema"',)),
     ReaderEntry("perflog.readers.chrome.reader:ChromeTraceReader", (b"{", b"["), then=(b'"', b"{")),

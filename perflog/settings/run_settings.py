@@ -46,6 +46,9 @@ _OF_MACHINE = frozenset(
 )  # fmt: skip
 """Words inside the name of a setting that describes the machine: `gpu_name`, `driver_version`, `instance_type`."""
 
+_MACHINE_PARENTS = frozenset(("runner", "machine", "hardware", "host"))
+"""Names under which all settings describe the machine."""
+
 _OF_WORK = frozenset(
     ("num", "n", "count", "per", "size", "batch", "micro", "fraction", "utilization", "utilisation", "backend", "id",
      "ids", "index", "mesh", "placement", "offload", "map", "mem", "limit", "world", "rank", "util")
@@ -97,7 +100,10 @@ def is_of_machine(name: str) -> bool:
     """Return whether a setting describes the machine that a run ran on: its host, GPU, driver and so on."""
     if names_machine(name):
         return True
-    words = {word.lower() for word in _words(leaf_of(name))}
+    *parents, leaf = name.split(".")
+    words = {word.lower() for word in _words(leaf)}
+    if not _MACHINE_PARENTS.isdisjoint(parents):
+        return True
     return not _OF_MACHINE.isdisjoint(words) and _OF_WORK.isdisjoint(words)
 
 

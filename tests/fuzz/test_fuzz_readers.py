@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.benchmark_files import RESULTS, asv, cargo, data_js, entry
+from support.benchmark_files import RESULTS, asv, cargo, data_js, entry, hud_records
 from support.examples import examples
 from support.flight_recorder_files import call, dump
 from support.history_files import event, event_file, field, history, items, run_file, single
@@ -95,6 +95,8 @@ def documents(name: str) -> list[bytes]:
     if name == "rocprof":
         path = Path(os.environ["FUZZ_FOLDER"]) / "rocprof.json"
         return [write_output(path).read_bytes()]
+    if name == "pytorch_benchmarks":
+        return [json.dumps(hud_records(0)).encode()]
     if name in ("github_benchmark", "asv"):
         folder = Path(os.environ["FUZZ_FOLDER"])
         entries = [entry(k, "cargo", cargo(k)) for k in range(2)]
@@ -319,6 +321,7 @@ TARGETS: dict[str, tuple[str, Write]] = {
     "flight recorder, pickle": ("flight_recorder", pickled_dump),
     "github_benchmark": ("github_benchmark", document("github_benchmark")),
     "asv": ("asv", document("asv")),
+    "pytorch_benchmarks": ("pytorch_benchmarks", document("pytorch_benchmarks")),
     "tensorboard": ("tensorboard", records("*.tfevents", event_records, framed_events)),
     "wandb": ("wandb", records("*.wandb", run_records, framed_run)),
     "values of tensorboard": ("tensorboard", logged_to_tensorboard),

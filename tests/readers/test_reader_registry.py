@@ -26,6 +26,7 @@ from perflog.readers.github_benchmark import GithubBenchmarkReader
 from perflog.readers.interface import Reader
 from perflog.readers.nsys.reader import NsysReader
 from perflog.readers.perfetto.reader import PerfettoReader
+from perflog.readers.pytorch_benchmarks import PytorchBenchmarkReader
 from perflog.readers.rocprof.json_output import RocprofJsonReader
 from perflog.readers.rocprof.rocpd import RocpdReader
 from perflog.readers.tensorboard import TensorBoardReader
@@ -155,7 +156,7 @@ def test_built_in_readers_are_registered_in_the_same_group() -> None:
 
 def test_built_in_readers_have_the_interface() -> None:
     readers: list[Reader] = [  # mypy looks
-        GithubBenchmarkReader(), AsvReader(),
+        GithubBenchmarkReader(), AsvReader(), PytorchBenchmarkReader(),
         RocprofJsonReader(), ExecutionTraceReader(), ChromeTraceReader(), RocpdReader(), TensorBoardReader(),
         WandbReader(), FlightRecorderReader(), XplaneReader(), PerfettoReader(), NsysReader(),
         ArrowTableReader(),

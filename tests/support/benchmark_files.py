@@ -64,3 +64,29 @@ RESULTS: dict[str, Any] = {
     "suite.track_ratio": [[0.5, None, 0.75, 1.0], [["'a'", "'b'"], ["1", "2"]]],
     "suite.time_failed": None,
 }
+
+
+def hud_records(number: int, database: bool = True, seconds: float = 1.0) -> list[dict[str, Any]]:
+    """Records of a commit, as vLLM writes them; with what the database adds."""
+    args = {"model": "llama", "tensor_parallel_size": 2, "lora": None, "hosts": ["a", "b"]}
+    common: dict[str, Any] = {
+        "benchmark": {"name": "vLLM benchmark", "extra_info": {"args": args}},
+        "model": {"name": "llama", "type": "OSS model"},
+    }
+    if database:
+        common |= {
+            "timestamp": 1767225600 + 86_400 * number, "schema_version": "v3", "head_sha": COMMITS[number],
+            "head_branch": "main", "workflow_id": 1000 + number, "runners": [{"name": "a100", "gpu_info": "A100"}],
+        }  # fmt: skip
+    latency, rate = 0.02 * seconds * (1 + number * 37 % 11 / 3000), 1500.0
+    return [
+        common | {"metric": {"name": "median_ttft_ms", "benchmark_values": [1000 * latency], "extra_info": {}}},
+        common | {"metric": {"name": "tokens_per_second", "benchmark_values": [rate, rate + 2, rate + 1]}},
+    ]
+
+
+def hud(path: Path, records: list[dict[str, Any]], lines: bool = False) -> str:
+    """Write records as a list, or one a line."""
+    text = "\n".join(map(json.dumps, records)) if lines else json.dumps(records)
+    path.write_text(text, encoding="utf-8")
+    return str(path)
