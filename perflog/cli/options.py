@@ -265,6 +265,12 @@ targets = click.option(
     metavar="SERIES=VALUE",
     help="Value that a series is to reach: the time and the steps until then.",
 )
+gpu_hour = click.option(
+    "--gpu-hour",
+    type=FiniteRange(0, min_open=True),
+    metavar="PRICE",
+    help="Price of one GPU for an hour, in any currency: the cost of a step, a token and a run.",
+)
 version = click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
 )

@@ -328,6 +328,8 @@ class Format(Struct, frozen=True, eq=False):
             clock.
         either_way: Names of values of which their name does not tell which way is better: an `accuracy` that is a loss
             in some runs.
+        of_one_gpu: Rates of table `steps` that the program prints for one GPU, although it runs on many: torchtitan's
+            tokens per second.
         file_names: What the names of files tell: templates with fields `step` and `rank`.
     """
 
@@ -352,6 +354,7 @@ class Format(Struct, frozen=True, eq=False):
     incidental: tuple[str, ...] = ()
     result: str | None = None
     either_way: tuple[str, ...] = ()
+    of_one_gpu: tuple[str, ...] = ()
     file_names: tuple[Template, ...] = ()
 
     def named_by(self, file: str) -> Mapping[str, Value]:

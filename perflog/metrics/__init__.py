@@ -11,6 +11,7 @@ from perflog.metrics.causes import causes
 from perflog.metrics.collectives import collectives
 from perflog.metrics.communication import communication
 from perflog.metrics.curves import curves
+from perflog.metrics.energy import energy
 from perflog.metrics.factors import configurations, factors
 from perflog.metrics.goodput import goodput
 from perflog.metrics.headroom import headroom
@@ -69,7 +70,7 @@ _ORDER = (
     collectives, node_pairs, device_time, stragglers, lateness, collective_wait, collective_bandwidth,
     collective_volume, rank_pairs, rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges,
     device_operators, operator_efficiency, host_operators, launches, launch_queue, critical_path, replay, copies,
-    memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry, kernels, stages, layers,
+    memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry, energy, kernels, stages, layers,
     pipeline, schedules, matmul_efficiency, ranges, sweep, configurations, factors, scaling, cases, case_pairs,
     serving, history,
 )  # fmt: skip
@@ -114,6 +115,7 @@ __all__ = [
     "device_operators",
     "device_ranges",
     "device_time",
+    "energy",
     "factors",
     "get",
     "goodput",

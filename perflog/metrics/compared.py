@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Kind = Literal[
     "target", "step", "run", "phase", "layer", "device", "idle", "kernel", "range", "path", "call", "collective",
-    "summary", "value", "memory", "holder", "counter", "rate", "operator", "load",
+    "summary", "value", "memory", "holder", "energy", "counter", "rate", "operator", "load",
 ]  # fmt: skip
 
 KINDS: tuple[Kind, ...] = get_args(Kind)

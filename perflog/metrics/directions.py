@@ -11,7 +11,7 @@ from typing import Literal
 Better = Literal["lower", "higher"]
 
 BETTER: dict[str, Better] = {
-    "1/s": "higher", "GB/s": "higher", "TFLOP/s": "higher", "s": "lower", "B": "lower",
+    "1/s": "higher", "GB/s": "higher", "TFLOP/s": "higher", "s": "lower", "B": "lower", "J": "lower",
 }  # fmt: skip
 """Units whose figures are better one way, rates first. Of other figures only the name may tell it."""
 

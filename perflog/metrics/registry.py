@@ -94,6 +94,7 @@ class Options:
         flops: Id of the FLOP convention. None: the convention that the log's format declares.
         level: Confidence level of intervals.
         targets: Values to reach, by the name of the series, of metric `time_to_target`: {"val_loss": 3.28}.
+        gpu_hour: Price of one GPU for an hour, in any currency, for metrics `energy` and `scaling`. None: no cost.
     """
 
     warmup: int | None = None
@@ -102,6 +103,7 @@ class Options:
     flops: str | None = None
     level: float = 0.95
     targets: Mapping[str, float] | None = field(default=None, hash=False)  # a dict has no hash
+    gpu_hour: float | None = None
 
     @classmethod
     def of(cls, **options: Any) -> Options:
@@ -492,7 +494,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
     def column(self, name: str) -> MetricColumn:
         return next(c for c in self.columns if c.name == name)
 
-    def __call__(
+    def __call__(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         self,
         log: Log | Tables | Mapping[str, pd.DataFrame],
         *,
@@ -502,6 +504,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
         flops: str | None = None,
         level: float = 0.95,
         targets: Mapping[str, float] | None = None,
+        gpu_hour: float | None = None,
         **unknown: Never,
     ) -> pd.DataFrame:
         """Return the metric's table for all runs of a log.
@@ -514,6 +517,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
             flops: Id of the FLOP convention. None: the convention that the log's format declares.
             level: Confidence level of intervals.
             targets: Values to reach, by the name of the series, of metric `time_to_target`: {"val_loss": 3.28}.
+            gpu_hour: Price of one GPU for an hour, in any currency, for metrics `energy` and `scaling`. None: no cost.
             **unknown: Nothing: any other keyword raises UsageError, which names the nearest option.
 
         Returns:
@@ -524,8 +528,9 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
             UsageError: If an option does not exist or its value has no meaning, such as an unknown GPU.
         """
         options = Options.of(
-            warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, level=level, targets=targets, **unknown
-        )
+            warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, level=level, targets=targets,
+            gpu_hour=gpu_hour, **unknown,
+        )  # fmt: skip
         tables = log if isinstance(log, Tables) else Tables(log)
         return nullable_frame(self.table(tables, options))
 

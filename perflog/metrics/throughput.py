@@ -263,17 +263,21 @@ class _RunRates(Struct, frozen=True):
         """Columns of tokens: from the declared tokens of a step, else from printed rates."""
         times = table["step_time_s"]
         times = times[times > 0]
+        world = self.numbers.get("world_size")
         if "tokens" in self.semantics.quantities and len(times):
             tokens, origin = self.semantics.quantities["tokens"], "declared"
             rate, middle = tokens * len(times) / float(times.sum()), tokens / float(np.median(times))
         elif _known(table["tokens_per_s"]).any():
             rate, middle, origin = _total(table, "tokens_per_s"), _middle(table, "tokens_per_s"), "printed"
+            if self.semantics.format is not None and "tokens_per_s" in self.semantics.format.of_one_gpu:
+                of_one = {_PER_GPU: rate, f"{_PER_GPU}_median": middle}
+                of_all = {"tokens_per_s": rate * world, "tokens_per_s_median": middle * world} if world else {}
+                return of_all | of_one | {"tokens_from": origin}
         elif _known(table[_PER_GPU]).any():
             rates = {_PER_GPU: _total(table, _PER_GPU), f"{_PER_GPU}_median": _middle(table, _PER_GPU)}
             return rates | {"tokens_from": "printed"}
         else:
             return {}
-        world = self.numbers.get("world_size")
         rates = {"tokens_per_s": rate, "tokens_per_s_median": middle}
         per_gpu = {name.replace("per_s", "per_s_gpu"): x / world for name, x in rates.items()} if world else {}
         return rates | per_gpu | {"tokens_from": origin}

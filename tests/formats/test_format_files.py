@@ -465,6 +465,12 @@ def test_a_format_names_values_whose_name_does_not_tell_which_way_is_better(tmp_
     assert load(path).either_way == ("eval_accuracy",)
 
 
+def test_a_format_names_rates_that_are_those_of_one_gpu(tmp_path: Path) -> None:
+    path = tmp_path / "log.toml"
+    path.write_text('of_one_gpu = ["tokens_per_s"]\n' + GOOD, encoding="utf-8")
+    assert load(path).of_one_gpu == ("tokens_per_s",)
+
+
 def test_a_format_names_incidental_settings(tmp_path: Path) -> None:
     path = tmp_path / "log.toml"
     path.write_text('incidental = ["revision", "cluster.*"]\n' + GOOD, encoding="utf-8")

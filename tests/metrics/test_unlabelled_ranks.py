@@ -52,7 +52,7 @@ def test_two_lines_of_one_step_are_two_ranks(read: Read) -> None:
     log = read([titan(5, 10_007, 7.0), titan(5, 5_007, 7.0)])
     assert number(log) == [2]
     assert "2 ranks (unlabelled) print each step" in " ".join(perflog.overview(log).reasons)
-    assert "tokens/s 5007 to 10,007" in " ".join(perflog.overview(log).reasons)
+    assert "tokens/s/GPU 5007 to 10,007" in " ".join(perflog.overview(log).reasons)
 
 
 @pytest.mark.parametrize("members", [2, 3, 8, 64])
@@ -67,7 +67,7 @@ def test_the_ranks_are_counted_and_the_slow_one_is_seen(read: Read, members: int
     assert abs(row["min"] / 5_000 - 1) < 0.03
     assert abs(row["max"] / 10_000 - 1) < 0.04
     steady = throughput(log).query("part == 'steady'")
-    assert abs(steady["tokens_per_s"].item() / 5_000 - 1) < 0.03  # a step takes as long as its slowest rank
+    assert abs(steady["tokens_per_s_gpu"].item() / 5_000 - 1) < 0.03  # a step takes as long as its slowest rank
 
 
 def test_steps_of_a_second_attempt_are_printed_again(read: Read) -> None:

@@ -71,7 +71,7 @@ metrics: last_steps communication collectives curves imbalance steps sweep
 metrics: named_ranks ranks hot_experts placement versions version_levels history node_pairs pauses stuck_ranks
 metrics: time_to_target
 metrics: attempt_time timeline goodput step_levels
-metrics: factors throughput scaling time_to_train
+metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: input_shapes intervals device_steps iterations device_work launches call_tree work_tree steady_work
@@ -81,7 +81,7 @@ metrics.traces: counters counter_curve
 metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
 metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains start_up
 metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
-metrics: whatif breakdown rank_spread headroom waterfall telemetry
+metrics: whatif breakdown rank_spread headroom waterfall telemetry run_rates energy scaling
 metrics.causes: cause of_steps of_runs of_profiles of_jobs of_traces binding __init__
 metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats job_endings run_filter
@@ -91,7 +91,7 @@ analysis.compare: result_rows sides sessions other_setting copies foreign_runs c
 analysis.compare: measures verdicts figures history baselines rows headline ranking aa attribution operators averages
 analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats outcomes __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
-analysis.overview: what_if scaling_facts schedule_facts
+analysis.overview: what_if scaling_facts energy_facts schedule_facts
 analysis.overview: operators host_operators since folder_answers host_ranges reasons
 analysis.overview: headline device_facts log_facts case_facts serving_facts bottlenecks job_course subject next_commands
 analysis.overview: targets __init__

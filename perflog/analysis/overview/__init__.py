@@ -20,6 +20,7 @@ from perflog.analysis.lint import findings
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.bottlenecks import bottleneck, first_bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
+from perflog.analysis.overview.energy_facts import energy_facts
 from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores, slowdowns
 from perflog.analysis.overview.job_course import course_of_job
 from perflog.analysis.overview.next_commands import next_commands
@@ -212,6 +213,7 @@ def overview(
     peak_tflops: float | None = None,
     flops: str | None = None,
     targets: Mapping[str, float] | None = None,
+    gpu_hour: float | None = None,
     **unknown: Never,
 ) -> Overview:
     """Return what ran, how fast, where the time goes, what not to trust, and what to ask next.
@@ -225,6 +227,7 @@ def overview(
         peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
         flops: Id of the FLOP convention. Default: the one that the log's format declares.
         targets: Values to reach, by the name of the series, such as {"val_loss": 3.28}: `reasons` tells when.
+        gpu_hour: Price of one GPU for an hour, in any currency: `reasons` tells what a token, else a sample, costs.
         **unknown: Nothing: any other keyword raises UsageError, which names the nearest option.
 
     Raises:
@@ -235,7 +238,9 @@ def overview(
         >>> answer.figures[0].name
         'GPU work'
     """
-    options = Options.of(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, targets=targets, **unknown)
+    options = Options.of(
+        warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, targets=targets, gpu_hour=gpu_hour, **unknown
+    )
     log = log_of(log)
     return overview_of(log, Tables(log), options, names)
 
@@ -279,6 +284,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
             *course_of_job(tables, groups, options),
             *no_repeats(differences, groups),
             *_reasons(log, tables, groups, figures, bases, options),
+            *energy_facts(tables, groups, options),
         ],
         doubts=doubts(findings(tables, options)),
         next=next_commands(

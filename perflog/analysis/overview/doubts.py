@@ -9,7 +9,11 @@ from msgspec import Struct
 from perflog.analysis.lint import RULES, SEVERITIES, Finding, LintRule, Severity
 from perflog.analysis.lint.losses import DIVERGED
 
-_RATES, _TIMES, _PROFILE = ("TFLOP/s", "MFU"), ("step", "TFLOP/s", "MFU", "tokens/s"), ("GPU work", "API calls")
+_RATES, _TIMES, _PROFILE = (
+    ("TFLOP/s", "MFU"),
+    ("step", "TFLOP/s", "MFU", "tokens/s", "tokens/s/GPU"),
+    ("GPU work", "API calls"),
+)
 _FIGURES = {
     **dict.fromkeys(("nominal-work", "mfu-above-1", "backward-short"), _RATES),
     **dict.fromkeys(("coarse-times", "drift", "few-steps", "steps-merged", "time-impossible"), ("step",)),

@@ -15,7 +15,8 @@ _NAMED, _FIGURES = 3, 3  # ranks that have a line of their own; figures in a lin
 _APART = 0.01  # of the median: ranks that are nearer agree
 _SURE = 1e-9  # probabilities below are not told apart
 _COLUMNS = {
-    "step": "step_time_s", "TFLOP/s": "tflops", "MFU": "mfu", "tokens/s": "tokens_per_s", "samples/s": "samples_per_s"
+    "step": "step_time_s", "TFLOP/s": "tflops", "MFU": "mfu", "tokens/s": "tokens_per_s",
+    "tokens/s/GPU": "tokens_per_s", "samples/s": "samples_per_s",
 }  # fmt: skip
 """Columns of `steps` that figures of an overview are made from."""
 

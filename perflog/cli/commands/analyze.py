@@ -28,6 +28,7 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @options.store
 @options.metrics
 @options.targets
+@options.gpu_hour
 @click.option(
     "--limit", type=click.IntRange(0), metavar="N", help="Rows of each metric; 0 for all.  [default in text: 40]"
 )

@@ -17,6 +17,7 @@ from perflog.output import terminal
 @options.store
 @options.metrics
 @options.targets
+@options.gpu_hour
 @options.print_format
 def overview(
     runs: tuple[str, ...], store: str | None, targets: tuple[options.Target, ...], format: str, **option_values: Any

@@ -25,6 +25,7 @@ from perflog.output import terminal
 @options.store
 @options.metrics
 @options.targets
+@options.gpu_hour
 @click.option(
     "--format", type=click.Choice(["html", "md"]), help="HTML page or Markdown.  [default: FILE's ending, or html]"
 )

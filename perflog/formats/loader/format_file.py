@@ -208,5 +208,6 @@ def load(path: Path, is_tested: bool = False) -> Format:
         incidental=top.texts("incidental"),
         result=top.get("result", str, None),
         either_way=top.texts("either_way"),
+        of_one_gpu=top.texts("of_one_gpu"),
         file_names=_file_names(top),
     )

@@ -18,7 +18,8 @@ _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
         "quantities", "rate", "flops", "pairs", "json", "table", "meters", "generic", "library", "program",
-        "incidental", "result", "either_way", "file_names",
+        "incidental", "result", "either_way", "of_one_gpu",
+        "file_names",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "each_process", "closes",

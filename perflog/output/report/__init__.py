@@ -33,6 +33,7 @@ def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     flops: str | None = None,
     level: float = 0.95,
     targets: Mapping[str, float] | None = None,
+    gpu_hour: float | None = None,
     on_warning: Callable[[str], None] = warn,
 ) -> str:
     """Write what perflog can say of runs as one page: settings, findings, plots, metrics and, of several, a comparison.
@@ -51,6 +52,7 @@ def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         flops: Id of the FLOP convention. Default: the convention that the log's format declares.
         level: Confidence level of intervals, between 0 and 1.
         targets: Values to reach, by the name of the series, such as {"val_loss": 3.28}: the time until then leads.
+        gpu_hour: Price of one GPU for an hour, in any currency, for the cost of a step, a token and a run.
         on_warning: Called with each warning about the logs. Default: `warnings.warn`.
 
     Returns:
@@ -64,7 +66,7 @@ def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         >>> page.splitlines()[0]
         '<!doctype html>'
     """
-    options = Options(warmup, gpu, peak_tflops, flops, level, targets)
+    options = Options(warmup, gpu, peak_tflops, flops, level, targets, gpu_hour)
     data = collect(*runs, store=store, by=by, options=options, draw=format == "html")
     for text in data.warnings:
         on_warning(text)

@@ -1,0 +1,275 @@
+"""Energy and cost: what a step, a sample and a token take in joules, and at a price for an hour of a GPU.
+
+A log prints the power or the energy of each GPU, of each rank or of all; else telemetry sampled it beside the log. All
+are brought to one GPU and to all, as far as the number of GPUs is known. Whose a power is and where it is from is told
+with each figure: that of a node or of a machine without a number of GPUs is divided by no rate of a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.arrays import Floats
+from perflog.metrics.compared import ComparedColumn
+from perflog.metrics.directions import words_of
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.run_rates import Rate, run_rates, sized_runs
+from perflog.metrics.step_series import StepSeries, step_series
+from perflog.metrics.telemetry import telemetry
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ONE, ALL, NODE = "one GPU", "all GPUs", "node"
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("source", meaning="name of the printed power or energy; samples: telemetry; null: a price alone"),
+    MetricColumn("of", meaning="whose it is: one GPU, all GPUs, or a node; null: the log does not say it"),
+    MetricColumn("measured", meaning="number of GPUs whose power it is, or of which it is the mean", brief=False),
+    MetricColumn("gpus", meaning="number of GPUs of the run; null: not printed"),
+    MetricColumn("power_w", "W", None, "mean power of what `of` names"),
+    MetricColumn("power_gpu_w", "W", None, "mean power of one GPU", brief=False),
+    MetricColumn("energy_step_j", "J", "lower", "all GPUs: power * median time of a step"),
+    MetricColumn("energy_token_j", "J", "lower", "power / tokens in a second, both of all GPUs or of one"),
+    MetricColumn("energy_sample_j", "J", "lower", "power / samples in a second, both of all GPUs or of one"),
+    MetricColumn("cost_step", "", "lower", "all GPUs: price of a GPU hour * median time of a step in hours"),
+    MetricColumn("cost_million_tokens", "", "lower", "price of a GPU hour / tokens of a GPU in an hour * 1e6"),
+    MetricColumn("cost_million_samples", "", "lower", "price of a GPU hour / samples of a GPU in an hour * 1e6"),
+    MetricColumn("cost_run", "", "lower", "all GPUs: price of a GPU hour * elapsed time of the run in hours"),
+    MetricColumn("rate", meaning="name of the rate that tokens or samples are from", brief=False),
+)
+
+_POWER = frozenset(("power", "pwr", "watt", "watts"))
+_ENERGY = frozenset(("energy", "joule", "joules"))
+_NO_MEAN = frozenset(
+    ("limit", "cap", "max", "min", "maximum", "minimum", "peak", "lowest", "highest", "p5", "p50", "p90", "p95", "p99",
+     "std", "stdev", "var", "default", "budget", "idle", "median", "percent")
+)  # fmt: skip
+_OTHER_PARTS = frozenset(("cpu", "dram", "ram", "memory", "mem", "fan", "soc", "module"))
+_MEAN = frozenset(("mean", "avg", "average"))
+_OF_ONE = frozenset(("gpu", "device", "rank", "chip", "card", "accelerator"))
+_OF_ALL = frozenset(("gpus", "devices", "total", "all", "job", "cluster", "global", "overall"))
+_OF_NODE = frozenset(("node", "host", "system", "server", "machine"))
+_AT_WORK = 0.5  # of the largest power: a GPU of the same job takes no less
+_TOKEN = frozenset(("token", "tokens", "tok", "toks"))
+
+
+class _Power(Struct, frozen=True):
+    """A mean power in watts: where it is from, whose it is, and the number of GPUs that it was measured on."""
+
+    source: str
+    of: str | None
+    watts: float
+    measured: int | None
+
+    def of_gpu(self, gpus: int | None) -> float | None:
+        """Return the power of one of this number of GPUs; None if that is not known."""
+        if self.of == ONE or (self.of is None and gpus == 1):
+            return self.watts
+        return self.watts / gpus if self.of == ALL and gpus else None
+
+
+@metric(
+    title="energy and cost",
+    needs=("runs",),
+    columns=_COLUMNS,
+    main="energy_token_j",
+    formula="power / rate, both of one GPU or of all; cost = price of a GPU hour * GPU time",
+    source="power and energy as printed, else the integral of sampled power over its time (metric telemetry)",
+    compares=(
+        ComparedColumn("energy", "energy of a token", "energy_token_j", "J"),
+        ComparedColumn("energy", "energy of a sample", "energy_sample_j", "J"),
+    ),
+)
+def energy(tables: Tables, options: Options) -> pd.DataFrame:
+    """Energy of a step, a token and a sample of each run that prints or samples a power; with a price, their cost.
+
+    The power is the mean over the steady steps, the rate their median.
+
+    Example:
+        >>> table = perflog.metrics.energy(perflog.read("run.txt"), gpu_hour=2.5)
+        >>> list(table.columns[-5:-1])
+        ['cost_step', 'cost_million_tokens', 'cost_million_samples', 'cost_run']
+    """
+    import pandas as pd
+
+    table = pd.DataFrame(list(_rows(tables, options)), columns=[c.name for c in _COLUMNS])
+    floats = {c.name: "float64" for c in _COLUMNS if c.unit or c.name.startswith("cost_")}
+    return table.astype({"measured": "Int64", "gpus": "Int64", **floats})
+
+
+def energy_of_units(tables: Tables, options: Options) -> dict[str, dict[str, float]]:
+    """Return by run the joules of a unit of each of its rates: `{run: {"tokens_per_s": 0.4}}`."""
+    powers, sizes = _powers(tables, options), sized_runs(tables)
+    found: dict[str, dict[str, float]] = {}
+    for run, power in powers.items():
+        gpus = sizes[run].gpus if run in sizes else None
+        if (watts := power.of_gpu(gpus)) is not None:
+            of_one = ((rate.name, _of_one(rate, run, gpus)) for rate in run_rates(tables, options))
+            found[run] = {name: watts / value for name, value in of_one if value is not None}
+    return found
+
+
+def _rows(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
+    powers = _powers(tables, options)
+    if not powers and options.gpu_hour is None:
+        return
+    rates, sizes, series = run_rates(tables, options), sized_runs(tables), _step_times(tables, options)
+    for run, label, elapsed in tables.rows("runs").records("run", "label", "elapsed_s"):
+        power, gpus = powers.get(run), sizes[run].gpus if run in sizes else None
+        step = float(np.median(series[run].steady)) if run in series and len(series[run].steady) else None
+        units = dict(_units(rates, run, gpus))
+        row: dict[str, Any] = {"run": run, "label": label, "gpus": gpus}
+        row["rate"] = ", ".join(dict.fromkeys(name for name, _ in units.values())) or None
+        found = _energy(power, gpus, step, units) if power is not None else {}
+        if options.gpu_hour is not None:
+            found |= _cost(options.gpu_hour / 3600, gpus, step, elapsed, units)
+        if found:
+            yield row | found
+
+
+def _units(rates: list[Rate], run: str, gpus: int | None) -> Iterator[tuple[str, tuple[str, float]]]:
+    """Yield `token` and `sample` with the name of the first rate of each and its value for one GPU."""
+    seen = set()
+    for rate in rates:
+        unit = "sample" if _TOKEN.isdisjoint(words_of(rate.name)) else "token"
+        if unit not in seen and (value := _of_one(rate, run, gpus)) is not None:
+            seen.add(unit)
+            yield unit, (rate.name, value)
+
+
+def _of_one(rate: Rate, run: str, gpus: int | None) -> float | None:
+    """Return the rate of one GPU of a run; None if that is not known."""
+    if run not in rate.values:
+        return None
+    of_one = 1 if rate.of_all is False else gpus if rate.of_all or gpus == 1 else None
+    return None if of_one is None else rate.values[run] / of_one
+
+
+def _energy(
+    power: _Power, gpus: int | None, step: float | None, units: Mapping[str, tuple[str, float]]
+) -> dict[str, Any]:
+    of_gpu = power.of_gpu(gpus)
+    found: dict[str, Any] = {"source": power.source, "of": power.of, "measured": power.measured, "power_w": power.watts}
+    if of_gpu is not None:
+        found |= {"of": power.of or ONE, "power_gpu_w": of_gpu}
+        found |= {f"energy_{unit}_j": of_gpu / rate for unit, (_, rate) in units.items()}
+    of_all = power.watts if power.of == ALL else of_gpu * gpus if of_gpu is not None and gpus else None
+    if of_all is not None and step is not None:
+        found["energy_step_j"] = of_all * step
+    return found
+
+
+def _cost(
+    second: float, gpus: int | None, step: float | None, elapsed: float, units: Mapping[str, tuple[str, float]]
+) -> dict[str, Any]:
+    """Columns of the cost, of what is known; `second`: price of a second of a GPU."""
+    found = {f"cost_million_{unit}s": second / rate * 1e6 for unit, (_, rate) in units.items()}
+    if gpus is not None and step is not None:
+        found["cost_step"] = second * gpus * step
+    if gpus is not None and elapsed == elapsed:
+        found["cost_run"] = second * gpus * elapsed
+    return found
+
+
+# --- power ----------------------------------------------------------------------------------------------------------
+
+
+def _step_times(tables: Tables, options: Options) -> dict[str, StepSeries]:
+    return {each.run: each for each in step_series(tables, "step_time_s", options.warmup)}
+
+
+def _powers(tables: Tables, options: Options) -> dict[str, _Power]:
+    """Return the power of each run: as printed, else from printed energies of steps, else from samples beside it."""
+    return cached(tables, ("powers", options.warmup), lambda: _find_powers(tables, options))
+
+
+def _find_powers(tables: Tables, options: Options) -> dict[str, _Power]:
+    found, series = _sampled(tables, options), _step_times(tables, options)
+    for run, rows in tables.rows_by_run("values").items():
+        steady = _at_work(rows, series.get(run))
+        if (power := _printed(steady, "W", _POWER)) is not None:
+            found[run] = power
+        elif (work := _printed(steady, "J", _ENERGY)) is not None and run in series and len(series[run].steady):
+            watts = work.watts / float(np.median(series[run].steady))
+            found[run] = _Power(work.source, work.of, watts, work.measured)
+    return found
+
+
+def _at_work(rows: Rows, series: StepSeries | None) -> Rows:
+    """The values of the steady steps, and those that are printed among these steps; without steps all values."""
+    if series is None or not len(series.steady):
+        return rows
+    first = series.steps[series.warmup.cut]
+    lines = series.lines[series.warmup.cut :]
+    among = (rows["line"] >= lines.min()) & (rows["line"] <= lines.max())
+    return rows.where(np.where(rows.known("step"), rows["step"] >= first, among))
+
+
+def _printed(rows: Rows, unit: str, wanted: frozenset[str]) -> _Power | None:
+    """Return the mean of the best of the series that print a power, or the energy of a step; None without one."""
+    rows = rows.where(rows.one_of("unit", [unit]) & (rows["value"] > 0))
+    best: tuple[tuple[bool, bool, int], _Power] | None = None
+    for key, of_key in rows.by("key").items():
+        words = set(words_of(key))
+        if words.isdisjoint(wanted) or not words.isdisjoint(_NO_MEAN | _OTHER_PARTS):
+            continue
+        if not (_is_power(words, of_key) if unit == "W" else _is_of_steps(of_key)):
+            continue
+        power = _mean(key, words, of_key)
+        order = power.of is not None, not words.isdisjoint(_MEAN), power.measured or 0
+        if best is None or order > best[0]:
+            best = order, power
+    return None if best is None else best[1]
+
+
+def _is_power(words: set[str], rows: Rows) -> bool:
+    """Return whether a power is one of the work: nvidia-smi before a job prints that of a moment, once for each GPU."""
+    often = int(groups_of(rows["rank"]).sizes.max(initial=0)) > 1
+    return often or not words.isdisjoint(_MEAN | {"per"}) or bool(rows.known("step").all())
+
+
+def _is_of_steps(rows: Rows) -> bool:
+    """Return whether energies are those of single steps, and not counted up."""
+    values = rows["value"]
+    return bool(rows.known("step").all()) and (len(values) < 3 or bool((np.diff(values) < 0).any()))
+
+
+def _mean(key: str, words: set[str], rows: Rows) -> _Power:
+    """Return the mean of a series; of several ranks the mean over them, each with the weight of one GPU."""
+    ranked = rows.where(rows.known("rank"))
+    if len(ranked):
+        ranks = groups_of(ranked["rank"])
+        means: Floats = ranks.sums(ranked["value"]) / ranks.sizes
+        if len(means) > 1 or words.isdisjoint(_OF_ALL | _OF_NODE):
+            return _Power(key, ONE, float(means.mean()), len(means))
+    scopes = {NODE: _OF_NODE, ALL: _OF_ALL, ONE: _OF_ONE}
+    of = next((of for of, names in scopes.items() if not words.isdisjoint(names)), None)
+    return _Power(key, of, float(rows["value"].mean()), 1 if of == ONE else None)
+
+
+def _sampled(tables: Tables, options: Options) -> dict[str, _Power]:
+    """Return the power that telemetry sampled while a run did its steps, as the mean of the devices with samples.
+
+    A node may have more GPUs than the run. Samples of more devices than it has are left out, and where its number is
+    not known those of devices of which some had nothing to do.
+    """
+    if not tables.count("counters"):
+        return {}
+    table = telemetry.table(tables, options)
+    table = table[(table["part"] == "run") & table["power_w"].notna()]
+    table = table.assign(watts=(table["energy_j"] / table["span_s"]).fillna(table["power_w"]))
+    sizes = sized_runs(tables)
+    found = {}
+    for run, watts in table.groupby("run", sort=False)["watts"]:
+        all_work = len(watts) <= sizes[run].gpus if run in sizes else watts.min() >= _AT_WORK * watts.max()
+        if all_work:
+            found[str(run)] = _Power("samples", ONE, float(watts.mean()), len(watts))
+    return found

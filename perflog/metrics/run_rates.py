@@ -1,0 +1,191 @@
+"""What runs say of their size, their batch and their rate, whatever their format calls it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.directions import PER, names_rate, words_of
+from perflog.metrics.registry import Options, Tables, cached
+from perflog.metrics.settings_by_run import settings_by_run
+from perflog.metrics.step_series import steady_medians
+from perflog.metrics.throughput import throughput
+from perflog.settings.run_settings import incidental_test
+from perflog.statistics.groups import groups_of
+
+_SIZE = lazy_pattern(
+    r"(?:total_?|n(?:um)?_?)?(?:gpus|devices|accelerators|chips|ranks|proc(?:s|esses))|ngpu|world_?size|"
+    r"(?:gpu|device|num_gpu)_?count"
+)
+_NODES = lazy_pattern(r"(?:total_?|n(?:um)?_?)?nodes|nnodes|node_?count|num_?hosts")
+_PER_NODE = lazy_pattern(
+    r"(?:n(?:um)?_?)?(?:gpus?|devices|proc(?:s|esses)?|ranks)_?per_?(?:node|host)|nproc_per_node|local_world_size"
+)
+_BATCH_OF_ALL = lazy_pattern(
+    r"(?:global|total|effective)_(?:train_)?batch(?:_?size)?|(?:train_)?(?:global|total)_batch_size|train_batch_size"
+)
+_BATCH_OF_ONE = lazy_pattern(
+    r"(?:train_)?batch(?:_?size)?_per_(?:gpu|device|rank|worker|chip)|per_(?:gpu|device|rank|chip)_(?:train_)?batch(?:_?size)?"
+)
+_FOLLOWS = lazy_pattern(
+    r".*batch.*|.*(?:data_parallel|dp_size|dp_degree|dp_shard|dp_replicate|replicas|accum|nodes?|hosts?).*|dp|n(?:um)?_?gpu|"
+    r".*(?:iters?|iterations|steps?|epochs?|interval|freq\w*|warmup|lr|learning_rate|(?:train|eval|num|n)_samples)(?:_.*)?"
+)
+"""Settings that follow from the number of GPUs or the batch, or say how long a run takes and what it prints."""
+_SHAPE = lazy_pattern(
+    r".*(?:size|len|length|dim|hidden|layers|heads|experts|top_?k|vocab|resolution|degree|stages)|[tpec]p|seq"
+)
+"""Names of numbers by which programs configure a model, where they print settings and results side by side."""
+_GENERAL = frozenset(("format", "program", "world_size", "device", "dtype"))
+_SHORT = 64  # characters of a text that describes a run; longer ones describe its machine
+_SAMPLES = "samples_per_s"
+_OF_ALL = frozenset(("global", "total", "overall", "aggregate", "all", "system", "cluster"))
+_OF_ONE = frozenset(("gpu", "gpus", "device", "rank", "chip", "worker", "card"))
+
+
+class SizedRun(Struct, frozen=True):
+    """What a run says of itself. `gpus`: their number. `batch`: samples or tokens of a step of all GPUs, as printed.
+
+    `key`: the settings in which runs agree that differ only in their size and batch.
+    """
+
+    key: tuple[tuple[str, str], ...]
+    gpus: int
+    batch: float | None
+    batch_of_one: float | None
+
+
+class Rate(Struct, frozen=True):
+    """A rate of runs in 1/s, by run. `of_all`: it is that of all GPUs; False: of one; None: nobody knows."""
+
+    name: str
+    of_all: bool | None
+    values: Mapping[str, float]
+
+
+_Printed = Mapping[str, tuple[Mapping[str, str], Mapping[str, float]]]
+"""The texts and the numbers of each run, by name."""
+
+
+def sized_runs(tables: Tables) -> dict[str, SizedRun]:
+    """Return the size, the batch and the settings of each run that prints how many GPUs it has."""
+    return cached(tables, ("sized runs",), lambda: _sized_runs(tables))
+
+
+def _sized_runs(tables: Tables) -> dict[str, SizedRun]:
+    settings = settings_by_run(tables)
+    is_incidental = incidental_test(settings.values())
+    described = {}
+    for run, (texts, numbers) in _printed_once(tables).items():
+        of_run = {name: text for name, text in settings[run].items() if name != "process"}
+        known = {_leaf(name): number for name, text in of_run.items() if (number := _number(text)) is not None}
+        known |= {_leaf(name): value for name, value in numbers.items() if _leaf(name) not in known}
+        gpus = _size(known | _largest_world(of_run))
+        if gpus is None or (_GENERAL.issuperset(of_run) and not texts):
+            continue  # nothing says that it does the work of another run
+        batch, of_one = _first(known, _BATCH_OF_ALL), _first(known, _BATCH_OF_ONE)
+        if batch is None and of_one is not None:
+            batch = of_one * gpus * (known.get("gradient_accumulation_steps") or 1)
+        of_run |= {name: text for name, text in texts.items() if len(text) <= _SHORT}
+        of_run |= {name: f"{value:g}" for name, value in numbers.items() if _SHAPE.fullmatch(_leaf(name))}
+        key = tuple(
+            (name, text)
+            for name, text in of_run.items()
+            if not (is_incidental(name) or _SIZE.fullmatch(_leaf(name)) or _FOLLOWS.fullmatch(_leaf(name)))
+        )
+        described[run] = SizedRun(key, gpus, batch, None if batch is None else batch / gpus)
+    return described
+
+
+def _printed_once(tables: Tables) -> _Printed:
+    """Return the texts and the numbers that each run prints once, for no step and no rank."""
+    return cached(tables, ("printed once",), lambda: _find_printed_once(tables))
+
+
+def _find_printed_once(tables: Tables) -> _Printed:
+    rows = tables.rows("values")
+    rows = rows.where(~rows.known("step") & ~rows.known("rank"))
+    of_name = groups_of(rows.codes("run")[0], rows.codes("key")[0]).of_row
+    rows = rows.where(np.bincount(of_name)[of_name] == 1)
+    found: dict[str, tuple[dict[str, str], dict[str, float]]] = {run: ({}, {}) for run in tables.rows("runs")["run"]}
+    for run, key, value, text in rows.records("run", "key", "value", "text"):
+        if isinstance(text, str):
+            found[run][0][key] = text
+        elif isinstance(value, float) and math.isfinite(value):
+            found[run][1][key] = value
+    return found
+
+
+def _leaf(name: str) -> str:
+    return name.rpartition(".")[2].lower().replace("-", "_").replace(" ", "_")
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text.replace(",", ""))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _largest_world(settings: Mapping[str, str]) -> dict[str, float]:
+    """Return the world size of a run that prints several: those of its groups are smaller."""
+    sizes = [float(n) for n in re.findall(r"[0-9]+", settings.get("world_size", ""))]
+    return {"world_size": max(sizes)} if len(sizes) > 1 else {}
+
+
+def _first(known: Mapping[str, float], pattern: re.Pattern[str]) -> float | None:
+    return next((value for name, value in known.items() if pattern.fullmatch(name) and value > 0), None)
+
+
+def _size(known: Mapping[str, float]) -> int | None:
+    """Return the number of GPUs; None if it is not told, or no whole number."""
+    size = known["world_size"] if known.get("world_size") else _first(known, _SIZE)
+    if size is None:
+        nodes, per_node = _first(known, _NODES), _first(known, _PER_NODE)
+        size = nodes * per_node if nodes is not None and per_node is not None else None
+    return int(size) if size is not None and size >= 1 and size.is_integer() else None
+
+
+def run_rates(tables: Tables, options: Options) -> list[Rate]:
+    """Return the rates of runs, each as the median over its steady steps, or as printed once: first those of tokens."""
+    return cached(tables, ("rates of runs", options.warmup), lambda: list(_find_rates(tables, options)))
+
+
+def _find_rates(tables: Tables, options: Options) -> Iterator[Rate]:
+    table = throughput.table(tables, options)
+    table = table[table["part"] == "steady"].set_index("run")
+    for column, of_all in (
+        ("tokens_per_s_median", True), ("tokens_per_s_gpu_median", False), ("samples_per_s_median", None),
+    ):  # fmt: skip
+        yield Rate(column.removesuffix("_median"), of_all, _positive(table[column].dropna().astype(float).items()))
+    names: dict[str, dict[str, float]] = {}
+    for run, (_, numbers) in _printed_once(tables).items():
+        for name, value in numbers.items():
+            names.setdefault(name, {})[run] = value
+    words = {name: words_of(name.rpartition(".")[2]) for name in names}
+    scopes = {name: _is_of_all(words[name]) for name in names if names_rate(words[name]) or "throughput" in words[name]}
+    for name in sorted(scopes, key=lambda name: (True, False, None).index(scopes[name])):
+        yield Rate(name, scopes[name], _positive(names[name].items()))
+    times = steady_medians(tables, "step_time_s", options.warmup)
+    batches = {run: each.batch for run, each in sized_runs(tables).items() if each.batch is not None}
+    by_time = ((run, batches[run] / time) for run, time in times.items() if time > 0 and run in batches)
+    yield Rate(_SAMPLES, True, _positive(by_time))
+
+
+def _positive(values: Iterable[tuple[Any, float]]) -> dict[str, float]:
+    return {run: value for run, value in values if value > 0}
+
+
+def _is_of_all(words: Sequence[str]) -> bool | None:
+    """Return whether a rate is that of all GPUs, by the words of its name; None if they do not tell."""
+    if any(a in PER and b in _OF_ONE for a, b in pairwise(words)):
+        return False
+    return True if _OF_ALL.intersection(words) else None

@@ -1,0 +1,148 @@
+"""Metric energy: printed and sampled power against numbers worked out by hand, and power that tells nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from support.metrics_logs import rows
+
+import perflog
+from perflog.metrics import energy, scaling
+
+WORLD = "using world size: 16, data-parallel size: 16, tensor-model-parallel size: 1, pipeline-model-parallel size: 1\n"
+
+
+def megatron(power: str, seconds: Sequence[float] = (60.0,) * 6, first: int = 1) -> str:
+    return "".join(
+        f" iteration {i:8d}/     100 | consumed samples: {i * 1024:8d} | elapsed time per iteration (ms): "
+        f"{s * 1e3:.1f} |{power} global batch size:  1024 | lm loss: 3.411207E+00 |\n"
+        for i, s in enumerate(seconds, first)
+    )
+
+
+def log_of(path: Path, text: str) -> perflog.Log:
+    path.write_text(text)
+    return perflog.read(str(path))
+
+
+def test_power_of_each_gpu(tmp_path: Path) -> None:
+    """16 GPUs at 350 W for 60 s: 336 kJ for 1,024 samples. At 3 a GPU hour a step costs 16 / 60 * 3 = 0.8."""
+    log = log_of(tmp_path / "a.log", WORLD + megatron(" power per GPU (W/GPU): 350.0 |"))
+    (row,) = rows(energy(log, gpu_hour=3))
+    assert (row["source"], row["of"], row["gpus"], row["power_w"]) == ("power_per_gpu", "one GPU", 16, 350)
+    assert row["energy_step_j"] == pytest.approx(336e3)
+    assert row["energy_sample_j"] == pytest.approx(336e3 / 1024)
+    assert row["cost_step"] == pytest.approx(0.8)
+    assert row["cost_million_samples"] == pytest.approx(0.8 / 1024 * 1e6)
+    assert (row["energy_token_j"], row["cost_million_tokens"]) == (None, None)
+    assert [r["cost_step"] for r in rows(energy(log))] == [None]
+
+
+def test_energy_of_each_step_where_no_power_is_printed(tmp_path: Path) -> None:
+    """21 kJ and 21.06 kJ in turn, in 60 s: 350.5 W."""
+    lines = megatron(" energy per GPU (J/iter/GPU): 21000.0 |").splitlines(keepends=True)
+    text = WORLD + "".join(s.replace("21000", "21060") if i % 2 else s for i, s in enumerate(lines))
+    (row,) = rows(energy(log_of(tmp_path / "a.log", text)))
+    assert (row["source"], row["power_w"]) == ("energy_per_gpu", pytest.approx(350.5))
+
+
+def test_warm_up_counts_neither_in_the_power_nor_in_the_rate(tmp_path: Path) -> None:
+    slow = megatron(" power per GPU (W/GPU): 100.0 |", [90.0] * 2)
+    text = WORLD + slow + megatron(" power per GPU (W/GPU): 350.0 |", [60.0] * 30, 3)
+    (row,) = rows(energy(log_of(tmp_path / "a.log", text), warmup=2))
+    assert (row["power_w"], row["energy_sample_j"]) == (350, pytest.approx(350 * 16 * 60 / 1024))
+
+
+def summary(**more: object) -> str:
+    return json.dumps({"world_size": 2, "images_per_sec_global": 800.0, "model": "resnet50", **more})
+
+
+def test_power_of_ranks_is_that_of_a_gpu_each(tmp_path: Path) -> None:
+    ranks = [
+        {"rank": rank, "gpu": {"power_w": {"min": 60.0, "mean": watts, "max": 500.0}}}
+        for rank, watts in ((0, 300.0), (1, 500.0))
+    ]
+    (row,) = rows(energy(log_of(tmp_path / "a.json", summary(per_rank=ranks))))
+    assert (row["of"], row["measured"], row["power_w"]) == ("one GPU", 2, 400)
+    assert row["energy_sample_j"] == 1.0  # 2 x 400 W at 800 images/s
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "joules"),
+    [("mean_total_power_w", "all GPUs", 0.5), ("mean_gpu_power_w", "one GPU", 1.0), ("mean_node_power_w", "node", None),
+     ("mean_power_w", None, None)],
+)  # fmt: skip
+def test_whose_power_it_is(tmp_path: Path, name: str, of: str | None, joules: float | None) -> None:
+    (row,) = rows(energy(log_of(tmp_path / "a.json", summary(**{name: 400.0}))))
+    assert (row["of"], row["energy_sample_j"]) == (of, joules)
+
+
+@pytest.mark.parametrize("name", ["gpu_power_limit_w", "gpu_power_w", "max_gpu_power_w", "mean_cpu_power_w"])
+def test_power_that_is_not_that_of_the_work(tmp_path: Path, name: str) -> None:
+    """A limit, the power of one moment, an extreme, and another part of the machine."""
+    assert rows(energy(log_of(tmp_path / "a.json", summary(**{name: 400.0})))) == []
+
+
+def test_a_price_alone_gives_the_cost(tmp_path: Path) -> None:
+    """800 images/s on 2 GPUs: a million take 2 * 1250 s."""
+    log = log_of(tmp_path / "a.json", summary())
+    (row,) = rows(energy(log, gpu_hour=7.2))
+    assert (row["cost_million_samples"], row["power_w"]) == (pytest.approx(5.0), None)
+    assert perflog.overview(log, gpu_hour=7.2).reasons[-1] == "Cost, 7.2 for a GPU hour: 5 for a million samples."
+
+
+HEADER = "timestamp, index, power.draw [W]\n"
+
+
+def smi(path: Path, powers: Sequence[float]) -> str:
+    samples = (
+        f"2026/02/24 19:46:{17 + t}.000, {gpu}, {watts} W\n" for t in range(-1, 7) for gpu, watts in enumerate(powers)
+    )
+    path.write_text(HEADER + "".join(samples))
+    return str(path)
+
+
+def titan(path: Path) -> str:
+    lines = (
+        f"[titan] 2026-02-24 19:46:{17 + 2 * i},000 - root - INFO - step: {i:2d}  loss:  7.62585"
+        "  memory: 66.91GiB(37.51%)  tps: 10,000  tflops: 314.71  mfu: 13.99%\n"
+        for i in range(3)
+    )
+    path.write_text("".join(lines))
+    return str(path)
+
+
+@pytest.mark.parametrize(("powers", "joules"), [((500.0, 700.0), 0.06), ((600.0,), 0.06), ((600.0, 70.0), None)])
+def test_sampled_power(tmp_path: Path, powers: Sequence[float], joules: float | None) -> None:
+    """600 W at 10,000 tokens/s of a GPU. Of a node with an idle GPU nobody knows which ones are the job's."""
+    log = perflog.read(titan(tmp_path / "t.log"), smi(tmp_path / "smi.csv", powers))
+    found = [(row["source"], row["measured"], row["energy_token_j"]) for row in rows(energy(log)) if row["source"]]
+    assert found == ([] if joules is None else [("samples", len(powers), pytest.approx(joules))])
+
+
+def test_energy_and_cost_of_each_size(tmp_path: Path) -> None:
+    for gpus, rate, watts in ((1, 500.0, 400.0), (2, 900.0, 396.0), (4, 1600.0, 380.0)):
+        text = json.dumps({"world_size": gpus, "global_batch_size": 64 * gpus, "images_per_sec_global": rate,
+                           "mean_gpu_power_w": watts, "model": "r50"})  # fmt: skip
+        (tmp_path / f"{gpus}.json").write_text(text)
+    log = perflog.read(str(tmp_path))
+    table = rows(scaling(log, gpu_hour=3.6), of="measured")
+    assert [(r["gpus"], r["energy_j"]) for r in table] == [(1, 0.8), (2, pytest.approx(0.88)), (4, pytest.approx(0.95))]
+    assert [r["cost_million"] for r in table] == [
+        pytest.approx(gpus / rate * 1e3) for gpus, rate in ((1, 500), (2, 900), (4, 1600))
+    ]
+    (sentence,) = (text for text in perflog.overview(log).reasons if text.startswith("Energy"))
+    assert sentence.startswith("Energy: 0.8 J (") and " to 0.95 J (" in sentence and sentence.endswith(") a sample.")
+
+
+def test_compare_says_what_a_sample_takes(tmp_path: Path) -> None:
+    paths = []
+    for name, watts in (("a", 350.0), ("b", 420.0)):
+        log_of(path := tmp_path / f"{name}.log", WORLD + megatron(f" power per GPU (W/GPU): {watts} |"))
+        paths.append(str(path))
+    (row,) = (row for row in perflog.compare(*paths).row_records if row.metric == "energy of a sample")
+    assert row.base_value == pytest.approx(350 * 16 * 60 / 1024)
+    assert row.change == pytest.approx(0.2)
