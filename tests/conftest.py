@@ -27,7 +27,7 @@ for shows in SYSTEMS:
 
 # No property has a time limit, and each run tries the same examples: a test that fails does so because of the change.
 settings.register_profile(
-    "repeatable", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
+    "repeatable", deadline=None, derandomize=True, max_examples=12, suppress_health_check=[HealthCheck.too_slow]
 )
 # Many more examples, new ones in each run: HYPOTHESIS_PROFILE=search make test, or --hypothesis-profile search.
 settings.register_profile("search", settings.get_profile("repeatable"), derandomize=False, max_examples=1000)

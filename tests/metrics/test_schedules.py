@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.metrics_logs import row, rows
 
@@ -30,7 +30,6 @@ SECONDS = st.floats(0.5, 2.0)
 
 
 @given(STAGES, st.integers(2, 6), SECONDS, SECONDS)
-@settings(max_examples=20, deadline=None)
 def test_equal_stages_have_the_bubbles_of_the_papers(p: int, groups: int, f: float, share: float) -> None:
     """The whole backward takes 2 f or more here, half of it for the weights, so a weight gradient fits a forward."""
     m, b = groups * p, 2 * f
@@ -69,7 +68,6 @@ def test_a_last_stage_that_is_slower() -> None:
 
 
 @given(st.lists(st.tuples(SECONDS, SECONDS), min_size=2, max_size=6), st.integers(1, 12))
-@settings(max_examples=30, deadline=None)
 def test_1f1b_is_that_of_the_timeline(stages: list[tuple[float, float]], m: int) -> None:
     forward, backward = [f for f, _ in stages], [b for _, b in stages]
     found = step(ONE_F_ONE_B, forward, backward, m)
@@ -78,7 +76,6 @@ def test_1f1b_is_that_of_the_timeline(stages: list[tuple[float, float]], m: int)
 
 
 @given(STAGES, st.integers(2, 5), st.data())
-@settings(max_examples=20, deadline=None)
 def test_each_work_is_done_once_on_one_device_at_a_time(p: int, groups: int, data: st.DataObject) -> None:
     forward, backward = (data.draw(st.lists(SECONDS, min_size=p, max_size=p)) for _ in range(2))
     for name, plan_of in PLANS.items():

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.flight_recorder_files import call, job, transfer
 from support.metrics_logs import row, rows
 from support.paths import SHARED
@@ -177,7 +178,7 @@ def test_statuses_of_other_moments_prove_no_stuck_device(tmp_path: Path) -> None
     assert not len(stuck_ranks(perflog.read(job(tmp_path / "root", {0: (9, 8), 1: (9, 5), 2: (9, 5)}, entries))))
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(80, shares_fixtures=True)
 @given(st.data())
 def test_planted_ranks_are_named_and_no_other(tmp_path: Path, data: st.DataObject) -> None:
     """Hosts that enqueue no more, and devices that complete no more, in one group of all ranks."""

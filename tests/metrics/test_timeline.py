@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
+from support.examples import examples
 from support.jobs import Job, restarted
 
 import perflog
@@ -228,7 +229,7 @@ def _last_steps(job: Job, number: int) -> float:
     return sum(float(line.split("(ms): ")[1].split()[0]) for line in lines) / 1e3
 
 
-@settings(max_examples=40)
+@examples(60)
 @given(planned_jobs())
 def test_intervals_tile_the_wall_time_as_planned(tmp_path_factory: pytest.TempPathFactory, job: Job) -> None:
     table = timeline(read(job.text, tmp_path_factory.mktemp("job")))

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import trace_tables
+from support.examples import examples
 from support.metrics_logs import by_hand, rows, runs, tables
 from support.trace_tables import kernel, reduce
 
@@ -211,7 +212,7 @@ def test_steps_of_two_lengths_are_no_pauses() -> None:
     assert _bars(waterfall(_with_mfu([1.0, 3.0] * 10))).keys() == {"work at the peak", "unattributed"}
 
 
-@settings(max_examples=15, deadline=None)
+@examples(50)
 @given(
     st.lists(
         st.tuples(

@@ -10,8 +10,9 @@ from statistics import mean, median
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.metrics_logs import row, rows
 from support.operation_tables import MadeJob, Node, Times, made_job, rows_of, times_of, write_table
 from support.paths import SHARED
@@ -154,7 +155,7 @@ def _jobs(draw: st.DrawFn) -> tuple[MadeJob, Times, int]:
     return job, times, steps
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(50, shares_fixtures=True)
 @given(_jobs())
 def test_replays_are_those_of_the_oracle(tmp_path: Path, made: tuple[MadeJob, Times, int]) -> None:
     job, times, steps = made

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.memory_traces import MIB, Allocator, random_program, replay, training, write
 from support.nsys_files import TID, write_tables
 
@@ -36,7 +37,7 @@ def growth_findings(log: perflog.Log) -> list[dict[str, Any]]:
     return rows
 
 
-@settings(max_examples=25, deadline=None)
+@examples(80)
 @given(seed=st.integers(0, 10**6), events=st.integers(1, 60), prints=st.booleans())
 def test_the_peak_and_its_holders_are_those_of_a_replay(
     tmp_path_factory: pytest.TempPathFactory, seed: int, events: int, prints: bool
