@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# The processes of a test run share the cores: threads of PyTorch would wait for each other, and busily.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # What a CI system says of the tests is no provenance of their logs.
 for shows in SYSTEMS:
     os.environ.pop(shows, None)
