@@ -6,11 +6,14 @@ https://docs.github.com/actions/reference/workflows-and-actions/workflow-command
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from secrets import token_hex
 from typing import Literal
 
 from perflog.analysis.compare.outcomes import Outcome
+from perflog.output import terminal
 from perflog.output.terminal import cut, visible
 
 _MOST = 8  # GitHub shows ten of a step
@@ -36,10 +39,21 @@ def of_outcome(outcome: Outcome, title: str) -> Iterator[str]:
         yield from (annotation("warning", place, note) for note in outcome.notes[:_MOST])
 
 
-def without_commands(lines: Sequence[str]) -> list[str]:
-    """Return lines between two commands that keep GitHub from running commands in them: a log may print `::error`."""
+@contextmanager
+def no_commands(is_github: bool) -> Iterator[None]:
+    """Keep GitHub from running commands in what the block prints: a log, or the name of one, may hold `::error`."""
     token = token_hex(16)
-    return [f"::stop-commands::{token}", *lines, f"::{token}::"]
+    if not is_github:
+        yield
+        return
+    terminal.put(f"::stop-commands::{token}")
+    sys.stdout.flush()
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        terminal.put(f"::{token}::")
+        sys.stdout.flush()
 
 
 def set_outputs(values: Mapping[str, str]) -> None:

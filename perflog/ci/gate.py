@@ -71,6 +71,7 @@ class GateRun(Struct, frozen=True):
         kept: What became of the baseline, in a sentence; empty if nothing was to become of it.
         has_changed: Whether the store has runs that are to be kept, in the baseline or as history.
         warnings: Warnings about the logs.
+        base_dates: When the first and the last run of the baseline were read, in UTC; empty if that is not known.
     """
 
     outcome: Outcome
@@ -80,6 +81,7 @@ class GateRun(Struct, frozen=True):
     kept: str = ""
     has_changed: bool = False
     warnings: tuple[str, ...] = ()
+    base_dates: tuple[str, ...] = ()
 
 
 def judge(task: GateTask) -> GateRun:
@@ -116,7 +118,9 @@ def judge(task: GateTask) -> GateRun:
     except PerflogError as error:
         outcome, is_kept = outcome.and_also([("error", in_a_line(error))]), False
     warnings = tuple(new.warnings) if comparison is None else comparison.warnings
-    return GateRun(outcome, gates, comparison, _compared(comparison, store, base, new), kept, is_kept, warnings)
+    logs = _compared(comparison, store, base, new)
+    dates = sorted(logs[0].ingested.values()) if base is None and len(logs) > 1 else []
+    return GateRun(outcome, gates, comparison, logs, kept, is_kept, warnings, tuple(dates[:1] + dates[-1:]))
 
 
 def _ingested(task: GateTask, store: str) -> tuple[Log | None, list[str]]:

@@ -46,6 +46,7 @@ def summary(
     gates: Sequence[Gate] = (),
     kept: str = "",
     job: Job | None = None,
+    base_dates: Sequence[str] = (),
 ) -> str:
     """Return the result of a gate as Markdown.
 
@@ -56,6 +57,7 @@ def summary(
         gates: The gates.
         kept: What became of the baseline, in a sentence.
         job: The job that ran, whose page is linked.
+        base_dates: When the first and the last run of the base were read.
     """
     mark = _UNSURE if outcome.code > 1 or outcome.notes else _MARKS[outcome.code]
     parts = [f"### {mark} perflog {text(name)}: {_headline(outcome, comparison)}"]
@@ -70,7 +72,7 @@ def summary(
         parts += [*_gates(comparison, gates), *_doubts(comparison, outcome)]
     if kept:
         parts.append(text(kept))
-    parts += [_details(comparison)] if comparison is not None else []
+    parts += [_details(comparison, base_dates)] if comparison is not None else []
     parts.append(_footer(outcome, job or Job()))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -195,10 +197,12 @@ def _doubts(comparison: Comparison, outcome: Outcome) -> Iterator[str]:
         yield "**Do not trust**\n\n" + "\n".join(_listed(told, _DOUBTS))
 
 
-def _details(comparison: Comparison) -> str:
+def _details(comparison: Comparison, base_dates: Sequence[str]) -> str:
     """What was compared: the runs, the settings that differ, and the warnings, folded."""
     runs = [sum(len(case.runs[k]) for case in comparison.cases) for k in range(len(comparison.sides))]
     lines = [f"- {text(side)}: {count(number, 'run')}" for side, number in zip(comparison.sides, runs, strict=True)]
+    if base_dates:
+        lines[0] += f", read from {' to '.join(dict.fromkeys(date[: len('2026-03-01')] for date in base_dates))}"
     differing = [row for row in comparison.setting_records if row.setting not in _OF_JOBS]
     for row in differing[:_SETTINGS]:
         values = " → ".join(cut(cell(row.values[side]), _CELL) for side in comparison.sides)

@@ -95,6 +95,7 @@ def test_each_way_to_end_has_its_outcome_and_text(
     written = summary(judged.outcome, "gate", judged.comparison, judged.gates, judged.kept)
     assert written.startswith(f"### {'✅' if code == 0 else '❌' if code == 1 else '⚠️'} perflog gate: ")
     assert f"exit code {code}" in written
+    assert (judged.base_dates != ()) == (judged.comparison is not None)
     assert judged.outcome.title in written.partition("\n")[0]
 
 
@@ -187,6 +188,21 @@ def test_the_command_writes_a_summary_with_every_exit_code(store: str, tmp_path:
     run("ci", "gate", tmp_path / "none.txt", *options, code=3)
     assert "cannot tell, a log was not read" in file.read_text("utf-8")
     run("ci", "gate", change(tmp_path / "slower", "slower"), *options, "--tag", "x", code=2)
+    assert "perflog ended before it had a result" in file.read_text("utf-8")
+
+
+def test_a_fault_of_perflog_is_no_regression(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from perflog.ci import gate
+
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a fault")
+
+    file = tmp_path / "summary.md"
+    monkeypatch.setattr(gate, "write_page", fails)
+    run("ci", "gate", change(tmp_path / "same"), "--store", store, "--page", tmp_path / "x.html", code=0)
+    monkeypatch.setattr(gate, "compare", fails)
+    done = run("ci", "gate", change(tmp_path / "same"), "--store", store, "--summary", file, code=3)
+    assert "ZeroDivisionError: a fault" in done.stderr
     assert "perflog ended before it had a result" in file.read_text("utf-8")
 
 

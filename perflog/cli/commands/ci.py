@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _NAME = click.option("--name", default="gate", show_default=True, metavar="NAME", help="Name of the gate.")
 _KEEPS = ("auto", "yes", "no")
+_CANNOT_TELL = 3
 
 
 @click.group(short_help="A gate in CI: judge a change, comment on its pull request, keep the baseline.")
@@ -129,16 +132,21 @@ def gate(
     limit = threshold if threshold is not None else min(limits, default=None)
     named |= {} if limit is None else {"threshold": limit}
     task = GateTask(gates=every_gate, options=named, tags=parse_tags(tags), keep=is_kept, **values)
-    run = judge(task)
-    written = summary(run.outcome, name, run.comparison, run.gates, run.kept, job)
-    _write(summary_file, written)
-    _tell(run, name, job.system == "github")
-    if page and run.logs:
-        _write_page(run, page)
-    if job.system == "github":
+    is_github = job.system == "github"
+    with annotations.no_commands(is_github), _failures(_CANNOT_TELL):
+        run = judge(task)
+        written = summary(run.outcome, name, run.comparison, run.gates, run.kept, job, run.base_dates)
+        _write(summary_file, written)
+        _tell(run, name)
+    if is_github:
+        for line in annotations.of_outcome(run.outcome, f"perflog {name}"):
+            terminal.put(line)
         annotations.add_to_step_summary(written)
         told = {"outcome": run.outcome.kind, "exit-code": str(run.outcome.code)}
         annotations.set_outputs(told | {"kept": "true" if run.has_changed else "false"})
+    if page and run.logs:
+        with annotations.no_commands(is_github), _failures(run.outcome.code):
+            _write_page(run, page)
     if run.outcome.code:
         raise Exit(run.outcome.code)
 
@@ -151,9 +159,33 @@ def _write(file: str | None, markdown: str) -> None:
             draft.write_text(markdown, encoding="utf-8")
 
 
-def _tell(run: GateRun, name: str, is_github: bool) -> None:
-    """Print the comparison, what the gate says and what is kept; in GitHub Actions nothing of it is a command."""
-    from perflog.ci import annotations
+def _write_page(run: GateRun, path: str) -> None:
+    """Write the page. An error of it does not change the verdict."""
+    from perflog.ci.gate import write_page
+    from perflog.output import sheets
+
+    try:
+        write_page(run, path)
+    except PerflogError as error:
+        sheets.warn(f"no page: {error}")
+
+
+@contextmanager
+def _failures(code: int) -> Iterator[None]:
+    """End with an exit code where perflog itself fails: that of Python would say that a gate failed."""
+    try:
+        yield
+    except (PerflogError, OSError, KeyboardInterrupt, Exit):
+        raise
+    except Exception:  # noqa: BLE001  # whatever it is, it is printed
+        import traceback
+
+        terminal.tell(traceback.format_exc(), err=True)
+        raise Exit(code) from None
+
+
+def _tell(run: GateRun, name: str) -> None:
+    """Print the comparison, what the gate says and what is kept."""
     from perflog.output.presenters import compare_screen
 
     lines = [f"warning: {text}" for text in run.warnings]
@@ -162,21 +194,8 @@ def _tell(run: GateRun, name: str, is_github: bool) -> None:
     outcome = run.outcome
     lines += [f"{name}: {outcome.title} (exit code {outcome.code})", *(f"  {text}" for text in outcome.reasons)]
     lines += [text for text in (outcome.advice, run.kept) if text]
-    for line in annotations.without_commands(lines) if is_github else lines:
+    for line in lines:
         terminal.put(line)
-    for line in annotations.of_outcome(outcome, f"perflog {name}") if is_github else ():
-        terminal.put(line)
-
-
-def _write_page(run: GateRun, path: str) -> None:
-    """Write the page. What goes wrong with it does not change the verdict."""
-    from perflog.ci.gate import write_page
-    from perflog.output import sheets
-
-    try:
-        write_page(run, path)
-    except PerflogError as error:
-        sheets.warn(f"no page: {error}")
 
 
 @ci.command(short_help="Write a summary to the pull request.", epilog="Example: perflog ci comment summary.md")
