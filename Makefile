@@ -1,4 +1,4 @@
-# make, make test   lint, types and all tests          make demo    read the sample logs, show what is in them
+# make, make test   lint, types and all tests          make demo    two screens and a page of runs that ship with it
 # make fix          layout and simple lint, corrected  make bench   how fast, against whom
 # make docs         the site, into build/site          make hooks   lint before each commit
 # make study        how often a comparison is wrong     make words   words that the field does not use: none more often
@@ -16,7 +16,6 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --con
 DEMO   := .demo
 # A file stays on one worker, which keeps what its tests share. conftest.py puts the slow files first.
 PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder
-LOGS   := $(sort $(wildcard tests/data/*.txt))
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
@@ -53,12 +52,8 @@ hooks: $(VENV)/ready-dev
 	$(BIN)/pre-commit install
 
 demo: $(VENV)/ready
-	@test -n "$(LOGS)" || { echo "No sample logs: tests/data/*.txt matches nothing." >&2; exit 1; }
-	@rm -rf $(DEMO)
-	$(BIN)/perflog ingest $(LOGS) --store $(DEMO)
-	PERFLOG_STORE=$(DEMO) $(BIN)/perflog runs
-	@echo
-	@echo "The store is $(DEMO). Look around: PERFLOG_STORE=$(DEMO) $(BIN)/perflog show RUN"
+	@mkdir -p $(DEMO)
+	@$(BIN)/perflog demo -o $(DEMO)/demo.html
 
 # PERFLOG_BENCH_HTA, PERFLOG_BENCH_TRACELENS, PERFLOG_BENCH_NSYS_AI: Pythons with these tools, which are measured too.
 bench: $(VENV)/ready-dev

@@ -30,7 +30,7 @@ perflog reads the logs and traces of distributed training. Type:
   perflog report run.txt           all of it on one page, with plots
   perflog ingest logs/             keeps runs; `perflog runs` lists them
 
-`perflog reference:moe_layer.txt` tries it on a log that ships with perflog.
+`perflog demo` shows it on runs that ship with perflog.
 `perflog -h` lists all commands; `perflog completion --install` for the Tab key."""
 
 

@@ -16,7 +16,7 @@ from click.exceptions import Exit, NoSuchOption
 from click.exceptions import UsageError as ClickUsageError
 
 from perflog.cli import completion
-from perflog.errors import PerflogError, UsageError
+from perflog.errors import PerflogError, UsageError, nearest
 from perflog.ingestion import workers
 from perflog.output import terminal
 from perflog.signals import ended_by_signals
@@ -104,7 +104,14 @@ class Group(click.Group):
         names = self.list_commands(ctx)
         if "overview" in names and args[0] not in names and _names_runs(args[0]):
             return "overview", self.get_command(ctx, "overview"), args
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            close = nearest(args[0], names)
+            if close is None:
+                raise
+            message = f"No such command '{args[0]}'. Did you mean '{close}'?"
+            raise click.UsageError(message, ctx) from None
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

@@ -114,7 +114,7 @@ trainer: reference_printer original_printers kernels language pipeline_printers 
 cli: completion options config progress live_lines
 cli.commands: diagnose
 cli.commands: watch overview analyze compact compare ci baseline completion aa export lint plot regenerate report rm
-cli.commands: query track config __init__
+cli.commands: query track config demo __init__
 cli: main
 __main__
 """

@@ -6,8 +6,8 @@ import click
 
 NAMES = frozenset(
     (
-        "aa analyze baseline ci compact compare completion config diagnose export lint overview plot query regenerate"
-        " report rm track watch"
+        "aa analyze baseline ci compact compare completion config demo diagnose export lint overview plot query"
+        " regenerate report rm track watch"
     ).split()
 )
 """Names of the commands of this package."""

@@ -52,20 +52,21 @@ _BOTH = ("base", "side")
 _CAUSES = 3  # that the screen names
 
 
-def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
+def screen(compared: Comparison, sides: Sequence[str], height: int = HEIGHT) -> list[str]:
     """Return the lines of a comparison for a terminal: at most 25 of 80 characters.
 
     Args:
         compared: The comparison.
         sides: The sides and options as they were typed, for the next command.
+        height: The most lines. Verdict, settings and doubts are there whatever it is.
     """
     verdict, settings = list(_verdict(compared)), [*_settings(compared), *_vanished(compared)]
     tail = [] if compared.same_bytes else [*_how_sure(compared), *_doubts(compared)]
-    room = max(HEIGHT - len([*verdict, *settings, *tail]) - 1, 0)
+    room = max(height - len([*verdict, *settings, *tail]) - 1, 0)
     head = [*verdict, *_sides(compared, room), *settings]
     if compared.same_bytes:
         return [*head, *_next(sides, _NEXT)]
-    room = max(HEIGHT - len([*head, *tail]) - 1, 0)
+    room = max(height - len([*head, *tail]) - 1, 0)
     figures = list(_figures(compared))[:room]
     room -= len(figures)
     operators = list(_operators(compared, room // 2))
@@ -74,7 +75,7 @@ def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
     if len(causes) > room - len(operators) - len(tree):
         causes = []
     lines = [*head, *figures, *tree, *operators, *causes, *tail]
-    return [*lines, *_next(sides, min(_NEXT, HEIGHT - len(lines)))]
+    return [*lines, *_next(sides, min(_NEXT, height - len(lines)))]
 
 
 # --- verdict and sides --------------------------------------------------------------------------------------------
