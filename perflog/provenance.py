@@ -1,6 +1,7 @@
 """Provenance of runs: the commit, branch and job that made a log, as far as the environment of `ingest` tells.
 
-Only the variables in `SYSTEMS` are read, none of which is a secret. A checkout says of a log only what the job of a CI
+Only the variables in `SYSTEMS` are read, none of which is a secret, and what shows that a pull request comes from a fork.
+Of the event of GitHub Actions the fork and the date of the commit are taken. A checkout says of a log only what the job of a CI
 system confirms: the folder may have moved on since the log was written.
 """
 
@@ -58,12 +59,12 @@ SYSTEMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """What each system tells, by the variable that shows that it runs: names, and the first of these variables that is set.
 
-`ci_url` of GitHub is made of all three. These, the variables that show a system, and what shows a fork (`_fork`) are
-all that is read.
+`ci_url` of GitHub is made of all three.
 """
 
 _HASH = lazy_pattern(r"[0-9a-f]{7,64}")
 _USER = lazy_pattern(r"//[^/@\s]*@")  # of an address: it may hold a password
+_DATE = lazy_pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
 _TAG = lazy_pattern(r"[A-Za-z_][\w.-]*")
 
 
@@ -85,6 +86,7 @@ def provenance(tags: Mapping[str, str] | None = None, environment: Mapping[str, 
                 if found is not None:
                     known.setdefault(name, f"{fork}:{found}" if fork and name == "branch" else found)
     if "commit" in known:
+        known |= _of_event(variables, known["commit"])
         known |= _checkout(known["commit"])
     return known | dict(tags or {})
 
@@ -96,6 +98,13 @@ def github_event(variables: Mapping[str, str]) -> Mapping[str, Any]:
     except (KeyError, OSError, ValueError):
         return {}
     return event if isinstance(event, dict) else {}
+
+
+def _of_event(variables: Mapping[str, str], commit: str) -> dict[str, str]:
+    """The date of a commit that was pushed, where the event of GitHub Actions tells it."""
+    head = github_event(variables).get("head_commit") if variables.get("GITHUB_ACTIONS") else None
+    date = head.get("timestamp") if isinstance(head, dict) and head.get("id") == commit else None
+    return {"commit_date": date} if isinstance(date, str) and _DATE.fullmatch(date) else {}
 
 
 def _fork(shows: str, variables: Mapping[str, str]) -> str:

@@ -40,7 +40,9 @@ def runner(tmp_path: Path, program: Path, server: CommentServer) -> Runner:
 
 
 def of_main(runner: Runner, **inputs: str) -> Ran:
-    return runner.run("push", "refs/heads/main", {"repository": REPOSITORY}, artifact="false", **inputs)
+    head = {"id": runner.commit, "timestamp": f"2026-01-{runner.runs + 1:02}T10:00:00Z"}
+    content = {"repository": REPOSITORY, "head_commit": head}
+    return runner.run("push", "refs/heads/main", content, artifact="false", **inputs)
 
 
 def of_request(runner: Runner, **inputs: str) -> Ran:
@@ -48,16 +50,18 @@ def of_request(runner: Runner, **inputs: str) -> Ran:
     return runner.run("pull_request", "refs/pull/7/merge", content, **{"artifact": "false", **inputs})
 
 
-def with_nights(runner: Runner, **inputs: str) -> None:
+def with_nights(runner: Runner, **inputs: str) -> Ran:
     """Two nights of the main branch: the first makes the baseline, and is red for that."""
     for k in range(2):
         night(runner.workspace / f"night{k}", k)
         ran = of_main(runner, logs=f"night{k}", **inputs)
         assert (ran.code, ran.outputs["outcome"]) == ((0, "passed") if k else (3, "no baseline")), ran.printed
+    return ran
 
 
 def test_a_pull_request_from_the_first_run_to_the_repaired_one(runner: Runner, server: CommentServer) -> None:
-    with_nights(runner, track="true")
+    tracked = with_nights(runner, track="true")
+    assert "| 4 runs | dllogger: 2 versions, 8 are needed |" in tracked.step_summary
     assert len(runner.cache) == 2
     change(runner.workspace / "change", "slow")
     first = of_request(runner, logs="change/*.json\n", gates="regression\nstep_time:+2%")

@@ -96,6 +96,15 @@ def test_a_branch_of_a_fork_is_not_that_of_the_repository(tmp_path: Path) -> Non
     }
 
 
+def test_the_event_of_a_push_tells_the_date_of_its_commit(tmp_path: Path) -> None:
+    event = tmp_path / "event.json"
+    known = {"GITHUB_ACTIONS": "true", "GITHUB_SHA": SHA, "GITHUB_EVENT_PATH": str(event)}
+    for commit, date, is_told in ((SHA, "2026-01-05T10:00:00+01:00", True), (SHA, "yesterday", False),
+                                  ("0" * 40, "2026-01-05T10:00:00Z", False)):  # fmt: skip
+        event.write_text(json.dumps({"head_commit": {"id": commit, "timestamp": date}}))
+        assert provenance(environment=known) == {"commit": SHA} | ({"commit_date": date} if is_told else {})
+
+
 def test_no_variable_that_is_read_is_a_secret() -> None:
     names = {name for of in SYSTEMS.values() for sources in of.values() for name in sources} | set(SYSTEMS)
     assert not [name for name in names if any(word in name for word in ("TOKEN", "SECRET", "PASS", "KEY", "AUTH"))]

@@ -83,8 +83,14 @@ class Runner:
         self.cache: dict[str, Path] = {}
         self.runs = 0
 
+    @property
+    def commit(self) -> str:
+        """The commit of the next run."""
+        return f"{self.runs + 1:040x}"
+
     def run(self, event: str, ref: str, content: Mapping[str, Any], **inputs: str) -> Ran:
         """Run all steps for an event. Names of inputs have `_` for `-`."""
+        commit = self.commit
         self.runs += 1
         temp = self.home / f"temp{self.runs}"
         temp.mkdir()
@@ -98,7 +104,7 @@ class Runner:
             "CI": "true", "GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": event, "GITHUB_REF": ref,
             "GITHUB_EVENT_PATH": str(temp / "event.json"), "GITHUB_WORKSPACE": str(self.workspace),
             "GITHUB_ACTION_PATH": str(ROOT), "RUNNER_TEMP": str(temp), "GITHUB_REPOSITORY": "o/r",
-            "GITHUB_API_URL": self.api, "GITHUB_SERVER_URL": f"file://{self.home}", "GITHUB_SHA": "a" * 40,
+            "GITHUB_API_URL": self.api, "GITHUB_SERVER_URL": f"file://{self.home}", "GITHUB_SHA": commit,
             "GITHUB_RUN_ID": str(self.runs), "GITHUB_JOB": "bench", "no_proxy": "*",
         }  # fmt: skip
         result = Ran()
