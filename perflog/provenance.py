@@ -1,8 +1,8 @@
 """Provenance of runs: the commit, branch and job that made a log, as far as the environment of `ingest` tells.
 
-Only the variables in `SYSTEMS` are read, none of which is a secret, and what shows that a pull request comes from a fork.
-Of the event of GitHub Actions the fork and the date of the commit are taken. A checkout says of a log only what the job of a CI
-system confirms: the folder may have moved on since the log was written.
+Only the variables in `SYSTEMS` are read, none of which is a secret, and what shows that a pull request comes from a
+fork. Of the event of GitHub Actions the fork and the date of the commit are taken. A checkout says of a log only what
+the job of a CI system confirms: the folder may have moved on since the log was written.
 """
 
 from __future__ import annotations
