@@ -41,6 +41,7 @@ _ASV_THEN = (b'"commit_hash"', b'"date"', b'"env_name"')
 _BUILTIN = (
     ReaderEntry("perflog.readers.github_benchmark:GithubBenchmarkReader", _DATA_JS, then=_DATA_JS_THEN),
     ReaderEntry("perflog.readers.asv:AsvReader", (b"{",), then=_ASV_THEN),
+    ReaderEntry("perflog.readers.bencher:BencherReader", (b"{",), then=(b'"project"', b'"results"', b'"start_time"')),
     ReaderEntry("perflog.readers.pytorch_benchmarks:PytorchBenchmarkReader", (b"[", b"{"), then=_RECORDS_THEN),
     ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",), then=(b'"',)),
     ReaderEntry("perflog.readers.execution_trace:ExecutionTraceReader", (b"{",), then=(b'"schema"',)),

@@ -42,7 +42,8 @@ _MACHINES = frozenset(("host", "hosts", "hostname", "hostnames", "node_name", "n
 
 _OF_MACHINE = frozenset(
     ("host", "hostname", "driver", "gpu", "device", "cpu", "accelerator", "runner", "machine", "hardware", "firmware",
-     "bios", "vbios", "os", "arch", "ram", "instance", "cluster")
+     "bios", "vbios", "os", "arch", "ram", "instance", "cluster",
+     "testbed")
 )  # fmt: skip
 """Words inside the name of a setting that describes the machine: `gpu_name`, `driver_version`, `instance_type`."""
 

@@ -119,5 +119,5 @@ def test_a_reader_says_what_it_is(reader: KnownReader) -> None:
     assert reader.title
     assert reader.source
     by_reader = {"tensorboard": "steps", "wandb": "steps", "github_benchmark": "values", "asv": "values"}
-    by_reader["pytorch_benchmarks"] = "values"
+    by_reader |= {"pytorch_benchmarks": "values", "bencher": "values"}
     assert {"runs", by_reader.get(reader.name, "events")} <= set(reader.tables) <= set(TABLES)

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.benchmark_files import RESULTS, asv, cargo, data_js, entry, hud_records
+from support.benchmark_files import RESULTS, asv, bencher, cargo, data_js, entry, hud_records
 from support.examples import examples
 from support.flight_recorder_files import call, dump
 from support.history_files import event, event_file, field, history, items, run_file, single
@@ -97,6 +97,8 @@ def documents(name: str) -> list[bytes]:
         return [write_output(path).read_bytes()]
     if name == "pytorch_benchmarks":
         return [json.dumps(hud_records(0)).encode()]
+    if name == "bencher":
+        return [Path(bencher(Path(os.environ["FUZZ_FOLDER"]) / "perf.json", {0: 0.1, 1: 0.2})).read_bytes()]
     if name in ("github_benchmark", "asv"):
         folder = Path(os.environ["FUZZ_FOLDER"])
         entries = [entry(k, "cargo", cargo(k)) for k in range(2)]
@@ -321,6 +323,7 @@ TARGETS: dict[str, tuple[str, Write]] = {
     "flight recorder, pickle": ("flight_recorder", pickled_dump),
     "github_benchmark": ("github_benchmark", document("github_benchmark")),
     "asv": ("asv", document("asv")),
+    "bencher": ("bencher", document("bencher")),
     "pytorch_benchmarks": ("pytorch_benchmarks", document("pytorch_benchmarks")),
     "tensorboard": ("tensorboard", records("*.tfevents", event_records, framed_events)),
     "wandb": ("wandb", records("*.wandb", run_records, framed_run)),

@@ -44,7 +44,7 @@ readers: string_interning
 readers: event_table interval_index event_context spill_file key_counts protobuf message_columns scalar_series
 readers: record_files device_names
 readers: tensorboard wandb plain_pickles flight_recorder arrow_tables
-readers: commit_runs github_benchmark asv pytorch_benchmarks
+readers: commit_runs github_benchmark asv bencher pytorch_benchmarks
 readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
 readers.chrome: begin_end_pairs worker_pool
 readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader

@@ -7,7 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.benchmark_files import COMMITS, RESULTS, SLOWER, asv, bench, cargo, data_js, entry, hud, hud_records
+from support.benchmark_files import (
+    COMMITS,
+    RESULTS,
+    SLOWER,
+    asv,
+    bench,
+    bencher,
+    cargo,
+    data_js,
+    entry,
+    hud,
+    hud_records,
+)
 from support.commands import run
 
 import perflog
@@ -206,3 +218,23 @@ def test_values_by_shape_have_its_name(tmp_path: Path) -> None:
     assert {key: value for key, (value, _) in by_key(perflog.read(hud(tmp_path / "a.json", [record]))).items()} == {
         "speedup [1, 2]": 1.5
     }
+
+
+# --- Bencher ------------------------------------------------------------------------------------------------------
+
+
+def test_iterations_of_a_report_of_bencher_are_repeats_of_a_version(tmp_path: Path) -> None:
+    jitter = {k: 0.01 * (1 + k * 37 % 11 / 3000) * (1.1 if k >= SLOWER else 1) for k in range(12)}
+    path = bencher(tmp_path / "perf.json", jitter)
+    log = perflog.read(path)
+    assert len(log) == 24
+    assert {key: value[1] for key, value in by_key(log).items()} == {"sort: Latency": "s", "sort: Throughput": "1/s"}
+    assert by_key(log)["sort: Latency"][0] == pytest.approx(0.01)
+    lines = log.table("lines")
+    assert (int(lines["figures_stored"].sum()), int(lines["figures_dropped"].sum())) == (48, 96)
+    found = perflog.track(path)
+    by_name = {course.figure.name: (course, change) for course, change in found.changes}
+    latency, throughput = by_name["sort: Latency"], by_name["sort: Throughput"]
+    assert latency[0].runs == (2,) * 12
+    assert latency[1].after.name == COMMITS[SLOWER]
+    assert [c.verdict(change.change) for c, change in (latency, throughput)] == ["regression", "improvement"]

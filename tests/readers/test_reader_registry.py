@@ -19,6 +19,7 @@ from perflog.parsing.input.source import open_source
 from perflog.readers import registry
 from perflog.readers.arrow_tables import ArrowTableReader
 from perflog.readers.asv import AsvReader
+from perflog.readers.bencher import BencherReader
 from perflog.readers.chrome.reader import ChromeTraceReader
 from perflog.readers.execution_trace import ExecutionTraceReader
 from perflog.readers.flight_recorder import FlightRecorderReader
@@ -156,7 +157,7 @@ def test_built_in_readers_are_registered_in_the_same_group() -> None:
 
 def test_built_in_readers_have_the_interface() -> None:
     readers: list[Reader] = [  # mypy looks
-        GithubBenchmarkReader(), AsvReader(), PytorchBenchmarkReader(),
+        GithubBenchmarkReader(), AsvReader(), BencherReader(), PytorchBenchmarkReader(),
         RocprofJsonReader(), ExecutionTraceReader(), ChromeTraceReader(), RocpdReader(), TensorBoardReader(),
         WandbReader(), FlightRecorderReader(), XplaneReader(), PerfettoReader(), NsysReader(),
         ArrowTableReader(),

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 
-from support.benchmark_files import RESULTS, asv, cargo, data_js, entry, hud, hud_records
+from support.benchmark_files import RESULTS, asv, bencher, cargo, data_js, entry, hud, hud_records
 from support.nsys_files import write_export
 from support.operation_tables import made_job, rows_of, times_of, write_table
 from support.reading import DATA, Reading, read
@@ -70,7 +70,7 @@ def readers() -> tuple[KnownReader, ...]:
             write_space(here / "tpu.xplane.pb", *tpu_planes()),
         ]
         histories = [data_js(here / "data.js", {"Rust": [entry(0, "cargo", cargo(0))]}), asv(here, 0, RESULTS)]
-        histories.append(hud(here / "records.json", hud_records(0)))
+        histories += [hud(here / "records.json", hud_records(0)), bencher(here / "perf.json", {0: 0.1})]
         made: list[str | Path] = [report, results, database, operations, *profiles, *histories]
         logs = [perflog.read(path) for path in (*TRACES, *HISTORIES, *OTHER_TRACES, DUMPS, *made)]
     loaded = [resolve_name(entry.reader)() for entry in builtin_readers()]
