@@ -338,18 +338,18 @@ def _need(place: int, columns: Sequence[SheetColumn], natural: int) -> Need:
 
 
 def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:
-    """Return lines of Markdown: pipe tables, each under its title."""
+    """Return lines of Markdown: pipe tables, each under its title; sentences as a list."""
     for i, sheet in enumerate(sheets):
         if i:
             yield ""
         if sheet.title:
             yield f"## {escaped(sheet.title)}\n"
-        if sheet.columns:
+        if sheet.columns and not sheet.prose:
             yield f"| {' | '.join(escaped(c.short or c.name) for c in sheet.columns)} |"
             yield f"| {' | '.join('---:' if c.number else '---' for c in sheet.columns)} |"
         for row in sheet.rows:
             cells = (escaped(cell(v, c.unit)) for v, c in zip(row, sheet.columns, strict=True))
-            yield f"| {' | '.join(cells)} |"
+            yield f"- {'; '.join(cells)}" if sheet.prose else f"| {' | '.join(cells)} |"
         if sheet.note:
             yield "\n" + "  \n".join(map(escaped, sheet.note.splitlines()))
 
