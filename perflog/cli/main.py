@@ -108,7 +108,8 @@ def main(ctx: click.Context, input_limit: str | None) -> None:
 
 
 @main.command(
-    short_help="Show the format of logs, and how much of them is read.", epilog="Example: perflog detect run.txt"
+    short_help="Show the format of logs, and how much of them is read.",
+    epilog=options.examples("perflog detect run.txt", "perflog detect logs/a.txt logs/b.txt --format csv"),
 )
 @click.argument("logs", shell_complete=completion.files, nargs=-1, required=True, metavar="LOG...")
 @options.print_format
@@ -130,7 +131,10 @@ def detect(logs: tuple[str, ...], format: str) -> None:
         raise Exit(3)
 
 
-@main.command(short_help="Read logs into a store.", epilog="Example: perflog ingest logs/ --label monday")
+@main.command(
+    short_help="Read logs into a store.",
+    epilog=options.examples("perflog ingest logs/ --label monday", "perflog ingest run.txt --tag cluster=a100"),
+)
 @click.argument("logs", shell_complete=completion.files, nargs=-1, required=True, metavar="LOG...")
 @options.store
 @click.option("--label", metavar="NAME", help="Label of the runs.")
@@ -328,7 +332,10 @@ def _print_errors(outcomes: list[tuple[str, Any]]) -> None:
 
 @main.command(
     short_help="List the runs in a store.",
-    epilog="Example: perflog runs --where 'format = megatron and world_size >= 8' --sort step",
+    epilog=options.examples(
+        "perflog runs --where 'format = megatron and world_size >= 8' --sort step",
+        "perflog runs --columns label,steps,step --format csv",
+    ),
 )
 @options.store
 @click.option("--where", metavar="CONDITION", help="Only runs for which it holds: `world_size >= 8 and model ~ llama`.")
@@ -364,7 +371,8 @@ def runs(
 
 
 @main.command(
-    short_help="Show a run at a glance, or a table of it.", epilog="Example: perflog show run.txt steps --limit 5"
+    short_help="Show a run at a glance, or a table of it.",
+    epilog=options.examples("perflog show run.txt steps --limit 5", "perflog show run.txt"),
 )
 @click.argument("run", shell_complete=completion.runs)
 @click.argument("table", shell_complete=completion.tables, required=False)
@@ -403,7 +411,11 @@ def formats() -> None:
     """
 
 
-@formats.command("list", short_help="List the known formats.", epilog="Example: perflog formats list")
+@formats.command(
+    "list",
+    short_help="List the known formats.",
+    epilog=options.examples("perflog formats list", "perflog formats list --format json"),
+)
 @options.print_format
 def list_formats(format: str) -> None:
     """List the known formats."""
@@ -414,7 +426,9 @@ def list_formats(format: str) -> None:
 
 
 @formats.command(
-    "show", short_help="Show the line shapes of a format.", epilog="Example: perflog formats show megatron"
+    "show",
+    short_help="Show the line shapes of a format.",
+    epilog=options.examples("perflog formats show megatron", "perflog formats show torchtitan --format md"),
 )
 @click.argument("name", shell_complete=completion.formats)
 @options.print_format
@@ -428,7 +442,9 @@ def show_format(name: str, format: str) -> None:
 
 
 @formats.command(
-    "check", short_help="Check a format file and its samples.", epilog="Example: perflog formats check mine.toml"
+    "check",
+    short_help="Check a format file and its samples.",
+    epilog=options.examples("perflog formats check mine.toml", "perflog formats check mine.toml --format json"),
 )
 @click.argument("file", shell_complete=completion.files)
 @options.print_format
@@ -446,7 +462,9 @@ def check_format(file: str, format: str) -> None:
 @formats.command(
     "suggest",
     short_help="Print a format file for a log that no format reads.",
-    epilog="Example: perflog formats suggest run.txt > mine.toml",
+    epilog=options.examples(
+        "perflog formats suggest other.txt > mine.toml", "perflog formats suggest other.txt --using mine.toml"
+    ),
 )
 @click.argument("log", shell_complete=completion.files)
 @options.using
@@ -469,7 +487,10 @@ def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
 @formats.command(
     "explain",
     short_help="Show which line shape reads a line.",
-    epilog="Example: perflog formats explain 'step 7: loss 2.5'",
+    epilog=options.examples(
+        "perflog formats explain 'step 7: loss 2.5 | lr 1e-4'",
+        "perflog formats explain 'step 7: loss 2.5 | lr 1e-4' --using mine.toml",
+    ),
 )
 @click.argument("line")
 @options.using

@@ -69,6 +69,11 @@ def _open_closed_streams() -> None:
                 os.dup2(descriptor, number)
 
 
+def examples(*commands: str) -> str:
+    """Return the end of a help text: commands that a reader could type."""
+    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
+
+
 class FiniteRange(click.FloatRange):
     """A command-line value: a number in a range, neither infinite nor NaN."""
 

@@ -45,18 +45,18 @@ def described(at: click.Context) -> str:
     records = [p.get_help_record(at) for p in command.params if isinstance(p, click.Option)]
     text = "\n\n".join(map(paragraph, re.split(r"\n\s*\n", inspect.cleandoc(command.help or ""))))
     parts = [f"## {path}\n", f"```text\n{usage}\n```\n", text + "\n"]
-    parts += [example(at) + "\n"] if command.epilog else []
+    parts += ["```sh\n" + "\n".join(examples(at)) + "\n```\n"] if command.epilog else []
     rows = [f"| `{cell(names)}` | {rounded(cell(meaning))} |" for names, meaning in filter(None, records)]
     if rows:
         parts.append("\n".join(["| option | meaning |", "| --- | --- |", *rows]) + "\n")
     return "\n".join(parts)
 
 
-def example(at: click.Context) -> str:
-    """The example of a command, as code."""
-    word, _, words = (at.command.epilog or "").partition(": ")
-    assert word == "Example"
-    return f"Example: `{words}`"
+def examples(at: click.Context) -> list[str]:
+    """The examples of a command."""
+    word, *lines = (at.command.epilog or "").removeprefix("\b\n").splitlines()
+    assert word == "Examples:"
+    return [line.strip() for line in lines]
 
 
 def paragraph(text: str) -> str:
@@ -92,11 +92,13 @@ def test_a_command_says_what_it_does(at: click.Context) -> None:
 @pytest.mark.parametrize(
     "at", [at for at in EVERY if not isinstance(at.command, click.Group)], ids=lambda at: at.command_path
 )
-def test_the_example_of_a_command_is_one_of_its_calls(at: click.Context) -> None:
-    words = shlex.split(example(at).partition("`")[2].rstrip("`").partition(" > ")[0])
+def test_the_examples_of_a_command_are_calls_of_it(at: click.Context) -> None:
     path = at.command_path.split()
-    assert words[: len(path)] == path
-    at.command.make_context(path[-1], words[len(path) :])
+    assert len(examples(at)) == 2
+    for line in examples(at):
+        words = shlex.split(line.partition(" > ")[0])
+        assert words[: len(path)] == path
+        at.command.make_context(path[-1], words[len(path) :])
 
 
 @pytest.mark.parametrize(

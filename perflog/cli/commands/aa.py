@@ -11,7 +11,8 @@ from perflog.cli.commands.compare import Share
 
 
 @click.command(
-    short_help="Measure how often `compare` errs where nothing differs.", epilog="Example: perflog aa --repeats runs/"
+    short_help="Measure how often `compare` errs where nothing differs.",
+    epilog=options.examples("perflog aa --repeats runs", "perflog aa run.txt --trials 200"),
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
 @options.store

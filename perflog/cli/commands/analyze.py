@@ -21,7 +21,7 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 @click.command(
     short_help="Compute metrics of a run, each with its formula.",
-    epilog="Example: perflog analyze run.txt throughput phases",
+    epilog=options.examples("perflog analyze run.txt throughput phases", "perflog analyze run.txt steps --format csv"),
 )
 @click.argument("run", shell_complete=completion.runs)
 @click.argument("metrics", shell_complete=completion.metrics, nargs=-1, metavar="[METRIC]...")

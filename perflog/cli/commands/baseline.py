@@ -22,7 +22,11 @@ def baseline() -> None:
 
 
 @baseline.command(
-    "set", short_help="Make a baseline.", epilog="Example: perflog baseline set main --where 'branch = main'"
+    "set",
+    short_help="Make a baseline.",
+    epilog=options.examples(
+        "perflog baseline set main --where 'branch = main'", "perflog baseline set v1 old.txt old2.txt"
+    ),
 )
 @_NAME
 @_RUNS
@@ -49,7 +53,11 @@ def set_baseline(name: str, runs: tuple[str, ...], where: str | None, last: int,
     _tell(name, len(baselines.members(made, load(store))[-1]))
 
 
-@baseline.command("list", short_help="List the baselines.", epilog="Example: perflog baseline list")
+@baseline.command(
+    "list",
+    short_help="List the baselines.",
+    epilog=options.examples("perflog baseline list", "perflog baseline list --format json"),
+)
 @options.store
 @options.print_format
 def list_baselines(store: str | None, format: str) -> None:
@@ -65,7 +73,11 @@ def list_baselines(store: str | None, format: str) -> None:
     sheets.write([presenter.list_sheet(known, log)], format)
 
 
-@baseline.command("show", short_help="Show the runs of a baseline.", epilog="Example: perflog baseline show main")
+@baseline.command(
+    "show",
+    short_help="Show the runs of a baseline.",
+    epilog=options.examples("perflog baseline show main", "perflog baseline show main --format csv"),
+)
 @_NAME
 @options.store
 @options.print_format
@@ -82,7 +94,10 @@ def show(name: str, store: str | None, format: str) -> None:
 @baseline.command(
     "accept",
     short_help="Add runs to a baseline, or accept a change.",
-    epilog="Example: perflog baseline accept main new.log --reason 'fp32 accumulation, 2 % slower'",
+    epilog=options.examples(
+        "perflog baseline accept main new.log --reason 'fp32 accumulation, 2 % slower'",
+        "perflog baseline accept main new.log",
+    ),
 )
 @_NAME
 @_RUNS
@@ -103,7 +118,9 @@ def accept(name: str, runs: tuple[str, ...], reason: str, store: str | None) -> 
 
 
 @baseline.command(
-    "rm", short_help="Remove a baseline, or runs from it.", epilog="Example: perflog baseline rm main bad.log"
+    "rm",
+    short_help="Remove a baseline, or runs from it.",
+    epilog=options.examples("perflog baseline rm main bad.log", "perflog baseline rm main"),
 )
 @_NAME
 @_RUNS

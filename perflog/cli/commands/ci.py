@@ -34,7 +34,12 @@ def ci() -> None:
     """
 
 
-@ci.command(short_help="Judge the logs of a change.", epilog="Example: perflog ci gate 'logs/*.txt' --baseline main")
+@ci.command(
+    short_help="Judge the logs of a change.",
+    epilog=options.examples(
+        "perflog ci gate 'logs/*.txt' --baseline main", "perflog ci gate new.txt --base old.txt --summary summary.md"
+    ),
+)
 @click.argument("logs", shell_complete=completion.files, nargs=-1, required=True, metavar="LOG...")
 @click.option(
     "--base",
@@ -198,7 +203,10 @@ def _tell(run: GateRun, name: str) -> None:
         terminal.put(line)
 
 
-@ci.command(short_help="Write a summary to the pull request.", epilog="Example: perflog ci comment summary.md")
+@ci.command(
+    short_help="Write a summary to the pull request.",
+    epilog=options.examples("perflog ci comment summary.md", "perflog ci comment summary.md --name nightly"),
+)
 @click.argument("file", shell_complete=completion.files)
 @_NAME
 @click.option(
@@ -235,7 +243,10 @@ def comment(file: str, name: str, author: str) -> None:
     terminal.put(f"comment {done}")
 
 
-@ci.command(short_help="Fetch the store that has the baseline.", epilog="Example: perflog ci restore branch:perflog")
+@ci.command(
+    short_help="Fetch the store that has the baseline.",
+    epilog=options.examples("perflog ci restore branch:perflog", "perflog ci restore store.zip --store main.store"),
+)
 @click.argument("place", metavar="PLACE")
 @options.store
 def restore(place: str, store: str | None) -> None:
@@ -251,7 +262,10 @@ def restore(place: str, store: str | None) -> None:
     terminal.put(f"{folder}: restored from {place}" if found else f"nothing is kept at {place} yet")
 
 
-@ci.command(short_help="Keep the store that has the baseline.", epilog="Example: perflog ci keep branch:perflog")
+@ci.command(
+    short_help="Keep the store that has the baseline.",
+    epilog=options.examples("perflog ci keep branch:perflog", "perflog ci keep store.zip"),
+)
 @click.argument("place", metavar="PLACE")
 @options.store
 def keep(place: str, store: str | None) -> None:

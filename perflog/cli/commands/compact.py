@@ -9,7 +9,8 @@ from perflog.output import terminal
 
 
 @click.command(
-    short_help="Make few large files of the many small ones of a store.", epilog="Example: perflog compact --store runs"
+    short_help="Make few large files of the many small ones of a store.",
+    epilog=options.examples("perflog compact --store runs", "perflog compact"),
 )
 @options.store
 def compact(store: str | None) -> None:

@@ -68,7 +68,11 @@ class GateCondition(click.ParamType["Gate"]):
 
 
 @click.command(
-    short_help="Show how runs differ, and how sure that is.", epilog="Example: perflog compare old.txt new.txt"
+    short_help="Show how runs differ, and how sure that is.",
+    epilog=options.examples(
+        "perflog compare old.txt new.txt",
+        "perflog compare main=old.txt main=old2.txt mine=new.txt mine=new2.txt --gate step_time:+2%",
+    ),
 )
 @click.argument("sides", shell_complete=completion.runs, nargs=-1, required=True, metavar="[NAME=]RUN...")
 @click.option(

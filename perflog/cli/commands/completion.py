@@ -9,6 +9,7 @@ from shlex import quote
 import click
 from click.shell_completion import get_completion_class
 
+from perflog.cli import options
 from perflog.errors import PerflogError, UsageError
 from perflog.output import terminal
 
@@ -17,7 +18,8 @@ _PROGRAM, _VARIABLE = "perflog", "_PERFLOG_COMPLETE"
 
 
 @click.command(
-    short_help="Complete commands and names with the Tab key.", epilog="Example: perflog completion --install"
+    short_help="Complete commands and names with the Tab key.",
+    epilog=options.examples("perflog completion --install", "perflog completion bash"),
 )
 @click.argument("shell", required=False, type=click.Choice(_SHELLS), metavar="[bash|zsh|fish]")
 @click.option("--install", is_flag=True, help="Write the script to a file, and make new shells read it.")

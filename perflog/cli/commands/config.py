@@ -9,7 +9,10 @@ import click
 from perflog.cli import options
 
 
-@click.command(short_help="Show the configuration that holds here.", epilog="Example: perflog config")
+@click.command(
+    short_help="Show the configuration that holds here.",
+    epilog=options.examples("perflog config", "perflog config --format json"),
+)
 @options.print_format
 def config(format: str) -> None:
     """Show the configuration that holds in the current folder, and the file that it comes from.

@@ -6,6 +6,7 @@ from shlex import quote
 
 import click
 
+from perflog.cli import options
 from perflog.cli.commands.overview import print_overview
 from perflog.output import terminal
 
@@ -14,7 +15,10 @@ _SIDES = (_RUN, "reference:training_sweep.txt:6")
 _LINES = 11  # of the comparison: with the screen of the run it fits on a terminal
 
 
-@click.command(short_help="Try perflog on runs that ship with it.", epilog="Example: perflog demo")
+@click.command(
+    short_help="Try perflog on runs that ship with it.",
+    epilog=options.examples("perflog demo", "perflog demo -o page.html"),
+)
 @click.option(
     "-o", "--output", metavar="FILE", default="perflog-demo.html", show_default=True, help="The page to write."
 )

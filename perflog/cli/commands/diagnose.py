@@ -9,7 +9,10 @@ import click
 from perflog.cli import completion, options
 
 
-@click.command(short_help="Show what ended a job or holds it up, and who.", epilog="Example: perflog diagnose run.txt")
+@click.command(
+    short_help="Show what ended a job or holds it up, and who.",
+    epilog=options.examples("perflog diagnose run.txt", "perflog diagnose logs/ --format json"),
+)
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="LOG...")
 @options.store
 @options.print_format

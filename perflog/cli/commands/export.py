@@ -9,7 +9,8 @@ from perflog.output import terminal
 
 
 @click.command(
-    short_help="Write a run as a trace or as CSV files.", epilog="Example: perflog export run.txt:1 --to perfetto"
+    short_help="Write a run as a trace or as CSV files.",
+    epilog=options.examples("perflog export run.txt:1 --to perfetto", "perflog export run.txt --to csv -o tables"),
 )
 @click.argument("run", shell_complete=completion.runs)
 @click.option(

@@ -12,7 +12,10 @@ from perflog.cli import completion, options
 _SEVERITIES = ("error", "warning", "note")
 
 
-@click.command(short_help="Show which figures cannot be trusted, and why.", epilog="Example: perflog lint run.txt")
+@click.command(
+    short_help="Show which figures cannot be trusted, and why.",
+    epilog=options.examples("perflog lint run.txt", "perflog lint logs/ --format md"),
+)
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 if there is a finding of this severity or above."

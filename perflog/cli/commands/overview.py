@@ -11,7 +11,8 @@ from perflog.output import terminal
 
 
 @click.command(
-    short_help="Show what ran, how fast, why, and what not to trust.", epilog="Example: perflog overview run.txt"
+    short_help="Show what ran, how fast, why, and what not to trust.",
+    epilog=options.examples("perflog overview run.txt", "perflog overview logs/ --format json"),
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
 @options.store

@@ -24,7 +24,12 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[floa
     return float(match[1]), float(match[2])
 
 
-@click.command(short_help="Draw a plot of a run.", epilog="Example: perflog plot run.txt steps -o steps.png")
+@click.command(
+    short_help="Draw a plot of a run.",
+    epilog=options.examples(
+        "perflog plot run.txt steps -o steps.png", "perflog plot old.txt steps --with new.txt -o steps.svg"
+    ),
+)
 @click.argument("run", shell_complete=completion.runs)
 @click.argument("kind", shell_complete=completion.plots, required=False)
 @click.option("-o", "--output", metavar="FILE", help="File to write: .png, .svg or .pdf.  [default: KIND-RUN.png]")

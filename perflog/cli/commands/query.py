@@ -9,7 +9,10 @@ from perflog.cli import completion, options
 
 @click.command(
     short_help="Ask the tables of runs in SQL.",
-    epilog="Example: perflog query 'select run, median(step_time_s) from steps group by run' run.txt",
+    epilog=options.examples(
+        "perflog query 'select run, median(step_time_s) from steps group by run' run.txt",
+        "perflog query 'select count(*) from steps' --format csv",
+    ),
 )
 @click.argument("sql", metavar="SQL")
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, metavar="[RUN]...")

@@ -14,7 +14,9 @@ from perflog.output import terminal
 
 @click.command(
     short_help="Run the reference trainer here, and compare its run.",
-    epilog="Example: perflog regenerate moe-layer --steps 20",
+    epilog=options.examples(
+        "perflog regenerate moe-layer --steps 20", "perflog regenerate sweep --ranks 2 --device cpu"
+    ),
 )
 @click.argument("recipe", shell_complete=completion.recipes, required=False)
 @click.argument("torchrun", nargs=-1, metavar="[-- TORCHRUN-OPTION...]")

@@ -11,7 +11,8 @@ from perflog.output import terminal
 
 
 @click.command(
-    short_help="Write a report on runs as a page or as Markdown.", epilog="Example: perflog report run.txt -o run.html"
+    short_help="Write a report on runs as a page or as Markdown.",
+    epilog=options.examples("perflog report run.txt -o run.html", "perflog report old.txt new.txt --format md"),
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="[NAME=]RUN...")
 @click.option("-o", "--output", metavar="FILE", help="File to write; - for standard output.  [default: report.html]")

@@ -8,7 +8,10 @@ from perflog.cli import completion, options
 from perflog.output import terminal
 
 
-@click.command(short_help="Remove logs from the store.", epilog="Example: perflog rm run.txt")
+@click.command(
+    short_help="Remove logs from the store.",
+    epilog=options.examples("perflog rm run.txt", "perflog rm logs/a.txt logs/b.txt"),
+)
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="LOG...")
 @options.store
 def rm(runs: tuple[str, ...], store: str | None) -> None:

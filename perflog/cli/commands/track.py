@@ -9,7 +9,8 @@ from perflog.cli.commands.compare import Share
 
 
 @click.command(
-    short_help="Show figures over versions: since when each is another one.", epilog="Example: perflog track nightly/"
+    short_help="Show figures over versions: since when each is another one.",
+    epilog=options.examples("perflog track nightly/", "perflog track --by commit --figure step_time"),
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, metavar="[RUN...]")
 @click.option(

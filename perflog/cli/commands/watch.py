@@ -8,7 +8,8 @@ from perflog.cli import completion, options
 
 
 @click.command(
-    short_help="Show a log while it grows: step, rate, loss, stalls.", epilog="Example: perflog watch run.txt"
+    short_help="Show a log while it grows: step, rate, loss, stalls.",
+    epilog=options.examples("perflog watch run.txt", "perflog watch run.txt --until-idle 60"),
 )
 @click.argument("log", shell_complete=completion.files)
 @options.log_format
