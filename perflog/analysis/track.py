@@ -389,7 +389,12 @@ def cause_words(change: LevelChange) -> str | None:
         return f"the machine changed: {of_machine}" + (f"; settings changed: {others}" if others else "")
     if others:
         return f"settings changed: {others}"
-    return "neither settings nor the machine changed: the program did" if change.cause == "program" else None
+    if change.cause != "program":
+        return None
+    more = " and more" if len(change.same_machine) > _OTHERS else ""
+    return (
+        f"settings and machine are the same ({', '.join(change.same_machine[:_OTHERS])}{more}): so the program changed"
+    )
 
 
 def _outliers(of: Track, names: Mapping[str, str]) -> Iterator[str]:
@@ -486,6 +491,7 @@ def _change_json(of: Track, course: FigureCourse, change: LevelChange) -> dict[s
         "versions": change.versions,
         "verdict": course.verdict(change.change),
         "cause": change.cause,
+        "same_machine": list(change.same_machine),
         "settings": [
             {"setting": each.name, "before": each.before, "after": each.after, "of_machine": each.of_machine}
             for each in change.settings

@@ -51,8 +51,8 @@ _COLUMNS = (
     MetricColumn("with_it", meaning="settings that are other ones since this version, with both values"),
     MetricColumn(
         "cause",
-        meaning="`machine`, `settings` or both: what changed with it; `program`: neither did; null: nothing tells the "
-        "machine",
+        meaning="`machine`, `settings` or both: what changed with it; `program`: neither did, and settings of the "
+        "machine show that it is the same; null: none does",
     ),
 )
 

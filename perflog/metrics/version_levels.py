@@ -17,7 +17,12 @@ from perflog.statistics.effects import change_of, effect_of_runs, rounding
 from perflog.statistics.levels import FEWEST, Course, Level, course
 
 Cause = Literal["machine", "settings", "machine and settings", "program"]
-"""What changed with a level: the machine; settings; neither, of runs whose machine is known: so the program."""
+"""What changed with a level: the machine; settings; neither, and settings show the same machine: so the program."""
+
+_KINDS_OF_DEVICES = frozenset(
+    (None, "", "cuda", "cpu", "gpu", "rocm", "hip", "xpu", "tpu", "npu", "hpu", "mps", "auto")
+)
+"""Values that say of a device only of which kind it is."""
 
 _OFTEN = 4  # a setting that changes with more than one version in so many says nothing about one of them
 LAST_P = 0.01
@@ -64,7 +69,8 @@ class LevelChange(Struct, frozen=True):
         p: The p of the test that doubts the change more.
         versions: Number of versions of the new level.
         settings: Settings that changed with it.
-        cause: What changed with it; None where nothing did and the machine is not known.
+        same_machine: Settings of the machine that did not change.
+        cause: What changed with it; None where nothing did and no setting shows that the machine is the same.
     """
 
     place: int
@@ -78,6 +84,7 @@ class LevelChange(Struct, frozen=True):
     p: float
     versions: int
     settings: tuple[ChangedSetting, ...]
+    same_machine: tuple[str, ...]
     cause: Cause | None
 
 
@@ -176,6 +183,7 @@ def _change(  # noqa: PLR0913 (what a change is told by)
     old, new = (_mean([values[k] for k in of_level]) for of_level in (before, after))
     of_levels = [versions[k] for k in before], [versions[k] for k in after]
     changed = tuple(_changed(of_levels[0], of_levels[1], settings, incidental))
+    same = tuple(_same_machine(of_levels[0], of_levels[1], settings))
     place = after[0]
     return LevelChange(
         place=place,
@@ -189,7 +197,8 @@ def _change(  # noqa: PLR0913 (what a change is told by)
         p=found.levels[number].p,
         versions=len(after),
         settings=changed,
-        cause=_cause(changed, versions[before[-1]], versions[place], settings),
+        same_machine=same,
+        cause=_cause(changed, same),
     )
 
 
@@ -223,14 +232,20 @@ def _text(values: frozenset[str | None]) -> str:
     return "/".join(sorted(value if value is not None else "-" for value in values))
 
 
-def _cause(
-    changed: Sequence[ChangedSetting], before: Version, after: Version, settings: Mapping[str, Settings]
-) -> Cause | None:
+def _same_machine(
+    before: Sequence[Version], after: Sequence[Version], settings: Mapping[str, Settings]
+) -> Iterator[str]:
+    """Yield the settings of the machine that have no value in the new level that they did not have before."""
+    old, new = ([settings[run] for version in of_level for run in version.runs] for of_level in (before, after))
+    for name in dict.fromkeys(name for of_run in new for name in of_run if is_of_machine(name)):
+        values = {of_run.get(name) for of_run in new}
+        if values <= {of_run.get(name) for of_run in old} and not values <= _KINDS_OF_DEVICES:
+            yield name
+
+
+def _cause(changed: Sequence[ChangedSetting], same: Sequence[str]) -> Cause | None:
     of_machine = any(each.of_machine for each in changed)
     of_others = any(not each.of_machine for each in changed)
     if of_machine:
         return "machine and settings" if of_others else "machine"
-    if of_others:
-        return "settings"
-    known = all(any(is_of_machine(name) for name in settings[version.runs[0]]) for version in (before, after))
-    return "program" if known else None
+    return "settings" if of_others else "program" if same else None

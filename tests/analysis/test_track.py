@@ -116,7 +116,7 @@ def test_a_slower_program_is_told_the_first_night_and_confirmed_the_next_ones(st
     assert latest.after.name == commit(SLOWER)
     assert latest.cause == "program"
     assert latest.low < 0.04 < latest.high
-    assert "neither settings nor the machine changed: the program did" in steps(second)
+    assert "settings and machine are the same (driver_version, gpu): so the program changed" in steps(second)
     end = after(story, NIGHTS - 1)
     places = [(c.after.name, c.cause) for course, c in end.changes if course.figure.name == "step_time"]
     assert places == [(commit(SLOWER), "program"), (commit(NEW_DRIVER), "machine")]
@@ -294,3 +294,14 @@ def test_hosts_in_turn_are_no_change_of_the_machine(tmp_path: Path) -> None:
     levels = [level * (1.1 if k >= 9 else 1) for k, level in enumerate(scatter(18))]
     (change,) = (change for _, change in track(nightly(tmp_path / "runs", levels, settings)).changes[:1])
     assert (change.settings, change.cause) == ((), "program")
+
+
+@pytest.mark.parametrize("values", [["cuda"] * 18, [f"runner-{k}" for k in range(18)]], ids=["kind", "new each night"])
+def test_a_machine_that_is_not_known_is_not_said_to_be_the_same(tmp_path: Path, values: list[str]) -> None:
+    settings = {
+        "device" if "cuda" in values else "runner": values,
+        "date": [f"2026-01-{k + 1:02}" for k in range(18)],
+    }
+    levels = [level * (1.1 if k >= 9 else 1) for k, level in enumerate(scatter(18))]
+    (change,) = (change for _, change in track(nightly(tmp_path / "runs", levels, settings)).changes[:1])
+    assert (change.same_machine, change.settings, change.cause) == ((), (), None)
