@@ -55,14 +55,22 @@ _WHOLE = 1.3  # times that a rate grows with the size, at least, to be that of a
 
 
 class Study(Struct, frozen=True):
-    """Runs of several sizes. `speeds`: by number of GPUs the runs and their rates. `batches`: that of each size."""
+    """Runs of several sizes. `speeds`: by number of GPUs the runs and their rates. `batches`: that of each size.
+
+    `settings`: those that tell the study from others.
+    """
 
     mode: str | None
-    name: str
+    settings: Mapping[str, str]
     figure: str
     runs: Mapping[int, Sequence[str]]
     speeds: Mapping[int, float]
     batches: Mapping[int, float | None]
+
+    @property
+    def name(self) -> str:
+        """The values of the settings that tell the study from the others of its mode."""
+        return ", ".join(text for text in self.settings.values() if text.lower() != self.mode)
 
     @property
     def sizes(self) -> list[int]:
@@ -221,10 +229,9 @@ def _find_studies(tables: Tables, options: Options) -> Iterator[Study]:
         alike.setdefault(run.key, []).append(name)
     telling = _telling([dict(key) for key in alike])
     for key, runs in alike.items():
-        texts = [text for setting, text in key if setting in telling]
+        settings = {setting: text for setting, text in key if setting in telling}
         for mode, members in _chains({run: described[run] for run in runs}):
-            name = ", ".join(text for text in texts if text.lower() != mode)
-            study = _study(mode, name, members, described, rates)
+            study = _study(mode, settings, members, described, rates)
             if study is not None:
                 yield study
 
@@ -255,7 +262,7 @@ def _chains(runs: Mapping[str, SizedRun]) -> Iterator[tuple[str | None, list[str
 
 def _study(
     mode: str | None,
-    name: str,
+    settings: Mapping[str, str],
     members: Sequence[str],
     described: Mapping[str, SizedRun],
     rates: Sequence[Rate],
@@ -279,5 +286,5 @@ def _study(
         if of_all is False:
             speeds = {size: size * value for size, value in means.items()}
         if of_all is not None:
-            return Study(mode, name, rate.name, sizes, speeds, batches)
+            return Study(mode, settings, rate.name, sizes, speeds, batches)
     return None

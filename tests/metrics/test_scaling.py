@@ -95,6 +95,9 @@ def test_other_devices_and_models_are_other_studies(tmp_path: Path) -> None:
     rows = table(tmp_path, results)
     assert sorted(set(rows["study"])) == ["a, A100", "a, H100", "b, A100", "b, H100"]
     assert rows["efficiency"].tolist() == pytest.approx([1] * 8)
+    groups = perflog.overview(str(tmp_path)).groups
+    assert groups[0].settings == {"gpus": "1", "batch": "-", "model": "a", "device_name": "A100"}
+    assert {tuple(group.settings.values())[:1] for group in groups} == {("1",), ("4",)}
 
 
 def megatron(gpus: int, step_ms: float) -> str:
@@ -139,6 +142,7 @@ def test_the_screen_tells_what_more_gpus_bring(tmp_path: Path) -> None:
     table(tmp_path / "runs", {f"n{n}": strong(n) for n in (1, 2, 4)})
     shown = " ".join(run(str(tmp_path / "runs")).stdout.split())
     speedup = (STRONG_A + STRONG_B) / (STRONG_A + STRONG_B / 4)
+    assert "Runs differ in gpus, batch." in shown
     assert f"Strong scaling from 1 GPU: {speedup:.2f} times as fast on 4" in shown
     assert "predicted for 8: 82 %" in shown
     assert "far worse" not in shown

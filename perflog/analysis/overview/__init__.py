@@ -32,6 +32,7 @@ from perflog.analysis.overview.ranks_apart import ranks_apart, ranks_named, rank
 from perflog.analysis.overview.reasons import time_saved, why_slower
 from perflog.analysis.overview.run_figures import TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, run_groups
+from perflog.analysis.overview.scaling_facts import by_size
 from perflog.analysis.overview.since import since_when
 from perflog.analysis.overview.subject import common_name, subject
 from perflog.analysis.overview.targets import targets_reached
@@ -264,6 +265,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         groups = apart(groups, log, [each.runs for each in differences])
     elif studies(tables, options):  # runs of other sizes are no repeats
         groups = apart(groups, log, [group.runs for group in groups if _are_of_several_logs(log, group)])
+        groups = by_size(groups, tables, options)
     bases = {} if figures and figures[0].counts else _bases(tables, groups, options)
     attempted = any(group.runs[0] in attempts_of for group in groups)
     if attempted or studies(tables, options):  # attempts of a job, and sizes, are not compared run by run unless asked

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.parts import percent
+from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
+from perflog.metrics.run_rates import sized_runs
 from perflog.metrics.scaling import STRONG, Study, studies
+from perflog.units import show
 
 _LITTLE = 1.1  # times as fast with more GPUs: less brings nothing worth them
 _TRUSTED = 0.1  # relative error of the GPU time of the largest size, as the smaller ones predict it
@@ -20,6 +25,20 @@ def scaling_facts(tables: Tables, options: Options) -> Iterator[str]:
     for mode in dict.fromkeys(study.mode for study in found):
         of_mode = [study for study in found if study.mode == mode]
         yield _several(of_mode) if len(of_mode) > 1 else _single(of_mode[0])
+
+
+def by_size(groups: Sequence[RunGroup], tables: Tables, options: Options) -> list[RunGroup]:
+    """Return the rows of runs of which some are scaling studies, with their number of GPUs and batch as settings."""
+    found, sizes = studies(tables, options), sized_runs(tables)
+    settings_of = {run: study.settings for study in found for runs in study.runs.values() for run in runs}
+    names = list(dict.fromkeys(name for study in found for name in study.settings))
+    rows = []
+    for group in groups:
+        run = group.runs[0]
+        settings = {"gpus": str(sizes[run].gpus), "batch": show(sizes[run].batch, "", 6)} if run in sizes else {}
+        settings |= settings_of.get(run, {})
+        rows.append(replace(group, settings={name: settings.get(name, "-") for name in ("gpus", "batch", *names)}))
+    return rows
 
 
 def _title(study: Study) -> str:
