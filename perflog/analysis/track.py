@@ -25,7 +25,15 @@ from perflog.metrics.directions import Better
 from perflog.metrics.history import history_rows
 from perflog.metrics.series_ends import AT_STEP, equal_steps, named_value_samples
 from perflog.metrics.step_series import common_cut
-from perflog.metrics.version_levels import LAST_P, FigureCourse, FigureOfRuns, LevelChange, figure_course
+from perflog.metrics.version_levels import (
+    LAST_P,
+    FigureCourse,
+    FigureOfRuns,
+    LevelChange,
+    VersionSettings,
+    figure_course,
+    version_settings,
+)
 from perflog.metrics.versions import COMMIT, DATE, INGESTED, Tests, Versions, versions_of_tests
 from perflog.opening import load
 from perflog.settings.run_settings import Settings
@@ -192,8 +200,11 @@ def track(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     found = versions_of_tests(side.tables, by, ignore, side.log.ingested)
     courses: list[FigureCourse] = []
     left_out: list[LeftOutFigure] = []
+    settings: dict[str, VersionSettings] = {}
     for test, figure in _figures(side, found, figures, warmup):
-        course = figure_course(test, figure, side.settings, level)
+        if test.test not in settings:
+            settings[test.test] = version_settings(test, side.settings)
+        course = figure_course(test, figure, settings[test.test], level)
         if isinstance(course, str):
             left_out.append(LeftOutFigure(test.test, figure.name, course))
         else:

@@ -11,7 +11,7 @@ from perflog.metrics.directions import better
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import steady_medians
-from perflog.metrics.version_levels import ChangedSetting, FigureCourse, FigureOfRuns, figure_course
+from perflog.metrics.version_levels import ChangedSetting, FigureCourse, FigureOfRuns, figure_course, version_settings
 from perflog.metrics.versions import versions_of_tests
 from perflog.statistics.levels import FEWEST
 
@@ -85,8 +85,9 @@ def history(tables: Tables, options: Options) -> pd.DataFrame:
     settings = settings_by_run(tables)
     found = versions_of_tests(tables).tests if len(settings) >= FEWEST else ()
     courses = (
-        figure_course(test, figure, settings, options.level)
+        figure_course(test, figure, of_versions, options.level)
         for test in found
+        for of_versions in [version_settings(test, settings)]
         for figure in _figures(tables, test.runs, options)
     )
     labels = dict(tables.rows("runs").records("run", "label"))

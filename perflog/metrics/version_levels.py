@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from perflog.metrics.directions import Better
 from perflog.metrics.versions import Version, Versions
-from perflog.settings.run_settings import Settings, incidental_test, is_of_machine
+from perflog.settings.run_settings import Settings, incidental_test, is_of_machine, varying
 from perflog.statistics.effects import change_of, effect_of_runs, rounding
 from perflog.statistics.levels import FEWEST, Course, Level, course
 
@@ -122,15 +122,31 @@ class FigureCourse(Struct, frozen=True):
         return "improvement" if (change > 0) == (self.figure.better == "higher") else "regression"
 
 
+VersionSettings = Mapping[str, Mapping[str, frozenset[str | None]]]
+"""Values of settings by the name of the version: of those of the machine, and of others that change between runs."""
+
+
+def version_settings(test: Versions, settings: Mapping[str, Settings]) -> VersionSettings:
+    """Return the settings of the versions of a test that may tell something, from those of all runs."""
+    of_runs = [settings[run] for run in test.runs]
+    incidental, changing = incidental_test(of_runs), set(varying(of_runs))
+    names = dict.fromkeys(name for of_run in of_runs for name in of_run)
+    return {
+        name: {v.name: frozenset(settings[run].get(name) for run in v.runs) for v in test.versions}
+        for name in names
+        if is_of_machine(name) or (name in changing and not incidental(name))
+    }
+
+
 def figure_course(
-    test: Versions, figure: FigureOfRuns, settings: Mapping[str, Settings], level: float = 0.95
+    test: Versions, figure: FigureOfRuns, settings: VersionSettings, level: float = 0.95
 ) -> FigureCourse | str:
     """Return a figure over the versions of a test, or why there are no levels of it.
 
     Args:
         test: The versions.
         figure: The figure.
-        settings: Settings of all runs.
+        settings: What `version_settings` returns of the test.
         level: Confidence level of intervals.
     """
     finite = {run: value for run, value in figure.values.items() if math.isfinite(value)}
@@ -145,10 +161,7 @@ def figure_course(
     least = rounding(every) / math.sqrt(12) / float(np.median(every))
     logs = np.log(values)
     found = course(logs, least)
-    incidental = incidental_test([settings[run] for run in test.runs])
-    changes = tuple(
-        _change(found, k, versions, values, settings, incidental, level, least) for k in range(1, len(found.levels))
-    )
+    changes = tuple(_change(found, k, versions, values, settings, level, least) for k in range(1, len(found.levels)))
     return FigureCourse(
         test=test.test,
         figure=figure,
@@ -167,13 +180,12 @@ def _mean(values: Sequence[float]) -> float:
     return values[0] if len(values) == 1 else math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
-def _change(  # noqa: PLR0913 (what a change is told by)
+def _change(
     found: Course,
     number: int,
     versions: Sequence[Version],
     values: Sequence[float],
-    settings: Mapping[str, Settings],
-    incidental: Callable[[str], bool],
+    settings: VersionSettings,
     level: float,
     least: float,
 ) -> LevelChange:
@@ -182,7 +194,7 @@ def _change(  # noqa: PLR0913 (what a change is told by)
     low, high = effect_of_runs(logs[before], logs[after], least).interval(level)
     old, new = (_mean([values[k] for k in of_level]) for of_level in (before, after))
     of_levels = [versions[k] for k in before], [versions[k] for k in after]
-    changed = tuple(_changed(of_levels[0], of_levels[1], settings, incidental))
+    changed = tuple(_changed(of_levels[0], of_levels[1], settings))
     same = tuple(_same_machine(of_levels[0], of_levels[1], settings))
     place = after[0]
     return LevelChange(
@@ -203,23 +215,16 @@ def _change(  # noqa: PLR0913 (what a change is told by)
 
 
 def _changed(
-    before: Sequence[Version],
-    after: Sequence[Version],
-    settings: Mapping[str, Settings],
-    incidental: Callable[[str], bool],
+    before: Sequence[Version], after: Sequence[Version], settings: VersionSettings
 ) -> Iterator[ChangedSetting]:
     """Yield the settings that no version of the one level shares with one of the other.
 
     A cut may be one version off: the last version of the level before, or the first of the new one, need not count.
     """
-    both = [*before, *after]
-    for name in dict.fromkeys(name for version in both for run in version.runs for name in settings[run]):
-        if incidental(name) and not is_of_machine(name):
-            continue
-        values = [frozenset(settings[run].get(name) for run in version.runs) for version in both]
-        old, new = values[: len(before)], values[len(before) :]
+    for name, by_version in settings.items():
+        old, new = ([by_version[version.name] for version in of_level] for of_level in (before, after))
         within = sum(a != b for of_level in (old, new) for a, b in pairwise(of_level))
-        if _OFTEN * within > len(both):
+        if _OFTEN * within > len(old) + len(new):
             continue
         apart = [(old, new), *([(old[:-1], new)] if len(old) > 1 else []), *([(old, new[1:])] if len(new) > 1 else [])]
         for olds, news in apart:
@@ -232,15 +237,15 @@ def _text(values: frozenset[str | None]) -> str:
     return "/".join(sorted(value if value is not None else "-" for value in values))
 
 
-def _same_machine(
-    before: Sequence[Version], after: Sequence[Version], settings: Mapping[str, Settings]
-) -> Iterator[str]:
+def _same_machine(before: Sequence[Version], after: Sequence[Version], settings: VersionSettings) -> Iterator[str]:
     """Yield the settings of the machine that have no value in the new level that they did not have before."""
-    old, new = ([settings[run] for version in of_level for run in version.runs] for of_level in (before, after))
-    for name in dict.fromkeys(name for of_run in new for name in of_run if is_of_machine(name)):
-        values = {of_run.get(name) for of_run in new}
-        if values <= {of_run.get(name) for of_run in old} and not values <= _KINDS_OF_DEVICES:
-            yield name
+    for name, by_version in settings.items():
+        if is_of_machine(name):
+            old, new = (
+                frozenset().union(*(by_version[version.name] for version in of_level)) for of_level in (before, after)
+            )
+            if new <= old and not new <= _KINDS_OF_DEVICES:
+                yield name
 
 
 def _cause(changed: Sequence[ChangedSetting], same: Sequence[str]) -> Cause | None:

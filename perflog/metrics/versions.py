@@ -112,10 +112,13 @@ def versions_of_tests(
     for run in sorted(places, key=lambda run: (places[run].order, *runs.tie(run))):
         alike.setdefault(tuple(runs.settings[run].get(name, "") for name in ALIKE), []).append(run)
     tests = []
+    taken: dict[str, int] = {}
     for names, members in alike.items():
         for text, of_test in runs.tests(members, {*ignored, chosen}):
             versions = _versions(of_test, places, chosen)
             name = ", ".join(filter(None, (*names, text)))
+            taken[name] = taken.get(name, 0) + 1
+            name += f" ({taken[name]})" if taken[name] > 1 else ""
             if len(versions) >= fewest:
                 tests.append(Versions(name, versions))
             else:
