@@ -18,7 +18,7 @@ from support.contradictions import (
     sums,
     what_binds,
 )
-from support.field_logs import needs_corpus
+from support.field_logs import needs_corpus, stored
 from support.metrics_logs import by_hand
 from support.paths import SHARED
 from support.trace_tables import kernel, reduce
@@ -172,7 +172,7 @@ def test_a_trace_of_a_start_says_so_first(tmp_path: Path, calls: list[dict[str, 
 )  # fmt: skip
 def test_real_traces_are_bound_by_what_their_replay_tells(name: str, subject: str, least: float) -> None:
     (path,) = (path for path in TRACES if name in path.name)
-    log = perflog.read(path)
+    log = stored(path)
     assert (replay(log)["error_s"] == 0).all()
     (first, *others) = causes(log).to_dict("records")
     assert first["binds"] and not any(row["binds"] for row in others)

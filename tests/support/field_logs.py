@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.paths import SHARED
+from support.paths import SHARED, SHARED_FOLDER
 from support.reading import DATA, Reading, read
+
+import perflog
 
 CORPUS = SHARED / "corpus"
 HERE = (CORPUS / "index.tsv").is_file()
@@ -38,6 +43,17 @@ def local(start: str) -> str:
 def corpus(start: str) -> Reading:
     """A real log, read."""
     return read((CORPUS / local(start)).read_bytes())
+
+
+def stored(trace: Path) -> perflog.Log:
+    """A real trace in a store, read once for all processes of a test run: the largest one takes seconds."""
+    store = Path(os.environ[SHARED_FOLDER]) / trace.name
+    if not store.exists():
+        part = store.with_name(f"{trace.name}.{os.getpid()}")
+        perflog.ingest(trace, store=part)
+        with suppress(OSError):  # another process was first
+            part.rename(store)
+    return perflog.load(store)
 
 
 @cache

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.field_logs import CORPUS, needs_corpus
+from support.field_logs import CORPUS, needs_corpus, stored
 from support.metrics_logs import rows
 
 import perflog
@@ -34,7 +34,7 @@ def busy(work: Iterable[Window], window: Window) -> float:
     return total
 
 
-def check(path: Path) -> None:
+def check(path: Path, log: perflog.Log) -> None:
     """Compare the trace, and each step with the work that it launched."""
     text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     events = [each for each in json.loads(text)["traceEvents"] if each.get("ph") == "X" and each["dur"] >= 0]
@@ -57,7 +57,7 @@ def check(path: Path) -> None:
             launched.append((start, end, step))
     whole = min(start for start, _ in work), max(end for _, end in work)
     windows: dict[int | None, Window] = {None: whole} | windowed(steps, launched)
-    table = rows(device_time(perflog.read(path)))
+    table = rows(device_time(log))
     assert {row["step"] for row in table} == set(windows)
     for row in table:
         begin, end = windows[row["step"]]
@@ -88,7 +88,7 @@ def windowed(steps: dict[int, Window], launched: list[tuple[float, float, int | 
 @needs_corpus
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.name[:60])
 def test_real_traces(path: Path) -> None:
-    check(path)
+    check(path, stored(path))
 
 
 def test_a_made_trace(tmp_path: Path) -> None:
@@ -107,4 +107,4 @@ def test_a_made_trace(tmp_path: Path) -> None:
                        "ts": start, "dur": end - start, "args": {}})  # fmt: skip
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    check(path)
+    check(path, perflog.read(path))

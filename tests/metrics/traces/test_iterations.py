@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.field_logs import CORPUS, needs_corpus
+from support.field_logs import CORPUS, needs_corpus, stored
 
 import perflog
 from perflog.metrics import Tables, device_time
@@ -89,14 +89,14 @@ def without_steps(path: Path, folder: Path) -> perflog.Log:
 @needs_corpus
 def test_the_iterations_of_a_real_trace_are_its_steps(tmp_path: Path) -> None:
     (path,) = (CORPUS / "torchtrace").glob("*trace_diff_control.json.gz")
-    (annotated,), (found,) = (trace_devices(Tables(log)) for log in (perflog.read(path), without_steps(path, tmp_path)))
+    logs = stored(path), without_steps(path, tmp_path)
+    (annotated,), (found,) = (trace_devices(Tables(log)) for log in logs)
     assert len(found.steps.numbers) == len(annotated.steps.numbers) == 6
     work = annotated.work
     kernels = work.rows.one_of("kind", ["kernel"])
     for number, begin in zip(annotated.steps.numbers, found.steps.starts, strict=True):
         assert begin == work.starts[kernels & (work.rows["step"] == number)][0]
-    shares = [table[table["part"] == "step"]["idle_share"].mean() for table in map(device_time, map(
-        perflog.read, (path, tmp_path / "trace.json")))]  # fmt: skip
+    shares = [table[table["part"] == "step"]["idle_share"].mean() for table in map(device_time, logs)]
     assert shares[0] == pytest.approx(shares[1], abs=0.005)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.field_logs import CORPUS, needs_corpus
+from support.field_logs import CORPUS, needs_corpus, stored
 from support.metrics_logs import rows
 from support.trace_tables import by_hand, reduce
 
@@ -138,7 +138,7 @@ def test_ranks_as_fast_as_the_median_step_by_step(own: list[list[int]]) -> None:
 @needs_corpus
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name[:60])
 def test_real_traces_unchanged_are_as_traced(path: Path) -> None:
-    found = rows(replay(perflog.read(path)))
+    found = rows(replay(stored(path)))
     assert found
     for row in found:
         assert row["error_s"] == 0
@@ -149,9 +149,9 @@ def test_real_traces_unchanged_are_as_traced(path: Path) -> None:
 def test_of_a_long_trace_the_middle_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of six steps that are alike gain what all of them do."""
     (path,) = (path for path in REAL if "trace_diff_control" in path.name)
-    whole = {(row["scenario"], row["subject"]): row for row in rows(replay(perflog.read(path)))}
+    whole = {(row["scenario"], row["subject"]): row for row in rows(replay(stored(path)))}
     monkeypatch.setattr("perflog.metrics.traces.scenarios._MOST", 3000)
-    found = rows(replay(perflog.read(path)))
+    found = rows(replay(stored(path)))
     assert {(row["n"], round(row["replayed"], 3), row["error_s"]) for row in found} == {(2, 0.333, 0)}
     for row in found:
         assert row["gain"] == pytest.approx(whole[row["scenario"], row["subject"]]["gain"], abs=0.06)
