@@ -82,7 +82,7 @@ def check(paths: Sequence[Path]) -> int:
 @pytest.mark.parametrize("sample", _SAMPLES, ids=lambda path: path.relative_to(DATA).as_posix())
 def test_logs_that_differ_in_their_numbers(sample: Path, tmp_path: Path) -> None:
     text = sample.read_text(errors="surrogateescape")
-    check(write(tmp_path, [varied(text, seed) for seed in range(6)]))
+    check(write(tmp_path, [varied(text, seed) for seed in range(4)]))
 
 
 def test_most_samples_are_read_together(tmp_path: Path) -> None:
@@ -163,5 +163,5 @@ def test_no_average_is_looked_for_by_the_steps_of_another_log(tmp_path: Path) ->
     "campaign", ["nanogpt_fp8", "mlperf_llama2_lora", "nccl_pairs", "expert_loads", "golden_history"]
 )
 def test_real_campaigns(campaign: str) -> None:
-    files = sorted(path for path in (CAMPAIGNS / campaign).rglob("*") if path.is_file())[:40]
+    files = sorted(path for path in (CAMPAIGNS / campaign).rglob("*") if path.is_file())[:16]
     assert check(files) > len(files) // 2

@@ -51,7 +51,6 @@ def test_a_link_stays_a_link_and_a_device_is_written_directly(tmp_path: Path) ->
     ("command", "name"),
     [
         (("report", LOG, "-o"), "page.html"),
-        (("report", LOG, "-o"), "page.md"),
         (("plot", LOG, "steps", "-o"), "steps.png"),
         (("export", LOG, "--to", "perfetto", "-o"), "trace.json"),
     ],

@@ -160,8 +160,10 @@ _LONG = {
 
 
 @pytest.mark.parametrize("value", _LONG)
-@pytest.mark.parametrize(("wrapped", "place"), [(True, 0), (True, 50), (True, 100), (False, 50), (False, 100)])
-@pytest.mark.parametrize("blank", ["", " "])
+@pytest.mark.parametrize(
+    ("wrapped", "place", "blank"),
+    [(True, 0, ""), (True, 0, " "), (True, 50, ""), (True, 100, " "), (False, 50, " "), (False, 100, "")],
+)
 def test_an_event_that_is_too_long_costs_only_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, place: int, wrapped: bool, blank: str
 ) -> None:
