@@ -23,12 +23,12 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
         FormatError: A check fails. The error has a caret under the place where the match stopped.
     """
     every = [format, *(f for f in others if format.generic or not f.generic)]
-    all_lines = [(f, line) for f in every for line in (*f.lines, *sample_lines(f))]
+    readers = [(f, x) for f in every for x in (*f.lines, *sample_lines(f)) if _reads_by_text(x, f is format)]
     for table in (family for family in format.families if isinstance(family, HeaderTable)):
         _check_table(format, table)
     for line in format.lines:
         for sample in line.samples:
-            _check_sample(format, line, sample, all_lines)
+            _check_sample(format, line, sample, readers)
             _check_families(format, line.name, sample, every, None)
     for family in format.families:
         for sample in family.samples:
@@ -37,7 +37,7 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
             if line_of_sample is None:
                 where = f"{format.path}, line `{family.name}`"
                 raise FormatError(f"the sample does not match `{family.text}`\n{sample}", where, _miss(family, sample))
-            others_lines = [(f, line) for f, line in all_lines if f is not format or line.name != family.name]
+            others_lines = [(f, line) for f, line in readers if f is not format or line.name != family.name]
             _check_sample(format, line_of_sample, sample, others_lines)
             _check_families(format, family.name, sample, every, family)
 
@@ -69,6 +69,12 @@ def _miss(family: Family, sample: str) -> str:
     return "its beginning matches: look at what follows" if begins else "its beginning does not match"
 
 
+def _reads_by_text(line: Line, is_own: bool) -> bool:
+    """Return whether a line reads whatever has its text, in logs of the format whose samples are checked."""
+    by_text = line.role != "body" and not line.under_header
+    return by_text and (is_own or line.is_telling or not line.read)  # else it is read in logs of its format only
+
+
 def _check_sample(format: Format, line: Line, sample: str, others: Iterable[tuple[Format, Line]]) -> None:
     """Check that a line reads its sample and writes it back, and that none of the other lines reads it."""
     where = f"{format.path}, line `{line.name}`"
@@ -87,9 +93,7 @@ def _check_sample(format: Format, line: Line, sample: str, others: Iterable[tupl
         )
     _check_identity(line, sample, values, where)
     for owner, other in others:
-        by_text = other is not line and other.role != "body" and not other.under_header
-        by_text &= owner is format or other.is_telling or not other.read  # else it is read in logs of its format only
-        if by_text and other.template.match(sample) is not None:
+        if other is not line and other.template.match(sample) is not None:
             raise _ambiguous(other.name, owner, sample, where)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,14 @@ WHERE = {
 }
 
 
+@cache
+def read_traces() -> perflog.Log:
+    return perflog.read(*TRACES)
+
+
 @pytest.fixture(params=["memory", "store", "frames", "some runs", "some of a store", "combined"])
 def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
-    log = perflog.read(*TRACES)
+    log = read_traces()
     if request.param == "store":
         log.save(tmp_path / "store")
         return Tables(perflog.load(tmp_path / "store"))
