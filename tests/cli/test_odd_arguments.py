@@ -74,6 +74,7 @@ COMMANDS = {
     "rm": Call("run.txt", "--store st"),
     "runs": Call("", "--store st", 4),
     "show": Call("run.txt steps", every=4),
+    "track": Call("run.txt", every=12),
     "watch": Call("run.txt", "--until-idle 0", 3),
 }
 
