@@ -129,6 +129,7 @@ _PROGRESS = frozenset("epoch epochs step steps iter iters iteration iterations i
 _OF_MOMENTS = ("", "1", "s")  # units of times since 1970
 _SAME = " = "  # between the names of parameters that are equal in each record
 _LONG = 64  # cases of one parameter that count up by one, or that texts name each: rather a list than a sweep
+_LONG_TEXT = 64  # characters: a longer text describes a case
 _MOST_VARIANTS = 8
 _MOST_OVER = 5  # parameters that are named
 
@@ -403,7 +404,9 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
         cells: list[Any] = [None] * number
         for place in places.tolist():
             value = values[place]
-            cells[records.of_row[place]] = texts[place] if math.isnan(value) and not nans[place] else float(value)
+            cells[records.of_row[place]] = (
+                texts[place] or None if math.isnan(value) and not nans[place] else float(value)
+            )
         columns[name] = cells
         found = {unit_words[code] for code in units_of_row[places].tolist() if code >= 0}
         units[name] = found.pop() if len(found) == 1 else ""
@@ -592,11 +595,17 @@ def _is_setting(cells: Sequence[Any], unit: str) -> bool:
 
 
 def _is_redundant(name: str, leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
-    """Whether each record has a word of its own, such as the name of its file, and other parameters tell them apart."""
+    """Whether other parameters tell the records apart as well, and this one names or describes each of them.
+
+    A name is a word of its own for each record, such as its file. A description is a long text.
+    """
     cells = columns[name]
     others = [columns[n] for n in leading if n != name]
     is_own = all(isinstance(x, str) for x in cells) and len(set(cells)) == len(cells)
-    return is_own and bool(others) and len(set(zip(*others, strict=True))) == len(cells)
+    describes = _are_words(cells) and max(map(len, filter(None, cells)), default=0) > _LONG_TEXT
+    if not others or not (is_own or describes):
+        return False
+    return len(set(zip(*others, strict=True))) == len(set(zip(*others, cells, strict=True)))
 
 
 def _follows(cells: Sequence[Any], unit: str, parameters: Sequence[Sequence[Any]]) -> bool:

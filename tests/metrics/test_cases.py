@@ -344,3 +344,77 @@ def test_jobs_are_no_variants_of_each_other(tmp_path: Path) -> None:
     assert (elapsed["min"], elapsed["max"], elapsed["max_at"]) == (4212, 4215, "job 2355542.bat+")
     assert (rows["max_rss"]["min"], rows["max_rss"]["max"]) == (18112344 * 1024, 181.5 * 2**30)
     assert log.overview().reasons[0] == "Job state in the scheduler's accounting: TIMEOUT, CANCELLED, COMPLETED."
+
+
+BLOCKS = """\
+Autotune Choices Stats:
+{"num_choices": 20, "num_triton_choices": 19, "best_kernel": "mm", "best_time": 0.04851200059056282, "best_triton_pos": 1}
+AUTOTUNE mm(128x4096, 4096x12288)
+strides: [4096, 1], [1, 4096]
+dtypes: torch.float16, torch.float16
+  mm 0.0485 ms 100.0%
+  triton_mm_18 0.0492 ms 98.7% ACC_TYPE='tl.float32', BLOCK_K=64, BLOCK_M=128, BLOCK_N=128, EVEN_K=True, num_stages=5, num_warps=8
+  triton_mm_12 0.0529 ms 91.7% ACC_TYPE='tl.float32', BLOCK_K=128, BLOCK_M=64, BLOCK_N=128, EVEN_K=True, num_stages=4, num_warps=4
+  triton_mm_8 inf ms 0.0% ACC_TYPE='tl.float32', BLOCK_K=128, BLOCK_M=64, BLOCK_N=64, EVEN_K=True, num_stages=5, num_warps=4
+SingleProcess AUTOTUNE benchmarking takes 0.3031 seconds and 0.3110 seconds precompiling for 20 choices
+PRESCREENING CANDIDATE TIMINGS
+  triton_mm_55 0.0385 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=64, BLOCK_M=128, BLOCK_N=128, EVEN_K=True, num_stages=3, num_warps=4
+  triton_mm_49 0.0459 ms 83.9% ACC_TYPE='tl.float32', BLOCK_K=64, BLOCK_M=64, BLOCK_N=128, EVEN_K=True, num_stages=3, num_warps=4
+AUTOTUNE mm(128x4096, 4096x12288)
+strides: [4096, 1], [4096, 1]
+dtypes: torch.float16, torch.float16
+  triton_mm_49 0.0759 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=64, BLOCK_M=64, BLOCK_N=128, EVEN_K=True, num_stages=3, num_warps=4
+  mm 0.0770 ms 98.6%
+  triton_mm_55 0.0785 ms 96.7% ACC_TYPE='tl.float32', BLOCK_K=64, BLOCK_M=128, BLOCK_N=128, EVEN_K=True, num_stages=3, num_warps=4
+SingleProcess AUTOTUNE benchmarking takes 0.4482 seconds and 0.1692 seconds precompiling for 20 choices
+"""  # noqa: E501
+
+
+def test_candidates_of_an_autotuned_operation_are_its_cases(tmp_path: Path) -> None:
+    log = log_of(tmp_path, BLOCKS, "run.log")
+    first, screened, second = cases(log).to_dict("records")
+    assert [row["over"] for row in (first, screened, second)] == ["candidate"] * 3
+    assert (first["key"], first["min_at"]) == ("mm_128x4096_4096x12288_4096_1_1_4096", "candidate mm")
+    assert (first["min"], first["max"]) == (pytest.approx(48.5e-6), pytest.approx(52.9e-6))
+    assert (first["cases"], first["failed"], first["failed_at"]) == (3, 1, "candidate triton_mm_8")
+    assert (screened["key"], screened["min_at"]) == ("PRESCREENING", "candidate triton_mm_55")
+    assert (second["key"], second["min_at"]) == ("mm_128x4096_4096x12288_4096_1_4096_1", "candidate triton_mm_49")
+    times = log.table("phases").groupby("phase")["time_s"].sum()
+    assert times.to_dict() == pytest.approx({"autotuning": 0.3031 + 0.4482, "precompiling": 0.3110 + 0.1692})
+
+
+def test_ranks_that_autotune_the_same_operation_have_one_table(tmp_path: Path) -> None:
+    """Two ranks print their blocks into one another: a candidate counts by its median."""
+    lines = ["AUTOTUNE mm(8x8, 8x8)"] * 2
+    times = {"mm": (1.0, 3.0), "triton_mm_0": (4.0, 5.0), "triton_mm_1": (6.0, 7.0)}
+    lines += [f"  {name} {time:.4f} ms 50.0%" for name, both in times.items() for time in both]
+    [row] = cases(log_of(tmp_path, "\n".join(lines) + "\n", "run.log")).to_dict("records")
+    assert (row["cases"], row["min"], row["max"]) == (3, pytest.approx(2e-3), pytest.approx(6.5e-3))
+
+
+SEARCHES = """\
+Triton autotuning for function _attn_fwd finished after 161.22s; best config selected: BLOCK_M: 256, BLOCK_N: 32, num_warps: 32, num_ctas: 1, num_stages: 3, maxnreg: None;
+Triton autotuning for function _attn_bwd finished after 23.41s; best config selected: BLOCK_M: 256, BLOCK_N: 64, num_warps: 16, num_ctas: 1, num_stages: 2, maxnreg: None;
+(EngineCore pid=1866) Triton autotuning for function chunk_fwd_kernel_o,
+(EngineCore pid=1866) with key as (48, 128, 128, 64, 'torch.bfloat16'),
+(EngineCore pid=1866) finished after 9.19s,
+(EngineCore pid=1866) best config selected: BK: 64, BV: 64, num_warps: 4, num_ctas: 1, num_stages: 3, maxnreg: None;
+"""  # noqa: E501
+
+
+def test_searches_of_triton(tmp_path: Path) -> None:
+    log = log_of(tmp_path, SEARCHES, "run.log")
+    [row] = cases(log).to_dict("records")
+    assert (row["over"], row["key"], row["min_at"], row["better"]) == (
+        "function",
+        "autotuning_time",
+        "function _attn_bwd",
+        None,  # two functions are different work
+    )
+    assert log.table("phases")["time_s"].tolist() == [9.19]
+    chosen = log.table("values").query("key == 'best_config'")["text"].tolist()
+    assert [text.partition(", num_warps")[0] for text in chosen] == [
+        "BLOCK_M: 256, BLOCK_N: 32",
+        "BLOCK_M: 256, BLOCK_N: 64",
+        "BK: 64, BV: 64",
+    ]

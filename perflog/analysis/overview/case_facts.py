@@ -9,7 +9,7 @@ from perflog.metrics import Options, Tables, case_pairs, cases
 from perflog.metrics.cases import MOST_FAILED
 from perflog.units import show
 
-_MOST_FIGURES, _MOST_PAIRS = 4, 3
+_MOST_FIGURES, _MOST_PAIRS, _MOST_TABLES = 4, 3, 4
 _APART = 0.005  # variants that are nearer to each other are equal
 _DIGITS = 4
 
@@ -20,8 +20,10 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """
     rows = cases.table(tables, options)
     rows = rows[(rows["run"] == run) & rows["min"].notna() & (rows["min"] < rows["max"])]
-    several = rows["table"].nunique() > 1
-    for over, of_table in ((of_table["over"].iloc[0], of_table) for _, of_table in rows.groupby("table", sort=False)):
+    number_of_tables = rows["table"].nunique()
+    several = number_of_tables > 1
+    tables_of_run = [of_table for _, of_table in rows.groupby("table", sort=False)][:_MOST_TABLES]
+    for over, of_table in ((of_table["over"].iloc[0], of_table) for of_table in tables_of_run):
         number = int(of_table["cases"].max())
         lines = f", lines {of_table['first_line'].min():,} to {of_table['last_line'].max():,}" if several else ""
         with_direction = of_table[of_table["better"].notna()]
@@ -36,6 +38,8 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
             else ""
         )
         yield f"{number} cases over {over}{lines}{without}: {'; '.join(parts)}{more}."
+    if number_of_tables > _MOST_TABLES:
+        yield f"{number_of_tables - _MOST_TABLES} more tables of cases."
 
 
 def variants(tables: Tables, run: str, options: Options) -> Iterator[str]:

@@ -22,7 +22,7 @@ from perflog.parsing.assemble.scopes import Inheritance
 from perflog.parsing.assemble.step_groups import StepGroups
 from perflog.parsing.match.rank_labels import is_pod
 from perflog.parsing.match.records import Records
-from perflog.tables.arrow import null_array, numbers_of
+from perflog.tables.arrow import null_array, numbers_of, text_scalar
 from perflog.tables.schema import column_for
 
 RULES = ("printed", "label", "header", "fingerprint", "adjacent", "local", "file")
@@ -204,9 +204,18 @@ class LineRows(Struct, dict=True):
                 rows = np.flatnonzero(possible[index] & (index >= 0) & (self.ranks.rank < 0))
                 self.ranks.fill(rows, values[index[rows]], HEADER)
             elif name not in self.records.columns:
-                self.inherited[name] = markers.words(name, index)
+                self.inherited[name] = self._under_outer(name, markers.words(name, index))
         if scope not in markers.fields:
             self.inherited[scope] = markers.words(scope, index)
+
+    def _under_outer(self, name: str, words: pa.Array) -> pa.Array:
+        """Return the words of a scope; of a name of numbers, after that of the scope around it, if it has one too."""
+        outer = self.inherited.get(name) if name == "key" else None
+        if outer is None:
+            return words
+        outer, inner = outer.cast(pa.string()), words.cast(pa.string())
+        both = pc.binary_join_element_wise(outer, inner, text_scalar(" "))
+        return pc.coalesce(both, inner, outer).dictionary_encode()
 
 
 class JoinedRows:

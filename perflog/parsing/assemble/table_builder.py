@@ -135,7 +135,8 @@ class TableBuilder:
         if table in PER_FIELD and not names_its_number(rows):
             yield from self._rows_per_field(rows, {**common, **columns})
             return
-        if table in PER_FIELD and rows.line.under_header:  # parameters of a row come before its value
+        is_named_by_scope = PER_FIELD.get(table, ("",))[0] in rows.inherited
+        if table in PER_FIELD and (rows.line.under_header or is_named_by_scope):  # parameters come before the value
             yield from self._rows_per_field(rows, common)
             yield table, {**common, **self._named_columns(table, rows, columns)}
             return
