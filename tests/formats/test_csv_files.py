@@ -248,6 +248,24 @@ def test_dmon_with_date_and_time() -> None:
     ]  # fmt: skip
 
 
+def test_pmon_counts_processes_and_no_devices() -> None:
+    got = read(
+        text(
+            "# gpu         pid   type     sm    mem    enc    dec    jpg    ofa    command ",
+            "# Idx           #    C/G      %      %      %      %      %      %    name ",
+            "    0        485     C     37      4      -      -      -      -    python.exe ",
+            "    0      11368   C+G      -      2      -      -      -      -    explorer.exe ",
+            "    1          -     -      -      -      -      -      -      -    - ",
+        )
+    )
+    assert got.done.formats == ["gpu_telemetry"]
+    assert cells(got, "counters", "line", "device", "subject", "name", "value", "unit") == [
+        (3, 0, "485", "process_sm", 0.37, "1"), (3, 0, "485", "process_mem", 0.04, "1"),
+        (4, 0, "11368", "process_mem", 0.02, "1"),
+    ]  # fmt: skip
+    assert got.done.lines["unread"] == 0
+
+
 def test_dcgmi() -> None:
     got = read(
         text(
