@@ -41,6 +41,11 @@ class RunSemantics(Struct, frozen=True):
         return self.format.either_way if self.format else ()
 
     @property
+    def of_one_gpu(self) -> tuple[str, ...]:
+        """Rates of table `steps` that are those of one GPU."""
+        return self.format.of_one_gpu if self.format else ()
+
+    @property
     def numbers(self) -> dict[str, float]:
         """The values of `config` that are numbers."""
         return {k: v for k, v in self.config.items() if isinstance(v, int | float) and not isinstance(v, bool)}

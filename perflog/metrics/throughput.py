@@ -269,7 +269,7 @@ class _RunRates(Struct, frozen=True):
             rate, middle = tokens * len(times) / float(times.sum()), tokens / float(np.median(times))
         elif _known(table["tokens_per_s"]).any():
             rate, middle, origin = _total(table, "tokens_per_s"), _middle(table, "tokens_per_s"), "printed"
-            if self.semantics.format is not None and "tokens_per_s" in self.semantics.format.of_one_gpu:
+            if "tokens_per_s" in self.semantics.of_one_gpu:
                 of_one = {_PER_GPU: rate, f"{_PER_GPU}_median": middle}
                 of_all = {"tokens_per_s": rate * world, "tokens_per_s_median": middle * world} if world else {}
                 return of_all | of_one | {"tokens_from": origin}

@@ -79,8 +79,8 @@ def test_a_run_that_prints_rates_alone(tmp_path: Path) -> None:
     log = read("".join(line.format(step, rate, rate / 17.3) for step, rate in enumerate(rates, 1)), tmp_path)
     answer = perflog.overview(log)
     shown = {column[0].rstrip(" !"): column[1] for column in map(answer.figure_column, answer.figures)}
-    assert [shown["TFLOP/s"], shown["tokens/s"]] == ["335.2 -> 251.6", "5,800 -> 4,352"]
-    assert "Since step 121: tokens/s 5,800 -> 4,352, -25.0 %." in answer.reasons
+    assert [shown["TFLOP/s"], shown["tokens/s/GPU"]] == ["335.2 -> 251.6", "5,800 -> 4,352"]
+    assert "Since step 121: tokens/s/GPU 5,800 -> 4,352, -25.0 %." in answer.reasons
     assert set(perflog.lint(log)["code"]) == {"drift"}
 
 

@@ -10,6 +10,7 @@ from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics import levels as levels_of_runs
 from perflog.metrics.attempt_time import COMPILE, STALL, TRAINING
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.timeline import JobTimeline, job_timelines
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
@@ -57,6 +58,11 @@ def _level(value: float, unit: str) -> str:
     return show(value, unit) if unit == "s" else f"{value:,.5g}"
 
 
+def _name(figure: str, semantics: RunSemantics) -> str:
+    """Return the name of a figure; a rate of one GPU says so."""
+    return f"{_QUANTITIES[figure]}/GPU" if figure in semantics.of_one_gpu else _QUANTITIES[figure]
+
+
 def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) -> Iterator[str]:
     """Yield since when each of a few runs is at another level; `marks` stand in front, by run."""
     rows = levels_of_runs.table(tables, options)
@@ -64,6 +70,8 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
     if not runs:
         return
     total = len(tables.rows("runs"))
+    known = semantics_by_run(tables.rows("runs"))
+    names = {(run, figure): _name(figure, known[run]) for run in runs for figure in _QUANTITIES}
     if len(runs) > _FEW:
         cuts = {run: tuple(map(int, of_run["first_step"][1:])) for run, of_run in rows.groupby("run", sort=False)}
         most = max(set(cuts.values()), key=lambda each: sum(cut == each for cut in cuts.values()))
@@ -71,7 +79,7 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
         if len(alike) > total / 2:
             of_first = rows[rows["run"] == alike[0]]
             values = " -> ".join(map(_level, of_first["value"], of_first["unit"]))
-            figure = _QUANTITIES[of_first["figure"].iloc[0]]
+            figure = names[alike[0], of_first["figure"].iloc[0]]
             steps = f"step{'s' * (len(most) > 1)} {', '.join(map(str, most))}"
             yield f"{len(alike)} of {count(total, 'run')} change at {steps}: {figure} {values}."
         return
@@ -81,7 +89,7 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
             at = f" ({str(row['at']).rpartition(' ')[2][:8]})" if none_if_null(row["at"]) else ""
             with_it = f"; with it {text}" if (text := none_if_null(row["with_it"])) else ""
             yield (
-                f"{marks.get(run, '')}Since step {int(row['first_step'])}{at}: {_QUANTITIES[row['figure']]} "
+                f"{marks.get(run, '')}Since step {int(row['first_step'])}{at}: {names[run, row['figure']]} "
                 f"{_level(before['value'], row['unit'])} -> {_level(row['value'], row['unit'])}, "
                 f"{100 * row['change']:+.1f} %{with_it}."
             )

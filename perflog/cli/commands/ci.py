@@ -228,7 +228,7 @@ def comment(file: str, name: str, author: str) -> None:
 
     job = this_job()
     try:
-        body = Path(file).read_text(encoding="utf-8")
+        body = Path(file).read_text(encoding="utf-8", errors="replace")
     except OSError:
         body = unfinished(name, job)
     to = comments.conversation(job, author)
