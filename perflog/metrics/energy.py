@@ -32,7 +32,9 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("source", meaning="name of the printed power or energy; samples: telemetry; null: a price alone"),
     MetricColumn("of", meaning="whose it is: one GPU, all GPUs, or a node; null: the log does not say it"),
-    MetricColumn("measured", meaning="number of GPUs whose power it is, or of which it is the mean", brief=False),
+    MetricColumn(
+        "measured", meaning="number of GPUs that were measured, by rank or sample; null: unknown", brief=False
+    ),
     MetricColumn("gpus", meaning="number of GPUs of the run; null: not printed"),
     MetricColumn("power_w", "W", None, "mean power of what `of` names"),
     MetricColumn("power_gpu_w", "W", None, "mean power of one GPU", brief=False),
@@ -192,8 +194,11 @@ def _powers(tables: Tables, options: Options) -> dict[str, _Power]:
 
 
 def _find_powers(tables: Tables, options: Options) -> dict[str, _Power]:
-    found, series = _sampled(tables, options), _step_times(tables, options)
-    for run, rows in tables.rows_by_run("values").items():
+    found = _sampled(tables, options)
+    values = tables.rows("values")
+    values = values.where(values.one_of("unit", ("W", "J")))  # few rows, or none: a log has millions of others
+    series = _step_times(tables, options) if len(values) else {}
+    for run, rows in values.by("run").items():
         steady = _at_work(rows, series.get(run))
         if (power := _printed(steady, "W", _POWER)) is not None:
             found[run] = power
@@ -252,7 +257,7 @@ def _mean(key: str, words: set[str], rows: Rows) -> _Power:
             return _Power(key, ONE, float(means.mean()), len(means))
     scopes = {NODE: _OF_NODE, ALL: _OF_ALL, ONE: _OF_ONE}
     of = next((of for of, names in scopes.items() if not words.isdisjoint(names)), None)
-    return _Power(key, of, float(rows["value"].mean()), 1 if of == ONE else None)
+    return _Power(key, of, float(rows["value"].mean()), None)
 
 
 def _sampled(tables: Tables, options: Options) -> dict[str, _Power]:

@@ -170,9 +170,11 @@ def scaling(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
+    if not (found := studies(tables, options)):
+        return pd.DataFrame(columns=[c.name for c in _COLUMNS])
     labels = dict(tables.rows("runs").records("run", "label"))
     joules = energy_of_units(tables, options)
-    rows = [row for study in studies(tables, options) for row in _rows(study, options.level, joules)]
+    rows = [row for study in found for row in _rows(study, options.level, joules)]
     rows = [row | {"label": labels[row["run"]]} for row in rows]
     if options.gpu_hour is not None:
         rows = [row | {"cost_million": options.gpu_hour * row["gpu_time_s"] / 3600 * 1e6} for row in rows]
