@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -232,7 +233,7 @@ def _figures(
     at: dict[str, Mapping[str, int]] = {}
     for test in found.tests:
         runs = test.runs
-        usual = median_of([known[run][1] for run in runs if run in known])
+        usual = median_high([known[run][1] for run in runs if run in known] or [0])
         whole = (known[run] for run in runs if run in known and 2 * known[run][1] >= usual)
         cut = common_cut(whole) if warmup is None else warmup
         shared = equal_steps([(side.tables, runs)])
@@ -282,11 +283,6 @@ def _surely_off(courses: Sequence[FigureCourse]) -> Iterator[FigureCourse]:
     tested = sorted(course.course.last_p for course in courses if not math.isnan(course.course.last_p))
     limit = max((p for k, p in enumerate(tested, 1) if p <= LAST_P * k / len(tested)), default=-1.0)
     yield from (replace(course, is_last_off=course.course.last_p <= limit) for course in courses)
-
-
-def median_of(numbers: Sequence[int]) -> float:
-    """The median of numbers; 0 of none."""
-    return sorted(numbers)[len(numbers) // 2] if numbers else 0
 
 
 def _chosen(measures: Sequence[Measure], wanted: Sequence[str]) -> list[Measure]:

@@ -32,9 +32,7 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("source", meaning="name of the printed power or energy; samples: telemetry; null: a price alone"),
     MetricColumn("of", meaning="whose it is: one GPU, all GPUs, or a node; null: the log does not say it"),
-    MetricColumn(
-        "measured", meaning="number of GPUs that were measured, by rank or sample; null: unknown", brief=False
-    ),
+    MetricColumn("measured", meaning="number of GPUs measured, by rank or sample; null: unknown", brief=False),
     MetricColumn("gpus", meaning="number of GPUs of the run; null: not printed"),
     MetricColumn("power_w", "W", None, "mean power of what `of` names"),
     MetricColumn("power_gpu_w", "W", None, "mean power of one GPU", brief=False),

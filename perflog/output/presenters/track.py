@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
+from perflog.analysis.lint.wording import count
 from perflog.analysis.track import Track, cause_words, interval, percent, short, test_names
 from perflog.errors import UsageError
 from perflog.output.sheets import Quantity, Sheet, SheetColumn, sheet
@@ -53,8 +54,8 @@ def _changes(track: Track) -> Sheet:
     return _without_empty(sheet("changes", names, rows[:_ROWS], "changes", _more(len(rows), "changes")))
 
 
-def _more(count: int, what: str) -> str:
-    return f"{count - _ROWS} more {what}: --format json has all" if count > _ROWS else ""
+def _more(number: int, what: str) -> str:
+    return f"{number - _ROWS} more {what}: --format json has all" if number > _ROWS else ""
 
 
 def _figures(track: Track) -> Sheet:
@@ -90,13 +91,11 @@ def _left_out(track: Track) -> Sheet:
         figures.setdefault(f"{figure.test}: {figure.reason}", []).append(figure.figure)
     missing = Counter(short(version.name) for course in track.courses for version in course.missing)
     rows = [
-        *((f"{len(names)} run{'s' * (len(names) > 1)}", reason, _few(names)) for reason, names in runs.items()),
-        *((f"{len(n)} figure{'s' * (len(n) > 1)}", reason, _few(n)) for reason, n in figures.items()),
-        *(
-            ((f"{len(missing)} versions", "without a finite value of some figure", _few(list(missing))),)
-            * bool(missing)
-        ),
+        *((count(len(names), "run"), reason, _few(names)) for reason, names in runs.items()),
+        *((count(len(names), "figure"), reason, _few(names)) for reason, names in figures.items()),
     ]
+    if missing:
+        rows.append((count(len(missing), "version"), "without a finite value of some figure", _few(list(missing))))
     return sheet("left_out", "what reason names~", rows, "left out")
 
 
