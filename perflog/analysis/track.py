@@ -1,4 +1,4 @@
-"""Tracking: each figure over the versions of a program, since which it is another one, and what changed there.
+"""Tracking: each figure over the versions of a program, since which version it changed, and what else changed there.
 
 The versions, levels and changes are those of metric `history`, of all figures that `compare` compares.
 """
@@ -80,7 +80,7 @@ class Track(Struct, frozen=True):
     """Figures over versions.
 
     Attributes:
-        by: What the versions are told by: `commit`, `date`, `ingested`, or a setting.
+        by: What a version is: `commit`, `date`, `ingested`, or a setting.
         courses: Each figure of each test with its levels and changes.
         accepted: Changes that a baseline accepts, by test, figure, and index of the version.
         left_out: Runs in no test, with the reason.
@@ -88,7 +88,7 @@ class Track(Struct, frozen=True):
         warnings: What went wrong while the logs were read.
         labels: Labels of the runs, by run.
         tables: Their tables.
-        threshold: Smallest change that sentences tell.
+        threshold: Smallest change that sentences report.
     """
 
     by: str
@@ -177,7 +177,7 @@ def track(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         ignore: Settings that make no other test.
         store: Folder of the store in which run ids and labels are looked up.
         warmup: Number of steps to cut at the start of each run. Default: the largest warm-up of the runs of a test.
-        threshold: Smallest change that sentences tell; the tables have all.
+        threshold: Smallest change that sentences report; the tables have all.
         level: Confidence level of intervals.
 
     Returns:

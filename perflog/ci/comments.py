@@ -56,8 +56,8 @@ class Conversation(Struct, frozen=True):
         comment: The address of a comment, before its number.
         method: The method that replaces the text of a comment.
         headers: What goes with each request, such as the token.
-        author: The author of what this token writes; empty if `user` tells it.
-        user: The address that tells whose the token is.
+        author: The author of comments of this token; empty if the API names it.
+        user: The address at which the API names the owner of the token.
     """
 
     comments: str
@@ -75,7 +75,7 @@ def conversation(
 
     Args:
         job: The job. Default: the one that runs now.
-        author: Who writes with the token. Default: github-actions[bot] on GitHub, whom the token is of on GitLab.
+        author: Who writes with the token. Default: github-actions[bot] on GitHub, the owner of the token on GitLab.
         environment: Variables. Default: those of this process. On GitHub GITHUB_TOKEN is the token, on GitLab
             GITLAB_TOKEN, else CI_JOB_TOKEN.
     """
@@ -113,9 +113,9 @@ def put_comment(to: Conversation, body: str, key: str) -> Literal["created", "up
     Each attempt looks for the comment again, so that one whose answer was lost is not made twice.
 
     Raises:
-        UsageError: The key is none.
+        UsageError: The key has other characters than a key may have.
         ReadOnlyError: The token may not write comments, as in a pull request from a fork.
-        PerflogError: The server fails again and again, or gives an answer that is none.
+        PerflogError: The server fails at each attempt, or its answer is not as documented.
     """
     if not _KEY.fullmatch(key):
         raise UsageError("a key has letters, digits, dots and dashes", key)
@@ -145,11 +145,11 @@ def _put(to: Conversation, text: str, mark: str) -> Literal["created", "updated"
 
 
 def _author(to: Conversation) -> str:
-    """Whose the token is. A server that does not tell it lets nobody be taken for the author."""
+    """The owner of the token. Without a name no comment is taken for its own."""
     answer = _ask(to, "GET", to.user)
     name = answer.get("username") if isinstance(answer, dict) else None
     if not isinstance(name, str) or not name:
-        raise ReadOnlyError("the server does not tell whose the token is", to.user, "name the author: --author")
+        raise ReadOnlyError("the server does not name the owner of the token", to.user, "name the author: --author")
     return name
 
 

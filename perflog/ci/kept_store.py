@@ -36,7 +36,7 @@ def restore(place: str, store: str) -> bool:
         store: The folder.
 
     Raises:
-        UsageError: The place is none, or the folder has something in it.
+        UsageError: The place is not valid, or the folder is not empty.
         InputError, StoreError: The place cannot be reached or read.
     """
     folder = Path(store)
@@ -51,7 +51,7 @@ def keep(place: str, store: str) -> None:
     """Keep a store at a place, instead of what is kept there.
 
     Raises:
-        UsageError: The place is none.
+        UsageError: The place is not valid.
         StoreError: There is no store, the place cannot be written, or another one was kept there since `restore`.
     """
     if not store_exists(store):
@@ -65,7 +65,7 @@ def keep(place: str, store: str) -> None:
 def _branch(place: str) -> str:
     name = place.removeprefix(_BRANCH)
     if not _NAME.fullmatch(name) or ".." in name:
-        raise UsageError("this is no name of a branch", place, "such as branch:perflog-store")
+        raise UsageError("this is not a name of a branch", place, "such as branch:perflog-store")
     return name
 
 

@@ -1,8 +1,8 @@
 """Energy and cost: what a step, a sample and a token take in joules, and at a price for an hour of a GPU.
 
-A log prints the power or the energy of each GPU, of each rank or of all; else telemetry sampled it beside the log. All
-are brought to one GPU and to all, as far as the number of GPUs is known. Whose a power is and where it is from is told
-with each figure: that of a node or of a machine without a number of GPUs is divided by no rate of a GPU.
+A log prints the power or the energy of each GPU, of each rank or of all GPUs; else telemetry sampled it beside the log.
+Both are converted between one GPU and all GPUs where the log prints the number of GPUs. Each row says what the power is
+for and where it is from. The power of a node is never divided by the rate of a GPU.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ONE, ALL, NODE = "one GPU", "all GPUs", "node"
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("source", meaning="name of the printed power or energy; samples: telemetry; null: a price alone"),
-    MetricColumn("of", meaning="whose it is: one GPU, all GPUs, or a node; null: the log does not say it"),
+    MetricColumn("of", meaning="what the power is for: one GPU, all GPUs or a node; null: unknown"),
     MetricColumn("measured", meaning="number of GPUs measured, by rank or sample; null: unknown", brief=False),
     MetricColumn("gpus", meaning="number of GPUs of the run; null: not printed"),
     MetricColumn("power_w", "W", None, "mean power of what `of` names"),
@@ -62,7 +62,7 @@ _TOKEN = frozenset(("token", "tokens", "tok", "toks"))
 
 
 class _Power(Struct, frozen=True):
-    """A mean power in watts: where it is from, whose it is, and the number of GPUs that it was measured on."""
+    """A mean power in watts: where it is from, what it is for, and the number of GPUs measured."""
 
     source: str
     of: str | None

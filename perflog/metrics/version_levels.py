@@ -39,7 +39,7 @@ class FigureOfRuns(Struct, frozen=True):
 
 
 class ChangedSetting(Struct, frozen=True):
-    """A setting that is another one since a version."""
+    """A setting that changed at a version."""
 
     name: str
     before: str

@@ -30,7 +30,7 @@ def ci() -> None:
     """Run a gate in continuous integration.
 
     `gate` judges the logs of a change and writes a summary, `comment` writes the summary to the pull request, `restore`
-    and `keep` fetch and store what has the baseline. docs/ci.md has recipes for GitHub Actions, GitLab and a shell.
+    and `keep` fetch and save the store. docs/ci.md has recipes for GitHub Actions, GitLab and a shell.
     """
 
 
@@ -72,7 +72,7 @@ def ci() -> None:
     "--may-lack",
     multiple=True,
     metavar="METRIC",
-    help="A figure that the change need not have. One that all runs of the base have is else missed: exit with 3.",
+    help="A figure that the change may lack. Other figures that all runs of the base have are required: exit with 3.",
 )
 @click.option(
     "--runs", "least_runs", type=click.IntRange(1), default=1, metavar="N", help="Exit with 3 if fewer runs are read."
@@ -213,14 +213,14 @@ def _tell(run: GateRun, name: str) -> None:
     "--author",
     default="",
     metavar="NAME",
-    help="Who writes with the token, if not the bot of GitHub Actions or whom the token of GitLab is of.",
+    help="Author of the comment, if not github-actions[bot] or the owner of the GitLab token.",
 )
 def comment(file: str, name: str, author: str) -> None:
     """Write a summary to the pull request or merge request that this job is for, and update it the next time.
 
-    The token is GITHUB_TOKEN on GitHub; GITLAB_TOKEN, else CI_JOB_TOKEN, on GitLab. One that may not write, as in a
-    pull request from a fork, is told and is no error. A server that fails is asked four times, then it is one: exit
-    code 3.
+    The token is GITHUB_TOKEN on GitHub; GITLAB_TOKEN, else CI_JOB_TOKEN, on GitLab. A token that may not write, as in a
+    pull request from a fork, is reported and is no error. A server that fails is tried four times; then the exit code
+    is 3.
     """
     from perflog.ci import comments
     from perflog.ci.summary import unfinished
@@ -252,7 +252,7 @@ def comment(file: str, name: str, author: str) -> None:
 def restore(place: str, store: str | None) -> None:
     """Fetch the store from PLACE: branch:NAME of the git repository, or the address or path of a .zip file.
 
-    Where nothing is kept yet, there is no store and no error. A place that cannot be reached is one: exit code 3.
+    Where nothing is kept yet, the exit code is 0 and no store is made. If PLACE cannot be reached, it is 3.
     """
     from perflog.ci import kept_store
     from perflog.tables.store import default_store

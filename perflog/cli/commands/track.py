@@ -9,14 +9,14 @@ from perflog.cli.commands.compare import Share
 
 
 @click.command(
-    short_help="Show figures over versions: since when each is another one.",
+    short_help="Show figures over versions, and since when each changed.",
     epilog=options.examples("perflog track nightly/", "perflog track --by commit --figure step_time"),
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, metavar="[RUN...]")
 @click.option(
     "--by",
     metavar="commit|date|SETTING",
-    help="What tells versions apart; `ingested`: commits as they came into the store.  [default: commit or date]",
+    help="What a version is; `ingested`: commits as they came into the store.  [default: commit or date]",
 )
 @click.option("--where", metavar="CONDITION", help="Only runs for which it holds: `branch = main`.")
 @click.option(
@@ -28,7 +28,7 @@ from perflog.cli.commands.compare import Share
     type=Share(),
     default=0.01,
     metavar="SHARE",
-    help="Smallest change that is told first.  [default: 1%]",
+    help="Smallest change that a sentence reports.  [default: 1%]",
 )
 @click.option("--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut.  [default: detected]")
 @click.option("-o", "--output", metavar="FILE", help="Draw the figures to this file too: .png, .svg or .pdf.")
@@ -51,9 +51,10 @@ def track(
     RUN is a store, a folder, or logs; default: the store. Runs of one commit, or of one day, are one version. Runs of
     different settings are different tests, unless a setting changed once and stayed. Eight versions are needed.
 
-    A change of host, GPU or driver is told from one of the program. A version that alone is far off is an outlier. The
-    last version is tested against the level so far: later ones confirm the change, or do not. Changes that a baseline
-    accepts are shown with their reason.
+    A change that came with another host, GPU or driver is shown as a change of the machine, others as changes of the
+    program only where settings show that the machine is the same. A single version far off is an outlier. The last
+    version is tested against the level so far; later ones confirm the change, or do not. Changes accepted in a baseline
+    are shown with their reason.
     """
     from perflog.analysis.track import track as tracked
     from perflog.output import sheets, terminal
