@@ -67,7 +67,7 @@ def test_the_screen_shows_what_tells_runs_apart(store: Path) -> None:
 
 
 def test_when_runs_were_ingested(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "_now", lambda: "2100-03-01T09:30:15Z")
+    monkeypatch.setattr(writer, "utc_now", lambda: "2100-03-01T09:30:15Z")
     run("ingest", EARLY, MOE, "--store", store)  # the store had the second
     every = ("--store", store)
     assert logs(*every, "--where", "ingested >= 2100") == ["moe_layer_early:1"]

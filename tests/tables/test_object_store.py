@@ -104,7 +104,7 @@ def test_it_gives_what_a_store_on_disk_gives(store: Store, bucket: Bucket, tmp_p
 
 def test_dates_are_those_of_the_first_ingest(store: Store, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     days = iter([f"2026-03-0{day}T09:30:00Z" for day in range(1, 5)])
-    monkeypatch.setattr(writer, "_now", lambda: next(days))
+    monkeypatch.setattr(writer, "utc_now", lambda: next(days))
     fill(store, LOGS[:3])
     fill(store, LOGS[2:4])
     store.compact()
@@ -318,7 +318,7 @@ def test_all_commands_take_it(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, t
     for command in (["runs"], ["rm", MOE], ["compact"], ["show", MOE + "x"]):
         done = run(*command, "--store", address, code=3)
         assert f"{address}: there is no store here" in done.stderr
-    monkeypatch.setattr(writer, "_now", lambda: "2026-03-01T12:00:00Z")  # two stores, read in the same second
+    monkeypatch.setattr(writer, "utc_now", lambda: "2026-03-01T12:00:00Z")  # two stores, read in the same second
     run("ingest", MOE, EARLY, SWEEP, "--store", address)
     run("ingest", MOE, EARLY, SWEEP, "--store", tmp_path / "local")
     assert content(Store(address)) == content(Store(tmp_path / "local"))

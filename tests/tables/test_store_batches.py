@@ -106,7 +106,7 @@ DAYS = [f"2026-03-0{day}T09:30:00Z" for day in range(1, 6)]
 
 def test_the_date_of_a_log_is_that_of_its_first_ingest(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     days = iter(DAYS)
-    monkeypatch.setattr(writer, "_now", lambda: next(days))
+    monkeypatch.setattr(writer, "utc_now", lambda: next(days))
     fill(store, LOGS[:3])
     fill(store, LOGS[2:4])  # takes the third out of its batch
     assert store.ingested() == dict(zip(LOGS, [DAYS[0], DAYS[0], DAYS[0], DAYS[1]], strict=False))

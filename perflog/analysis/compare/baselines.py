@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -27,6 +26,7 @@ from perflog.opening import find_runs, load
 from perflog.remote import is_in_storage
 from perflog.tables.store import default_store
 from perflog.tables.store.folder import store_errors
+from perflog.tables.store.writer import utc_now
 from perflog.whole_files import whole_file
 
 FILE = "baselines.json"
@@ -161,7 +161,7 @@ def accept(
         raise UsageError("no run is accepted", name, "name the runs that are as they should be")
     dates = load(store).ingested if ids else {}
     known_dates = [dates[run] for run in ids if run in dates]
-    began = min(known_dates, default=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    began = min(known_dates, default=utc_now())
 
     def change(known: Mapping[str, Baseline]) -> dict[str, Baseline]:
         old = known.get(name) or get(name, store)
@@ -205,14 +205,14 @@ def remove(name: str, runs: Sequence[str] = (), store: str | os.PathLike[str] | 
 def members(baseline: Baseline, log: Log) -> list[list[RunKey]]:
     """Return the runs of each level that are in the store, in the order in which they were ingested.
 
-    A run that a condition chooses belongs to the last level that had begun when it was ingested.
+    A run that a condition chooses belongs to the last level that had begun before it was ingested.
     """
     dates = log.ingested
     keys = sorted(log.run_keys, key=lambda key: dates.get(key.id, ""))
     place = {run: k for k, level in enumerate(baseline.levels) for run in level.runs}
     if baseline.where:
         for run in _chosen(baseline.where, log):
-            begun = [k for k, level in enumerate(baseline.levels) if level.began <= dates.get(run, "")]
+            begun = [k for k, level in enumerate(baseline.levels) if level.began < dates.get(run, "")]
             place.setdefault(run, max(begun, default=0))
     return [
         [key for key in keys if place.get(key.id) == k and key.id not in baseline.without]

@@ -124,7 +124,8 @@ class Store:
     def ingested(self) -> dict[str, str]:
         """Return when the logs in the store were first read into it, by their ids, as far as it is known.
 
-        Dates are in UTC, as ISO 8601 writes them to the second: 2026-03-01T09:30:00Z.
+        Dates are in UTC, as ISO 8601 writes them to the millisecond: 2026-03-01T09:30:00.250Z. Stores that an older
+        perflog wrote have them to the second.
         """
         with store_errors(self.name), self._folder.steady():
             return dict(self._folder.notes().ingested)

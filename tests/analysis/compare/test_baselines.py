@@ -116,6 +116,31 @@ def test_an_accepted_change_begins_a_level(store: Path, tmp_path: Path) -> None:
     assert "branch = main" in invoke("baseline", "list", "--store", store).stdout
 
 
+def test_runs_of_the_second_in_which_a_level_began_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six runs of main, one that is accepted, and one of main after it: each is ingested a millisecond later."""
+    dates = iter(f"2100-03-01T09:30:15.{k:03}Z" for k in range(8))
+    monkeypatch.setattr("perflog.tables.store.writer.utc_now", lambda: next(dates))
+    store = tmp_path / "store"
+    before = [ingested(store, k, 0.2) for k in range(6)]
+    accepted, after = ingested(store, 20, 0.21, "topic"), ingested(store, 21, 0.21)
+    baselines.set_baseline("main", where="branch = main", store=store)
+    baselines.accept("main", [accepted], "fp32 sums", store)
+    assert runs_of("main", store) == [before, [accepted, after]]
+
+
+def test_a_run_that_was_ingested_with_an_accepted_one_is_of_the_level_before(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have one date, and only one of them was accepted."""
+    monkeypatch.setattr("perflog.tables.store.writer.utc_now", lambda: "2100-03-01T09:30:15.000Z")
+    other, accepted = ingested(store, 60, 0.21), ingested(store, 61, 0.21)
+    baselines.set_baseline("main", where="branch = main", store=store)
+    baselines.accept("main", [accepted], "fp32 sums", store)
+    before, since = runs_of("main", store)
+    assert (len(before), since) == (7, [accepted])
+    assert other in before
+
+
 def test_the_compared_run_is_no_base_of_itself(store: Path) -> None:
     baselines.set_baseline("main", where="branch = main", store=store)
     new = runs_of("main", store)[0][-1]
