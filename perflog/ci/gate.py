@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from perflog.analysis.compare import Comparison, Gate, baselines, compare
 from perflog.analysis.compare.comparison import percent
-from perflog.analysis.compare.outcomes import Kind, Outcome, in_a_line, of_comparison, of_error, silent, unfit
+from perflog.analysis.compare.failed_runs import failed_runs
+from perflog.analysis.compare.outcomes import Kind, Outcome, in_a_line, of_comparison, of_error
 from perflog.analysis.compare.verdicts import GATE
 from perflog.analysis.lint.wording import count
 from perflog.errors import InputError, PerflogError
@@ -108,9 +109,8 @@ def judge(task: GateTask) -> GateRun:
             else compare({BASE: base, CHANGE: new}, **task.options)
         )
     except PerflogError as error:
-        outcome = of_error(error).and_also([*against, *unfit(new)])
+        outcome = of_error(error).and_also([*against, *((each.end, each.text) for each in failed_runs(new))])
     else:
-        against += silent(comparison, CHANGE, new)
         outcome = of_comparison(comparison, gates, task.may_lack).and_also(against)
     is_kept, kept = task.keep and base is None, ""
     try:
@@ -181,7 +181,7 @@ def _keep(task: GateTask, store: str, new: Log, outcome: Outcome, comparison: Co
     """Add the runs to the baseline if nothing speaks against them. Return what became of it."""
     name, runs = task.baseline, [key.id for key in new.run_keys]
     known = name in baselines.read(store)
-    reasons = [text for _, text in unfit(new)]
+    reasons = [each.text for each in failed_runs(new)]
     if reasons or outcome.kind in ("not read", "error"):
         return f"The runs do not join baseline {name}: {'; '.join(reasons) or outcome.title}."
     if task.accept and known:

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from perflog.analysis.compare import Comparison, Gate, results
 from perflog.analysis.compare.attribution import part_name, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
-from perflog.analysis.compare.outcomes import ENDINGS, Outcome
+from perflog.analysis.compare.failed_runs import ENDINGS
+from perflog.analysis.compare.outcomes import Outcome
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
 from perflog.analysis.lint.wording import count
@@ -111,7 +112,9 @@ def _is_reason(sentence: str, comparison: Comparison) -> bool:
     """Whether the reasons of the outcome have a sentence already: why no gate can judge."""
     if sentence.startswith("Not the same work"):
         return bool(comparison.diverged)
-    return sentence.startswith(("Not the same setting", "A copy", f"{comparison.ended_early or sentence * 2}."))
+    return sentence.startswith(
+        ("Not the same setting", "A copy", "Failed: ", f"{comparison.ended_early or sentence * 2}.")
+    )
 
 
 def _leading(comparison: Comparison) -> FigureRow:

@@ -23,6 +23,7 @@ from perflog.analysis.compare import attribution, averages, baselines, findings,
 from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
 from perflog.analysis.compare.copies import without_copies, without_runs_of_base
 from perflog.analysis.compare.cut_short import CutShort, runs_cut_short, shared_ends
+from perflog.analysis.compare.failed_runs import FailedRun, failed_among, told_as_failed
 from perflog.analysis.compare.foreign_runs import without_foreign
 from perflog.analysis.compare.headline import (
     declared_result,
@@ -126,6 +127,7 @@ class Comparison(Struct, frozen=True, dict=True):
             settings that the reader asked about are not among them.
         left_out: Runs of the sides that are not compared, and why.
         cut_short: Runs that ended early; of the others only the steps are compared that these print too.
+        failed: Runs of the sides that failed and have no part in the figure that the verdict is about, if any.
         copies: Sides all of whose runs are those of the base, or print the same.
         one_sided: Figures of the whole run, or of its steps, that the base or the side lacks.
         without_headline: Compared runs that lack the figure that the verdict is about.
@@ -153,6 +155,7 @@ class Comparison(Struct, frozen=True, dict=True):
     other_settings: tuple[OtherSetting, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     cut_short: tuple[CutShort, ...] = ()
+    failed: tuple[FailedRun, ...] = ()
     copies: tuple[str, ...] = ()
     one_sided: tuple[OneSided, ...] = ()
     without_headline: tuple[LeftOut, ...] = ()
@@ -256,6 +259,15 @@ class Comparison(Struct, frozen=True, dict=True):
         return "; ".join(texts)
 
     @property
+    def mute(self) -> list[str]:
+        """Runs of a side without the figure that the verdict is about and that all runs of the base have, in words."""
+        base, known = self.sides[0], {each.run for each in self.failed}
+        if any(each.side == base for each in self.without_headline):
+            return []
+        without = [each for each in self.without_headline if each.run not in known]
+        return [f"{each.side}: {each.label} is {each.reason}" for each in without]
+
+    @property
     def diverged(self) -> dict[str, str]:
         """What became NaN or infinite, by side: of sides that train nothing while others do.
 
@@ -336,6 +348,7 @@ class Comparison(Struct, frozen=True, dict=True):
             "operators": records(self.operator_records),
             "summaries": records(self.summary_records), "warmups": records(self.warmup_records),
             "findings": records(self.finding_records), "left_out": records(self.left_out),
+            "failed": records(self.failed),
             "cut_short": records(self.cut_short), "copies": list(self.copies), "one_sided": records(self.one_sided),
             "warnings": list(self.warnings),
         }  # fmt: skip
@@ -436,14 +449,16 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     `by`: the settings whose values they are. `is_named`: the caller named the history. `is_baseline`: the base is
     a baseline, whose runs tell how much runs differ.
     """
-    sides, foreign = without_foreign(sides)
+    given = sides
+    sides, foreign = without_foreign(given)
     sides, of_copies = zip(*map(without_copies, sides), strict=True)
     sides, of_base, copied = without_runs_of_base(sides, is_split=bool(by))
     cases, unmatched, warnings = match_runs(sides, match, ignore)
     found = findings.linted(sides, cases)
     cut_short = runs_cut_short(sides, cases, found, bool(by))
     cases, ends, too_short = shared_ends(sides, cases, cut_short)
-    left_out = [*foreign, *chain(*of_copies), *of_base, *unmatched, *too_short]
+    failed = failed_among(given, {each.run for each in (*foreign, *unmatched)})
+    left_out = told_as_failed([*foreign, *chain(*of_copies), *of_base, *unmatched, *too_short], failed)
     warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
@@ -475,6 +490,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     headlines = headline_rows(compared, result, by_values, bool(targets))
     in_one_setting = [row for row in headlines if row.case not in {each.case for each in elsewhere}]
     without_headline = tuple(_without_headline(sides, cases, values, headlines))
+    failed += failed_among(sides, {each.run for each in without_headline} - {each.run for each in cut_short})
     warnings += _told_without_headline(without_headline)
     if targets and not headlines:
         warnings.append(
@@ -503,6 +519,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         find_causes=partial(cause_changes, sides, cases, warmup),
         left_out=tuple(left_out),
         cut_short=tuple(cut_short),
+        failed=tuple(failed),
         copies=tuple(copied),
         one_sided=tuple(_one_sided(sides, cases, values)),
         without_headline=without_headline,

@@ -115,6 +115,8 @@ def _of_comparison(comparison: Comparison) -> list[GateFailure]:
     told = f"{OTHER_SETTING}: {', '.join(comparison.told_settings)}; {asked} judges all the same"
     elsewhere = [_cannot(told, "other settings")] if comparison.other_settings else []
     elsewhere += [_cannot(comparison.ended_early, "ended early")] if comparison.cut_short else []
+    elsewhere += [_cannot(each.text, each.end) for each in comparison.failed if each.side != comparison.sides[0]]
+    elsewhere += [_cannot(text, "figure missing") for text in comparison.mute]
     elsewhere += [
         _cannot(f"{side} has the runs of {comparison.sides[0]}: a copy is compared with itself", "copy")
         for side in comparison.copies

@@ -16,10 +16,7 @@ from perflog.analysis.compare.gates import Cause, Gate, GateFailure, failures
 from perflog.analysis.compare.headline import telling_rows
 from perflog.analysis.compare.sides import first_few
 from perflog.analysis.compare.verdicts import without_exploratory
-from perflog.analysis.lint import findings
-from perflog.analysis.lint.losses import DIVERGED
 from perflog.errors import NothingToCompareError, PerflogError
-from perflog.log import Log
 
 Kind = Literal["passed", "regression", "inconclusive", "no baseline", "not read", Cause, "error"]
 
@@ -50,9 +47,6 @@ ADVICE: Mapping[Kind, str] = {
     "not read": "Nothing is known of a log that was not read, so the gate does not pass without it.",
 }
 """What a reader has to know or do, by outcome."""
-
-ENDINGS: Mapping[str, Kind] = {"run-stopped": "ended early", "program-error": "ended early", DIVERGED: "diverged"}
-"""Findings for which runs are no base for others, and the outcome that they lead to."""
 
 _CODES: Mapping[Kind, int] = {"passed": 0, "regression": 1, "inconclusive": 1}
 _CANNOT_TELL = 3
@@ -163,36 +157,6 @@ def _told(gone: Sequence[OneSided]) -> Iterator[str]:
     for (case, side), metrics in names.items():
         place = f" ({case})" if case else ""
         yield f"{side} does not print what all runs of the base print: {first_few(list(dict.fromkeys(metrics)))}{place}"
-
-
-def silent(comparison: Comparison, side: str, log: Log) -> list[tuple[Kind, str]]:
-    """Return the runs of a side that failed and so are not in the figure that the verdict is about.
-
-    Logs of another kind beside those of the program, such as that of a monitor, are no such runs. Nor are runs without
-    the figure where the base has some, too.
-
-    Args:
-        comparison: The comparison.
-        side: The side.
-        log: All runs of the side.
-    """
-    without = [each for each in comparison.without_headline if each.side in (side, comparison.sides[0])]
-    mute = [] if any(each.side != side for each in without) else without
-    place = comparison.sides.index(side)
-    compared = {run for case in comparison.cases for run in case.runs[place]}
-    rest = [key for key in log.run_keys if key.id not in compared]
-    found = unfit(log.select(*rest)) if rest else []
-    return [*found, *(("figure missing", f"{side}: {each.label} is {each.reason}") for each in mute)]
-
-
-def unfit(log: Log) -> list[tuple[Kind, str]]:
-    """Return why runs are no base for others: they ended early, or their loss became NaN."""
-    labels = {key.id: key.label or f"{key.log}#{key.index}" for key in log.run_keys}
-    return [
-        (ENDINGS[finding.code], f"{labels[finding.run]}: {finding.message}")
-        for finding in findings(log)
-        if finding.code in ENDINGS and finding.severity != "note"
-    ]
 
 
 def _unsure(comparison: Comparison) -> Iterator[str]:

@@ -104,6 +104,8 @@ def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[st
         yield f"A copy: {' and '.join(compared.copies)} has the runs of {compared.sides[0]}."
     if compared.cut_short:
         yield f"{compared.ended_early}."
+    for failed in compared.failed:
+        yield f"Failed: {failed.text}."
     if not compared.headlines:
         yield "No figure is on both sides that a verdict could be about."
     elif _is_pair(compared):

@@ -110,3 +110,40 @@ def test_figures_that_vanished_are_told_and_can_be_required(tmp_path: Path) -> N
     one_sided = json.loads(invoke(base, side, "--format", "json").stdout)["one_sided"]
     assert ("loss", "base") in {(each["metric"], each["on"]) for each in one_sided}
     assert invoke(base, side, "--require", "step_time mean").exit_code == 0
+
+
+KILLED = "loading\nKilled\n"
+NO_MEMORY = (
+    'DLLL {"timestamp": "1.0", "datetime": "2020-04-21 06:36:06.2", "elapsedtime": "0", "type": "LOG", '
+    '"step": "PARAMETER", "data": {"layers": 4}}\n'
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [(KILLED, "Ended by a process that was killed"), (NO_MEMORY, "Ended by CUDA out of memory")]
+)
+def test_a_run_that_failed_before_its_first_step_lets_no_gate_pass(tmp_path: Path, text: str, words: str) -> None:
+    base, side = folder(tmp_path / "main", 0.2, 1), folder(tmp_path / "pr", 0.2, 11)
+    (tmp_path / "pr" / "3.log").write_text(text)
+    result = invoke(base, side, "--gate", "step_time:+3%", "--format", "json")
+    assert (result.exit_code, gates_of(result)) == (3, [("step_time:+3%", "cannot judge")])
+    (failed,) = json.loads(result.stdout)["failed"]
+    assert (failed["side"], failed["end"]) == ("pr", "ended early")
+    assert words in failed["message"]
+    screen = invoke(base, side)
+    assert screen.exit_code == 0
+    assert f"Failed: pr: {tmp_path / 'pr' / '3.log'}#1: {words}" in " ".join(screen.stdout.split())
+    assert invoke(side, base, "--gate", "step_time:+3%").exit_code == 0  # a failed run of the base is no change
+
+
+def test_a_failed_run_hides_no_regression(tmp_path: Path) -> None:
+    base, side = folder(tmp_path / "main", 0.2, 1), folder(tmp_path / "pr", 0.21, 11)
+    (tmp_path / "pr" / "3.log").write_text(KILLED)
+    assert invoke(base, side, "--gate", "step_time:+3%").exit_code == 1
+
+
+def test_the_log_of_a_monitor_is_no_failed_run(tmp_path: Path) -> None:
+    base, side = folder(tmp_path / "main", 0.2, 1), folder(tmp_path / "pr", 0.2, 11)
+    (tmp_path / "pr" / "gpu.csv").write_text("timestamp, utilization.gpu [%]\n2026/03/01 10:00:00.000, 97 %\n")
+    assert invoke(base, side, "--gate", "step_time:+3%").exit_code == 0
