@@ -103,7 +103,7 @@ plots: __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks metric_tracks step_timeline __init__
 output.presenters: baselines diagnosis live run_marks compare compare_screen findings formats metrics overview runs
-output.presenters: track
+output.presenters: track overview_rows
 output.report: data comparison_tables cells bars sweep_tables answers job sections collect markdown
 output.report.html: elements links metric_tables plots overview runs findings comparison page
 output.report: __init__

@@ -6,7 +6,7 @@ screen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from math import isfinite
 from statistics import stdev
@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.analysis.given_runs import Given, log_of
+from perflog.analysis.job_endings import Ending, endings
 from perflog.analysis.lint import findings
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.bottlenecks import bottleneck, first_bottleneck
@@ -37,7 +38,7 @@ from perflog.analysis.overview.since import since_when
 from perflog.analysis.overview.subject import common_name, subject
 from perflog.analysis.overview.targets import targets_reached
 from perflog.analysis.repeats import ROUND, Difference, Result, differing
-from perflog.log import Log
+from perflog.log import Log, RunKey
 from perflog.metrics import Options, Tables, sweep
 from perflog.metrics.attempts import attempts
 from perflog.metrics.cases import case_tables
@@ -57,6 +58,7 @@ __all__ = ["Overview", "overview"]
 _MARKS = 4  # runs that are named one by one
 _ROWS = 40  # in a notebook
 _EACH = 3  # runs whose bottlenecks are told one by one
+_EXPLAINED = 10  # rows whose causes are looked for
 _TELLING = 0.03  # of the step time: a smaller difference is not explained
 
 
@@ -71,11 +73,13 @@ class Overview(Struct, frozen=True):
         figures: How fast they were; the first is the headline.
         base: Place of the group that each group is compared with, by its place; the base itself is not in it.
         parts: Where the time goes in the only run, or in the first of repeats.
-        causes: What takes the time of that run or holds it up, the one that binds first: see metric `causes`.
+        failures: How attempts ended, and failures after which the job went on, in the order of the logs.
         reasons: What holds that run up, or why the slowest run is slower than its base, in sentences.
         doubts: What not to trust, the most severe first.
         next: Commands that answer the next question.
         warnings: What went wrong while the logs were read.
+        keys: The names of each run, by run id.
+        find_causes: Returns what takes the time of the first run of each row or holds it up.
     """
 
     names: Sequence[str]
@@ -86,11 +90,13 @@ class Overview(Struct, frozen=True):
     figures: Sequence[RunFigure]
     base: Mapping[int, int]
     parts: Sequence[Part]
-    causes: Sequence[Cause]
+    failures: Sequence[Ending]
     reasons: Sequence[str]
     doubts: Sequence[Doubt]
     next: Sequence[str]
     warnings: Sequence[str]
+    keys: Mapping[str, RunKey]
+    find_causes: Callable[[], Sequence[Cause]]
 
     def __repr__(self) -> str:
         return f"<perflog.Overview of {' '.join(self.names)}: {self.what}>"
@@ -123,6 +129,11 @@ class Overview(Struct, frozen=True):
     def _settings(self) -> Sequence[str]:
         """Names of the settings that tell the rows apart."""
         return list(self.groups[0].settings) if self.groups else []
+
+    @property
+    def causes(self) -> Sequence[Cause]:
+        """What takes the time of the first run of each row or holds it up, what binds it first: see metric `causes`."""
+        return self.find_causes()
 
     def table(self) -> pd.DataFrame:
         """Return the rows with their figures in base units.
@@ -280,7 +291,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         figures=figures,
         base=bases,
         parts=parts(tables.only([focus]), focus, options) if focus else (),
-        causes=causes_by_run(tables.only([focus]), options).get(focus, ()) if focus else (),
+        failures=endings(tables),
         reasons=[
             *targets_reached(tables, groups, options),
             *course_of_job(tables, groups, options),
@@ -293,7 +304,18 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
             names, log, groups, tables, _ranks_something(tables, figures), together, _in_common(figures, groups)
         ),
         warnings=log.warnings,
+        keys={key.id: key for key in log.run_keys},
+        find_causes=lambda: _causes(tables, groups, options),
     )
+
+
+def _causes(tables: Tables, groups: Sequence[RunGroup], options: Options) -> list[Cause]:
+    """The causes of the first run of each row; none where there are many rows."""
+    first = [group.runs[0] for group in groups]
+    if not first or len(first) > _EXPLAINED:
+        return []
+    of_runs = causes_by_run(tables.only(first), options)
+    return [cause for run in first for cause in of_runs.get(run, ())]
 
 
 def _ranks_something(tables: Tables, figures: Sequence[RunFigure]) -> bool:

@@ -41,6 +41,7 @@ def print_overview(log: Any, names: tuple[str, ...], format: str, **option_value
     from perflog.analysis import overview as analysis
     from perflog.output import sheets
     from perflog.output.presenters import overview as presenter
+    from perflog.output.presenters import overview_rows
 
     answer = analysis.overview(log, *names, **option_values)
     if format == "text":
@@ -49,4 +50,4 @@ def print_overview(log: Any, names: tuple[str, ...], format: str, **option_value
     else:
         for text in log.warnings:
             sheets.warn(text)
-        sheets.write(list(presenter.overview_sheets(answer)), format)
+        sheets.write(list(overview_rows.overview_sheets(answer)), format)

@@ -9,9 +9,8 @@ from shlex import join
 
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview import Overview
-from perflog.metrics.causes import COLUMNS as CAUSE_COLUMNS
 from perflog.output.screens import HEIGHT, columns, command_lines, fit, folded, sentence_lines
-from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
+from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
 from perflog.units import show
 
@@ -176,51 +175,3 @@ def _doubts(overview: Overview, most: int) -> Iterator[str]:
 def _next(overview: Overview) -> Iterator[str]:
     for i, command in enumerate(overview.next[:2]):
         yield from command_lines("Next: " if i == 0 else "      ", visible(command))
-
-
-# --- for programs -------------------------------------------------------------------------------------------------
-
-
-def overview_sheets(overview: Overview) -> Iterator[Sheet]:
-    """Return the parts of an overview as sheets, in base units, for Markdown, CSV and JSON."""
-    yield pairs(
-        "log",
-        [
-            ("name", join(overview.names)),
-            ("what", overview.what),
-            *((f"lines_{k}", v) for k, v in overview.lines.items()),
-        ],
-    )
-    settings = list(overview.groups[0].settings) if overview.groups else []
-    columns = [SheetColumn(name) for name in ("mark", "name")] + [SheetColumn("runs", number=True)]
-    columns += [SheetColumn(name) for name in settings]
-    for figure in overview.figures:
-        columns += [SheetColumn(figure.name, figure.unit, True), SheetColumn(f"{figure.name} spread", "1", True)]
-    columns += [SheetColumn("change", "1", True), SheetColumn("base")]
-    rows = []
-    for i, group in enumerate(overview.groups):
-        row = [group.mark, group.name, len(group.runs), *group.settings.values()]
-        for figure in overview.figures:
-            row += [overview.value(figure, group), overview.spread(figure, group)]
-        rows.append([*row, overview.change(i), overview.groups[overview.base[i]].mark if i in overview.base else None])
-    yield Sheet("runs", tuple(columns), rows)
-    parts = [SheetColumn("part"), SheetColumn("time_s", "s", True), SheetColumn("share", "1", True)]
-    yield Sheet("parts", tuple(parts), [(part.name, part.seconds, part.share) for part in overview.parts])
-    shown = [column for column in CAUSE_COLUMNS if column.name not in ("run", "label")]
-    rows = [[_known(getattr(cause, column.name)) for column in shown] for cause in overview.causes]
-    columns = [SheetColumn(c.name, c.unit, c.name in _CAUSE_NUMBERS) for c in shown]
-    yield Sheet("causes", tuple(columns), rows)
-    yield sheet("reasons", "reason", [(text,) for text in overview.reasons])
-    doubts = [(d.severity, d.code, d.title, len(d.runs), d.message, ", ".join(d.figures)) for d in overview.doubts]
-    yield sheet("doubts", "severity code title runs# message figures", doubts)
-    yield sheet("next", "command", [(command,) for command in overview.next])
-
-
-_CAUSE_NUMBERS = frozenset(
-    ("rank", "device", "dp_rank", "stage", "time_s", "share", "gain_s", "gain", "ratio", "n", "each_s", "whole_s")
-)
-
-
-def _known(value: object) -> object:
-    """The value, None in place of NaN."""
-    return None if value != value else value
