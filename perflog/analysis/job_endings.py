@@ -136,6 +136,9 @@ class Ending(Struct, frozen=True):
         if is_plain(kind) and self.judged.first:
             message = self.judged.first[0].message.partition("\n")[0]
             title = _CUT_OFF if message == TRACEBACK else _shortened(message)
+        code = (self.judged.first or self.rows)[0].exit_code
+        if code is not None and kinds()[kind].role == REPORT and code > 0:
+            title += f" (exit code {code})"
         line = f", line {self.line:,}"
         if not self.culprits:
             return f"{title}{line}"
@@ -285,7 +288,7 @@ def _cut(
         is_ended = id(group[0]) in ended
         prints_on = _prints_on(group, last_line)
         is_ended |= prints_on and _JOB.search(group[-1].message) is not None
-        ends_well = group[-1].last_line < finished_at and all(map(_may_be_retried, group))
+        ends_well = group[-1].last_line < finished_at and (all(map(_may_be_retried, group)) or _ended_all(group))
         goes_on = restarts is not None or is_caught or is_ended or prints_on or ends_well
         found.append(Ending(judged, group, culprits_of(group, judged), last, goes_on, bool(restarts) or is_ended))
     return found
@@ -376,6 +379,16 @@ def _may_be_retried(row: FailureRow) -> bool:
     return row.rank is None and (is_plain(row.kind) or kinds()[row.kind].role in (EITHER, ECHO))
 
 
+def _ended_all(group: Sequence[FailureRow]) -> bool:
+    """Whether failures ended all processes, so that what is printed behind them is of a new start.
+
+    A launcher says that it ended them; or nothing names a process, of which there is then one.
+    """
+    return any(row.kind in ("child_failed", *SUMMARIES) for row in group) or not any(
+        row.rank is not None or row.local_rank is not None or row.task is not None for row in group
+    )
+
+
 def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
     """Return who is accused. What other lines tell of the same rank or task, such as its node, is added."""
     if judged.certainty == NOT_KNOWN:
@@ -391,6 +404,8 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
         ]
     elif judged.certainty == ONE_OF:
         places = {(row.node, row.device, row.gpu): row for row in reversed(told)}
+        if len(places) > 1 and (None, None, None) in places:
+            return []  # one that is not named may as well be the first
         of_ranks = [(None, [row]) for row in reversed(places.values())]
     else:
         of_ranks = [(None, told[:1])]

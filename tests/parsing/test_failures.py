@@ -706,6 +706,34 @@ STALLED = (
     " or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds. \n"
     "[0] Missing ranks:\n[0] {}\n"
 )
+HOROVOD = """\
+x
+RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job to be \
+terminated. The first process to do so was:
+Process name: elastic-test-worker-1[0]
+Exit code: 137
+"""
+BUILD = """\
+x
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "torch/utils/cpp_extension.py", line 2105, in _run_ninja_build
+[rank1]:     subprocess.run(
+[rank1]: subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.
+
+[rank1]: The above exception was the direct cause of the following exception:
+
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "trainer.py", line 163, in <module>
+"""
+THREADS = """\
+x
+The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR
+(W pid=7) [2025-03-04 19:28:30,014 E 7 7] logging.cc:113: Unhandled exception: N5boost. what(): thread: Resource \
+temporarily unavailable [system:11]
+"""
+UNSCHEDULED = (
+    "  Warning  FailedScheduling  5m  default-scheduler  0/1 nodes are available: 1 Insufficient nvidia.com/gpu.\n"
+)
 JUDGED = {
     "an exception without a rank is that of the only process that torchrun saw fail": (
         TRACE + "ValueError: bad record\n" + summary((4, 1)), "exception", [4], "likely"
@@ -715,6 +743,22 @@ JUDGED = {
     ),
     "a process that aborts may be an echo": (
         TRACE + "ValueError: bad record\n" + summary((4, -6)), "exception", [], "likely"
+    ),
+    "the exit code that Horovod prints below the process": (HOROVOD, "killed", [], "likely"),
+    "the block of MPICH and Intel MPI": (
+        "x\n=   RANK 3 PID 2371 RUNNING AT cn041\n=   KILLED BY SIGNAL: 11 (Segmentation fault)\n",
+        "segmentation_fault",
+        [3],
+        "likely",
+    ),
+    "a build that failed, with its traceback cut": (BUILD, "build_failed", [1], "sure"),
+    "the limit of threads that ended Ray's worker": (THREADS, "process_limit", [], "sure"),
+    "a pod that could not be scheduled": ("x\n" + UNSCHEDULED, "launch_failed", [], "sure"),
+    "a pod that was scheduled in the end": (
+        BAR + UNSCHEDULED + "  Normal  Scheduled  2m  default-scheduler  Successfully assigned ns/train-0 to gpu-7\n",
+        None,
+        [],
+        "unknown",
     ),
     "only its signal is left": (summary((0, -6)), "abort", [0], "likely"),
     "ranks that only saw a connection close were not in the collective": (
@@ -1031,6 +1075,36 @@ def test_a_failure_that_was_retried_ended_no_training_that_ended_well(tmp_path: 
     assert perflog.diagnose(read(tmp_path, failed + last + "\n")).kind is None
     assert perflog.diagnose(read(tmp_path, failed + "the training is not finished\n")).kind == "exception"
     assert perflog.diagnose(read(tmp_path, failed.replace("Conn", "[rank1]: Conn") + last + "\n")).kind == "exception"
+
+
+def test_a_new_start_that_ends_well_is_what_became_of_the_job(tmp_path: Path) -> None:
+    """A launcher ended all processes, or there is only one: what is printed behind is of a new start."""
+    oom = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 9 GiB\n"
+    )
+    done = "args\nTraining completed. Do not forget to share your model\n"
+    assert perflog.diagnose(read(tmp_path, "args\n" + TRACE + oom + done)).kind is None
+    assert perflog.diagnose(read(tmp_path, "args\n" + TRACE + oom)).kind == "gpu_out_of_memory"
+    of_rank = f"args\n[rank1]: {TRACE}[rank1]: {oom}".replace("\n ", "\n[rank1]: ")
+    assert perflog.diagnose(read(tmp_path, of_rank + done)).kind == "gpu_out_of_memory"
+    assert perflog.diagnose(read(tmp_path, of_rank + summary((1, 1)) + done)).kind is None
+
+
+def test_what_only_a_launcher_tells_has_its_exit_code(tmp_path: Path) -> None:
+    text = "x\n1.708e+09\tDEBUG\tevents\tPod: kubeflow.simple-worker-0 exited with code 1\n"
+    found = perflog.diagnose(read(tmp_path, text))
+    assert found.verdict == (
+        "Ended by a process that its launcher saw fail (exit code 1) on kubeflow.simple-worker-0, line 2"
+    )
+
+
+def test_of_two_processes_that_tell_the_same_an_unnamed_one_may_be_the_first(tmp_path: Path) -> None:
+    nccl = "NCCL WARN Cuda failure 700 'an illegal memory access was encountered'\n"
+    text = (
+        f"x\n{TRACE}RuntimeError: CUDA error: an illegal memory access was encountered\nn1:1:2 [0] enqueue.cc:1 {nccl}"
+    )
+    found = perflog.diagnose(read(tmp_path, text))
+    assert (found.kind, found.certainty, list(found.culprits)) == ("gpu_error", "one of", [])
 
 
 def test_a_restart_of_the_agent_in_the_first_line(tmp_path: Path) -> None:

@@ -447,8 +447,9 @@ def _of_reports(rows: Sequence[FailureRow]) -> Judgement | None:
     first = first or [row for row in reports if _is_named(row)] or reports
     processes = {_process(row) for row in first}
     ranks = sorted({row.rank for row in first if row.rank is not None})
-    if len(processes) == 1 and (ranks or first[0].local_rank is not None):
-        aborted = first[0].exit_code == _SIGABRT
+    own = first[0].node is not None and first[0].exit_code not in (None, _SIGTERM, 128 - _SIGTERM)
+    if len(processes) == 1 and (ranks or first[0].local_rank is not None or (own and first[0].kind == "child_failed")):
+        aborted = first[0].exit_code in (_SIGABRT, 128 - _SIGABRT)
         why = "signal 6 ended it; its text is lost" if aborted else "its launcher saw it fail; it tells no reason"
         return Judgement("abort" if aborted else first[0].kind, first, ranks, LIKELY, why)
     return Judgement(first[0].kind, first, [], NOT_KNOWN, "the log tells no reason")

@@ -60,6 +60,7 @@ class Kind(Struct, frozen=True):
     source: str = ""
     costs: bool = False
     plain: bool = False
+    undone: str = ""
 
 
 class Told(Struct, frozen=True):
@@ -82,7 +83,8 @@ LAUNCHERS = ("torchrun ", "torch.distributed.run", "torch.distributed.launch", "
 def needles() -> str:
     """Return the pattern, for RE2, of the literals of which a line that tells a failure holds one."""
     literals = dict.fromkeys(re.findall(r'^has += "(.*)"$', _FILE.read_text("utf-8"), re.MULTILINE))
-    return "|".join(map(_escaped, [*literals, TRACEBACK, IGNORED, *LAUNCHERS]))
+    undone = re.findall(r'^undone += "(.*)"$', _FILE.read_text("utf-8"), re.MULTILINE)
+    return "|".join(map(_escaped, [*literals, *undone, TRACEBACK, IGNORED, *LAUNCHERS]))
 
 
 @cache
@@ -95,6 +97,12 @@ def kinds() -> dict[str, Kind]:
     return {kind.name: kind for kind in rows}
 
 
+@cache
+def undone_by() -> dict[str, str]:
+    """Return, by a text after which failures of a kind are none, the name of the kind."""
+    return {kind.undone: name for name, kind in kinds().items() if kind.undone}
+
+
 def is_plain(name: str | None) -> bool:
     """Return whether failures of a kind are exceptions that their message alone tells, and that may be caught."""
     kind = kinds().get(name or "")
@@ -105,13 +113,15 @@ _MAKERS = (
     ("CUDA", lazy_pattern(r"(?i)cuda|cublas|cudnn")),
     ("HIP", lazy_pattern(r"HIP|\bhip[A-Z]|HSA_|(?i:rocm|amdgpu)")),
     ("NPU", lazy_pattern(r"\bNPU\b|(?i:ascend|aclnn)")),
-    ("XPU", lazy_pattern(r"\bXPU\b")),
+    ("XPU", lazy_pattern(r"\bXPU\b|\bUR_RESULT_|\bSYCL\b|level_zero")),
     ("MUSA", lazy_pattern(r"\bMUSA\b")),
     ("MPS", lazy_pattern(r"\bMPS\b")),
     ("TPU", lazy_pattern(r"\bTPU|(?i:\bhbm\b)")),
     ("GPU", lazy_pattern(r"\bGPU\b")),
 )
 """Words of a text that tell whose device it speaks of."""
+
+_SPELT = ("NPU", "XPU", "MPS")  # words before which stands `an`
 
 
 def title_of(name: str, message: str) -> str:
@@ -124,7 +134,8 @@ def title_of(name: str, message: str) -> str:
     title = kinds()[name].title
     if "CUDA" not in title:
         return title
-    return title.replace("CUDA", next((word for word, pattern in _MAKERS if pattern.search(message)), "device"))
+    word = next((word for word, pattern in _MAKERS if pattern.search(message)), "device")
+    return title.replace("a CUDA", f"an {word}" if word in _SPELT else f"a {word}").replace("CUDA", word)
 
 
 @cache

@@ -28,6 +28,7 @@ from perflog.parsing.failures.kinds import (
     message_start,
     needles,
     told,
+    undone_by,
 )
 from perflog.parsing.failures.origins import Origin, origin_of, split_labels
 from perflog.parsing.match.line_stamps import StampReader
@@ -51,6 +52,13 @@ _GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
 _FRAME = lazy_pattern(r"^(?:Exception raised from |frame #\d+: |[=-]{20,}$)")
 _LONG = ("nccl_error", "checkpoint", "rendezvous_timeout", "actor_died")
 """Kinds of which the text may have several lines, without a traceback of Python."""
+
+_EXIT = lazy_pattern(
+    r"^(?:=\s+EXIT CODE: (?P<status>\d+)|=\s+KILLED BY SIGNAL: (?P<signal>\d+)\b.*"
+    r"|\s*Exit code: +(?P<exit_code>\d+))$"
+)
+_BY_SIGNAL = ("6", "9", "11", "15")  # statuses of MPICH, which tell a signal as its number
+"""How a process ended that MPI or Horovod names in the lines before."""
 
 _ENTRY = lazy_pattern(r"(?:^|[\s\]])(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.*)$")
 _NUMBERED = lazy_pattern(r"(?:^|[\s\]])\[\d+\]:\s*$")
@@ -264,7 +272,12 @@ class FailureReader:
         return self._read_failure(labels, place, text)
 
     def _read_failure(self, labels: str, place: int, text: str) -> bool:
-        """Read a line that may tell a failure by itself. Return whether it does."""
+        """Read a line that may tell a failure by itself, or about the last one. Return whether it does."""
+        for mark, kind in undone_by().items():
+            if mark in text:
+                self.failures = [failure for failure in self.failures if failure.kind.name != kind]
+        if self._adds_exit(place >> PART_BITS, text):
+            return True
         found = told(text)
         if found is None:
             return False
@@ -276,6 +289,20 @@ class FailureReader:
         kept = self._add(failure)
         self._lacking = {} if kept and _STALLED in text else None
         return kept
+
+    def _adds_exit(self, line: int, text: str) -> bool:
+        """Read how the process ended that the line before names. Return whether the line tells it."""
+        named = self._newest
+        if named is None or named.kind.name != "child_failed" or line != named.last_line + 1:
+            return False
+        match = _EXIT.match(text)
+        if match is None or "exit_code" in named.values:
+            return False
+        status, signal = match["status"], match["signal"]
+        signal = status if status in _BY_SIGNAL else signal
+        named.values = named.values | ({"signal": signal} if signal else {"exit_code": status or match["exit_code"]})
+        named.message, named.last_line = f"{named.message}\n{text.strip()}"[:_MESSAGE], line
+        return True
 
     def _enter(self, place: int) -> None:
         """End the logs and the runs before a line."""
@@ -448,7 +475,8 @@ class FailureReader:
         if is_first and entry is not None and entry not in self.failures:
             self.failures.append(entry)
         kind = kinds()["child_failed" if _IN_LAUNCHER.search(stream.frame) else "exception"]
-        for place, before in stream.begun:
+        is_told = bool(stream.chain) and stream.last is not None  # what the torn one followed from is told
+        for place, before in stream.begun[is_told:]:
             origin = origin_of(labels, before, len(before))
             self._add(Failure(place, place >> PART_BITS, kind, TRACEBACK, {}, origin, labels))
         self._streams.pop(labels, None)
