@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any, NamedTuple
 
@@ -23,6 +23,9 @@ from perflog.signals import ended_by_signals
 
 FORMATS = ("text", "md", "csv", "json")
 """Formats in which commands print."""
+
+BRIEF = "brief"
+"""Format of an answer in at most 400 tokens."""
 
 
 def print_error(error: PerflogError) -> None:
@@ -195,11 +198,16 @@ def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-def print_format(command: Callable[..., None]) -> Callable[..., None]:
+def print_format(command: Callable[..., None], formats: Sequence[str] = FORMATS) -> Callable[..., None]:
     """Add the options that choose the format of the output."""
-    choice = click.Choice(FORMATS)
+    choice = click.Choice(formats)
     option = click.option("--format", type=choice, default="text", show_default=True, help="Format of the output.")
     return option(wide(raw(command)))
+
+
+def answer_format(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that choose the format of an answer, which may be brief."""
+    return print_format(command, (*FORMATS, BRIEF))
 
 
 def _choose(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:

@@ -100,10 +100,10 @@ plots: style files notebook_figure canvas heatmaps registry stacked_bars breakdo
 plots: critical_path memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs
 plots: rank_pairs roofline waterfall history job_timeline whatif scaling
 plots: __init__
-output: terminal column_widths sheets screens
+output: terminal column_widths sheets screens brief
 output.export: event_tracks metric_tracks step_timeline __init__
 output.presenters: baselines diagnosis live run_marks compare compare_screen findings formats metrics overview runs
-output.presenters: track overview_rows
+output.presenters: track overview_rows brief compare_brief
 output.report: data comparison_tables cells bars sweep_tables answers job sections collect markdown
 output.report.html: elements links metric_tables plots overview runs findings comparison page
 output.report: __init__

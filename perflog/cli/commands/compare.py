@@ -16,7 +16,7 @@ from perflog.output import terminal
 if TYPE_CHECKING:
     from perflog.analysis.compare import Gate
 
-_FORMATS = (*options.FORMATS, "github-action-benchmark", "bencher")
+_FORMATS = (*options.FORMATS, options.BRIEF, "github-action-benchmark", "bencher")
 
 _KEPT = ("by", "base", "baseline", "match", "ignore", "store", "history", "targets", "warmup", "threshold")
 """Options of which the figures depend: the next command names them again."""
@@ -160,7 +160,8 @@ def compare(
     from perflog.errors import NothingToCompareError, PerflogError
     from perflog.output import sheets
     from perflog.output.presenters import compare as presenter
-    from perflog.output.presenters import compare_screen
+    from perflog.output.presenters.compare_brief import comparison_brief
+    from perflog.output.presenters.compare_screen import screen
 
     gates = (*gates, *(comparing.Gate(metric, required=True) for metric in require))
     smallest = min((g.threshold for g in gates if g.threshold is not None), default=None)
@@ -188,9 +189,10 @@ def compare(
     documents |= {"github-action-benchmark": comparing.github_action_benchmark}
     if format in documents:
         terminal.put(presenter.document(documents[format](comparison)))
-    elif format == "text" and not everything:
-        words = options.typed(click.get_current_context(), *_KEPT)
-        terminal.put("\n".join(compare_screen.screen(comparison, (*sides, *words))))
+    elif format == options.BRIEF or (format == "text" and not everything):
+        words = (*sides, *options.typed(click.get_current_context(), *_KEPT))
+        lines = comparison_brief(comparison, words) if format == options.BRIEF else screen(comparison, words)
+        terminal.put("\n".join(lines))
     else:
         sheets.write(list(presenter.comparison(comparison, format, everything)), format)
     failures = comparing.failures(comparison, gates)

@@ -15,7 +15,7 @@ from perflog.cli import completion, options
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="LOG...")
 @options.store
-@options.print_format
+@options.answer_format
 def diagnose(runs: tuple[str, ...], store: str | None, format: str) -> None:
     """Show what ended a job or holds it up: rank, node and GPU, how sure that is, and the lines that prove it.
 
@@ -40,5 +40,9 @@ def diagnose(runs: tuple[str, ...], store: str | None, format: str) -> None:
     elif format == "text":
         for line in presenter.screen(answers):
             terminal.put(line)
+    elif format == options.BRIEF:
+        from perflog.output.presenters.brief import diagnosis_brief
+
+        terminal.put("\n".join(diagnosis_brief(answers)))
     else:
         sheets.write([presenter.diagnosis_sheet(answer) for answer in answers], format)

@@ -12,14 +12,14 @@ from perflog.output import terminal
 
 @click.command(
     short_help="Show what ran, how fast, why, and what not to trust.",
-    epilog=options.examples("perflog overview run.txt", "perflog overview logs/ --format json"),
+    epilog=options.examples("perflog overview run.txt", "perflog overview logs/ --format brief"),
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
 @options.store
 @options.metrics
 @options.targets
 @options.gpu_hour
-@options.print_format
+@options.answer_format
 def overview(
     runs: tuple[str, ...], store: str | None, targets: tuple[options.Target, ...], format: str, **option_values: Any
 ) -> None:
@@ -47,6 +47,10 @@ def print_overview(log: Any, names: tuple[str, ...], format: str, **option_value
     if format == "text":
         for line in presenter.screen(answer):
             terminal.put(line)
+    elif format == options.BRIEF:
+        from perflog.output.presenters.brief import overview_brief
+
+        terminal.put("\n".join(overview_brief(answer)))
     else:
         for text in log.warnings:
             sheets.warn(text)
