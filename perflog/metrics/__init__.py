@@ -30,6 +30,7 @@ from perflog.metrics.ranges import ranges
 from perflog.metrics.ranks import ranks
 from perflog.metrics.registry import Metric, MetricColumn, MetricList, Options, Tables
 from perflog.metrics.scaling import scaling
+from perflog.metrics.scaling_losses import scaling_losses
 from perflog.metrics.schedules import schedules
 from perflog.metrics.serving import serving
 from perflog.metrics.step_levels import levels
@@ -71,8 +72,8 @@ _ORDER = (
     collective_volume, rank_pairs, rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges,
     device_operators, operator_efficiency, host_operators, launches, launch_queue, critical_path, replay, copies,
     memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry, energy, kernels, stages, layers,
-    pipeline, schedules, matmul_efficiency, ranges, sweep, configurations, factors, scaling, cases, case_pairs,
-    serving, history,
+    pipeline, schedules, matmul_efficiency, ranges, sweep, configurations, factors, scaling, scaling_losses, cases,
+    case_pairs, serving, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -148,6 +149,7 @@ __all__ = [
     "ranks",
     "replay",
     "scaling",
+    "scaling_losses",
     "schedules",
     "serving",
     "stages",

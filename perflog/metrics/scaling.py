@@ -7,7 +7,6 @@ all) have no row.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from perflog.metrics.energy import energy_of_units
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rates import Rate, SizedRun, run_rates, sized_runs
 from perflog.settings.run_settings import independent
-from perflog.statistics.students_t import t_quantile
+from perflog.statistics.growth import LINEAR, LOGARITHMIC, Growth
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +44,8 @@ _COLUMNS = (
     MetricColumn("gpu_time_s", "s", "lower", "GPU time of a unit: gpus / speed"),
     MetricColumn("energy_j", "J", "lower", "energy of a unit, of metric energy; geometric mean over the runs"),
     MetricColumn("cost_million", "", "lower", "of a million units: price of a GPU hour * gpu_time_s in hours * 1e6"),
+    MetricColumn("model", meaning="how gpu_time_s grows: a + b * term, from five sizes on also a term of Extra-P's "
+                 "normal form that predicts sizes left out twice as well"),
     MetricColumn(
         "error", "1", None, "gpu_time_s of the largest size as the smaller ones predict it / measured - 1"
     ),
@@ -89,24 +90,21 @@ class Study(Struct, frozen=True):
         """Return the GPU time of a unit of work."""
         return size / self.speeds[size]
 
-    def predicted(self, size: int, sizes: Sequence[int]) -> float | None:
-        """Return the GPU time of a unit at a size, by the least-squares line through that of other sizes.
+    def growth(self, sizes: Sequence[int]) -> Growth:
+        """Return how the GPU time of a unit grows over some sizes, two at least.
 
-        Strong scaling: a + b * gpus, since what each step costs whatever its size is paid by each GPU (Amdahl). Weak
-        scaling: a + b * log2(gpus), as for collectives in trees. None for a single size, or where the line falls to
-        zero.
+        The usual term of strong scaling is the number of GPUs, since what each step costs whatever its size is paid by
+        each GPU (Amdahl); that of weak scaling log2(GPUs), as for collectives in trees.
         """
+        usual = LINEAR if self.mode == STRONG else LOGARITHMIC
+        return Growth.best(usual, sizes, [self.cost(size) for size in sizes])
+
+    def predicted(self, size: int, sizes: Sequence[int]) -> float | None:
+        """Return the GPU time of a unit at a size, by other sizes. None for one size, or where it falls to zero."""
         if len(sizes) < 2:
             return None
-        cost = self._line(sizes).at(_size_term(self.mode, size))
+        cost = self.growth(sizes).at(size)
         return cost if cost > 0 else None
-
-    def uncertainty(self, size: int, level: float) -> float:
-        """Return half of the prediction interval of the GPU time of a unit, from three or more measured sizes."""
-        return self._line(self.sizes).half_interval(_size_term(self.mode, size), level)
-
-    def _line(self, sizes: Sequence[int]) -> _Line:
-        return _Line.through([_size_term(self.mode, n) for n in sizes], [self.cost(n) for n in sizes])
 
     @property
     def error(self) -> float | None:
@@ -116,46 +114,14 @@ class Study(Struct, frozen=True):
         return None if cost is None else cost / self.cost(largest) - 1
 
 
-def _size_term(mode: str | None, size: int) -> float:
-    """Return the term that the GPU time of a unit grows with."""
-    return float(size) if mode == STRONG else math.log2(size)
-
-
-class _Line(Struct, frozen=True):
-    """A least-squares line. `squares`: sum of squared residuals; `width`: sum of squared distances from `mean_x`."""
-
-    mean_x: float
-    mean_y: float
-    slope: float
-    squares: float
-    width: float
-    n: int
-
-    @classmethod
-    def through(cls, x: Sequence[float], y: Sequence[float]) -> _Line:
-        mean_x, mean_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
-        width = math.fsum((a - mean_x) ** 2 for a in x)
-        slope = math.fsum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / width
-        squares = math.fsum((b - mean_y - slope * (a - mean_x)) ** 2 for a, b in zip(x, y, strict=True))
-        return cls(mean_x, mean_y, slope, squares, width, len(x))
-
-    def at(self, x: float) -> float:
-        return self.mean_y + self.slope * (x - self.mean_x)
-
-    def half_interval(self, x: float, level: float) -> float:
-        """Half of the prediction interval of a new value; three points at least."""
-        freedom = self.n - 2
-        spread = math.sqrt(self.squares / freedom * (1 + 1 / self.n + (x - self.mean_x) ** 2 / self.width))
-        return t_quantile((1 + level) / 2, freedom) * spread
-
-
 @metric(
     title="scaling",
     needs=("runs",),
     columns=_COLUMNS,
     main="efficiency",
     formula="efficiency = (speed / speed of the smallest size) / (gpus / gpus of the smallest size)",
-    source="strong: Amdahl, doi:10.1145/1465482.1465560; weak: Gustafson, doi:10.1145/42411.42415",
+    source="strong: Amdahl, doi:10.1145/1465482.1465560; weak: Gustafson, doi:10.1145/42411.42415; other terms: "
+    "Extra-P, doi:10.1145/2503210.2503277",
 )
 def scaling(tables: Tables, options: Options) -> pd.DataFrame:
     """Speed-up and efficiency of runs on different numbers of GPUs, and what twice the largest number would bring.
@@ -181,6 +147,11 @@ def scaling(tables: Tables, options: Options) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
+def model_text(growth: Growth) -> str:
+    """The law of a prediction: `a + b * log2(GPUs)`."""
+    return f"a + b * {growth.term.text('GPUs')}"
+
+
 def studies(tables: Tables, options: Options) -> list[Study]:
     """Return the scaling studies among the runs of a log or a folder."""
     return cached(tables, ("scaling", options.warmup), lambda: list(_find_studies(tables, options)))
@@ -202,12 +173,14 @@ def _rows(study: Study, level: float, joules: Mapping[str, Mapping[str, float]])
     next_size = 2 * sizes[-1]
     cost = study.predicted(next_size, sizes) if len(sizes) > 2 else None
     if cost is not None:
-        speed, half = next_size / cost, study.uncertainty(next_size, level)
+        growth, speed = study.growth(sizes), next_size / cost
+        low, high = growth.interval(next_size, level)
         yield common | {
             "run": study.runs[sizes[-1]][0], "of": "predicted", "gpus": next_size, "speed": speed, "gpu_time_s": cost,
             "speedup": speed / study.speeds[sizes[0]], "efficiency": study.cost(sizes[0]) / cost,
-            "marginal": study.cost(sizes[-1]) / cost, "efficiency_low": study.cost(sizes[0]) / (cost + half),
-            "efficiency_high": study.cost(sizes[0]) / (cost - half) if cost > half else None,
+            "marginal": study.cost(sizes[-1]) / cost, "efficiency_low": study.cost(sizes[0]) / high,
+            "efficiency_high": study.cost(sizes[0]) / low if low > 0 else None,
+            "model": model_text(growth),
         }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ figures. Time only moves between bars, so they add up to the whole.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from perflog.metrics.matmul_efficiency import work_rates
 from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.pipeline import TimedPipeline, timed_pipelines
 from perflog.metrics.rank_spread import rank_spread
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rows import run_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
@@ -123,7 +124,7 @@ def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    wholes = [*_step_wholes(tables, options), *_trace_wholes(tables)]
+    wholes = list(_wholes(tables, options))
     order = {run: i for i, run in enumerate(tables["runs"]["run"])}
     wholes.sort(key=lambda whole: order[whole.names["run"]])
     table = pd.DataFrame([row for whole in wholes for row in whole.rows()], columns=names)
@@ -132,6 +133,35 @@ def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
     steady = table[~table["bar"].isin(NOT_OF_A_STEP)]
     of_steady = steady["time_s"] / steady.groupby(["run", "of"])["time_s"].transform("sum")
     return table.assign(whole_s=whole, share=table["time_s"] / whole, of_steady=of_steady).astype(integers)
+
+
+class Shares(Struct, frozen=True):
+    """What the steady step, or the trace, of a run is divided into.
+
+    Attributes:
+        of: The whole, as in the metric.
+        times: The share of each bar and of what it is from, a phase or kinds of events; they add up to 1.
+    """
+
+    of: str
+    times: Mapping[tuple[str, str], float]
+
+
+def shares_by_run(tables: Tables, options: Options) -> dict[str, Shares]:
+    """Return the shares of each run that the metric has rows of; of a run with several wholes those of the step."""
+    return cached(tables, ("shares of bars", options), lambda: _find_shares(tables, options))
+
+
+def _find_shares(tables: Tables, options: Options) -> dict[str, Shares]:
+    found: dict[str, Shares] = {}
+    for whole in _wholes(tables, options):
+        steady = [piece for piece in whole.pieces if piece.bar not in NOT_OF_A_STEP and piece.seconds]
+        total = math.fsum(piece.seconds for piece in steady)
+        times: dict[tuple[str, str], float] = {}
+        for piece in steady:
+            times[piece.bar, piece.part] = times.get((piece.bar, piece.part), 0.0) + piece.seconds / total
+        found.setdefault(whole.names["run"], Shares(whole.names["of"], times))
+    return found
 
 
 # --- bars of one whole --------------------------------------------------------------------------------------------
@@ -192,6 +222,11 @@ class _Whole(Struct):
 
 
 # --- steps --------------------------------------------------------------------------------------------------------
+
+
+def _wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
+    yield from _step_wholes(tables, options)
+    yield from _trace_wholes(tables)
 
 
 def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:

@@ -29,7 +29,7 @@ def test_the_order_of_the_metrics_is_deliberate() -> None:
         "device_kernels device_ranges device_operators operator_efficiency host_operators launches launch_queue "
         "critical_path replay copies memory_peak memory_holders memory_curve counters counter_curve telemetry energy "
         "kernels stages layers pipeline schedules "
-        "matmul_efficiency ranges sweep configurations factors scaling cases case_pairs serving history"
+        "matmul_efficiency ranges sweep configurations factors scaling scaling_losses cases case_pairs serving history"
     )
 
 

@@ -21,7 +21,7 @@ signals
 tables: nulls arrow row_order schema columns chunked_columns sink parquet sql
 tables.store: runs_footer folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects sessions bootstrap rank_tests two_tests standing_out repeats
-statistics: levels shifts
+statistics: levels shifts growth
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
 formats: object_shapes model
 formats.families: name_units base missing_values header_columns header_tables json_lines key_value meters
@@ -81,7 +81,7 @@ metrics.traces: counters counter_curve
 metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
 metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains start_up
 metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
-metrics: whatif breakdown rank_spread headroom waterfall telemetry run_rates energy scaling
+metrics: whatif breakdown rank_spread headroom waterfall telemetry run_rates energy scaling scaling_losses
 metrics.causes: cause of_steps of_runs of_profiles of_jobs of_traces binding __init__
 metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats job_endings run_filter

@@ -63,7 +63,7 @@ def next_commands(
         commands.append("perflog compare " + join([os.path.join(names[0], folder) for folder in folders]))
     elif in_common and len(groups) > 1 and _may_be_pooled(varied, metric_of_folder):
         commands.append(f"perflog compare {shown} --by {varied[0]}")
-    elif len(groups) > 3 and len(varied) > 1 and tables.count("steps"):
+    elif len(groups) > 3 and len(varied) > 1 and tables.count("steps") and metric_of_folder != scaling.name:
         commands.append(f"perflog analyze {shown} factors")
     elif (
         len(groups) > 1

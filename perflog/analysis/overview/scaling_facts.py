@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -12,10 +13,14 @@ from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics.run_rates import sized_runs
-from perflog.metrics.scaling import STRONG, Study, studies
+from perflog.metrics.scaling import Study, model_text, studies
+from perflog.metrics.scaling_losses import Loss, losses
 from perflog.units import show
 
 _LITTLE = 1.1  # times as fast with more GPUs: less brings nothing worth them
+_LOSS = 0.01  # of the GPU time of a unit: less is not told
+_TOLD = 0.1  # of what is lost: a part of less belongs to the rest
+_MOST_LOSSES = 4  # in a sentence
 _TRUSTED = 0.1  # relative error of the GPU time of the largest size, as the smaller ones predict it
 
 
@@ -25,6 +30,8 @@ def scaling_facts(tables: Tables, options: Options) -> Iterator[str]:
     for mode in dict.fromkeys(study.mode for study in found):
         of_mode = [study for study in found if study.mode == mode]
         yield _several(of_mode) if len(of_mode) > 1 else _single(of_mode[0])
+        worst = min(of_mode, key=lambda study: study.efficiency(study.sizes[-1]))
+        yield from _lost(worst, losses(tables, worst, options), is_alone=len(of_mode) == 1)
 
 
 def by_size(groups: Sequence[RunGroup], tables: Tables, options: Options) -> list[RunGroup]:
@@ -62,6 +69,35 @@ def _several(of_mode: Sequence[Study]) -> str:
     return f"{_title(low)}, {len(of_mode)} studies: efficiency {at} {' to '.join(ends)}{_stops(low)}."
 
 
+def _lost(study: Study, found: Sequence[Loss], is_alone: bool) -> Iterator[str]:
+    """What the largest size loses, if it loses something: the largest parts, then the rest."""
+    last = study.sizes[-1]
+    total = 1 - study.efficiency(last)
+    if not found or total < _LOSS:
+        return
+    by_name: dict[str, float] = {}
+    for each in found:
+        if each.size == last:
+            name = _name(each)
+            by_name[name] = by_name.get(name, 0.0) + each.lost
+    ranked = sorted(((lost, name) for name, lost in by_name.items()), reverse=True)
+    told = [(lost, name) for lost, name in ranked[:_MOST_LOSSES] if lost >= max(_LOSS, _TOLD * total)]
+    if told:
+        rest = total - math.fsum(lost for lost, _ in told)
+        parts = [f"{percent(lost)} {name}" for lost, name in told] + [f"{percent(rest)} the rest"] * (
+            abs(rest) >= _LOSS
+        )
+        of = "" if is_alone or not study.name else f" ({study.name})"
+        yield f"Of the {percent(total)} lost on {last:,} GPUs{of}: {', '.join(parts)}."
+
+
+def _name(loss: Loss) -> str:
+    """The phase, where the bar does not tell what the time is for."""
+    if loss.bar == "unattributed":
+        return "untimed"
+    return loss.part.replace("_", " ") if loss.bar in ("compute", "mixed") else loss.bar
+
+
 def _stops(study: Study) -> str:
     """From which size on more GPUs bring next to nothing."""
     for size, larger in pairwise(study.sizes):
@@ -77,8 +113,8 @@ def _prediction(study: Study) -> str:
     cost = study.predicted(size, study.sizes)
     if error is None or abs(error) > _TRUSTED or cost is None:
         return ""
-    law = "GPUs" if study.mode == STRONG else "log2(GPUs)"
     return (
-        f"; predicted for {size:,}: {percent(study.cost(study.sizes[0]) / cost)} (GPU time of a unit = a + b * {law}; "
+        f"; predicted for {size:,}: {percent(study.cost(study.sizes[0]) / cost)} (GPU time of a unit = "
+        f"{model_text(study.growth(study.sizes))}; "
         f"fitted to the smaller sizes it misses {study.sizes[-1]:,} by {abs(100 * error):.1f} %)"
     )

@@ -1,0 +1,70 @@
+"""How costs grow with the size: exact laws are found, noise is not, and the interval holds what comes next."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from perflog.statistics.growth import LINEAR, LOGARITHMIC, TERMS, Growth, Term
+
+SIZES = (2, 4, 8, 16, 32)
+
+
+def costs(term: Term, a: float, b: float, sizes: tuple[int, ...] = SIZES) -> list[float]:
+    return [a + b * n**term.power * math.log2(n) ** term.logarithms for n in sizes]
+
+
+@pytest.mark.parametrize("usual", [LINEAR, LOGARITHMIC])
+@pytest.mark.parametrize(("a", "b"), [(200, 10), (200, 500_000), (40_000, 1_000)])
+def test_each_law_of_the_normal_form_is_found(usual: Term, a: float, b: float) -> None:
+    """The functions and sizes with which Extra-P's own tests check its search."""
+    for term in TERMS:
+        growth = Growth.best(usual, SIZES, costs(term, a, b))
+        assert growth.term == term
+        assert growth.slope == pytest.approx(b, rel=1e-6)
+        (expected,) = costs(term, a, b, (64,))
+        assert growth.at(64) == pytest.approx(expected, rel=1e-6)
+        assert growth.interval(64, 0.95) == pytest.approx((expected, expected), rel=1e-5)
+
+
+def test_few_sizes_have_the_usual_law() -> None:
+    growth = Growth.best(LOGARITHMIC, SIZES[:4], costs(Term(0.5, 1), 1, 1, SIZES[:4]))
+    assert (growth.term, growth.rivals) == (LOGARITHMIC, ())
+
+
+def test_noise_is_no_law() -> None:
+    """A cost that does not grow keeps the usual term, and its interval holds the next cost."""
+    rng = np.random.default_rng(5)
+    kept = held = 0
+    for _ in range(60):
+        noise = np.exp(0.01 * rng.standard_normal(7))
+        growth = Growth.best(LOGARITHMIC, (2, 4, 8, 16, 32, 64), noise[:6].tolist())
+        kept += growth.term == LOGARITHMIC
+        low, high = growth.interval(128, 0.95)
+        held += low <= noise[6] <= high
+    assert kept >= 54
+    assert held >= 54
+
+
+def test_the_line_is_that_of_numpy() -> None:
+    rng = np.random.default_rng(6)
+    y = 3 + 0.2 * np.log2(SIZES) + rng.normal(0, 0.05, 5)
+    slope, intercept = np.polyfit(np.log2(SIZES), y, 1)
+    growth = Growth.of(LOGARITHMIC, SIZES, y.tolist())
+    assert growth.slope == pytest.approx(slope)
+    assert growth.at(1) == pytest.approx(intercept)
+
+
+@pytest.mark.parametrize(
+    ("term", "text"),
+    [
+        (LINEAR, "GPUs"),
+        (LOGARITHMIC, "log2(GPUs)"),
+        (Term(0, 2), "log2(GPUs)^2"),
+        (Term(1 / 3, 1), "GPUs^0.333 * log2(GPUs)"),
+    ],
+)
+def test_terms_in_words(term: Term, text: str) -> None:
+    assert term.text("GPUs") == text
