@@ -236,6 +236,13 @@ class _Steps:
             return begin < len(self.lines)
         return len(numbers) > 1 or (begin > 0 and (reached is None or max(numbers) > reached))
 
+    def _stride(self, begin: int) -> int:
+        """Return how many steps the last printed one before a row is behind the one before it."""
+        reached, run = self._reached[begin - 1] or 0, self.runs[begin - 1]
+        rows = [row for row in range(max(begin - _OF_A_NODE, 0), begin) if self.runs[row] == run]
+        before = [step for row in rows if (step := self.steps[row]) is not None and step < reached]
+        return reached - max(before) if before else 0
+
     def new_attempt(self, first: int, last: int | None) -> bool | None:
         """Return whether the steps between two lines are those of a new attempt; None if there are none that count.
 
@@ -253,7 +260,7 @@ class _Steps:
         numbers = [step for step in self.steps[begin:end] if step is not None]
         if reached is None or not numbers:
             return False if end - begin > _OF_A_NODE else None
-        if max(numbers) > reached + _LATE:
+        if max(numbers) > reached + max(_LATE, self._stride(begin)):
             return bool(min(numbers) < reached)
         return True if len(set(numbers)) > 1 and min(numbers) < reached else None
 

@@ -731,6 +731,17 @@ The actor is dead because its worker process has died. Worker exit type: SYSTEM_
 (W pid=7) [2025-03-04 19:28:30,014 E 7 7] logging.cc:113: Unhandled exception: N5boost. what(): thread: Resource \
 temporarily unavailable [system:11]
 """
+SGLANG_MEMORY = (
+    "[2025-04-09 17:19:56 TP{0}] Scheduler hit an exception: Traceback (most recent call last):\n"
+    '  File "a.py", line 1, in f\n'
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.43 GiB. GPU {0} has a total of 79.44 GiB\n\n"
+)
+TORN_LAUNCHER = """\
+x
+Traceback (most recent call last):
+File "/opt/python3.10/site-packages/torch/distributed/run.py", line 923, in <module>
+main()
+"""
 UNSCHEDULED = (
     "  Warning  FailedScheduling  5m  default-scheduler  0/1 nodes are available: 1 Insufficient nvidia.com/gpu.\n"
 )
@@ -744,6 +755,29 @@ JUDGED = {
     "a process that aborts may be an echo": (
         TRACE + "ValueError: bad record\n" + summary((4, -6)), "exception", [], "likely"
     ),
+    "a job killed while its output of every second step is still to be printed": (
+        "".join(STEP.format(step) + "\n" for step in (89, 91, 93))
+        + "slurmstepd: error: Job 7518 exceeded memory limit (626359956 > 512000000), being killed\n"
+        + "slurmstepd: error: *** JOB 7518 ON xantipa CANCELLED AT 2022-06-10T17:11:35 ***\n"
+        + STEP.format(95)
+        + "\n",
+        "host_out_of_memory",
+        [],
+        "sure",
+    ),
+    "ranks of SGLang that run out of memory in the same second": (
+        "".join(SGLANG_MEMORY.format(rank) for rank in (5, 6)),
+        "gpu_out_of_memory",
+        [5, 6],
+        "one of",
+    ),
+    "a traceback of the launcher that was pasted without its indent": (
+        TORN_LAUNCHER,
+        "child_failed",
+        [],
+        "unknown",
+    ),
+    "an error that MPI tells": ("x\n*** An error occurred in MPI_Init_thread\n", "mpi_error", [], "sure"),
     "the exit code that Horovod prints below the process": (HOROVOD, "killed", [], "likely"),
     "the block of MPICH and Intel MPI": (
         "x\n=   RANK 3 PID 2371 RUNNING AT cn041\n=   KILLED BY SIGNAL: 11 (Segmentation fault)\n",
@@ -1096,6 +1130,18 @@ def test_what_only_a_launcher_tells_has_its_exit_code(tmp_path: Path) -> None:
     assert found.verdict == (
         "Ended by a process that its launcher saw fail (exit code 1) on kubeflow.simple-worker-0, line 2"
     )
+
+
+def test_the_exception_in_a_task_of_ray_is_told_in_place_of_its_wrapper(tmp_path: Path) -> None:
+    text = (
+        "x\nray.exceptions.RayTaskError: ray::reward() (pid=25348, ip=0.0.0.0)\n"
+        '  File "remote_rm_utils.py", line 45, in remote_rm_fn_ray\n    return remote_rm_fn(api_url, queries)\n'
+        "Exception: Request error for 5 times, returning None.\nJob 'raysubmit_RF3' failed\n"
+    )
+    rows = read(tmp_path, text).table("failures")
+    assert rows[["line", "last_line", "message"]].values.tolist() == [
+        [2, 5, "Exception: Request error for 5 times, returning None."]
+    ]
 
 
 def test_of_two_processes_that_tell_the_same_an_unnamed_one_may_be_the_first(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ _RANK = lazy_pattern(
     r"\[(?:PG [^\]]*)?[Rr]ank[ :=]?(?P<bracket>\d+)\]|\[PG \d+ Rank (?P<pg>\d+)\]"
     r"|\b(?:global_rank|global rank|[Rr]ank|RANK)[ :=]{1,2}(?P<word>\d+)\b(?!/)"
 )
+_TENSOR_PARALLEL = lazy_pattern(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d TP(?P<tp>\d+)(?: EP\d+)?\] ")
+"""SGLang's prefix where it has no other dimension: the rank of tensor parallelism is then the rank."""
+
 _LOCAL = lazy_pattern(r"(?<!--)\blocal_rank[ :=]{1,2}(?P<local>\d+)\b")
 _RAY = lazy_pattern(r"\((?P<actor>[\w.:-]+) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9a-f.:]+))?\)")
 _NCCL = lazy_pattern(r"(?:^|\s)(?P<node>[\w.-]+):\d+:\d+ \[(?P<gpu>\d+)\] ")
@@ -96,6 +99,8 @@ def _add_from_text(origin: Origin, labels: str, text: str, before: str) -> None:
 
 def _printed_rank(text: str) -> tuple[int, str] | None:
     """Return the rank that a text names, if it names one and no other."""
+    if match := _TENSOR_PARALLEL.match(text):
+        return int(match["tp"]), "printed"
     found = {int(next(filter(None, match.groups()))) for match in _RANK.finditer(text)}
     return (found.pop(), "printed") if len(found) == 1 else None
 

@@ -71,6 +71,7 @@ _LACKS = lazy_pattern(r"^(?P<rank>\d{1,7}): \[(?P<tensors>[^\]]+)\]?$")
 
 _TASK_NAME = lazy_pattern(r"^/job:\S+/task:(?P<task>\d+)$")
 _REFUSED = lazy_pattern(r'HTTP/[\d.]+" 4\d\d\b')
+_WRAPPED = "RayTaskError"
 _LAUNCHER = lazy_pattern(
     r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|torch/distributed/elastic)\b"
 )
@@ -91,7 +92,7 @@ _WARNED = lazy_pattern(r"\bWARN(?:ING)?\b")
 """In front of a traceback: the program caught it."""
 
 _NUMBER = lazy_pattern(r"\d+")
-_TELL_APART = ("job", "seq", "node", "tasks", "absent", "rank", "local_rank", "address")
+_TELL_APART = ("job", "seq", "node", "tasks", "absent", "rank", "local_rank", "address", "gpu")
 """Values by which failures of the same text are of different processes, devices, jobs or collectives."""
 
 
@@ -366,8 +367,8 @@ class FailureReader:
         text = _without(before, text)
         if text.startswith("  ") and _EXCEPTION.match(text.strip()) and told(text.strip()) is not None:
             text = text.strip()  # of a traceback that is printed with an indent
-        if not text or text.startswith(("  ", "\t", "[Previous line repeated")):
-            stream.frame = text if text.startswith('  File "') else stream.frame
+        if not text or text.startswith(("  ", "\t", "[Previous line repeated", 'File "')):  # pasted without its indent
+            stream.frame = text if text.lstrip(" ").startswith('File "') else stream.frame
             return True
         match = _EXCEPTION.match(text)
         if match is None or match["name"].split(".")[0] in _NO_NAME or not _is_exception(match["name"]):
@@ -426,6 +427,9 @@ class FailureReader:
             return False
         if _chains(stream, last, place, text):
             return True
+        if _WRAPPED in last.message and (match := _EXCEPTION.match(text)) and _is_exception(match["name"]):
+            self._unwrap(last, text, line)
+            return True
         if last.message.endswith(":") and (found := told(text)) is not None and found.kind.name == "child_failed":
             last.kind, last.values, last.last_line = found.kind, last.values | found.values, line
             return True
@@ -443,6 +447,14 @@ class FailureReader:
                 last.kind, last.values = found.kind, last.values | found.values
             return True
         return False
+
+    @staticmethod
+    def _unwrap(wrapper: Failure, text: str, line: int) -> None:
+        """Put the exception of a task in place of the one in which Ray wraps it, with its traceback in between."""
+        found = told(text)
+        wrapper.kind = found.kind if found is not None else kinds()["exception"]
+        wrapper.values = found.values if found is not None else {}
+        wrapper.message, wrapper.last_line = text[:_MESSAGE], line
 
     def _continues_summary(self, stream: _Stream, labels: str, place: int, text: str) -> bool:
         assert stream.summary is not None
