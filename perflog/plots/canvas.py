@@ -7,15 +7,16 @@ import os
 import textwrap
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from msgspec import Struct
 
 from perflog.analysis.run_names import run_places
-from perflog.arrays import Floats
+from perflog.arrays import Floats, Ints
 from perflog.log import RunKey
 from perflog.metrics import Options, Tables, get
+from perflog.plots.sketch import Axis, Sketch
 from perflog.units import scale
 
 if TYPE_CHECKING:
@@ -56,12 +57,16 @@ _TITLE_CHARACTERS_PER_INCH = 10
 
 
 class Canvas(Struct, frozen=True, dict=True):
-    """Makes the figure of a plot, with panels and names of runs: title, tables, options and size of one call."""
+    """Makes the figure of a plot, with panels and names of runs: title, tables, options and size of one call.
+
+    `sketched`: the figure is a `Sketch`, which takes the same calls, instead of one of matplotlib.
+    """
 
     title: str
     tables: Tables
     options: Options
     size: Size | None = None
+    sketched: bool = False
 
     def run_name(self, run: str, width: int = 48) -> str:
         """Return the run's label, with its place if several runs share the label; else its place and its settings."""
@@ -94,6 +99,9 @@ class Canvas(Struct, frozen=True, dict=True):
 
     def figure(self, width: float, height: float, notes: Sequence[str] = ()) -> Figure:
         """Return an empty figure with title and notes; a size given by the user replaces width and height (inches)."""
+        if self.sketched:
+            return cast("Figure", Sketch(width, height, notes))
+
         from perflog.plots.notebook_figure import NotebookFigure
 
         figure = NotebookFigure(figsize=self.size or (width, height), layout="constrained")
@@ -183,6 +191,10 @@ def is_null(value: Any) -> bool:
 
 def integer_ticks(axis: Any, most: int = 8) -> None:
     """Put ticks of an axis of steps or ranks at integers, few enough not to touch."""
+    if isinstance(axis, Axis):
+        axis.integer = True
+        return
+
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 5, 10]))
@@ -193,14 +205,20 @@ def envelope(x: Floats, y: Floats, most: int = 1500) -> tuple[Floats, Floats, in
 
     Returns the points and k, which is 1 (all points) up to twice `most` points.
     """
-    k = math.ceil(len(x) / most) if len(x) > 2 * most else 1
+    keep, k = extremes(y, most)
+    return x[keep], y[keep], k
+
+
+def extremes(y: Floats, most: int = 1500) -> tuple[Ints, int]:
+    """Return the indices of the minimum and maximum of each k values, and k; all indices and 1 up to twice `most`."""
+    k = math.ceil(len(y) / most) if len(y) > 2 * most else 1
     if k == 1:
-        return x, y, 1
+        return np.arange(len(y)), 1
     keep = []
-    for start in range(0, len(x), k):
+    for start in range(0, len(y), k):
         block = y[start : start + k]
         keep += sorted({start + int(np.argmin(block)), start + int(np.argmax(block))})
-    return x[keep], y[keep], k
+    return np.array(keep), k
 
 
 def shade_warmup(axes: Axes, x: Floats, cut: int, handles: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from perflog.metrics.collectives import ALL
 from perflog.plots.canvas import LINES, Canvas, axis_label, legend, plain, shown_note
 from perflog.plots.registry import plot
+from perflog.plots.sketch import Axis
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -89,11 +90,20 @@ def _label(row: dict[str, Any], canvas: Canvas, several: bool) -> str:
 
 
 def _label_axes(axes: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
     axes.set_xscale("log", base=2)
     axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(LogLocator(2, numticks=8))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: show(size, "B", 3)))
+    _write_sizes(axes.xaxis)
     axes.grid(axis="y")
     axes.set(xlabel="message size", ylabel=axis_label("bus bandwidth", "GB/s"))
+
+
+def _write_sizes(axis: Any) -> None:
+    """Write the numbers of an axis as bytes, at powers of two."""
+    if isinstance(axis, Axis):
+        axis.format = lambda size: show(size, "B", 3)
+        return
+
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axis.set_major_locator(LogLocator(2, numticks=8))
+    axis.set_major_formatter(FuncFormatter(lambda size, _: show(size, "B", 3)))

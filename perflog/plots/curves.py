@@ -11,8 +11,20 @@ import numpy as np
 from perflog.arrays import Floats
 from perflog.metrics.curves import printed_values
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS
-from perflog.plots.canvas import LINES, Canvas, axis_label, envelope, integer_ticks, is_null, legend, plain, shown_note
+from perflog.plots.canvas import (
+    LINES,
+    Canvas,
+    axis_label,
+    envelope,
+    extremes,
+    integer_ticks,
+    is_null,
+    legend,
+    plain,
+    shown_note,
+)
 from perflog.plots.registry import plot
+from perflog.plots.sketch import told_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,8 +126,7 @@ def _draw_name(
         y = part["value"].to_numpy(np.float64)
         x = part[position].to_numpy(np.float64) if position else np.arange(1, len(y) + 1, dtype=np.float64)
         color, style, _ = styles[groups[run]]
-        line = _draw_line(axes, x, y, color, style, alpha)
-        line.set_label(groups[run])
+        line = _draw_line(axes, x, y, part["line"].to_numpy(np.float64), (color, style, alpha), groups[run])
         handles.setdefault(groups[run], line)
     low, high = np.percentile(np.concatenate([part["value"] for _, part in parts]), [1, 99])
     if low > 0 and high > low * 10**_DECADES:
@@ -125,15 +136,18 @@ def _draw_name(
     axes.set_xlabel(position or "printed value")
 
 
-def _draw_line(axes: Axes, x: Floats, y: Floats, color: str, style: str, alpha: float) -> Line2D:
+def _draw_line(axes: Axes, x: Floats, y: Floats, lines: Floats, style: tuple[str, str, float], label: str) -> Line2D:
     """Draw a curve, and its running mean where it has many values. Return the line that stands for it."""
-    thin_x, thin_y, _ = envelope(x, y)
+    keep, each = extremes(y)
+    color, dashes, alpha = style
     if len(y) < _SMOOTHED:
-        (line,) = axes.plot(thin_x, thin_y, style, color=color, alpha=alpha, gid="curve")
+        (line,) = axes.plot(x[keep], y[keep], dashes, color=color, alpha=alpha, label=label, gid="curve")
+        told_lines(line, lines[keep], each)
         return line
-    axes.plot(thin_x, thin_y, "-", color=color, alpha=0.3 * alpha, linewidth=0.8, gid="curve")
+    (pale,) = axes.plot(x[keep], y[keep], "-", color=color, alpha=0.3 * alpha, linewidth=0.8, label=label, gid="curve")
+    told_lines(pale, lines[keep], each)
     window = len(y) // _MEANS
     means = np.convolve(y, np.full(window, 1 / window), "valid")
     mean_x, mean_y, _ = envelope(x[window // 2 : window // 2 + len(means)], means)
-    (line,) = axes.plot(mean_x, mean_y, style, color=color, alpha=alpha, linewidth=1.8, gid="mean")
+    (line,) = axes.plot(mean_x, mean_y, dashes, color=color, alpha=alpha, linewidth=1.8, label=label, gid="mean")
     return line

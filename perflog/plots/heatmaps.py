@@ -38,14 +38,11 @@ def heatmaps(
         quantity: Name of the values, for the colour scale.
         member: Name of the members: rank, stage or expert.
     """
-    from matplotlib.colors import Normalize
-
     most_steps = max(len(grid.columns) for grid in grids.values())
     most_members = max(len(grid.index) for grid in grids.values())
     finite = steady[np.isfinite(steady)] / factor
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     top = high if high > low else low + abs(low) * 0.01 + 1e-9
-    norm = Normalize(low, top)
     largest = max(float(np.nanmax(grid.to_numpy(np.float64), initial=-np.inf)) for grid in grids.values()) / factor
     exceeded = largest > top
     notes = [
@@ -57,14 +54,14 @@ def heatmaps(
     figure, panels = canvas.panels(list(grids), notes, panel_height=min(1.1 + 0.12 * most_members, 3.2))
     image: Any = None
     for title, axes in panels:
-        image = _heatmap(axes, grids[title] / factor, norm, member)
+        image = _heatmap(axes, grids[title] / factor, (low, top), member)
         axes.set_title(title)
     bar = figure.colorbar(image, ax=[axes for _, axes in panels], extend="max" if exceeded else "neither", pad=0.02)
     bar.set_label(axis_label(quantity, unit))
     return figure
 
 
-def _heatmap(axes: Axes, values: pd.DataFrame, norm: Any, member: str) -> Any:
+def _heatmap(axes: Axes, values: pd.DataFrame, ends: tuple[float, float], member: str) -> Any:
     grid, (rows_per_cell, columns_per_cell) = coarse(values.to_numpy(np.float64))
     steps = values.columns.to_numpy(np.float64)
     even = len(steps) < 2 or np.all(np.diff(steps) == np.diff(steps)[0])
@@ -73,7 +70,7 @@ def _heatmap(axes: Axes, values: pd.DataFrame, norm: Any, member: str) -> Any:
     # the last cell is as wide as the others, even if fewer steps fall into it
     right += (-len(steps) % columns_per_cell) * (right - left) / len(steps)
     extent = (left, right, len(values) - 0.5 + -len(values) % rows_per_cell, -0.5)
-    image = axes.imshow(np.ma.masked_invalid(grid), norm=norm, cmap=CMAP, aspect="auto", extent=extent,
+    image = axes.imshow(np.ma.masked_invalid(grid), vmin=ends[0], vmax=ends[1], cmap=CMAP, aspect="auto", extent=extent,
                         interpolation="nearest")  # fmt: skip
     names = [str(name) for name in values.index]
     every = math.ceil(len(names) / 12)

@@ -17,6 +17,7 @@ from perflog.plots.canvas import (
     unit_of,
 )
 from perflog.plots.registry import plot
+from perflog.plots.sketch import Panel
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -119,15 +120,21 @@ def _draw_tree(axes: Axes, tree: pd.DataFrame, exclusive_name: str) -> list[Any]
     for place, end, time in zip(places, ends, tree["gpu_s"], strict=True):
         axes.annotate(show(time, "s", 3), (end, place), (7, 0), textcoords="offset points", va="center", fontsize=7)
     names = ["   " * depth + plain(name, 40) for depth, name in zip(tree["depth"], tree["range"], strict=True)]
-    axes.set_yticks(places, names, fontsize=7.5)
-    for text in axes.get_yticklabels():
-        text.set_horizontalalignment("left")
-    axes.tick_params(axis="y", pad=_label_width(names))
+    _name_rows(axes, names)
     axes.set_ylim(len(tree) - 0.4, -0.6)
     axes.set_xlim(0, max(float(ends.max()), 1e-12) * 1.12)
     axes.set_xlabel(axis_label("time", unit))
     axes.grid(axis="x")
     return [outer, inner, diamonds]
+
+
+def _name_rows(axes: Any, names: list[str]) -> None:
+    """Write names beside the rows, aligned on the left, so that their depth is seen."""
+    axes.set_yticks(range(len(names)), names, fontsize=7.5)
+    if not isinstance(axes, Panel):
+        for text in axes.get_yticklabels():
+            text.set_horizontalalignment("left")
+        axes.tick_params(axis="y", pad=_label_width(names))
 
 
 def _label_width(names: list[str]) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.arrays import Floats, Mask
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.step_levels import run_levels
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.plots.canvas import (
@@ -17,7 +17,7 @@ from perflog.plots.canvas import (
     SKY,
     Canvas,
     axis_label,
-    envelope,
+    extremes,
     integer_ticks,
     legend,
     mark_beyond,
@@ -26,6 +26,7 @@ from perflog.plots.canvas import (
     unit_of,
 )
 from perflog.plots.registry import plot
+from perflog.plots.sketch import told_lines
 from perflog.statistics.levels import Level
 from perflog.statistics.samples import OUTLIER, modified_z_scores
 from perflog.units import show
@@ -115,9 +116,10 @@ def _draw_steps(
     outlier = _outliers(y, [(level.start, level.stop) for level in levels] or [(cut, len(y))])
     outlier[:cut] = False
     dot = "." if len(x) <= _MAX_MARKED_STEPS else ""
-    thin_x, thin_y, k = envelope(x, y)
+    keep, k = extremes(y)
     label = "step" if k == 1 else f"step (minimum and maximum of each {k})"
-    (line,) = axes.plot(thin_x, thin_y, color=BLUE, marker=dot, markersize=4, label=label)
+    (line,) = axes.plot(x[keep], y[keep], color=BLUE, marker=dot, markersize=4, label=label)
+    told_lines(line, series.lines[keep], k)
     size = 6 if outlier.sum() <= _MAX_MARKED_STEPS else 1.5
     (circles,) = axes.plot(
         x[outlier], y[outlier], "o", mfc="none", mec=RED, markersize=size, label="outlier", gid="outliers"
@@ -185,7 +187,7 @@ def distribution(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         'step time (ms)'
     """
     runs = rows.to_dict("records")[:_MAX_RUNS]
-    steady = {series.run: series.steady for series in step_series(canvas.tables, warmup=canvas.options.warmup)}
+    all_series = {series.run: series for series in step_series(canvas.tables, warmup=canvas.options.warmup)}
     notes = [
         (
             "Box: quartiles. Whiskers: to the last step within 1.5 interquartile ranges of the box. Dots: steps. "
@@ -196,9 +198,10 @@ def distribution(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     figure = canvas.figure(9, 1.9 + 0.55 * len(runs), notes)
     axes = figure.subplots()
     unit, factor = unit_of([row["median_s"] for row in runs], "s")
-    samples = [steady[row["run"]] / factor for row in runs]
+    samples = [all_series[row["run"]].steady / factor for row in runs]
     for place, row in enumerate(runs):
-        _draw_distribution(axes, place, samples[place], row, factor)
+        series = all_series[row["run"]]
+        _draw_distribution(axes, place, samples[place], series.lines[series.warmup.cut :], row, factor)
     smallest = min(float(values.min()) for values in samples)
     bulk = max(float(np.percentile(values, 99)) for values in samples)
     end = _axis_end(max(float(values.max()) for values in samples), bulk, span := max(bulk - smallest, 0.02 * bulk))
@@ -223,7 +226,7 @@ def _mark_right_of(axes: Axes, samples: list[Floats], end: float) -> None:
                           va="center", fontsize=7.5, color=RED)  # fmt: skip
 
 
-def _draw_distribution(axes: Axes, place: int, values: Floats, row: dict[str, Any], factor: float) -> None:
+def _draw_distribution(axes: Axes, place: int, values: Floats, lines: Ints, row: dict[str, Any], factor: float) -> None:
     box = axes.boxplot(
         values, positions=[place], orientation="horizontal", widths=0.34, showfliers=False, manage_ticks=False,
         patch_artist=True, boxprops={"facecolor": "0.88"}, medianprops={"color": BLACK},
@@ -231,9 +234,11 @@ def _draw_distribution(axes: Axes, place: int, values: Floats, row: dict[str, An
     dots = values
     if len(values) > _MAX_DOTS:
         whiskers = [line.get_xdata() for line in box["whiskers"]]
-        dots = values[(values < np.min(whiskers)) | (values > np.max(whiskers))]
+        beyond = (values < np.min(whiskers)) | (values > np.max(whiskers))
+        dots, lines = values[beyond], lines[beyond]
     heights = 0.27 + 0.13 * np.modf(np.arange(len(dots)) * 0.618034)[0]  # spread evenly, and alike at each drawing
-    axes.plot(dots, place + heights, ".", color=BLUE, markersize=3, alpha=0.6, gid=f"steps {place}")
+    (steps,) = axes.plot(dots, place + heights, ".", color=BLUE, markersize=3, alpha=0.6, gid=f"steps {place}")
+    told_lines(steps, lines)
     median, low, high = (row[name] / factor for name in ("median_s", "median_low_s", "median_high_s"))
     if not np.isnan(low):
         axes.plot([low, high], [place - 0.28] * 2, color=RED, linewidth=4, solid_capstyle="butt", gid="interval")

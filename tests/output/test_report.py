@@ -28,6 +28,7 @@ from perflog.analysis.lint import findings
 from perflog.cli.main import main
 from perflog.metrics import METRICS, Options, Tables
 from perflog.output.report import ReportData, collect, to_html, to_markdown
+from perflog.output.report.data import PlotImage, PlotSketch
 from perflog.output.report.html.elements import Html, breakable, join, tag, with_code
 from perflog.output.sheets import cell, escaped
 
@@ -101,7 +102,7 @@ def check(text: str) -> Element:
     root = Page(text).root
     ids = Counter(
         e.get("id")
-        for name in ("section", "article", "aside", "div", "details", "h3", "tr", "dt")
+        for name in ("section", "article", "aside", "div", "details", "h3", "tr", "dt", "path", "pattern")
         for e in root.all(name)
     )
     del ids[""]
@@ -110,7 +111,9 @@ def check(text: str) -> Element:
     assert {href for href in links if not href.startswith("#") or href[1:] not in ids} == set()
     assert all(e.get("src").startswith("data:image/") and e.get("alt") for e in root.all("img"))
     assert not list(root.all("link")) and not list(root.all("iframe"))
-    assert len(list(root.all("script"))) == len(list(root.all("style"))) == 1
+    assert [e.get("type") for e in root.all("script") if e.get("type") != "application/json"] == ["", ""]
+    assert all("<" not in e.text for e in root.all("script") if e.get("type"))
+    assert len(list(root.all("style"))) == 1
     assert len(text.encode()) < WEIGHT
     return root
 
@@ -148,7 +151,13 @@ def test_all_metrics_findings_and_pictures_are_in(name: str) -> None:
     assert anchors >= {f"metric-{m.name}" for m in METRICS.values() if len(m(tables))}
     found = {f"finding-{f.code}" for f in findings(tables)}
     assert {e.get("id") for e in root.all("article")} == found
-    assert len(list(root.all("img"))) == len(plots.possible(tables))
+    drawn = [next(figure.all("h3")).text for figure in root.all("figure")]
+    possible = {plot.title: plot for plot in plots.possible(tables)}
+    assert set(drawn) <= set(possible) and len(drawn) == len(set(drawn))
+    for title in set(possible) - set(drawn):
+        plot = possible[title]
+        sketch = plot.sketched(plot.rows(tables, Options()), tables, Options())
+        assert sketch is not None and not sketch.tells
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -204,10 +213,15 @@ def test_all_but_the_answers_is_folded() -> None:
         assert fold.name == "details" and "open" not in fold.attributes
 
 
+def image(plot: PlotImage | PlotSketch, height: int = 300, size: int = 100) -> PlotImage:
+    """The plot as a file of so many bytes."""
+    return PlotImage(plot.title, plot.caption, plot.metric, "svg", bytes(size), 900, height)
+
+
 def test_a_plot_is_seen_even_if_all_are_high() -> None:
     """The plot of a campaign, a matrix of nodes for each operation, is higher than a screen, and is the answer."""
     report = subject("moe_layer")
-    high = replace(report, plots=[replace(image, height=3000) for image in report.plots])
+    high = replace(report, plots=[image(plot, height=3000) for plot in report.plots])
     plots_section = next(section for section in check(to_html(high)).all("section") if section.get("id") == "plots")
     assert [image.get("alt") for image in plots_section.all("img")] == [
         f"{report.plots[0].title}: {report.plots[0].caption}"
@@ -478,7 +492,7 @@ def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monk
 
 def test_heavy_pictures_are_left_out_and_the_rest_told() -> None:
     one = subject("moe_layer_early")
-    heavy = [replace(picture, data=bytes(700_000)) for picture in one.plots]
+    heavy = [image(plot, size=300_000) for plot in one.plots]
     root = check(to_html(replace(one, plots=heavy)))
     assert len(list(root.all("img"))) == 1
     assert f"{len(heavy) - 1} more: perflog plot RUN lists them" in {e.text for e in root.all("p")}
@@ -612,8 +626,8 @@ def test_what_happened_to_the_job_has_a_section(tmp_path: Path) -> None:
     assert {kind: float(seconds) for kind, seconds in rows.items()} == pytest.approx(job.seconds, abs=2)
     page = Page(to_html(report))
     (place,) = [each for each in page.root.all("section") if each.get("id") == "job"]
-    assert [image.get("alt").partition(":")[0] for image in place.all("img")] == ["Timeline"]
-    assert sum(image.get("alt").startswith("Timeline:") for image in page.root.all("img")) == 1
+    assert [next(figure.all("h3")).text for figure in place.all("figure")] == ["Timeline"]
+    assert [next(figure.all("h3")).text for figure in page.root.all("figure")].count("Timeline") == 1
 
 
 def test_a_job_that_goes_on_as_planned_has_no_section(tmp_path: Path) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from support.browser import FOUND, Browser, browser
 from support.field_logs import needs_corpus
 from support.paths import SHARED, TESTS
 
+import perflog
 from perflog.output.report import collect, to_html
+from perflog.units import show
 
 pytestmark = [
     pytest.mark.slow,
@@ -43,6 +49,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 UNFOLD = "document.querySelectorAll('details').forEach((fold) => { fold.open = true; })"
+
+PLOTS = "[...document.querySelectorAll('svg.plot')]"
+STEPS = "[...document.querySelectorAll('figure')].find((one) => one.querySelector('h3').textContent === 'Step times')"
 
 WIDE = "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth + 1)"
 
@@ -115,13 +124,18 @@ def test_pictures_fit_a_narrow_page_and_a_dark_screen_and_heads_print_as_words(
     tab: Browser, reports: dict[str, Path]
 ) -> None:
     tab.open(reports["moe_layer"], 390)
-    assert tab.run("[...document.images].every((image) => image.getBoundingClientRect().width <= innerWidth)")
+    tab.run(UNFOLD)
+    assert tab.run("[...document.querySelectorAll('figure')].every((one) => one.scrollWidth <= innerWidth)")
+    assert tab.run(f"{PLOTS}.every((plot) => plot.getBoundingClientRect().width > 120)")
+    ink = "getComputedStyle(document.querySelector('svg.plot text')).fill"
+    light = tab.run(ink)
     tab.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
-    assert "invert" in tab.run("getComputedStyle(document.images[0]).filter")
+    assert tab.run(ink) != light
     tab.ask("Emulation.setEmulatedMedia", media="print", features=[])
     tab.open(reports["moe_layer"], 720)
     assert not tab.run("document.querySelector('#metrics > details').checkVisibility()")
-    assert tab.run("getComputedStyle(document.images[0]).filter") == "none"
+    assert tab.run(f"{PLOTS}[0].checkVisibility()")
+    assert not tab.run("document.querySelector('.tools').checkVisibility()")
     heads = "[...document.querySelectorAll('th')].filter((head) => head.checkVisibility())"
     words = f"{heads}.every((head) => head.offsetHeight < 20 * (1 + head.textContent.split(/\\s/).length))"
     assert tab.run(words)
@@ -214,3 +228,127 @@ def test_a_figure_tells_its_formula_window_and_lines(tab: Browser, reports: dict
         tab.ask("Input.dispatchKeyEvent", type=kind, key="Escape", code="Escape", windowsVirtualKeyCode=27)
     assert tab.run("document.getElementById('source').hidden")
     assert tab.run("document.activeElement.matches('td[data-value] a')")
+
+
+# --- plots ----------------------------------------------------------------------------------------------------------
+
+
+def box(tab: Browser, element: str) -> tuple[float, float, float, float]:
+    """Left, top, width and height of an element, which is brought into view."""
+    code = f"(() => {{ const one = {element}; one.scrollIntoView({{ block: 'center' }}); return one; }})()"
+    rectangle = f"(({{ x, y, width, height }}) => [x, y, width, height])({code}.getBoundingClientRect())"
+    left, top, width, height = tab.run(rectangle)
+    return left, top, width, height
+
+
+def mouse(tab: Browser, x: float, y: float, kind: str = "mouseMoved", **more: Any) -> None:
+    tab.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+
+def press(tab: Browser, key: str) -> None:
+    for kind in ("keyDown", "keyUp"):
+        tab.ask("Input.dispatchKeyEvent", type=kind, key=key, **({"text": key} if len(key) == 1 else {}))
+
+
+TIP = "document.getElementById('tip').innerText"
+PLOT = f"{STEPS}.querySelectorAll('svg.plot')"
+
+
+def test_what_stands_under_the_pointer_is_the_value_of_the_table_with_its_line(
+    tab: Browser, reports: dict[str, Path]
+) -> None:
+    steps = perflog.read(DATA / "moe_layer.txt").table("steps")
+    tab.open(reports["moe_layer"])
+    left, top, width, _ = box(tab, f"{PLOT}[0]")
+    told = set()
+    for part in np.linspace(0.02, 0.98, 12):
+        mouse(tab, left + part * width, top + 60)
+        step, value = re.findall(r"step (\d+)\nstep: ([\d.]+ \w+, line \d+)", tab.run(TIP))[0]
+        told.add((int(step), value))
+    first = steps[steps["run"] == steps["run"].iloc[0]]
+    table = {(row["step"], f"{show(row['step_time_s'], 's')}, line {row['line']}") for row in first.to_dict("records")}
+    assert len(told) > 2 and told <= table
+    mouse(tab, 5, 5)
+    assert tab.run("document.getElementById('tip').hidden")
+
+
+def test_a_dragged_range_is_shown_on_all_plots_over_steps_and_a_button_shows_all(
+    tab: Browser, reports: dict[str, Path]
+) -> None:
+    tab.open(reports["training_sweep"])
+    ends = f"{PLOTS}.map((plot) => plot.querySelector('.curves').getAttribute('viewBox').split(' ').map(Number)[2])"
+    whole = tab.run(ends)
+    left, top, width, _ = box(tab, f"{PLOT}[0]")
+    mouse(tab, left + 0.25 * width, top + 60, "mousePressed", button="left", clickCount=1)
+    mouse(tab, left + 0.75 * width, top + 60, button="left", buttons=1)
+    mouse(tab, left + 0.75 * width, top + 60, "mouseReleased", button="left", clickCount=1)
+    zoomed = tab.run(ends)
+    changed = [a != b for a, b in zip(whole, zoomed, strict=True)]
+    over_steps = "plot.closest('.panel').querySelector('.x-name')?.textContent === 'step'"
+    assert sum(changed) == tab.run(f"{PLOTS}.filter((plot) => {over_steps}).length")
+    assert sum(changed) >= 2
+    tab.run(f"[...{STEPS}.querySelectorAll('.tools button')].find((one) => one.textContent === 'Show all').click()")
+    assert tab.run(ends) == whole
+
+
+def test_plots_are_read_zoomed_and_switched_from_the_keyboard(tab: Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["moe_layer"])
+    tab.run(f"{PLOT}[0].focus()")
+    press(tab, "ArrowRight")
+    first = tab.run(TIP)
+    press(tab, "ArrowRight")
+    assert "line" in first and tab.run(TIP) != first
+    press(tab, "+")
+    width = f"Number({PLOT}[0].querySelector('.curves').getAttribute('viewBox').split(' ')[2])"
+    assert tab.run(width) == 5000
+    press(tab, "0")
+    assert tab.run(width) == 10000
+    entry = f"[...{STEPS}.querySelectorAll('.legend button')].find((one) => one.textContent === 'step')"
+    line = f"getComputedStyle({PLOT}[0].querySelector('.series')).display !== 'none'"
+    assert tab.run(line)
+    tab.run(f"{entry}.click()")
+    assert not tab.run(line) and tab.run(f"{entry}.getAttribute('aria-pressed')") == "false"
+    assert tab.run("document.getElementById('tip').getAttribute('role')") == "status"
+
+
+def test_a_logarithmic_axis_has_the_values_where_they_belong(tab: Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["moe_layer"])
+    path = f"{PLOT}[0].querySelector('.series path').getAttribute('d')"
+    printed = tab.run(path)
+    log = f"[...{STEPS}.querySelectorAll('.tools button')].find((one) => one.textContent === 'Log scale')"
+    tab.run(f"{log}.click()")
+    heights = [int(y) for y in re.findall(r"[ML]-?\d+ (-?\d+)", tab.run(path))]
+    data = json.loads(tab.run(f"{STEPS}.querySelector('script').textContent"))[0]
+    values = np.log(next(iter(data["series"].values()))["y"])
+    part = (values - values.min() + np.log(1.1)) / (values.max() - values.min() + 2 * np.log(1.1))
+    assert heights == pytest.approx(list((1 - part) * data["height"] * 10), abs=1)
+    tab.run(f"{log}.click()")
+    assert tab.run(path) == printed
+
+
+def test_plots_are_there_without_scripts(tab: Browser, reports: dict[str, Path]) -> None:
+    tab.ask("Emulation.setScriptExecutionDisabled", value=True)
+    tab.open(reports["moe_layer"])
+    tab.ask("Emulation.setScriptExecutionDisabled", value=False)
+    assert tab.run(f"{PLOTS}.length") > 3
+    assert tab.run("document.querySelector('.tools')") is None
+    assert tab.run(f"{PLOT}[0].querySelectorAll('path').length") > 2
+    assert tab.run("document.querySelector('svg.plot title').textContent")
+
+
+def test_names_in_plots_are_text(tab: Browser, tmp_path: Path) -> None:
+    text = (DATA / "nvprof.txt").read_text()
+    kernel = re.search(r"volta_\w+", text)
+    assert kernel
+    hostile = "</script><img src=x onerror=document.title='hit'>"
+    (tmp_path / "log.txt").write_text(text.replace(kernel[0], hostile))
+    page = tmp_path / "page.html"
+    page.write_text(to_html(collect(str(tmp_path / "log.txt"))), encoding="utf-8")
+    tab.open(page)
+    tab.run(UNFOLD)
+    for k in range(tab.run(f"{PLOTS}.length")):
+        left, top, width, height = box(tab, f"{PLOTS}[{k}]")
+        for down in range(5, int(height) - 20, 20):
+            mouse(tab, left + 0.02 * width, top + down)
+    assert tab.told("Runtime.exceptionThrown", "Log.entryAdded") == []
+    assert tab.run("document.title") != "hit" and tab.run("document.images.length") == 0

@@ -96,16 +96,16 @@ analysis.overview: operators host_operators since folder_answers host_ranges rea
 analysis.overview: headline device_facts log_facts case_facts serving_facts bottlenecks job_course subject next_commands
 analysis.overview: targets __init__
 analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_list track
-plots: style files notebook_figure canvas heatmaps registry stacked_bars breakdown curves devices counters launches
-plots: critical_path memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs
-plots: rank_pairs roofline waterfall history job_timeline whatif scaling
+plots: sketch style files notebook_figure canvas heatmaps registry stacked_bars breakdown curves devices counters
+plots: launches memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs
+plots: critical_path rank_pairs roofline waterfall history job_timeline whatif scaling
 plots: __init__
 output: terminal column_widths sheets screens brief
 output.export: event_tracks metric_tracks step_timeline __init__
 output.presenters: baselines diagnosis live run_marks compare compare_screen findings formats metrics overview runs
 output.presenters: track overview_rows brief compare_brief
 output.report: data comparison_tables cells bars sweep_tables answers job sections collect markdown
-output.report.html: elements links metric_tables plots overview runs findings comparison page
+output.report.html: elements links metric_tables pictures plots overview runs findings comparison page
 output.report: __init__
 ci: systems annotations comments kept_store summary gate
 trainer: phase_clock rank_context collectives log_writer moe watched_process launch recipes __main__ run_header llama

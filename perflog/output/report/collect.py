@@ -32,6 +32,7 @@ from perflog.output.report.data import (
     LogSummary,
     MetricTable,
     PlotImage,
+    PlotSketch,
     ReportData,
     ShapeSummary,
     TableRow,
@@ -101,7 +102,7 @@ def collect(
         logs=_log_summaries(run_rows, lines),
         shapes=_shape_summaries(run_rows, lines),
         metrics=[_metric_table(metric, table, run_rows) for metric, table in metrics if len(table)],
-        plots=_plot_images(tables, options) if draw else [],
+        plots=_plots(tables, options) if draw else [],
         comparison=comparison,
         comparison_tables=comparison_tables(comparison, run_rows) if comparison else [],
         not_compared=not_compared,
@@ -205,11 +206,20 @@ _LIGHT_SVG = 80_000  # bytes up to which an SVG is taken without a try whether a
 _DPI = 110
 
 
-def _plot_images(tables: Tables, options: Options) -> list[PlotImage]:
-    possible = plots.possible(tables, **vars(options))
+def _plots(tables: Tables, options: Options) -> list[PlotImage | PlotSketch]:
+    """Draw all plots that show more than one value; as data, where they can be."""
+    rows = {plot.name: plot.rows(tables, options) for plot in plots.PLOTS.values() if plot.metric in METRICS}
+    possible = [plots.kind(name) for name, of_plot in rows.items() if len(of_plot)]
     drawn_by_the_page = "waterfall"  # as bars of its first table, so that the plots at the top can show something else
     ordered = sorted(possible, key=lambda plot: (plot.metric == drawn_by_the_page, _order(METRICS[plot.metric])))
-    return [_plot_image(plot, tables, options) for plot in ordered]
+    drawn: list[PlotImage | PlotSketch] = []
+    for plot in ordered:
+        sketch = plot.sketched(rows[plot.name], tables, options)
+        if sketch is None:
+            drawn.append(_plot_image(plot, tables, options))
+        elif sketch.tells:
+            drawn.append(PlotSketch(plot.title, plot.caption, plot.metric, sketch))
+    return drawn
 
 
 def _plot_image(plot: plots.Plot, tables: Tables, options: Options) -> PlotImage:

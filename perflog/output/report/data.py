@@ -15,8 +15,11 @@ from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.overview import Overview
 from perflog.metrics import MetricColumn
 from perflog.output.sheets import Quantity
+from perflog.plots.sketch import Sketch
 
 TableRow = dict[str, Any]
+
+_AROUND = 70  # pixels of the title and the axis of a panel
 
 
 class FigureSource(Struct, frozen=True):
@@ -64,6 +67,21 @@ class PlotImage(Struct, frozen=True):
     height: int
 
 
+class PlotSketch(Struct, frozen=True, eq=False):
+    """A plot as data, which a page draws; its height in CSS pixels is about that of its panels."""
+
+    title: str
+    caption: str
+    metric: str
+    sketch: Sketch
+
+    @property
+    def height(self) -> int:
+        """The height of all panels, in CSS pixels."""
+        rows = self.sketch.axes[:: self.sketch.columns]
+        return round(sum(panel.height + _AROUND for panel in rows))
+
+
 class ShapeSummary(Struct, frozen=True):
     """A line shape: the table of its records (None: no record), its number of lines and of logs, the first of them."""
 
@@ -105,7 +123,7 @@ class ReportData(Struct, frozen=True, dict=True):
     logs: list[LogSummary]
     shapes: list[ShapeSummary]
     metrics: list[MetricTable]
-    plots: list[PlotImage]
+    plots: list[PlotImage | PlotSketch]
     comparison: Comparison | None
     comparison_tables: list[MetricTable]
     not_compared: str | None

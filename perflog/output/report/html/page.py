@@ -36,8 +36,8 @@ def to_html(report: ReportData) -> str:
         ),
         class_="page",
     )
-    script = tag("script", Html(_resource("page.js")))
-    root = tag("html", _head(shortened(report.title)), tag("body", body, _SOURCE_PANEL, script), lang="en")
+    scripts = (tag("script", Html(_resource(name))) for name in _SCRIPTS)
+    root = tag("html", _head(shortened(report.title)), tag("body", body, _SOURCE_PANEL, *scripts), lang="en")
     return f"<!doctype html>\n{root}\n"
 
 
@@ -93,13 +93,16 @@ _SOURCE_PANEL = tag(
 """The panel that page.js fills when a number is clicked."""
 
 
+_SCRIPTS = ("page.js", "pictures.js")
+
+
 # --- head ---------------------------------------------------------------------------------------------------------
 
 
 def _head(title: Html) -> Html:
     policy = (
         f"default-src 'none'; img-src data:; style-src {_allowed(_resource('page.css'))}; "
-        f"script-src {_allowed(_resource('page.js'))}; base-uri 'none'; form-action 'none'"
+        f"script-src {' '.join(_allowed(_resource(name)) for name in _SCRIPTS)}; base-uri 'none'; form-action 'none'"
     )
     return tag(
         "head",

@@ -1,0 +1,572 @@
+"""Plots as SVG that fits its place, with the values that page.js shows under the pointer.
+
+Across, places are parts of the width, so that a picture is as wide as its column without a script; down, they are
+pixels. Lines and areas are in an inner picture that is stretched; texts, bars and points keep their shape.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from perflog.arrays import Floats
+from perflog.output.report.html.elements import Html, as_html, tag
+from perflog.plots.sketch import Area, Axis, Bars, Cells, ColorScale, Line, Mark, Panel, Sketch, Span, Text
+
+_WIDE = 10_000  # units across of the inner picture, and
+_DEEP = 10  # of a pixel down
+_STRIP = 20  # pixels below a panel, for the numbers of its ticks
+_LETTER = 6.2  # pixels across, at most of most
+_MARGIN = 12
+_MAX_NAME = 30  # letters of a name beside a bar
+_MOST_TICKS = 6
+_EXACT = 1e15  # integers up to it are exact
+_MOST_POINTS = 4000  # of a line, whose values are shown
+_FEW = 500  # points that are drawn one by one
+_USUAL_WIDTH = 640  # pixels of a panel that texts are placed for
+
+_DASHES = {"--": "6 4", "-.": "7 3 2 3", ":": "2 3"}
+_ROUND = ("o", ".")
+_SHAPES = {
+    "s": "M-3-3H3V3H-3z", "^": "M0-3.6 3.6 3H-3.6z", "v": "M0 3.6 3.6-3H-3.6z", ">": "M3.6 0-3 3.6V-3.6z",
+    "D": "M0-4 4 0 0 4-4 0z", "P": "M-1.3-4h2.6v2.7H4v2.6H1.3V4h-2.6V1.3H-4v-2.6h2.7z", "x": "M-3-3 3 3M3-3-3 3",
+    "|": "M0-4V4", "_": "M-4 0H4", "o": "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z",
+}  # fmt: skip
+_HATCHES = {
+    "/": "M-1 9 9-1M-1 1 1-1M7 9 9 7", "\\": "M-1-1 9 9M7-1 9 1M-1 7 1 9", "x": "M-1 9 9-1M-1-1 9 9", "-": "M0 4H8",
+    "|": "M4 0V8", "+": "M0 4H8M4 0V8", ".": "M2 2h.1M6 6h.1", "o": "M2 4a2 2 0 1 0 4 0a2 2 0 1 0-4 0",
+}  # fmt: skip
+
+CIVIDIS = tuple(bytes.fromhex(color) for color in """
+    00224e 00285b 002e6a 053371 1a386f 273e6e 32436d 3b496c 434e6c 4b546c 535a6d
+    5a5f6e 61656f 686a71 6f7073 767676 7d7c78 848279 8c8878 938e78 9b9476 a39a74
+    aba072 b4a76f bcae6c c4b468 cdbb63 d5c25e dec958 e7d150 f0d846 f9e03a fee838
+""".split())  # fmt: skip
+"""The colours of matplotlib's map of that name at equal distances (Nuñez, Anderton, Renslow 2018)."""
+
+
+def picture(sketch: Sketch, name: str, title: str) -> Html:
+    """Return a plot: legend, panels, notes, and its values as data. `name` is that of its parts, unique on a page."""
+    return _Picture(sketch, name, title).written()
+
+
+class _Picture:
+    def __init__(self, sketch: Sketch, name: str, title: str) -> None:
+        self.sketch, self.name, self.title = sketch, name, title
+        self.patterns: dict[tuple[str, str], str] = {}
+        keys = [handle.key for handle in sketch.handles]
+        self.keys = {key: k for k, key in enumerate(dict.fromkeys(keys))}
+
+    def written(self) -> Html:
+        panels = [self._panel(panel) for panel in self.sketch.axes]
+        data = [_data(panel) for panel in self.sketch.axes]
+        scales = [scale for scale in self.sketch.color_scales if scale.panel is None]
+        legend = self._legend()
+        parts = (
+            self._definitions(),
+            legend,
+            *(_color_scale(scale) for scale in scales),
+            tag("div", *panels, class_=f"panels of-{self.sketch.columns}"),
+            *(tag("p", note, class_="note") for note in self.sketch.notes),
+            tag("script", Html(_json(data)), type="application/json"),
+        )
+        return tag("div", *parts, class_="picture", role="group", aria_label=self.title)
+
+    # --- legend ---
+
+    def _legend(self) -> Html:
+        entries = [
+            tag("li", self._swatch(handle), tag("span", handle.label), data_k=self.keys[handle.key])
+            for handle in {handle.key: handle for handle in self.sketch.handles}.values()
+        ]
+        title = f"{self.sketch.legend_title}:" if self.sketch.legend_title else ""
+        return tag("ul", tag("li", title) if title else "", *entries, class_="legend") if entries else Html()
+
+    def _swatch(self, mark: Mark) -> Html:
+        box = Html('<rect x=".5" y="1.5" width="21" height="9"')
+        if isinstance(mark, Line):
+            inner = ""
+            if mark.style:
+                dash = f' stroke-dasharray="{_DASHES[mark.style]}"' if mark.style in _DASHES else ""
+                width = min(mark.width, 3) + 0.3
+                inner = f'<path d="M0 6H22" fill="none"{_stroke(mark.color)} stroke-width="{width:.3g}"{dash}/>'
+            if mark.marker:
+                shape = "o" if mark.marker in _ROUND else mark.marker
+                inner += f'<use href="#{self._id(shape)}" x="11" y="6"{_point_style(mark)}/>'
+        else:
+            edge = _stroke(mark.edge) if mark.edge else ""
+            inner = f"{box}{self._fill(mark.color, mark.hatch, mark.alpha)}{edge}/>"
+        return Html(f'<svg width="22" height="12" aria-hidden="true">{inner}</svg>')
+
+    # --- panels ---
+
+    def _panel(self, panel: Panel) -> Html:
+        x, y = panel.get_xlim(), panel.get_ylim()
+        place = _Place(panel, x, y)
+        height = place.height
+        marks = [mark for mark in panel.marks if not isinstance(mark, Text)]
+        under = [self._element(place, mark) for mark in marks if isinstance(mark, Cells | Span | Bars)]
+        stretched = [self._curve(place, k, mark) for k, mark in enumerate(panel.marks) if isinstance(mark, Area | Line)]
+        over = [self._points(place, mark) for mark in marks if isinstance(mark, Line)]
+        over += [self._text(place, mark) for mark in panel.marks if isinstance(mark, Text)]
+        ticks, names = _ticks(panel.xaxis, x), _ticks(panel.yaxis, y)
+        ground = ""
+        if panel.patch.hatched:
+            ground = f'<rect width="100%" height="{height:g}"{self._fill("#ffffff", "//", 1.0)}/>'
+        lines = ""
+        if panel.yaxis.grid:
+            lines = "".join(f'<line x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>' for y in (place.down(v) for v, _ in names))
+        box = f'width="100%" height="{height:g}"'
+        plot = (
+            f'<svg class="plot" height="{height + _STRIP:g}" role="img" aria-label="{as_html(self._said(panel))}">'
+            f"{ground}"
+            f'<g class="grid">{lines}</g>'
+            f'<g class="x{" grid" if panel.xaxis.grid else ""}">{"".join(_tick(place, *tick) for tick in ticks)}</g>'
+            f'<svg {box} class="marks">{"".join(under)}</svg>'
+            f'<svg {box} viewBox="0 0 {_WIDE} {height * _DEEP:g}" preserveAspectRatio="none" fill="none" '
+            f'class="curves">{"".join(stretched)}</svg>'
+            f'<path class="axis" d="M0 0V{height:g}"/><rect class="axis" y="{height:g}" width="100%" height="1"/>'
+            f'<g class="marks">{"".join(over)}</g></svg>'
+        )
+        of_panel = [_color_scale(scale) for scale in self.sketch.color_scales if scale.panel is panel]
+        return tag(
+            "div",
+            tag("p", *_lines_of(panel.title), class_="panel-title") if panel.title else "",
+            *of_panel,
+            tag("p", panel.yaxis.label, class_="y-name") if panel.yaxis.label else "",
+            tag("div", _names(place, names, panel.yaxis.names is not None), Html(plot), class_="axes"),
+            tag("p", panel.xaxis.label, class_="x-name") if panel.xaxis.label else "",
+            class_="panel",
+        )
+
+    def _said(self, panel: Panel) -> str:
+        """What a screen reader says of a panel."""
+        about = " over ".join(filter(None, (panel.yaxis.label, panel.xaxis.label)))
+        return ": ".join(filter(None, (panel.title.replace("\n", ", ") or self.title, about)))
+
+    def _element(self, place: _Place, mark: Mark) -> str:
+        key = self._key(mark)
+        if isinstance(mark, Cells):
+            left, right, bottom, top = mark.extent
+            across = _percents(place, left, right)
+            down = sorted((place.down(bottom), place.down(top)))
+            source = f"data:image/png;base64,{base64.b64encode(_png(mark)).decode()}"
+            size = f'y="{down[0]:.1f}" height="{down[1] - down[0]:.1f}"'
+            return f'<image {across} {size} preserveAspectRatio="none" href="{source}"/>'
+        fill = self._fill(mark.color, mark.hatch, mark.alpha)
+        if isinstance(mark, Span):
+            if mark.axis == "x":
+                return f'<rect class="span" {_percents(place, mark.low, mark.high)} height="100%"{fill}{key}/>'
+            down = sorted((place.down(mark.low), place.down(mark.high)))
+            height = max(down[1] - down[0], 1)
+            return f'<rect class="span" width="100%" y="{down[0]:.1f}" height="{height:.1f}"{fill}{key}/>'
+        assert isinstance(mark, Bars)
+        colors = mark.colors if len(mark.colors) == len(mark.y) else [mark.color] * len(mark.y)
+        several = len(set(colors)) > 1
+        rects = []
+        for left, right, y, color in zip(mark.left, mark.right, mark.y, colors, strict=True):
+            if not right - left:
+                continue
+            ends = sorted((place.down(y - mark.height / 2), place.down(y + mark.height / 2)))
+            own = self._fill(color, mark.hatch, mark.alpha) if several else ""
+            value = f"{right - left:.4g}" if not math.isnan(right - left) else ""
+            value = f"quartiles {left:.4g} to {right:.4g}" if mark.gid == "box" else value
+            name = mark.name or mark.label
+            said = f"{name}: {value}" if name else value
+            rects.append(
+                f'<rect {_percents(place, *sorted((left, right)))} y="{ends[0]:.1f}" '
+                f'height="{ends[1] - ends[0]:.1f}"{own}><title>{as_html(said)}</title></rect>'
+            )
+        edge = _stroke(mark.edge) if mark.edge else ""
+        return f'<g class="bars"{"" if several else fill}{edge}{key}>{"".join(rects)}</g>' if rects else ""
+
+    def _curve(self, place: _Place, number: int, mark: Area | Line) -> str:
+        if isinstance(mark, Area):
+            x, low, high = place.units(mark.x), place.depths(mark.low), place.depths(mark.high)
+            if mark.steps:
+                (x, low), (_, high) = _stepped(x, low), _stepped(x, high)
+            outline = _path(np.concatenate((x, x[::-1])), np.concatenate((high, low[::-1])))
+            return f'<path d="{outline}z"{self._fill(mark.color, "", mark.alpha)}{self._key(mark)}/>' if outline else ""
+        drawn = []
+        x, y = place.points(mark)
+        if mark.style and len(x) > 1:
+            at, down = _stepped(x, y) if mark.steps else (x, y)
+            dash = f' stroke-dasharray="{_DASHES[mark.style]}"' if mark.style in _DASHES else ""
+            drawn.append(
+                f'<path d="{_path(at, down)}"{_stroke(mark.color, mark.alpha)} stroke-width="{mark.width:.3g}"{dash}/>'
+            )
+        if _are_dots(mark):
+            x, y = _distinct(x, y) if len(x) > _FEW else (x[:: mark.every], y[:: mark.every])
+            dots = _path(x, y, dots=True)
+            size = max(float(mark.sizes[0]) * (0.9 if mark.marker == "." else 1.2), 2)
+            drawn.append(f'<path class="dots" d="{dots}"{_stroke(mark.color, mark.alpha)} stroke-width="{size:.3g}"/>')
+        return f'<g data-s="{number}"{self._key(mark)}>{"".join(drawn)}</g>' if drawn else ""
+
+    def _points(self, place: _Place, mark: Line) -> str:
+        """Points that are no dots: they keep their shape where the picture is stretched."""
+        if not mark.marker or _are_dots(mark):
+            return ""
+        shape = "o" if mark.marker in _ROUND else mark.marker
+        x, y = place.points(mark)
+        inside = np.isfinite(x) & np.isfinite(y) & (x >= 0) & (x <= _WIDE)
+        sizes = np.broadcast_to(mark.sizes, x.shape)
+        uses = []
+        for k in np.flatnonzero(inside)[:: mark.every]:
+            at = f"{x[k] * 100 / _WIDE:.4g}%"
+            down = y[k] / _DEEP
+            if len(mark.sizes) > 1 or mark.sizes[0] < 4:
+                uses.append(f'<circle cx="{at}" cy="{down:.1f}" r="{max(sizes[k] / 2, 1.2):.2g}"/>')
+            else:
+                uses.append(f'<use href="#{self._id(shape)}" x="{at}" y="{down:.1f}"/>')
+        return f"<g{_point_style(mark)}{self._key(mark)}>{''.join(uses)}</g>" if uses else ""
+
+    def _text(self, place: _Place, mark: Text) -> str:
+        right = mark.x if "x" in mark.of_axes else place.right(mark.x)
+        down = place.height * (1 - mark.y) if "y" in mark.of_axes else place.down(mark.y)
+        if not (math.isfinite(right) and math.isfinite(down)) or not -0.01 <= right <= 1.01:
+            return ""
+        shift, anchor = mark.shift[0], {"left": "", "center": "middle", "right": "end"}[mark.across]
+        if not anchor and right + len(mark.text) * _LETTER / _USUAL_WIDTH > 1.02:
+            shift, anchor = -abs(shift), "end"
+        down += {"center": 4, "top": 10}.get(mark.along, 0) - mark.shift[1]
+        attributes = f' dx="{shift:g}"' * bool(shift) + f' text-anchor="{anchor}"' * bool(anchor)
+        fill = f' fill="{mark.color}"' if mark.color else ""
+        plain = "" if mark.color and anchor == "middle" else ' class="halo"'
+        return f'<text x="{right * 100:.4g}%" y="{down:.1f}"{attributes}{fill}{plain}>{as_html(mark.text)}</text>'
+
+    # --- fills, names ---
+
+    def _key(self, mark: Mark) -> str:
+        return f' data-k="{self.keys[mark.key]}"' if mark.key in self.keys else ""
+
+    def _id(self, part: str) -> str:
+        return f"{self.name}-{ord(part):x}"
+
+    def _fill(self, color: str, hatch: str, alpha: float) -> str:
+        if hatch:
+            id = self.patterns.setdefault((color, hatch), f"{self.name}-fill-{len(self.patterns)}")
+            return f' fill="url(#{id})"'
+        return _plain_fill(color, alpha)
+
+    def _definitions(self) -> Html:
+        patterns = []
+        for (color, hatch), id in self.patterns.items():
+            size = 8 if len(hatch) < 4 else 6
+            kind = hatch[0]
+            width = 1.6 if kind == "." else 0.7
+            patterns.append(
+                f'<pattern id="{id}" width="{size}" height="{size}" viewBox="0 0 8 8" patternUnits="userSpaceOnUse">'
+                f'<rect width="8" height="8" stroke="none"{_plain_fill(color)}/>'
+                f'<path d="{_HATCHES[kind]}" class="hatch" stroke-width="{width}"/></pattern>'
+            )
+        shapes = {mark.marker for panel in self.sketch.axes for mark in panel.marks if isinstance(mark, Line)}
+        shapes = {"o" if shape in _ROUND else shape for shape in shapes if shape}
+        symbols = [f'<path id="{self._id(shape)}" d="{_SHAPES[shape]}"/>' for shape in sorted(shapes)]
+        content = "".join((*patterns, *symbols))
+        return Html(f'<svg class="definitions" aria-hidden="true"><defs>{content}</defs></svg>' if content else "")
+
+
+class _Place:
+    """Where values of a panel are: across as a part of its width, down in pixels."""
+
+    def __init__(self, panel: Panel, x: tuple[float, float], y: tuple[float, float]) -> None:
+        self.panel, self.height = panel, round(panel.height)
+        self._x, self._y = _Scale(panel.xaxis, *x), _Scale(panel.yaxis, *y)
+
+    def right(self, x: float) -> float:
+        return float(self._x(_one(x))[0])
+
+    def down(self, y: float) -> float:
+        return self.height * (1 - float(self._y(_one(y))[0]))
+
+    def units(self, x: Floats) -> Floats:
+        return np.asarray(self._x(x) * _WIDE)
+
+    def depths(self, y: Floats) -> Floats:
+        return np.asarray((1 - self._y(y)) * self.height * _DEEP)
+
+    def points(self, mark: Line) -> tuple[Floats, Floats]:
+        x = mark.x * _WIDE if "x" in mark.of_axes else self.units(mark.x)
+        y = (1 - mark.y) * self.height * _DEEP if "y" in mark.of_axes else self.depths(mark.y)
+        return x, y
+
+
+class _Scale:
+    """A linear or logarithmic scale from the ends of an axis to 0 and 1."""
+
+    def __init__(self, axis: Axis, first: float, last: float) -> None:
+        self.logarithmic = axis.base is not None
+        self.first, self.last = self._of(np.array([first, last]))
+
+    def _of(self, values: Floats) -> Floats:
+        if not self.logarithmic:
+            return values
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(values > 0, np.log10(values), np.nan)
+
+    def __call__(self, values: Floats) -> Floats:
+        return np.asarray((self._of(values) - self.first) / (self.last - self.first or 1.0))
+
+
+def _one(value: float) -> Floats:
+    return np.array([value], np.float64)
+
+
+# --- marks ----------------------------------------------------------------------------------------------------------
+
+
+def _path(x: Floats, y: Floats, dots: bool = False) -> str:
+    """The path through points, in whole units; it is broken where a place is not known."""
+    known = np.isfinite(x) & np.isfinite(y)
+    across = np.rint(np.where(known, np.clip(x, -_WIDE, 2 * _WIDE), 0)).astype(int).tolist()
+    down = np.rint(np.where(known, np.clip(y, -1e5, 1e5), 0)).astype(int).tolist()
+    parts: list[str] = []
+    last: tuple[int, int] | None = None
+    for place, seen in zip(zip(across, down, strict=True), known.tolist(), strict=True):
+        if not seen:
+            last = None
+            continue
+        if dots:
+            if place != last:
+                parts.append(f"M{place[0]} {place[1]}h0")
+        elif last is None:
+            parts.append(f"M{place[0]} {place[1]}")
+        else:
+            right, below = place[0] - last[0], place[1] - last[1]
+            parts.append(f"l{right}{below}" if below < 0 else f"l{right} {below}")
+        last = place
+    return "".join(parts)
+
+
+def _are_dots(mark: Line) -> bool:
+    """Whether the points of a line are ends of strokes, which take the fewest bytes; many circles are that too."""
+    of_one_size = mark.marker in _ROUND and len(mark.sizes) == 1
+    return of_one_size and (len(mark.x) > _FEW or not (mark.hollow or mark.edge))
+
+
+def _distinct(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Points that are not all but at the same place."""
+    grain = np.array([15, 5])
+    places = np.unique(np.rint(np.stack((x, y), axis=1) / grain), axis=0) * grain
+    return places[:, 0], places[:, 1]
+
+
+def _stepped(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Points of a line that keeps each value until the next one."""
+    return np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]
+
+
+def _percents(place: _Place, left: float, right: float) -> str:
+    first, last = place.right(left), place.right(right)
+    return f'x="{first * 100:.5g}%" width="{max(last - first, 0) * 100:.4g}%"'
+
+
+def _plain_fill(color: str, alpha: float = 1.0) -> str:
+    """A fill; white is the ground of the page, and greys are thin layers of its ink, so that they suit a dark one."""
+    if not color:
+        return ' fill="none"'
+    if _is_grey(color) and color != "#ffffff":
+        return f' fill="currentColor" fill-opacity="{alpha * (1 - int(color[1:3], 16) / 255):.2g}"'
+    return f' fill="{color}"' + (f' fill-opacity="{alpha:g}"' if alpha < 1 else "")
+
+
+def _stroke(color: str, alpha: float = 1.0) -> str:
+    if _is_grey(color):
+        alpha, color = alpha * (1 - int(color[1:3], 16) / 255), "currentColor"
+    return f' stroke="{color}"' + (f' stroke-opacity="{alpha:.2g}"' if alpha < 1 else "")
+
+
+def _is_grey(color: str) -> bool:
+    return len(color) == 7 and color[1:3] == color[3:5] == color[5:7]
+
+
+def _point_style(mark: Line) -> str:
+    if mark.hollow or mark.marker in ("x", "|", "_"):
+        return f' fill="none"{_stroke(mark.color)}'
+    edge = _stroke(mark.edge) if mark.edge else ""
+    return f"{_plain_fill(mark.color, mark.alpha)}{edge}"
+
+
+def _png(cells: Cells) -> bytes:
+    """Cells as a picture of one pixel each; those without a value are transparent."""
+    shares = np.clip((cells.values - cells.low) / (cells.high - cells.low or 1.0), 0, 1)
+    known = np.isfinite(shares)
+    index = np.where(known, 1 + np.rint(np.where(known, shares, 0) * 254), 0).astype(np.uint8)
+    palette = b"\0\0\0" + np.rint(_colors(np.arange(255) / 254)).astype(np.uint8).tobytes()
+    rows = np.insert(index, 0, 0, axis=1).tobytes()
+    height, width = cells.values.shape
+    parts = {
+        b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0), b"PLTE": palette, b"tRNS": b"\0",
+        b"IDAT": zlib.compress(rows, 9), b"IEND": b"",
+    }  # fmt: skip
+    chunks = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts.items()
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def _colors(shares: Floats) -> Floats:
+    """Red, green and blue (0 to 255) of shares of a colour scale."""
+    stops = np.array([list(color) for color in CIVIDIS], np.float64)
+    places = np.linspace(0, 1, len(stops))
+    return np.stack([np.interp(shares, places, stops[:, k]) for k in range(3)], axis=-1)
+
+
+def _color_scale(scale: ColorScale) -> Html:
+    stops = "".join(f'<rect x="{k * 4}" width="5" height="10" fill="#{c.hex()}"/>' for k, c in enumerate(CIVIDIS))
+    bar = Html(f'<svg width="{4 * len(CIVIDIS)}" height="10" aria-hidden="true">{stops}</svg>')
+    end = f"{'≥ ' * scale.beyond}{scale.cells.high:.4g}"
+    return tag("p", f"{scale.label}: {scale.cells.low:.4g} ", bar, f" {end}", class_="color-scale")
+
+
+# --- axes -----------------------------------------------------------------------------------------------------------
+
+
+def _tick(place: _Place, value: float, name: str) -> str:
+    at = f"{place.right(value) * 100:.5g}%"
+    return (
+        f'<line x1="{at}" x2="{at}" y2="{place.height}"/>'
+        f'<text x="{at}" y="{place.height + 14}" text-anchor="middle">{as_html(name)}</text>'
+    )
+
+
+def _names(place: _Place, ticks: Sequence[tuple[float, str]], of_things: bool) -> Html:
+    """The numbers or names beside a panel."""
+    indent = of_things and any(name.startswith("   ") for _, name in ticks)
+    entries = [(place.down(value), [_cut(line) for line in name.split("\n")]) for value, name in ticks]
+    widest = max((len(line) for _, lines in entries for line in lines), default=0)
+    width = max(int(widest * _LETTER) + _MARGIN, 24)
+    texts = []
+    for down, lines in entries:
+        for k, line in enumerate(lines):
+            y = down + 4 + 13 * (k - (len(lines) - 1) / 2)
+            at = f'x="{(len(line) - len(line.lstrip())) * 4}"' if indent else f'x="{width - 6}" text-anchor="end"'
+            texts.append(f'<text {at} y="{y:.1f}">{as_html(line.strip() if indent else line)}</text>')
+    size = f'width="{width}" height="{place.height + _STRIP}"'
+    return Html(f'<svg class="y" {size} aria-hidden="true">{"".join(texts)}</svg>')
+
+
+def _cut(name: str) -> str:
+    if len(name) <= _MAX_NAME:
+        return name
+    head = _MAX_NAME * 2 // 3
+    return f"{name[:head]}…{name[len(name) - (_MAX_NAME - 1 - head) :]}"
+
+
+def _ticks(axis: Axis, ends: tuple[float, float]) -> list[tuple[float, str]]:
+    """Places of an axis with their names: those that the plot asks for, else round numbers."""
+    low, high = sorted(ends)
+    if axis.places is not None:
+        names = axis.names or [_number(value, high) for value in axis.places]
+        return [(v, n) for v, n in zip(axis.places.tolist(), names, strict=True) if low <= v <= high]
+    values = _powers(low, high, axis.base) if axis.base else round_numbers(low, high, axis.integer)
+    written = axis.format or (lambda value: _number(value, max(abs(low), abs(high))))
+    return [(value, written(value)) for value in values]
+
+
+def round_numbers(low: float, high: float, integer: bool = False, most: int = _MOST_TICKS) -> list[float]:
+    """Return at most `most` multiples of 1, 2 or 5 times a power of ten between two numbers."""
+    rough = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    step = max(step, 1.0) if integer else step
+    first = math.ceil(low / step - 1e-9)
+    return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _powers(low: float, high: float, base: float) -> list[float]:
+    first, last = (math.log(value, base) for value in (low, high))
+    exponents = range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1)
+    every = max(-(-len(exponents) // _MOST_TICKS), 1)
+    if len(exponents) > 1 or base != 10:
+        return [base**k for k in exponents[::every]]
+    lowest = 10.0 ** math.floor(first)
+    steps = [factor * lowest * ten for ten in (1, 10) for factor in (1, 2, 3, 5)]
+    return [value for value in steps if low <= value <= high]
+
+
+def _number(value: float, largest: float) -> str:
+    """A number of an axis."""
+    value = 0.0 if abs(value) < largest * 1e-9 else value
+    if largest >= 1e6 or (largest and largest < 1e-3):
+        return f"{value:.4g}"
+    return f"{value:,.6g}"
+
+
+# --- data -----------------------------------------------------------------------------------------------------------
+
+
+def _data(panel: Panel) -> dict[str, Any]:
+    """The values of a panel, in the units of its axes, as page.js reads them."""
+    series = {
+        number: _series(mark)
+        for number, mark in enumerate(panel.marks)
+        if isinstance(mark, Line) and _speaks(mark, panel)
+    }
+    cells = [mark for mark in panel.marks if isinstance(mark, Cells)]
+    data: dict[str, Any] = {
+        "x": [panel.xaxis.label, *map(float, panel.get_xlim())],
+        "y": [panel.yaxis.label, *map(float, panel.get_ylim())],
+        "height": round(panel.height),
+        "series": series,
+    }
+    data |= {"integer": True} if panel.xaxis.integer else {}
+    data |= {"log": [panel.xaxis.base is not None, panel.yaxis.base is not None]}
+    data |= {"named": True} if panel.xaxis.names is not None else {}
+    if panel.yaxis.names is not None and panel.yaxis.places is not None:
+        data["rows"] = dict(zip(_rounded(panel.yaxis.places, 6), panel.yaxis.names, strict=True))
+    if cells:
+        data["cells"] = {"extent": cells[0].extent, "values": [_rounded(row, 4) for row in cells[0].values]}
+        scales = [scale.label for scale in panel.sketch.color_scales if scale.panel in (None, panel)]
+        data["cells"]["label"] = scales[0] if scales else ""
+    return data
+
+
+def _speaks(mark: Line, panel: Panel) -> bool:
+    """Whether the values of a line are shown: not those of lines that mark something, and of few enough points."""
+    if not mark.tells or len(mark.x) > _MOST_POINTS or (len(mark.x) <= 2 and mark.lines is None):
+        return False
+    return not mark.style or panel.yaxis.names is None
+
+
+def _series(mark: Line) -> dict[str, Any]:
+    label = f"mean, {mark.label}".removesuffix(", ") if mark.gid == "mean" else mark.label
+    series = {"label": label, "x": _packed(mark.x), "y": _rounded(mark.y, 6)}
+    series |= {"lines": _packed(mark.lines)} if mark.lines is not None else {}
+    series |= {"each": mark.each} if mark.each > 1 else {}
+    return series | ({} if mark.style else {"points": True})
+
+
+def _packed(values: Floats) -> Any:
+    """Numbers; those at equal distances as the first one, the distance, and their number."""
+    distances = np.unique(np.diff(values))
+    if len(values) > 3 and len(distances) == 1 and float(values[0]).is_integer() and float(distances[0]).is_integer():
+        return {"from": int(values[0]), "by": int(distances[0]), "n": len(values)}
+    return _rounded(values, 9)
+
+
+def _rounded(values: Iterable[float], digits: int) -> list[float | int | None]:
+    rounded = (float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in map(float, values))
+    return [
+        int(value) if value is not None and value.is_integer() and abs(value) < 1e15 else value for value in rounded
+    ]
+
+
+def _json(data: object) -> str:
+    """Data as JSON that no text can end."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _lines_of(title: str) -> Iterator[Html]:
+    first, *others = title.split("\n")
+    yield as_html(first)
+    yield from (tag("span", other) for other in others)
