@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,13 +138,15 @@ class CaseTable(Struct, frozen=True):
     """Records with the same names: the cases of one table.
 
     `parameters`, `figures`: values by name, one for each record; a figure that a record lacks is NaN. `settings`:
-    parameters that are the same in all records. `units`: unit by name. `bad`: by figure, the records that print NaN or
-    infinity. `lines`: the line of each record. `names`: all names of the records.
+    parameters that are the same in all records. `texts`: columns of words that are none of these. `units`: unit by
+    name. `bad`: by figure, the records that print NaN or infinity. `lines`: the line of each record. `names`: all names
+    of the records.
     """
 
     parameters: dict[str, list[Any]]
     figures: dict[str, Floats]
     settings: dict[str, Any]
+    texts: dict[str, list[Any]]
     units: dict[str, str]
     bad: dict[str, Mask]
     lines: Ints
@@ -374,19 +376,27 @@ def _tables_of(rows: Rows) -> Iterator[CaseTable]:
     for record in np.flatnonzero(records.sizes > 1).tolist():
         names = tuple(codes[order[bounds[record] : bounds[record + 1]]].tolist())
         by_names.setdefault(names, []).append(record)
-    groups: list[tuple[tuple[int, ...], list[int]]] = []
+    groups: list[list[tuple[tuple[int, ...], list[int]]]] = []  # the longest names first
     for names, of_names in sorted(by_names.items(), key=lambda item: -len(item[0])):
         if len(set(names)) < len(names):
             continue  # a name twice: a list, or ranks
-        whole = next((members for all_names, members in groups if set(names) <= set(all_names)), None)
+        whole = next((parts for parts in groups if set(names) <= set(parts[0][0])), None)
         if whole is not None:  # cells without a value
-            whole += of_names
+            whole.append((names, of_names))
         else:
-            groups.append((names, of_names))
-    for names, members in groups:
-        if len(members) > 1:
-            places = np.concatenate([order[bounds[r] : bounds[r + 1]] for r in sorted(members)])
-            yield from _tables_with(rows.where(places), [words[code] for code in names])
+            groups.append([(names, of_names)])
+
+    def table_of(names: tuple[int, ...], members: Sequence[int]) -> list[CaseTable]:
+        if len(members) < 2:
+            return []
+        places = np.concatenate([order[bounds[r] : bounds[r + 1]] for r in sorted(members)])
+        return list(_tables_with(rows.where(places), [words[code] for code in names]))
+
+    for parts in groups:
+        together = table_of(parts[0][0], [record for _, records_of_part in parts for record in records_of_part])
+        # Two tables of which one has more columns tell their cases apart each for itself.
+        apart = [] if together or len(parts) < 2 else [table_of(*part) for part in parts]
+        yield from chain(together, *apart)
 
 
 def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
@@ -429,6 +439,7 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
     }
     for name, of in figures.items():
         bad[name] = bad[name] | (has_failed & np.isnan(of))
+    words_beside = {n: columns[n] for n in rest if n not in figures and any(isinstance(x, str) for x in columns[n])}
     has_bad = np.any([bad[name] for name in figures], axis=0) if figures else has_failed
     for name, of in figures.items():  # 0 TFLOP/s beside an infinite time is no measurement
         instead = has_bad & (of == 0) & (better(name, units[name]) == "higher")
@@ -445,6 +456,7 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
             {name: cells[sweep] for name, cells in together.items()},
             {name: of[sweep] for name, of in figures.items()},
             settings,
+            {name: cells[sweep] for name, cells in words_beside.items()},
             units,
             {name: of[sweep] for name, of in bad.items()},
             lines[sweep],
@@ -485,6 +497,7 @@ def _turned(
     return CaseTable(
         {stems.pop(): cases},
         of_quantity,
+        {},
         {},
         {quantity: UNITS[unit].base if unit else "" for quantity, unit in split},
         {quantity: np.array([bad[c][row] for c in columns]) for row, quantity in enumerate(of_quantity)},

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.directions import PER, names_rate, words_of
@@ -21,7 +22,7 @@ from perflog.settings.run_settings import incidental_test
 from perflog.statistics.groups import groups_of
 
 _SIZE = lazy_pattern(
-    r"(?:total_?|n(?:um)?_?)?(?:gpus|devices|accelerators|chips|ranks|proc(?:s|esses))|ngpu|world_?size|"
+    r"(?:total_?|n(?:um)?_?|(?:number_|no_)?of_)?(?:gpus|devices|accelerators|chips|ranks|proc(?:s|esses))|ngpu|world_?size|"
     r"(?:gpu|device|num_gpu)_?count"
 )
 _NODES = lazy_pattern(r"(?:total_?|n(?:um)?_?)?nodes|nnodes|node_?count|num_?hosts")
@@ -85,23 +86,39 @@ def _sized_runs(tables: Tables) -> dict[str, SizedRun]:
     described = {}
     for run, (texts, numbers) in _printed_once(tables).items():
         of_run = {name: text for name, text in settings[run].items() if name != "process"}
-        known = {_leaf(name): number for name, text in of_run.items() if (number := _number(text)) is not None}
-        known |= {_leaf(name): value for name, value in numbers.items() if _leaf(name) not in known}
-        gpus = _size(known | _largest_world(of_run))
-        if gpus is None or (_GENERAL.issuperset(of_run) and not texts):
+        if _GENERAL.issuperset(of_run) and not texts:
             continue  # nothing says that it does the work of another run
-        batch, of_one = _first(known, _BATCH_OF_ALL), _first(known, _BATCH_OF_ONE)
-        if batch is None and of_one is not None:
-            batch = of_one * gpus * (known.get("gradient_accumulation_steps") or 1)
-        of_run |= {name: text for name, text in texts.items() if len(text) <= _SHORT}
-        of_run |= {name: f"{value:g}" for name, value in numbers.items() if _SHAPE.fullmatch(_leaf(name))}
-        key = tuple(
-            (name, text)
-            for name, text in of_run.items()
-            if not (is_incidental(name) or _SIZE.fullmatch(_leaf(name)) or _FOLLOWS.fullmatch(_leaf(name)))
-        )
-        described[run] = SizedRun(key, gpus, batch, None if batch is None else batch / gpus)
+        found = sized(of_run, texts, numbers)
+        if found is not None:
+            key = tuple((name, text) for name, text in found.key if not is_incidental(name))
+            described[run] = replace(found, key=key)
     return described
+
+
+def sized(settings: Mapping[str, str], texts: Mapping[str, str], numbers: Mapping[str, float]) -> SizedRun | None:
+    """Return the size and the batch that a run has by what it prints; None if it does not say how many GPUs it has.
+
+    Args:
+        settings: Its settings.
+        texts: Texts that it prints once, which describe it.
+        numbers: Numbers that it prints once; only those that shape a model describe it.
+    """
+    known = {_leaf(name): number for name, text in settings.items() if (number := _number(text)) is not None}
+    known |= {_leaf(name): value for name, value in numbers.items() if _leaf(name) not in known}
+    gpus = _size(known | _largest_world(settings))
+    if gpus is None:
+        return None
+    batch, of_one = _first(known, _BATCH_OF_ALL), _first(known, _BATCH_OF_ONE)
+    if batch is None and of_one is not None:
+        batch = of_one * gpus * (known.get("gradient_accumulation_steps") or 1)
+    described = {**settings, **{name: text for name, text in texts.items() if len(text) <= _SHORT}}
+    described |= {name: f"{value:g}" for name, value in numbers.items() if _SHAPE.fullmatch(_leaf(name))}
+    key = tuple(
+        (name, text)
+        for name, text in described.items()
+        if not (_SIZE.fullmatch(_leaf(name)) or _FOLLOWS.fullmatch(_leaf(name)))
+    )
+    return SizedRun(key, gpus, batch, None if batch is None else batch / gpus)
 
 
 def _printed_once(tables: Tables) -> _Printed:
@@ -124,7 +141,7 @@ def _find_printed_once(tables: Tables) -> _Printed:
 
 
 def _leaf(name: str) -> str:
-    return name.rpartition(".")[2].lower().replace("-", "_").replace(" ", "_")
+    return name.rpartition(".")[2].lower().replace("-", "_").replace(" ", "_").strip("#_")
 
 
 def _number(text: str) -> float | None:
@@ -170,14 +187,19 @@ def _find_rates(tables: Tables, options: Options) -> Iterator[Rate]:
     for run, (_, numbers) in _printed_once(tables).items():
         for name, value in numbers.items():
             names.setdefault(name, {})[run] = value
-    words = {name: words_of(name.rpartition(".")[2]) for name in names}
-    scopes = {name: _is_of_all(words[name]) for name in names if names_rate(words[name]) or "throughput" in words[name]}
-    for name in sorted(scopes, key=lambda name: (True, False, None).index(scopes[name])):
-        yield Rate(name, scopes[name], _positive(names[name].items()))
+    yield from named_rates(names)
     times = steady_medians(tables, "step_time_s", options.warmup)
     batches = {run: each.batch for run, each in sized_runs(tables).items() if each.batch is not None}
     by_time = ((run, batches[run] / time) for run, time in times.items() if time > 0 and run in batches)
     yield Rate(_SAMPLES, True, _positive(by_time))
+
+
+def named_rates(names: Mapping[str, Mapping[str, float]]) -> Iterator[Rate]:
+    """Yield the values that are rates by their names, those of all GPUs first, by run."""
+    words = {name: words_of(name.rpartition(".")[2]) for name in names}
+    scopes = {name: _is_of_all(words[name]) for name in names if names_rate(words[name]) or "throughput" in words[name]}
+    for name in sorted(scopes, key=lambda name: (True, False, None).index(scopes[name])):
+        yield Rate(name, scopes[name], _positive(names[name].items()))
 
 
 def _positive(values: Iterable[tuple[Any, float]]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.scaling import Study, studies
+from perflog.metrics.scaling_studies import Study, studies
 from perflog.metrics.waterfall import BARS, shares_by_run
 
 if TYPE_CHECKING:

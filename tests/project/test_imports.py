@@ -81,7 +81,8 @@ metrics.traces: counters counter_curve
 metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
 metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains start_up
 metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
-metrics: whatif breakdown rank_spread headroom waterfall telemetry run_rates energy scaling scaling_losses
+metrics: whatif breakdown rank_spread headroom waterfall telemetry run_rates energy scaling_studies
+metrics: scaling scaling_losses
 metrics.causes: cause of_steps of_runs of_profiles of_jobs of_traces binding __init__
 metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats job_endings run_filter

@@ -44,7 +44,7 @@ from perflog.metrics.attempts import attempts
 from perflog.metrics.cases import case_tables
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
-from perflog.metrics.scaling import studies
+from perflog.metrics.scaling_studies import studies
 from perflog.metrics.traces.recorded_operators import companions
 from perflog.tables.nulls import nullable_frame
 from perflog.units import show

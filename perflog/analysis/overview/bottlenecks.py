@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perflog.analysis.overview import case_facts, device_facts, log_facts, serving_facts
+from perflog.analysis.overview import case_facts, device_facts, log_facts, scaling_facts, serving_facts
 from perflog.analysis.overview.headline import headline
 from perflog.analysis.overview.host_operators import host_operator_sentences
 from perflog.analysis.overview.operators import operators
@@ -35,6 +35,7 @@ _FACTS = (
     log_facts.places,
     serving_facts.latencies,
     serving_facts.load,
+    scaling_facts.scaling_of_tables,
     case_facts.measured_cases,
     case_facts.variants,
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from perflog.metrics import Options, Tables, case_pairs, cases
 from perflog.metrics.cases import MOST_FAILED
+from perflog.metrics.scaling_studies import table_studies
 from perflog.units import show
 
 _MOST_FIGURES, _MOST_PAIRS, _MOST_TABLES = 4, 3, 4
@@ -16,10 +17,12 @@ _DIGITS = 4
 
 def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Where each figure of a table of cases is best and worst; of figures without a known direction, if there are
-    no others, their ends.
+    no others, their ends. Tables whose rows are the sizes of a scaling study are told as such.
     """
     rows = cases.table(tables, options)
-    rows = rows[(rows["run"] == run) & rows["min"].notna() & (rows["min"] < rows["max"])]
+    of_sizes = [study.table for study in table_studies(tables) if run in study.runs[study.sizes[0]]]
+    rows = rows[(rows["run"] == run) & ~rows["table"].isin(of_sizes)]
+    rows = rows[rows["min"].notna() & (rows["min"] < rows["max"])]
     number_of_tables = rows["table"].nunique()
     several = number_of_tables > 1
     tables_of_run = [of_table for _, of_table in rows.groupby("table", sort=False)][:_MOST_TABLES]

@@ -15,7 +15,7 @@ from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
 from perflog.metrics.hot_experts import expert_jobs
 from perflog.metrics.placement import placements
-from perflog.metrics.scaling import studies
+from perflog.metrics.scaling_studies import studies
 from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.tables.nulls import none_if_null

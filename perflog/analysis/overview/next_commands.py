@@ -114,7 +114,7 @@ def _metric_of(tables: Tables) -> str | None:
     for metric in tried:
         if tables.count(metric.needs[0]) and len(metric.table(tables, Options())):
             return metric.name
-    for metric in (serving, cases):
+    for metric in (serving, scaling, cases):
         if len(metric.table(tables, Options())):
             return metric.name
     return curves.name if (curves.table(tables, Options())["of"] == "curve").any() else None

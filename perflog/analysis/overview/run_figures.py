@@ -134,7 +134,7 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
 def _scaling(tables: Tables, options: Options) -> Iterator[RunFigure]:
     """The speed of all GPUs of runs on different numbers of them, the number, and the efficiency."""
     rows = scaling.table(tables, options)
-    rows = rows[rows["of"] == "measured"]
+    rows = rows[(rows["of"] == "measured") & rows["table"].isna()]
     if rows["figure"].nunique() == 1:
         yield _column(rows, "speed", re.sub("_per_s$", "/s", rows["figure"].iloc[0]), "1/s", "higher")
     yield _column(rows, "efficiency", "efficiency", "1", "higher")

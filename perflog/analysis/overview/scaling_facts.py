@@ -13,14 +13,16 @@ from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics.run_rates import sized_runs
-from perflog.metrics.scaling import Study, model_text, studies
+from perflog.metrics.scaling import model_text
 from perflog.metrics.scaling_losses import Loss, losses
+from perflog.metrics.scaling_studies import Study, studies, table_studies
 from perflog.units import show
 
 _LITTLE = 1.1  # times as fast with more GPUs: less brings nothing worth them
 _LOSS = 0.01  # of the GPU time of a unit: less is not told
 _TOLD = 0.1  # of what is lost: a part of less belongs to the rest
 _MOST_LOSSES = 4  # in a sentence
+_MOST_STUDIES = 4  # of tables, in sentences
 _TRUSTED = 0.1  # relative error of the GPU time of the largest size, as the smaller ones predict it
 
 
@@ -32,6 +34,16 @@ def scaling_facts(tables: Tables, options: Options) -> Iterator[str]:
         yield _several(of_mode) if len(of_mode) > 1 else _single(of_mode[0])
         worst = min(of_mode, key=lambda study: study.efficiency(study.sizes[-1]))
         yield from _lost(worst, losses(tables, worst, options), is_alone=len(of_mode) == 1)
+
+
+def scaling_of_tables(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (all facts take the same)
+    """Yield how the sizes scale that a run prints as rows of a table, such as results of a benchmark."""
+    found = [study for study in table_studies(tables) if run in study.runs[study.sizes[0]]]
+    for study in found[:_MOST_STUDIES]:
+        of = f"{study.name}: " if study.name and len(found) > 1 else ""
+        yield f"{of}{_single(study)}"
+    if len(found) > _MOST_STUDIES:
+        yield f"{len(found) - _MOST_STUDIES} more scaling studies."
 
 
 def by_size(groups: Sequence[RunGroup], tables: Tables, options: Options) -> list[RunGroup]:
@@ -55,10 +67,13 @@ def _title(study: Study) -> str:
 def _single(study: Study) -> str:
     first, last = study.sizes[0], study.sizes[-1]
     at = ", ".join(f"{size:,} GPUs {percent(study.efficiency(size))}" for size in study.sizes[1:])
-    return (
-        f"{_title(study)} from {count(first, 'GPU')}: {study.speedup(last):.2f} times as fast on {last:,}; efficiency "
-        f"{at}{_stops(study)}{_prediction(study)}."
-    )
+    speedup = f"{_times(study.speedup(last))} times as fast on {last:,}"
+    start = count(first, "GPU")
+    return f"{_title(study)} from {start}: {speedup}; efficiency {at}{_stops(study)}{_prediction(study)}."
+
+
+def _times(speedup: float) -> str:
+    return f"{speedup:.2f}" if speedup < 100 else f"{speedup:,.0f}"
 
 
 def _several(of_mode: Sequence[Study]) -> str:

@@ -58,7 +58,7 @@ _BOX_RULE = lazy_pattern(r"[ \t]*[\u2500-\u257f]*[─━═]{3}[\u2500-\u257f]*[
 _BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # after a row or a header
 _BAR_DROPPED = "progress of a bar; its rate is a moving average"
 _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
-_UNIT_BEHIND = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?)")
+_UNIT_BEHIND = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?|×)")
 _EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
 _END = 1 << 30
 _LEAST_ALIGNED = 2  # cells of a row that lacks some: one alone may stand under a name by chance
@@ -316,7 +316,7 @@ def _with_several_values(column: DeclaredColumn, name: str, shape: str) -> Decla
     text, units, taken = literal(before), dict[str, Unit](), set[str]()
     for k, part in enumerate(parts, 1):
         printed = _UNIT_BEHIND.match(part)
-        unit = ("1" if printed[1] == "x" else unit_of(printed[1])[0]) if printed else ""
+        unit = ("1" if printed[1] in "x×" else unit_of(printed[1])[0]) if printed else ""
         own = f"{name}_{field_name(printed[1]) if printed else k}" if k > 1 else name
         own = own if own not in taken else f"{own}_{k}"
         taken.add(own)

@@ -64,9 +64,10 @@ VALUE_AND_UNIT = lazy_pattern(rf"(?P<value>{VALUE})(?P<unit> ?[^\d\s.,:/-][^\s\d
 _INNER_VALUE = lazy_pattern(rf"(?<![\w.])(?:{VALUE})")
 _WORDS = lazy_pattern(r"[A-Za-zµμ%]+(?:/[A-Za-z]+)?")
 _AROUND = lazy_pattern(r"[^:=,;_{}]*(?:\{\}[^:=,;_{}]*)+")
+_BETWEEN_SIZES = lazy_pattern(r"\{\} ?[x×*] ?\{\}")
 _MOST_VALUES = 4  # of a cell
 _PREFIXES = frozenset("k K M G T".split())
-_GLUED = frozenset("k K M G T c x".split())  # after a number, beside units
+_GLUED = frozenset("k K M G T c x ×".split())  # after a number, beside units
 
 
 def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[int, PrintedTable]]:
@@ -258,13 +259,14 @@ class PrintedTable(Struct, frozen=True):
 def _shape_of_cells(cells: Sequence[str]) -> str:
     """Return what all cells print around their values, `{} ms / {} TFLOPS`; "" unless they share that shape.
 
-    Around the values are units, `x` and marks only, since words would name them.
+    Around the values are units, `x` and marks only, since words would name them. `2048x2048` is one value, a shape.
     """
     shapes = {_INNER_VALUE.sub("{}", cell) for cell in cells}
     shape = shapes.pop() if len(shapes) == 1 else ""
     words = _WORDS.findall(shape)
     are_units = all(word == "x" or unit_of(word)[0] for word in words)
-    return shape if 1 < shape.count("{}") <= _MOST_VALUES and are_units and _AROUND.fullmatch(shape) else ""
+    is_several = 1 < shape.count("{}") <= _MOST_VALUES and not _BETWEEN_SIZES.search(shape)
+    return shape if is_several and are_units and _AROUND.fullmatch(shape) else ""
 
 
 def value_and_unit(cell: str) -> tuple[str, str] | None:

@@ -1,0 +1,92 @@
+"""Scaling studies in tables that one log prints: a row for each number of GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.commands import run
+
+import perflog
+from perflog.metrics import scaling
+
+
+def table(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+STRONG = """nodes,gpus,global_batch_size,step_time_s,tokens_per_s
+1,8,512,4.10,255750
+2,16,512,2.13,492000
+4,32,512,1.15,911800
+"""
+SPEEDUPS = """| GPUs | Speedup | Efficiency | Time (h) | Total Cost | Notes |
+|------|---------|------------|----------|------------|-------|
+| 1 | {0}{x} | 100.0% | 2.00 | $0.70 | baseline |
+| 2 | {1}{x} | 92.5% | 1.08 | $0.76 | near linear |
+| 4 | {2}{x} | 82.5% | 0.61 | $0.85 | good |
+"""
+
+
+def test_rows_of_a_file_are_sizes(tmp_path: Path) -> None:
+    rows = scaling(perflog.read(table(tmp_path / "strong.csv", STRONG)))
+    measured = rows[rows["of"] == "measured"]
+    assert measured["gpus"].tolist() == [8, 16, 32]
+    assert set(measured["mode"]) == {"strong"}
+    assert measured["efficiency"].tolist() == pytest.approx([1, 492000 / 255750 / 2, 911800 / 255750 / 4])
+    assert (rows["table"] == 1).all()
+
+
+@pytest.mark.parametrize("x", ["x", "×", ""])
+def test_printed_speedups_are_speeds_without_a_unit(tmp_path: Path, x: str) -> None:
+    """Prices and remarks describe the result, not the work."""
+    rows = scaling(perflog.read(table(tmp_path / "cost.md", SPEEDUPS.format("1.00", "1.85", "3.30", x=x))))
+    measured = rows[rows["of"] == "measured"]
+    assert measured["speedup"].tolist() == pytest.approx([1, 1.85, 3.3])
+    assert measured["efficiency"].tolist() == pytest.approx([1, 0.925, 0.825])
+    assert rows[["speed", "gpu_time_s"]].isna().all(axis=None)
+
+
+def test_rows_of_other_work_are_no_study(tmp_path: Path) -> None:
+    text = (
+        "| GPUs | Config | tok/s |\n|---|---|---|\n| 1 | 7B | 10471 |\n| 2 | 7B, FSDP | 18728 |\n| 8 | 13B | 35405 |\n"
+    )
+    assert scaling(perflog.read(table(tmp_path / "mixed.md", text))).empty
+
+
+def test_models_of_one_table_are_studies_of_their_own(tmp_path: Path) -> None:
+    rows = ["model,num_gpus,images_per_sec_total"]
+    rows += [f"{model},{n},{rate * n**power}" for model, rate, power in (("resnet", 900, 0.98), ("vit", 400, 0.9))
+             for n in (1, 2, 4)]  # fmt: skip
+    found = scaling(perflog.read(table(tmp_path / "models.csv", "\n".join(rows) + "\n")))
+    at4 = found[found["gpus"] == 4].set_index("study")["efficiency"]
+    assert at4.to_dict() == pytest.approx({"resnet": 4**-0.02, "vit": 4**-0.1})
+
+
+def test_a_rate_that_does_not_grow_may_be_of_one_gpu_or_of_all(tmp_path: Path) -> None:
+    text = "| Number of GPUs | Throughput |\n|---|---|\n| 16 | 1254.5 |\n| 32 | 1209.2 |\n| 64 | 1285.0 |\n"
+    assert scaling(perflog.read(table(tmp_path / "flat.md", text))).empty
+
+
+def test_two_tables_of_one_log_of_which_one_has_more_columns(tmp_path: Path) -> None:
+    text = "| GPUs | Speedup |\n|---|---|\n| 1 | 1.0x |\n| 2 | 1.8x |\n| 8 | 6.5x |\n\nWith compression:\n\n"
+    text += "| Nodes | GPUs | Speedup |\n|---|---|---|\n| 2 | 8 | 12.0x |\n| 4 | 16 | 22.4x |\n"
+    found = scaling(perflog.read(table(tmp_path / "two.md", text)))
+    measured = found[found["of"] == "measured"]
+    assert measured.groupby("table")["gpus"].apply(list).tolist() == [[1, 2, 8], [8, 16]]
+    assert measured.groupby("table")["efficiency"].last().tolist() == pytest.approx([6.5 / 8, 22.4 / 24])
+
+
+def test_the_screen_says_how_a_table_scales(tmp_path: Path) -> None:
+    screen = " ".join(run("overview", table(tmp_path / "strong.csv", STRONG)).stdout.split())
+    assert "Strong scaling from 8 GPUs: 3.57 times as fast on 32; efficiency 16 GPUs 96 %, 32 GPUs 89 %" in screen
+    assert "best" not in screen  # the largest size is no better case of the same work
+    assert "strong.csv \\ scaling" in screen  # what comes next; the terminal is narrow
+
+
+def test_sizes_of_a_grid_are_words(tmp_path: Path) -> None:
+    text = "| GPUs | Grid | Time (s) |\n|---|---|---|\n| 1 | 2048x2048 | 3.5 |\n| 2 | 2896x2896 | 3.6 |\n"
+    values = perflog.read(table(tmp_path / "grid.md", text)).table("values")
+    assert values[values["key"] == "Grid"]["text"].tolist() == ["2048x2048", "2896x2896"]
+    assert set(values["key"]) == {"GPUs", "Grid", "Time"}
