@@ -51,6 +51,8 @@ CMAP = "cividis"
 _PANEL_WIDTH = 4.2  # inches, where panels stand side by side
 
 MAX_PANELS = 12
+_POINTS = 1500  # of a long line, twice
+_POINTS_OF_A_PAGE = 3000  # of all lines of a plot, twice
 _MAX_LOGS = 3  # that are named one by one
 _NOTE_CHARACTERS_PER_INCH = 13.5
 _TITLE_CHARACTERS_PER_INCH = 10
@@ -87,6 +89,10 @@ class Canvas(Struct, frozen=True, dict=True):
         sweep = get("sweep").table(self.tables, self.options)
         rows = sweep[(sweep["run"] == run) & sweep["factor"].notna()]
         return [f"{factor} {value}" for factor, value in zip(rows["factor"], rows["value"], strict=True)]
+
+    def most_points(self, lines: int) -> int:
+        """Return how many points a line may have where there are so many lines: a page holds the values of all."""
+        return max(min(_POINTS_OF_A_PAGE // max(lines, 1), _POINTS), 12) if self.sketched else _POINTS
 
     @property
     def logs(self) -> str:
@@ -200,7 +206,7 @@ def integer_ticks(axis: Any, most: int = 8) -> None:
     axis.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 5, 10]))
 
 
-def envelope(x: Floats, y: Floats, most: int = 1500) -> tuple[Floats, Floats, int]:
+def envelope(x: Floats, y: Floats, most: int = _POINTS) -> tuple[Floats, Floats, int]:
     """Thin out the points of a long curve to the minimum and maximum of each k points, so that no extreme is lost.
 
     Returns the points and k, which is 1 (all points) up to twice `most` points.
@@ -209,7 +215,7 @@ def envelope(x: Floats, y: Floats, most: int = 1500) -> tuple[Floats, Floats, in
     return x[keep], y[keep], k
 
 
-def extremes(y: Floats, most: int = 1500) -> tuple[Ints, int]:
+def extremes(y: Floats, most: int = _POINTS) -> tuple[Ints, int]:
     """Return the indices of the minimum and maximum of each k values, and k; all indices and 1 up to twice `most`."""
     k = math.ceil(len(y) / most) if len(y) > 2 * most else 1
     if k == 1:

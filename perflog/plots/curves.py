@@ -86,7 +86,8 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         drawn = set(places.fillna("").itertuples(index=False, name=None))
         if of_name["step"].isna().any():
             of_name = _with_samples(of_name, counts)
-        _draw_name(axes, of_name, drawn, groups, handles)
+        most_points = canvas.most_points(len(shown) * min(most, _MAX_LINES))
+        _draw_name(axes, of_name, drawn, groups, most_points, handles)
         axes.set_title(plain(row["key"], 40))
         axes.set_ylabel(axis_label("value", unit) if unit else "value")
     if 1 < len(set(groups.values())) <= len(LINES):
@@ -115,7 +116,12 @@ def _groups(runs: Sequence[str], canvas: Canvas) -> dict[str, str]:
 
 
 def _draw_name(
-    axes: Axes, values: pd.DataFrame, drawn: set[tuple[str, str]], groups: Mapping[str, str], handles: dict[str, Any]
+    axes: Axes,
+    values: pd.DataFrame,
+    drawn: set[tuple[str, str]],
+    groups: Mapping[str, str],
+    most: int,
+    handles: dict[str, Any],
 ) -> None:
     """Draw the lines of one name: those of the runs and places in `drawn`."""
     position = next((name for name in ("step", "samples") if name in values and values[name].notna().all()), None)
@@ -126,7 +132,7 @@ def _draw_name(
         y = part["value"].to_numpy(np.float64)
         x = part[position].to_numpy(np.float64) if position else np.arange(1, len(y) + 1, dtype=np.float64)
         color, style, _ = styles[groups[run]]
-        line = _draw_line(axes, x, y, part["line"].to_numpy(np.float64), (color, style, alpha), groups[run])
+        line = _draw_line(axes, x, y, part["line"].to_numpy(np.float64), (color, style, alpha), groups[run], most)
         handles.setdefault(groups[run], line)
     low, high = np.percentile(np.concatenate([part["value"] for _, part in parts]), [1, 99])
     if low > 0 and high > low * 10**_DECADES:
@@ -136,9 +142,11 @@ def _draw_name(
     axes.set_xlabel(position or "printed value")
 
 
-def _draw_line(axes: Axes, x: Floats, y: Floats, lines: Floats, style: tuple[str, str, float], label: str) -> Line2D:
+def _draw_line(
+    axes: Axes, x: Floats, y: Floats, lines: Floats, style: tuple[str, str, float], label: str, most: int
+) -> Line2D:
     """Draw a curve, and its running mean where it has many values. Return the line that stands for it."""
-    keep, each = extremes(y)
+    keep, each = extremes(y, most)
     color, dashes, alpha = style
     if len(y) < _SMOOTHED:
         (line,) = axes.plot(x[keep], y[keep], dashes, color=color, alpha=alpha, label=label, gid="curve")
@@ -148,6 +156,6 @@ def _draw_line(axes: Axes, x: Floats, y: Floats, lines: Floats, style: tuple[str
     told_lines(pale, lines[keep], each)
     window = len(y) // _MEANS
     means = np.convolve(y, np.full(window, 1 / window), "valid")
-    mean_x, mean_y, _ = envelope(x[window // 2 : window // 2 + len(means)], means)
+    mean_x, mean_y, _ = envelope(x[window // 2 : window // 2 + len(means)], means, most)
     (line,) = axes.plot(mean_x, mean_y, dashes, color=color, alpha=alpha, linewidth=1.8, label=label, gid="mean")
     return line

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.plots.canvas import CMAP, Canvas, axis_label, integer_ticks
+from perflog.plots.canvas import CMAP, MAX_PANELS, Canvas, axis_label, integer_ticks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MAX_COLUMNS, _MAX_ROWS = 1200, 200  # about as many cells as a panel has pixels
+_CELLS_OF_A_PAGE = 8000  # of all panels
 
 
 def heatmaps(
@@ -40,6 +41,7 @@ def heatmaps(
     """
     most_steps = max(len(grid.columns) for grid in grids.values())
     most_members = max(len(grid.index) for grid in grids.values())
+    most = most_cells(canvas, len(grids), most_members)
     finite = steady[np.isfinite(steady)] / factor
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     top = high if high > low else low + abs(low) * 0.01 + 1e-9
@@ -47,22 +49,22 @@ def heatmaps(
     exceeded = largest > top
     notes = [
         "The colours cover the steady steps; larger values have the last colour." if exceeded else "",
-        _maximum_note(most_steps, _MAX_COLUMNS, "steps"),
-        _maximum_note(most_members, _MAX_ROWS, f"{member}s"),
+        _maximum_note(most_steps, most[1], "steps"),
+        _maximum_note(most_members, most[0], f"{member}s"),
         f"Hatched: no value for this step and {member}.",
     ]
     figure, panels = canvas.panels(list(grids), notes, panel_height=min(1.1 + 0.12 * most_members, 3.2))
     image: Any = None
     for title, axes in panels:
-        image = _heatmap(axes, grids[title] / factor, (low, top), member)
+        image = _heatmap(axes, grids[title] / factor, (low, top), member, most)
         axes.set_title(title)
     bar = figure.colorbar(image, ax=[axes for _, axes in panels], extend="max" if exceeded else "neither", pad=0.02)
     bar.set_label(axis_label(quantity, unit))
     return figure
 
 
-def _heatmap(axes: Axes, values: pd.DataFrame, ends: tuple[float, float], member: str) -> Any:
-    grid, (rows_per_cell, columns_per_cell) = coarse(values.to_numpy(np.float64))
+def _heatmap(axes: Axes, values: pd.DataFrame, ends: tuple[float, float], member: str, most: tuple[int, int]) -> Any:
+    grid, (rows_per_cell, columns_per_cell) = coarse(values.to_numpy(np.float64), most)
     steps = values.columns.to_numpy(np.float64)
     even = len(steps) < 2 or np.all(np.diff(steps) == np.diff(steps)[0])
     left, right = (steps[0] - 0.5, steps[-1] + 0.5) if even else (-0.5, len(steps) - 0.5)
@@ -80,12 +82,21 @@ def _heatmap(axes: Axes, values: pd.DataFrame, ends: tuple[float, float], member
     return image
 
 
-def coarse(grid: Floats) -> tuple[Floats, tuple[int, int]]:
+def most_cells(canvas: Canvas, panels: int, members: int) -> tuple[int, int]:
+    """Return how many rows and columns of cells a panel may have: a page holds the values of all cells."""
+    if not canvas.sketched:
+        return _MAX_ROWS, _MAX_COLUMNS
+    of_panel = _CELLS_OF_A_PAGE // min(panels, MAX_PANELS)
+    rows = min(members, _MAX_ROWS, max(of_panel // 40, 1))
+    return rows, max(of_panel // rows, 1)
+
+
+def coarse(grid: Floats, most: tuple[int, int] = (_MAX_ROWS, _MAX_COLUMNS)) -> tuple[Floats, tuple[int, int]]:
     """Return a grid with no more cells than a panel can show, and the rows and columns that each cell stands for.
 
     A cell is the maximum of the values that it stands for, so that no extreme is lost.
     """
-    rows, columns = (math.ceil(n / most) for n, most in zip(grid.shape, (_MAX_ROWS, _MAX_COLUMNS), strict=True))
+    rows, columns = (math.ceil(n / each) for n, each in zip(grid.shape, most, strict=True))
     down, across = (-grid.shape[0] % rows, -grid.shape[1] % columns) if grid.size else (0, 0)
     padded = np.pad(grid, ((0, down), (0, across)), constant_values=np.nan)
     blocks = padded.reshape(padded.shape[0] // rows, rows, padded.shape[1] // columns, columns)

@@ -128,7 +128,8 @@ def imbalance(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     figure, panels = canvas.panels(list(dict.fromkeys(values["run"])), notes)
     handles: dict[str, Any] = {}
     for run, axes in panels:
-        _draw_curves(axes, values[values["run"] == run], curves, handles)
+        most = canvas.most_points(len(panels) * len(curves))
+        _draw_curves(axes, values[values["run"] == run], curves, most, handles)
         axes.set_title(canvas.run_name(run))
     legend(figure, [handles[name] for name in (*curves, "warmup", "beyond") if name in handles])
     return figure
@@ -159,7 +160,7 @@ def _curve_name(of: str, name: object, occurrence: Any, over: str) -> str:
     return plain(f"{of}{detail} over {over}s", 40)
 
 
-def _draw_curves(axes: Axes, rows: pd.DataFrame, curves: dict[str, Any], handles: dict[str, Any]) -> None:
+def _draw_curves(axes: Axes, rows: pd.DataFrame, curves: dict[str, Any], most: int, handles: dict[str, Any]) -> None:
     top, x = 0.0, np.array([0.0])
     drawn = []
     for name, (color, line_style, marker) in curves.items():
@@ -169,7 +170,7 @@ def _draw_curves(axes: Axes, rows: pd.DataFrame, curves: dict[str, Any], handles
         x, y = of_curve["step"].to_numpy(np.float64), of_curve["imbalance"].to_numpy(np.float64) * 100
         steady = of_curve["steady"].to_numpy(bool)
         top = max(top, float(y[steady].max()) if steady.any() else float(y.max()))
-        thin_x, thin_y, _ = envelope(x, y)
+        thin_x, thin_y, _ = envelope(x, y, most)
         every = max(len(thin_x) // 12, 1)
         (curve,) = axes.plot(
             thin_x, thin_y, color=color, linestyle=line_style, marker=marker, markersize=4, markevery=every, label=name

@@ -54,6 +54,11 @@ class Mark(Struct, eq=False):
     def __post_init__(self) -> None:
         self.key = self.key or self.label
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotSketchedError(name)
+
     def set_label(self, label: str) -> None:
         """Name the mark in the legend."""
         self.label, self.key = label, self.key or label
@@ -85,6 +90,10 @@ class Line(Mark, kw_only=True):
     steps: bool = False
     lines: Floats | None = None
     each: int = 1
+
+    def get_xdata(self) -> Floats:
+        """Return the places of the points along x."""
+        return self.x
 
     @property
     def tells(self) -> bool:

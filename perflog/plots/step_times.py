@@ -78,7 +78,9 @@ def steps(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     handles: dict[str, Any] = {}
     for run, axes in panels:
         of_run = levels.get(run)
-        _draw_steps(axes, series_of[run], of_run.levels if of_run is not None else (), medians[run], handles)
+        run_levels_found = of_run.levels if of_run is not None else ()
+        most = canvas.most_points(len(panels))
+        _draw_steps(axes, series_of[run], run_levels_found, medians[run], most, handles)
         _draw_windows(axes, canvas.tables["summaries"], run, handles)
         subtitle = _subtitle(medians[run], of_run.medians if of_run is not None else [], wide=len(medians) == 1)
         axes.set_title(f"{canvas.run_name(run)}\n{subtitle}")
@@ -108,7 +110,7 @@ def _outliers(values: Floats, levels: Sequence[tuple[int, int]]) -> Mask:
 
 
 def _draw_steps(
-    axes: Axes, series: StepSeries, levels: Sequence[Level], row: dict[str, Any], handles: dict[str, Any]
+    axes: Axes, series: StepSeries, levels: Sequence[Level], row: dict[str, Any], most: int, handles: dict[str, Any]
 ) -> None:
     unit, factor = unit_of(row["median_s"], "s")
     x, y, cut = series.order.astype(np.float64), series.values / factor, series.warmup.cut
@@ -116,7 +118,7 @@ def _draw_steps(
     outlier = _outliers(y, [(level.start, level.stop) for level in levels] or [(cut, len(y))])
     outlier[:cut] = False
     dot = "." if len(x) <= _MAX_MARKED_STEPS else ""
-    keep, k = extremes(y)
+    keep, k = extremes(y, most)
     label = "step" if k == 1 else f"step (minimum and maximum of each {k})"
     (line,) = axes.plot(x[keep], y[keep], color=BLUE, marker=dot, markersize=4, label=label)
     told_lines(line, series.lines[keep], k)
@@ -201,7 +203,8 @@ def distribution(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     samples = [all_series[row["run"]].steady / factor for row in runs]
     for place, row in enumerate(runs):
         series = all_series[row["run"]]
-        _draw_distribution(axes, place, samples[place], series.lines[series.warmup.cut :], row, factor)
+        dots = min(_MAX_DOTS, 2 * canvas.most_points(len(runs)))
+        _draw_distribution(axes, place, samples[place], series.lines[series.warmup.cut :], row, factor, dots)
     smallest = min(float(values.min()) for values in samples)
     bulk = max(float(np.percentile(values, 99)) for values in samples)
     end = _axis_end(max(float(values.max()) for values in samples), bulk, span := max(bulk - smallest, 0.02 * bulk))
@@ -226,13 +229,15 @@ def _mark_right_of(axes: Axes, samples: list[Floats], end: float) -> None:
                           va="center", fontsize=7.5, color=RED)  # fmt: skip
 
 
-def _draw_distribution(axes: Axes, place: int, values: Floats, lines: Ints, row: dict[str, Any], factor: float) -> None:
+def _draw_distribution(
+    axes: Axes, place: int, values: Floats, lines: Ints, row: dict[str, Any], factor: float, most: int
+) -> None:
     box = axes.boxplot(
         values, positions=[place], orientation="horizontal", widths=0.34, showfliers=False, manage_ticks=False,
         patch_artist=True, boxprops={"facecolor": "0.88"}, medianprops={"color": BLACK},
     )  # fmt: skip
     dots = values
-    if len(values) > _MAX_DOTS:
+    if len(values) > most:
         whiskers = [line.get_xdata() for line in box["whiskers"]]
         beyond = (values < np.min(whiskers)) | (values > np.max(whiskers))
         dots, lines = values[beyond], lines[beyond]

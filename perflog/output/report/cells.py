@@ -20,11 +20,12 @@ class Sentence(NamedTuple):
 
 
 class HeaderCell(NamedTuple):
-    """The head of a column. `tooltip` is shown when the pointer is over it."""
+    """The head of a column. `tooltip` is shown under the pointer; `meaning` is the anchor of its definition."""
 
     name: str
     number: bool = False
     tooltip: str | None = None
+    meaning: str | None = None
 
 
 class Number(NamedTuple):

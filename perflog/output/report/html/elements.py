@@ -101,6 +101,7 @@ def sortable_table(
             "th",
             tag("button", breakable(head.name), type="button", title=head.tooltip),
             scope="col",
+            data_of=head.meaning,
             class_="number" if head.number else None,
         )
         for head in heads
@@ -115,18 +116,16 @@ def sortable_table(
     return join((box, tag("p", note, class_="more") if note else ""))
 
 
-def number_cell(
-    value: float | Quantity | None, unit: str = "", anchor: str | None = None, text: str | None = None
-) -> Html:
-    """Return a cell with a number, linked to `anchor`, the place of its meaning. Its value in base units sorts it.
+def number_cell(value: float | Quantity | None, unit: str = "", text: str | None = None) -> Html:
+    """Return a cell with a number. Its value in base units sorts it.
 
     `text`: the number in words, if not as all tables show it.
     """
     number, unit = value if isinstance(value, Quantity) else (value, unit)
     if number is None or number != number:
-        return tag("td", "-", data_value="")
+        return tag("td", "-", data_value=True)
     text = text or cell(number, unit)
-    return tag("td", link(anchor, text) if anchor else text, data_value=number)
+    return tag("td", text, data_value=number if isinstance(number, int) else f"{number:.9g}")
 
 
 def text_cell(value: object) -> Html:

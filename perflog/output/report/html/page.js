@@ -22,6 +22,8 @@
     body.append(...rows.map(([, row]) => row));
   };
 
+  const FIGURE = "section[data-needs]:not([data-needs='']) td[data-value]:not([data-value=''])";
+
   // A click on a number opens a panel with its meaning and its source; the page holds all of it already.
   const panel = document.getElementById("source");
   const list = panel.querySelector("dl");
@@ -45,12 +47,12 @@
     asked = null;
   };
 
-  const show = (link) => {
-    const cell = link.parentElement, row = cell.parentElement, section = link.closest("section");
+  const show = (cell) => {
+    const row = cell.parentElement, section = cell.closest("section");
     const head = row.closest("table").tHead.rows[0].cells[cell.cellIndex];
-    const meaning = document.getElementById(link.hash.slice(1));
+    const meaning = document.getElementById(head.dataset.of);
     const place = row.querySelector("a.lines");
-    panel.querySelector("h2").textContent = `${head.textContent} = ${link.textContent}`;
+    panel.querySelector("h2").textContent = `${head.textContent} = ${cell.textContent}`;
     list.replaceChildren();
     const words = Array.from(row.cells).filter((c) => c.dataset.value === undefined && !c.matches(".window, .text"));
     say("row", words.filter((c) => !c.contains(place)).map((c) => c.textContent).filter((t) => t !== "-").join(" · "));
@@ -65,11 +67,11 @@
       say(`example, line ${sample.cells[0].textContent}`, code);
     }
     const all = document.createElement("a");
-    all.href = link.hash;
+    all.href = `#${head.dataset.of}`;
     all.textContent = "definitions of all columns, source";
     say("more", all);
     panel.hidden = false;
-    asked = link;
+    asked = cell;
   };
 
   // Links lead into folded parts, which open.
@@ -110,12 +112,15 @@
     if (head) sort(head);
     if (event.target.closest("#source button")) close();
     if (event.target.matches("figure img")) event.target.classList.toggle("enlarged");
-    const link = event.target.closest("td[data-value] > a[href^='#']");
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || !link.closest("section").dataset.needs) return;
-    event.preventDefault();
-    show(link);
+    const cell = event.target.closest(FIGURE);
+    if (cell && !event.target.closest("a")) show(cell);
   });
+  // Figures of a table are reached by the Tab key as soon as the table is open.
+  document.addEventListener("toggle", (event) => {
+    for (const cell of event.target.querySelectorAll(FIGURE)) cell.tabIndex = 0;
+  }, true);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !panel.hidden) close();
+    if (event.key === "Enter" && event.target.matches(FIGURE)) show(event.target);
   });
 })();

@@ -198,7 +198,7 @@
       this.ticks.replaceChildren(...ticks.flatMap((value) => {
         const at = `${100 * this.seen(value)}%`;
         return [make("line", { x1: at, x2: at, y2: this.height }),
-          make("text", { x: at, y: this.height + 14, "text-anchor": "middle" }, value.toLocaleString("en", { maximumSignificantDigits: 6 }))];
+          make("text", { x: at, y: this.height + 14 }, value.toLocaleString("en", { maximumSignificantDigits: 6 }))];
       }));
     }
 

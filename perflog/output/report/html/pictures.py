@@ -112,7 +112,8 @@ class _Picture:
         place = _Place(panel, x, y)
         height = place.height
         marks = [mark for mark in panel.marks if not isinstance(mark, Text)]
-        under = [self._element(place, mark) for mark in marks if isinstance(mark, Cells | Span | Bars)]
+        under = [self._element(place, mark) for mark in marks if isinstance(mark, Cells | Span)]
+        under += self._bars(place, [mark for mark in marks if isinstance(mark, Bars)])
         stretched = [self._curve(place, k, mark) for k, mark in enumerate(panel.marks) if isinstance(mark, Area | Line)]
         over = [self._points(place, mark) for mark in marks if isinstance(mark, Line)]
         over += [self._text(place, mark) for mark in panel.marks if isinstance(mark, Text)]
@@ -151,7 +152,7 @@ class _Picture:
         about = " over ".join(filter(None, (panel.yaxis.label, panel.xaxis.label)))
         return ": ".join(filter(None, (panel.title.replace("\n", ", ") or self.title, about)))
 
-    def _element(self, place: _Place, mark: Mark) -> str:
+    def _element(self, place: _Place, mark: Cells | Span) -> str:
         key = self._key(mark)
         if isinstance(mark, Cells):
             left, right, bottom, top = mark.extent
@@ -161,31 +162,29 @@ class _Picture:
             size = f'y="{down[0]:.1f}" height="{down[1] - down[0]:.1f}"'
             return f'<image {across} {size} preserveAspectRatio="none" href="{source}"/>'
         fill = self._fill(mark.color, mark.hatch, mark.alpha)
-        if isinstance(mark, Span):
-            if mark.axis == "x":
-                return f'<rect class="span" {_percents(place, mark.low, mark.high)} height="100%"{fill}{key}/>'
-            down = sorted((place.down(mark.low), place.down(mark.high)))
-            height = max(down[1] - down[0], 1)
-            return f'<rect class="span" width="100%" y="{down[0]:.1f}" height="{height:.1f}"{fill}{key}/>'
-        assert isinstance(mark, Bars)
-        colors = mark.colors if len(mark.colors) == len(mark.y) else [mark.color] * len(mark.y)
-        several = len(set(colors)) > 1
-        rects = []
-        for left, right, y, color in zip(mark.left, mark.right, mark.y, colors, strict=True):
-            if not right - left:
-                continue
-            ends = sorted((place.down(y - mark.height / 2), place.down(y + mark.height / 2)))
-            own = self._fill(color, mark.hatch, mark.alpha) if several else ""
-            value = f"{right - left:.4g}" if not math.isnan(right - left) else ""
-            value = f"quartiles {left:.4g} to {right:.4g}" if mark.gid == "box" else value
-            name = mark.name or mark.label
-            said = f"{name}: {value}" if name else value
-            rects.append(
-                f'<rect {_percents(place, *sorted((left, right)))} y="{ends[0]:.1f}" '
-                f'height="{ends[1] - ends[0]:.1f}"{own}><title>{as_html(said)}</title></rect>'
-            )
-        edge = _stroke(mark.edge) if mark.edge else ""
-        return f'<g class="bars"{"" if several else fill}{edge}{key}>{"".join(rects)}</g>' if rects else ""
+        if mark.axis == "x":
+            return f'<rect class="span" {_percents(place, mark.low, mark.high)} height="100%"{fill}{key}/>'
+        down = sorted((place.down(mark.low), place.down(mark.high)))
+        height = max(down[1] - down[0], 1)
+        return f'<rect class="span" width="100%" y="{down[0]:.1f}" height="{height:.1f}"{fill}{key}/>'
+
+    def _bars(self, place: _Place, marks: Sequence[Bars]) -> Iterator[str]:
+        """All bars of a panel, those of one style together."""
+        by_style: dict[str, list[str]] = {}
+        for mark in marks:
+            colors = mark.colors if len(mark.colors) == len(mark.y) else [mark.color] * len(mark.y)
+            edge = "" if mark.edge == "#000000" else _stroke(mark.edge) if mark.edge else ' stroke="none"'
+            for left, right, y, color in zip(mark.left, mark.right, mark.y, colors, strict=True):
+                if not math.isfinite(right - left) or right == left:
+                    continue
+                style = f"{self._fill(color, mark.hatch, mark.alpha)}{edge}{self._key(mark)}"
+                ends = sorted((place.down(y - mark.height / 2), place.down(y + mark.height / 2)))
+                across = _percents(place, *sorted((left, right)))
+                by_style.setdefault(style, []).append(
+                    f'<rect {across} y="{ends[0]:.1f}" height="{ends[1] - ends[0]:.1f}">'
+                    f"<title>{as_html(_said(mark, left, right))}</title></rect>"
+                )
+        return (f'<g class="bars"{style}>{"".join(rects)}</g>' for style, rects in by_style.items())
 
     def _curve(self, place: _Place, number: int, mark: Area | Line) -> str:
         if isinstance(mark, Area):
@@ -322,6 +321,13 @@ def _one(value: float) -> Floats:
 # --- marks ----------------------------------------------------------------------------------------------------------
 
 
+def _said(mark: Bars, left: float, right: float) -> str:
+    """What a bar is, and its length; of a box of a distribution its ends."""
+    value = f"quartiles {left:.4g} to {right:.4g}" if mark.gid == "box" else f"{right - left:.4g}"
+    name = mark.name or mark.label
+    return f"{name}: {value}" if name else value
+
+
 def _path(x: Floats, y: Floats, dots: bool = False) -> str:
     """The path through points, in whole units; it is broken where a place is not known."""
     known = np.isfinite(x) & np.isfinite(y)
@@ -433,8 +439,7 @@ def _color_scale(scale: ColorScale) -> Html:
 def _tick(place: _Place, value: float, name: str) -> str:
     at = f"{place.right(value) * 100:.5g}%"
     return (
-        f'<line x1="{at}" x2="{at}" y2="{place.height}"/>'
-        f'<text x="{at}" y="{place.height + 14}" text-anchor="middle">{as_html(name)}</text>'
+        f'<line x1="{at}" x2="{at}" y2="{place.height}"/><text x="{at}" y="{place.height + 14}">{as_html(name)}</text>'
     )
 
 
@@ -448,10 +453,10 @@ def _names(place: _Place, ticks: Sequence[tuple[float, str]], of_things: bool) -
     for down, lines in entries:
         for k, line in enumerate(lines):
             y = down + 4 + 13 * (k - (len(lines) - 1) / 2)
-            at = f'x="{(len(line) - len(line.lstrip())) * 4}"' if indent else f'x="{width - 6}" text-anchor="end"'
+            at = f'x="{(len(line) - len(line.lstrip())) * 4}"' if indent else f'x="{width - 6}"'
             texts.append(f'<text {at} y="{y:.1f}">{as_html(line.strip() if indent else line)}</text>')
     size = f'width="{width}" height="{place.height + _STRIP}"'
-    return Html(f'<svg class="y" {size} aria-hidden="true">{"".join(texts)}</svg>')
+    return Html(f'<svg class="y{" tree" * indent}" {size} aria-hidden="true">{"".join(texts)}</svg>')
 
 
 def _cut(name: str) -> str:

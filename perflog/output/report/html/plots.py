@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from itertools import accumulate
 
 from perflog.output.report.data import PlotImage, PlotSketch, ReportData
 from perflog.output.report.html.elements import Html, join, link, tag
@@ -11,7 +10,7 @@ from perflog.output.report.html.pictures import picture
 from perflog.output.report.job import has_jobs
 
 _Plot = PlotImage | PlotSketch
-_MAX_BYTES = 400_000  # of all plots together
+_MAX_BYTES = 300_000  # of all plots together
 
 _FIRST, _MAX_HEIGHT = 2, 800  # plots above the folded details, and pixels of each
 
@@ -45,15 +44,21 @@ def _seen_plots(report: ReportData) -> list[_Plot]:
 
 
 def _light_plots(report: ReportData) -> list[_Plot]:
-    """The first plots that are together no heavier than a page may be."""
-    sizes = accumulate(len(plot.data) if isinstance(plot, PlotImage) else plot.sketch.weight for plot in report.plots)
-    return [plot for plot, size in zip(report.plots, sizes, strict=True) if size <= _MAX_BYTES]
+    """The first plots that are together no heavier than a page may be, without those that are heavier alone."""
+    light: list[_Plot] = []
+    size = 0
+    for plot in report.plots:
+        weight = len(plot.data) * 4 // 3 if isinstance(plot, PlotImage) else plot.sketch.weight
+        if size + weight <= _MAX_BYTES:
+            light.append(plot)
+            size += weight
+    return light
 
 
 def _figure(plot: _Plot, report: ReportData) -> Html:
     caption = tag("figcaption", plot.caption, ". ", link(f"metric-{plot.metric}", "Go to the numbers"))
     if isinstance(plot, PlotSketch):
-        drawn = picture(plot.sketch, f"plot-{report.plots.index(plot)}", plot.title)
+        drawn = picture(plot.sketch, f"p{report.plots.index(plot)}", plot.title)
         return tag("figure", tag("h3", plot.title, class_="plot-title"), drawn, caption)
     type = {"svg": "image/svg+xml", "png": "image/png"}[plot.format]
     source = f"data:{type};base64,{base64.b64encode(plot.data).decode()}"
