@@ -324,13 +324,15 @@ class Log:
         """
         return frame_of(self.sql_arrow(query, external))
 
-    def sql_arrow(self, query: str, external: bool = False) -> pa.Table:
-        """Return what `sql` returns, as a pyarrow Table."""
+    def sql_arrow(
+        self, query: str, external: bool = False, most: int | None = None, memory: str | None = None
+    ) -> pa.Table:
+        """Return what `sql` returns, as a pyarrow Table: at most so many rows, with so much memory."""
 
         def view(name: str) -> pa.Table:
             return _settings_table(self.settings) if name == SETTINGS else self.arrow(name)
 
-        return run_query(query, view, external)
+        return run_query(query, view, external, most, memory)
 
     def match(self, name: str | int) -> tuple[RunKey, ...]:
         """Return the runs that a name can mean; none if it means no run.

@@ -55,15 +55,21 @@ def tokens(text: str) -> int:
 
 
 def brief(lines: Sequence[BriefLine], limit: int = LIMIT) -> list[str]:
-    """Return the lines that have room, in their order, and how many are left out."""
+    """Return the lines that have room, in their order, and how many are left out. What is left lengthens cut lines."""
     shown: dict[int, str] = {}
     left = limit - tokens(_MORE.format(count(len(lines), "more line"))) - 1
-    for place in sorted(range(len(lines)), key=lambda i: (lines[i].weight, i)):
-        line = lines[place]
-        text = _fitted(line, left - 1)
-        if text:
+    order = sorted(range(len(lines)), key=lambda i: (lines[i].weight, i))
+    for place in order:
+        if text := _fitted(lines[place], left - 1):
             shown[place] = text
             left -= tokens(text) + 1
+    for place in order:
+        if place in shown and shown[place] != cell(lines[place].text):
+            room = tokens(shown[place]) + left
+            longer = _fitted(lines[place]._replace(most=max(room, lines[place].most)), room)
+            if tokens(shown[place]) < tokens(longer) <= room:
+                left -= tokens(longer) - tokens(shown[place])
+                shown[place] = longer
     missing = len(lines) - len(shown)
     return [
         *(shown[place] for place in sorted(shown)),

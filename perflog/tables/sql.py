@@ -30,13 +30,21 @@ _TICK_S = 0.1  # between looks at whether a query is over; a signal is seen as s
 _STARTS_S = 2.0  # until a thread has begun, on a busy machine
 
 
-def run_query(query: str, fetch: Callable[[str], pa.Table], external: bool = False) -> pa.Table:
+def run_query(
+    query: str,
+    fetch: Callable[[str], pa.Table],
+    external: bool = False,
+    most: int | None = None,
+    memory: str | None = None,
+) -> pa.Table:
     """Return the result of an SQL query.
 
     Args:
         query: SQL as DuckDB understands it. A table whose name does not occur in it is not read.
         fetch: Returns the view of a name out of `VIEWS`.
         external: Whether the query may read and write files.
+        most: Number of rows that are fetched of the result; by default all.
+        memory: How much memory the query may use, such as "2GB"; by default what DuckDB takes.
 
     Returns:
         One column per column of the result, in types that pandas knows: a sum of integers is an integer, another
@@ -54,10 +62,12 @@ def run_query(query: str, fetch: Callable[[str], pa.Table], external: bool = Fal
         for name in VIEWS:
             if name in named:
                 connection.register(name, fetch(name))
+        if memory is not None:
+            connection.execute("SET memory_limit = ?", [memory])
         for name, value in () if external else _CLOSED.items():
             connection.execute(f"SET {name} = {value}")
         try:
-            result = _interruptible(connection, query)
+            result = _interruptible(connection, query, most)
         except duckdb.PermissionException as error:
             help = "`perflog query --external`, or `external=True`, lets a query read and write files"
             raise UsageError(f"the query may not do this: {str(error).strip()}", help=help) from error
@@ -68,7 +78,7 @@ def run_query(query: str, fetch: Callable[[str], pa.Table], external: bool = Fal
     return _plain(result)
 
 
-def _interruptible(connection: Any, query: str) -> Any:
+def _interruptible(connection: Any, query: str, most: int | None = None) -> Any:
     """Return the result of a query as an Arrow table, or None. A signal to this process ends the query at once.
 
     `Thread.join` is not asked: a signal in it lets Python 3.11 take a running thread for an ended one.
@@ -77,6 +87,8 @@ def _interruptible(connection: Any, query: str) -> Any:
 
     def result() -> Any:
         relation = connection.sql(query)
+        if relation is not None and most is not None:
+            relation = relation.limit(most)
         return None if relation is None else relation.to_arrow_table()
 
     def run() -> None:

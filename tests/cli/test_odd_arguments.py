@@ -71,6 +71,7 @@ COMMANDS = {
     "formats suggest": Call("unknown.txt"),
     "ingest": Call("run.txt", "--store st2", 9),
     "lint": Call("run.txt", every=6),
+    "mcp": Call("folder", every=8),
     "overview": Call("run.txt", every=18),
     "plot": Call("run.txt", every=22),
     "query": Call("'select 1 as one' run.txt", every=6),

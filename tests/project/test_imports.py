@@ -29,7 +29,7 @@ formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
 parsing.input: bar_cuts chunks compression containers html_tables json_documents limits archives log_names notebooks
 parsing.input: rank_names name_prefixes source growing_source followed_file
-parsing.input: spilled_input
+parsing.input: spilled_input text_lines
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: spliced_lines object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments
 parsing.match: header_rows table_evidence bar_states block_bodies
@@ -109,19 +109,20 @@ output.report: data comparison_tables cells bars sweep_tables answers job sectio
 output.report.html: elements links metric_tables pictures plots overview runs findings comparison page
 output.report: __init__
 ci: systems annotations comments kept_store summary gate
+mcp: bounds confinement answers worker server
 trainer: phase_clock rank_context collectives log_writer moe watched_process launch recipes __main__ run_header llama
 trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training
 trainer: reference_printer original_printers kernels language pipeline_printers pipeline
 cli: completion options config progress live_lines
 cli.commands: diagnose
 cli.commands: watch overview analyze compact compare ci baseline completion aa export lint plot regenerate report rm
-cli.commands: query track config demo __init__
+cli.commands: query track config demo mcp __init__
 cli: main
 __main__
 """
 
 # Nothing of these while only help is printed: they cost more than the rest of the start-up together.
-HEAVY = ["matplotlib", "numpy", "pandas", "pyarrow", "rich", "torch"]
+HEAVY = ["anyio", "matplotlib", "mcp", "numpy", "pandas", "pyarrow", "pydantic", "rich", "torch"]
 
 PACKAGE = ROOT / "perflog"
 SOURCES = sorted(PACKAGE.rglob("*.py"))

@@ -6,7 +6,7 @@ import click
 
 NAMES = frozenset(
     (
-        "aa analyze baseline ci compact compare completion config demo diagnose export lint overview plot query"
+        "aa analyze baseline ci compact compare completion config demo diagnose export lint mcp overview plot query"
         " regenerate report rm track watch"
     ).split()
 )
