@@ -61,6 +61,7 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python bench/traces.py
 	$(BIN)/python bench/comparisons.py
 	$(BIN)/python bench/long_runs.py
+	$(BIN)/python bench/pages.py
 	$(BIN)/python bench/folders.py
 
 # The method of an earlier commit is tried beside that of today, if the history has that commit.

@@ -15,7 +15,6 @@ from perflog.plots.canvas import (
     LINES,
     Canvas,
     axis_label,
-    envelope,
     extremes,
     integer_ticks,
     is_null,
@@ -155,7 +154,8 @@ def _draw_line(
     (pale,) = axes.plot(x[keep], y[keep], "-", color=color, alpha=0.3 * alpha, linewidth=0.8, label=label, gid="curve")
     told_lines(pale, lines[keep], each)
     window = len(y) // _MEANS
-    means = np.convolve(y, np.full(window, 1 / window), "valid")
-    mean_x, mean_y, _ = envelope(x[window // 2 : window // 2 + len(means)], means, most)
-    (line,) = axes.plot(mean_x, mean_y, dashes, color=color, alpha=alpha, linewidth=1.8, label=label, gid="mean")
+    stride = max((len(y) - window) // (2 * most), 1)  # it is smooth: of a long curve, some of its points are enough
+    means = np.lib.stride_tricks.sliding_window_view(y, window)[::stride].mean(axis=1)
+    mean_x = x[window // 2 : window // 2 + len(y) - window + 1 : stride]
+    (line,) = axes.plot(mean_x, means, dashes, color=color, alpha=alpha, linewidth=1.8, label=label, gid="mean")
     return line

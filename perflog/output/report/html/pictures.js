@@ -192,6 +192,7 @@
         part.setAttribute(name, `${100 * now}%`);
         if (name !== "width" && !part.matches("rect, image")) part.classList.toggle("outside", now < -0.002 || now > 1.002);
       }
+      this.fit();
       if (this.data.named || this.logX) return;
       if (size === 1) return this.ticks.replaceChildren(...this.printedTicks);
       const ticks = roundNumbers(this.valueAt(0), this.valueAt(1), this.data.integer);
@@ -200,6 +201,25 @@
         return [make("line", { x1: at, x2: at, y2: this.height }),
           make("text", { x: at, y: this.height + 14 }, value.toLocaleString("en", { maximumSignificantDigits: 6 }))];
       }));
+    }
+
+    // Texts that would leave the page move back into it, and numbers of ticks that would touch are left out.
+    fit() {
+      const box = this.svg.getBoundingClientRect();
+      if (!box.width) return;
+      for (const text of this.svg.querySelectorAll(".marks > text")) {
+        text.printed ??= Number(text.getAttribute("dx") ?? 0);
+        text.setAttribute("dx", text.printed);
+        const { left, right } = text.getBoundingClientRect(), over = Math.max(right - box.right - 12, Math.min(left - box.left, 0));
+        if (over && right > left) text.setAttribute("dx", text.printed - over);
+      }
+      let end = -Infinity;
+      const names = [...this.ticks.querySelectorAll("text")].sort((a, b) => parseFloat(a.getAttribute("x")) - parseFloat(b.getAttribute("x")));
+      for (const name of names) {
+        name.classList.remove("off");
+        const { left, right } = name.getBoundingClientRect();
+        if (left < end + 4) name.classList.add("off"); else end = right;
+      }
     }
 
     // --- values ---
@@ -456,7 +476,11 @@
   };
   const unmark = () => panels.forEach((panel) => panel.unmark());
 
+  const sizes = new ResizeObserver((changed) => {
+    for (const { target } of changed) panels.find((panel) => panel.svg === target)?.fit();
+  });
   for (const element of document.querySelectorAll("figure")) {
     if (element.querySelector(".picture")) panels.push(...new Figure(element).panels);
   }
+  for (const panel of panels) sizes.observe(panel.svg);
 })();

@@ -21,6 +21,7 @@ from perflog.output.report.html.elements import Html, as_html, tag
 from perflog.plots.sketch import Area, Axis, Bars, Cells, ColorScale, Line, Mark, Panel, Sketch, Span, Text
 
 _WIDE = 10_000  # units across of the inner picture, and
+_SMALL = 4  # pixels of a circle
 _DEEP = 10  # of a pixel down
 _STRIP = 20  # pixels below a panel, for the numbers of its ticks
 _LETTER = 6.2  # pixels across, at most of most
@@ -136,13 +137,15 @@ class _Picture:
             f'<path class="axis" d="M0 0V{height:g}"/><rect class="axis" y="{height:g}" width="100%" height="1"/>'
             f'<g class="marks">{"".join(over)}</g></svg>'
         )
+        above = any(isinstance(mark, Text) and "y" in mark.of_axes and mark.y >= 1 for mark in panel.marks)
+        axes = f"axes{' below-texts' * above}"
         of_panel = [_color_scale(scale) for scale in self.sketch.color_scales if scale.panel is panel]
         return tag(
             "div",
             tag("p", *_lines_of(panel.title), class_="panel-title") if panel.title else "",
             *of_panel,
             tag("p", panel.yaxis.label, class_="y-name") if panel.yaxis.label else "",
-            tag("div", _names(place, names, panel.yaxis.names is not None), Html(plot), class_="axes"),
+            tag("div", _names(place, names, panel.yaxis.names is not None), Html(plot), class_=axes),
             tag("p", panel.xaxis.label, class_="x-name") if panel.xaxis.label else "",
             class_="panel",
         )
@@ -220,8 +223,11 @@ class _Picture:
         for k in np.flatnonzero(inside)[:: mark.every]:
             at = f"{x[k] * 100 / _WIDE:.4g}%"
             down = y[k] / _DEEP
-            if len(mark.sizes) > 1 or mark.sizes[0] < 4:
+            if mark.marker in _ROUND and (len(mark.sizes) > 1 or mark.sizes[0] < _SMALL):
                 uses.append(f'<circle cx="{at}" cy="{down:.1f}" r="{max(sizes[k] / 2, 1.2):.2g}"/>')
+            elif len(mark.sizes) > 1:
+                shape_of_size = f'<use href="#{self._id(shape)}" transform="scale({sizes[k] / 6:.2g})"/>'
+                uses.append(f'<svg class="sized" x="{at}" y="{down:.1f}">{shape_of_size}</svg>')
             else:
                 uses.append(f'<use href="#{self._id(shape)}" x="{at}" y="{down:.1f}"/>')
         return f"<g{_point_style(mark)}{self._key(mark)}>{''.join(uses)}</g>" if uses else ""
@@ -446,24 +452,26 @@ def _tick(place: _Place, value: float, name: str) -> str:
 def _names(place: _Place, ticks: Sequence[tuple[float, str]], of_things: bool) -> Html:
     """The numbers or names beside a panel."""
     indent = of_things and any(name.startswith("   ") for _, name in ticks)
-    entries = [(place.down(value), [_cut(line) for line in name.split("\n")]) for value, name in ticks]
+    entries = [(place.down(value), list(map(_cut, name.split("\n")))) for value, name in ticks]
     widest = max((len(line) for _, lines in entries for line in lines), default=0)
     width = max(int(widest * _LETTER) + _MARGIN, 24)
     texts = []
     for down, lines in entries:
         for k, line in enumerate(lines):
             y = down + 4 + 13 * (k - (len(lines) - 1) / 2)
-            at = f'x="{(len(line) - len(line.lstrip())) * 4}"' if indent else f'x="{width - 6}"'
+            at = f'x="{(len(line) - len(line.lstrip())) * 3}"' if indent else 'x="100%" dx="-6"'
             texts.append(f'<text {at} y="{y:.1f}">{as_html(line.strip() if indent else line)}</text>')
     size = f'width="{width}" height="{place.height + _STRIP}"'
     return Html(f'<svg class="y{" tree" * indent}" {size} aria-hidden="true">{"".join(texts)}</svg>')
 
 
 def _cut(name: str) -> str:
-    if len(name) <= _MAX_NAME:
+    """A name without its middle, if it is long; the blanks before it show its depth in a tree, and stay."""
+    depth = len(name) - len(name.lstrip())
+    if len(name) - depth <= _MAX_NAME:
         return name
     head = _MAX_NAME * 2 // 3
-    return f"{name[:head]}…{name[len(name) - (_MAX_NAME - 1 - head) :]}"
+    return f"{name[: depth + head]}…{name[len(name) - (_MAX_NAME - 1 - head) :]}"
 
 
 def _ticks(axis: Axis, ends: tuple[float, float]) -> list[tuple[float, str]]:
