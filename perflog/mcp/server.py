@@ -174,10 +174,11 @@ def _add_tools(made: MCPServer[Any], worker: Worker) -> None:
         """
         return await answer("overview", runs=runs, parts=parts or [], rows=rows, gpu=gpu, warmup=warmup)
 
-    async def diagnose(runs: Runs, rows: Rows = 20) -> CallToolResult:
+    async def diagnose(runs: Runs, rows: Rows = 5) -> CallToolResult:
         """What ended a job or holds it up: verdict, culprits (rank, node, GPU), how sure, the lines that prove it.
 
-        Several names are the logs of one job. A folder of logs that each print steps has a row of `jobs` for each.
+        Several names are the logs of one job. A folder of logs that each print steps has a row of `jobs` for each, the
+        failed ones first; `brief` names the others.
         """
         return await answer("diagnose", runs=runs, rows=rows)
 

@@ -14,6 +14,9 @@ from typing import Any
 from perflog.errors import PerflogError
 from perflog.mcp.answers import Answers
 from perflog.mcp.confinement import Confinement
+from perflog.output.terminal import visible
+
+_MOST = 2_000  # characters of an error
 
 
 def main(folders: list[str]) -> None:
@@ -29,13 +32,19 @@ def main(folders: list[str]) -> None:
         try:
             reply = {"answer": answers.call(call["tool"], call["arguments"])}
         except (PerflogError, OSError) as error:
-            reply = {"error": str(error)}
+            reply = {"error": _short(str(error))}
         except RecursionError:
             reply = {"error": "this is nested too deeply"}
         except MemoryError:
             reply = {"error": "this needs more memory than there is: ask about fewer runs or rows"}
         answers_to.write(f"{json.dumps(reply)}\n")
         answers_to.flush()
+
+
+def _short(text: str) -> str:
+    """The text of an error, which may hold a line of a log."""
+    text = "\n".join(visible(line) for line in text.splitlines())
+    return text if len(text) <= _MOST else f"{text[:_MOST]} …"
 
 
 if __name__ == "__main__":

@@ -281,6 +281,28 @@ def test_a_call_that_takes_too_long_is_ended_and_the_next_one_answered(folder: P
     assert anyio.run(ask)["rows"] == [[7]]
 
 
+def test_no_module_comes_from_the_current_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pyarrow", "json", "duckdb"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+
+    async def ask() -> dict[str, object]:
+        worker = Worker([str(folder)], 60)
+        try:
+            return await worker.call("query", {"sql": "select 7", "runs": ["old.log"], "rows": 1})
+        finally:
+            await worker.end()
+
+    assert anyio.run(ask)["rows"] == [[7]]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_errors_are_short(server: Session, folder: Path) -> None:
+    (folder / "unknown.txt").write_text("word \x1b[31m" * 9_000 + "\n")
+    error = server.error("overview", runs=["unknown.txt"])
+    assert len(error) < 3_000 and "\x1b" not in error
+
+
 # --- lines --------------------------------------------------------------------------------------------------------
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from perflog.cli import options
 from perflog.errors import UsageError
+from perflog.output import terminal
 
 
 @click.command(
@@ -34,5 +37,9 @@ def mcp(folders: tuple[str, ...], time_limit: float) -> None:
         raise UsageError("`perflog mcp` needs the MCP SDK (2 or later), which is not installed", help=help) from error
     from perflog.mcp.confinement import Confinement
 
-    given = folders or (".",)
-    server.server(Confinement(given).roots, time_limit).run("stdio")
+    roots = Confinement(folders or (".",)).roots
+    if sys.stdin.isatty():
+        terminal.tell(
+            "perflog: an MCP client starts this command and talks to it on standard input; Ctrl-C ends it", err=True
+        )
+    server.server(roots, time_limit).run("stdio")
