@@ -48,7 +48,7 @@ _QUANTITY = lazy_pattern(
     "|".join(rf"(?P<{name}>(?<![a-z])(?:{words})(?![a-z]))" for name, words in _QUANTITIES.items())
 )
 _STATISTIC = lazy_pattern(
-    r"(?<![a-z0-9])(?:(?P<mean>mean|avg|average)|(?P<median>median|p50)|(?P<named>p9[059]|min|max))(?![a-z0-9])"
+    r"(?<![a-z0-9])(?:(?P<mean>mean|avg|average)|(?P<median>median|mdn|p50)|(?P<named>p9[059]|min|max))(?![a-z0-9])"
 )
 _RATES = lazy_pattern(r"(?:.*_)?(?:throughput|tokens_per_s|requests_per_s)(?:_.*)?", re.IGNORECASE)
 _OTHER_STATISTIC = lazy_pattern(r"(?<![a-z0-9])(?:std|stddev|p[0-9]+|peak)(?![a-z0-9])")
@@ -158,6 +158,11 @@ def _printed(rows: Rows) -> Iterator[tuple[str, _Found]]:
     yield from found.items()
 
 
+def is_latency_statistic(key: str) -> bool:
+    """Return whether a printed name is that of a statistic of a latency: one benchmark has one value of it."""
+    return _quantity(key) is not None and _statistic(key) is not None
+
+
 def _quantity(key: str) -> str | None:
     """The latency that a printed name is of; None for another one, and for the number of its tokens."""
     match = _QUANTITY.search(_plain(key))
@@ -186,6 +191,8 @@ def _of_requests(rows: Rows) -> Iterator[tuple[str, _Found]]:
         if quantity is None:
             continue
         if _statistic(key) is not None:
+            if len(of_key) > 1:  # of several benchmarks: none stands for the others
+                continue
             statistics += np.flatnonzero(rows.one_of("key", [key])).tolist()
         elif len(of_key) > 1 and not _OTHER_STATISTIC.search(_plain(key)):
             yield quantity, _computed(of_key, REQUESTS, key)

@@ -46,6 +46,33 @@ def test_marian() -> None:
     assert values(log)["bleu"] == 19.245
 
 
+def test_guidellm() -> None:
+    """The latency of a request is in seconds below a header that says ms. No row of several stands for the others."""
+    log = whole("guidellm")
+    first = [values(log)[key] for key in ("request_latency_median", "ttft_p99", "tpot_mean", "output_throughput")]
+    assert first == pytest.approx([4.09, 0.0618, 0.0157, 62.6])
+    assert values(log)["requests_completed"] == 10
+    newer = read((DATA / "guidellm.txt").read_bytes().replace(b"synchronous|", b"constant@1 |"))
+    assert [row["text"] for row in newer.rows("values") if row["key"] == "benchmark"] == ["constant@1"] * 2
+
+
+def test_guidellm_of_2026() -> None:
+    text = """\
+ℹ Request Latency Statistics (Completed Requests)
+| Benchmark | Request Latency || TTFT       || ITL      || TPOT     ||
+| Strategy  | Sec             || ms         || ms       || ms       ||
+|           | Mdn     | p95    | Mdn  | p95  | Mdn | p95 | Mdn | p95 |
+|-----------|---------|--------|------|------|-----|-----|-----|-----|
+| constant  | 0.1     | 0.2    | 15.8 | 19.8 | 2.2 | 2.3 | 2.5 | 2.6 |
+| constant  | 0.3     | 0.3    | 25.5 | 61.1 | 5.3 | 6.5 | 6.1 | 6.9 |
+|===========|=========|========|======|======|=====|=====|=====|=====|
+"""
+    log = read(text.encode())
+    assert unread_figures(log) == 0
+    assert [row["value"] for row in log.rows("values") if row["key"] == "ttft_p95"] == pytest.approx([0.0198, 0.0611])
+    assert [row["value"] for row in log.rows("values") if row["key"] == "request_latency_p95"] == [0.2, 0.3]
+
+
 def test_prime_rl() -> None:
     log = whole("prime_rl")
     steps = log.rows("steps")
@@ -305,6 +332,12 @@ MARKDOWN = {  # tables of the documents of nanochat, Mooncake, aiter and torchti
     ],
     "| batch | FWD(TFLOPS) |    |\n|---|---|---|\n|    | MI300X | MI355X |\n| 1 | 338.07 | 613.48 |\n": [
         ("batch", 1, None), ("FWD_MI300X", 338.07, "TFLOP/s"), ("FWD_MI355X", 613.48, "TFLOP/s"),
+    ],
+    "| R | TTFT || ITL |\n| Rate | ms || ms |\n|  | Mdn | p95 | p50 |\n|-|-|-|-|\n| a | 15.8 | 19 | 2.2 |\n": [
+        ("R_Rate", None, None), ("TTFT_Mdn", 0.0158, "s"), ("TTFT_p95", 0.019, "s"), ("ITL_p50", 0.0022, "s"),
+    ],
+    "Run | Time (ms)||\n R | mean| p95| p99\n---|---|---|---\n a | 15.5| 19| 19.5\n": [  # without bars at both ends
+        ("Run_R", None, None), ("Time_mean", 0.0155, "s"), ("Time_p95", 0.019, "s"), ("Time_p99", 0.0195, "s"),
     ],
     "|Groups|Version|Metric| |Value| |Stderr|\n|-|-:|-|-|-:|-|-:|\n|mmlu|2|acc|↑|0.6209|±|0.0038|\n": [
         ("Groups", None, None), ("Version", 2, None), ("Stderr", 0.0038, None), ("acc", 0.6209, None),

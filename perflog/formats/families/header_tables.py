@@ -123,6 +123,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         needs_rows: Whether it is rather a line of any place that the rows under it prove to be a header.
         title: The line directly above the header, if only that tells the table; the names are then separated by blanks.
         is_ruled: Whether the rule under it has proved the header: its names may be any text.
+        has_groups: Whether names in the header span several columns, whose own names stand in the lines below.
         cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `,f GBps`, `t`, `z`.
     """
 
@@ -144,6 +145,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     title: Template | None = None
     cell_types: Mapping[str, str] = field(default_factory=dict)
     is_ruled: bool = False
+    has_groups: bool = False
 
     @property
     def samples(self) -> tuple[str, ...]:
@@ -258,7 +260,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
             line = text if style in _DELIMITERS else _without_frame(text)
             names = [x.strip() for x in split(line, style)]
             ends = tuple(_BOX_BARS) if style == "boxes" else _DELIMITERS.get(style, "\n")
-            if names and not names[-1] and text.rstrip(" ").endswith(ends):
+            if names and not names[-1] and text.rstrip(" ").endswith(ends) and not spans_to_end(line, style):
                 names.pop()  # a comma ends each line
             if len(names) < 2 or (self.is_first and not is_header(names, self.needs, self.is_ruled)):
                 continue
@@ -299,6 +301,11 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         return replace(
             column, forms=(form, *column.forms), constants=({}, *column.constants), row_units=("", *column.row_units)
         ), unit or unit_of(behind)[0]
+
+
+def spans_to_end(text: str, style: str) -> bool:
+    """Return whether the last name of a line spans several columns, and no bar ends the line: `Time | TPOT (ms) ||`."""
+    return style == "bars" and text.rstrip().endswith("||") and not text.lstrip().startswith("|")
 
 
 def _prefix_ends(text: str) -> list[int]:
@@ -480,9 +487,10 @@ class Header(Struct, frozen=True, eq=False, dict=True):
     def with_second_names(self, text: str) -> Header | None:
         """Return the header with a second row of names under those that span several columns; None for another line.
 
-        `FWD (ms)` above `A` and `B` gives `FWD A (ms)` and `FWD B (ms)`.
+        `FWD (ms)` above `A` and `B` gives `FWD A (ms)` and `FWD B (ms)`; `TTFT` above `ms` gives `TTFT (ms)`, and the
+        names of its columns follow in the next line.
         """
-        if not self.table.is_ruled or all(self.names[1:]):
+        if not (self.table.is_ruled or self.table.has_groups) or all(self.names[1:]):
             return None
         cells = self._all_cells(text)
         if not cells or not any(cells) or any(map(figure_spans, cells)):
@@ -491,7 +499,10 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         for name, cell in zip(self.names, cells, strict=True):
             above = name or above
             base, unit = split_unit(above)
-            names.append(f"{base} {cell}" + (f" ({unit})" if unit else "") if cell and above else name or cell)
+            if cell and name and not unit and unit_of(cell)[0]:
+                names.append(f"{name} ({cell})")
+            else:
+                names.append(f"{base} {cell}" + (f" ({unit})" if unit else "") if cell and above else name or cell)
         columns, units = self.table.columns_of(names)
         return replace(self, names=tuple(names), columns=columns, units=units)
 

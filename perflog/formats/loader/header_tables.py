@@ -83,6 +83,7 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
         unit_names=unit_names(entry),
         is_first=is_first,
         needs_rows=needs_rows,
+        has_groups=entry.get("groups", bool, False),
     )
 
 

@@ -39,7 +39,7 @@ _KEYS = {
         "fills_steps", "step_by", "outside", "telling", "unknown", "dropped", "unit_names",
     },
     "table": {
-        "name", "style", "first", "rows_prove", "plain_names", "needs", "telling",
+        "name", "style", "first", "rows_prove", "groups", "plain_names", "needs", "telling",
         "columns", "inner", "among", "units", "unit_names", "title", "cells", "unknown",
         "sample", "table", "unit", "set", "compute", "map", "run", "opens", "covers", "within", "outside", "dropped",
     },

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from perflog.formats.families.header_tables import is_rule, split, without_bar
+from perflog.arrays import Mask
+from perflog.formats.families.header_tables import is_rule, spans_to_end, split, without_bar
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
 from perflog.formats.vocabulary import COUNTERS, SENTENCE_WORDS
@@ -52,6 +53,8 @@ _POSSIBLE_BELOW = rf"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^
 _CLOCK = lazy_pattern(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # before the names of a header
 _BARRED = r"^[ \t]*\|[^\n]*\|[ \t]*$"
 _RULE_OF_BARS = r"^[ \t]*\|(?:[ \t]*:?-+:?[ \t]*\|)+[ \t]*$"  # under the header of a Markdown table
+_RULE_BETWEEN_BARS = r"^[ \t]*(?::?-+:?[ \t]*\|[ \t]*)+:?-+:?[ \t]*$"  # the same, without bars at both ends
+_MOST_NAMES = 3  # lines of names above a rule, where names span several columns
 _ROWS = 200  # rows below a header that show what its columns hold
 _MOST_HEADERS = 40  # headers that are tried
 _HALF = 0.5  # of the cells of a column that are values
@@ -83,6 +86,7 @@ def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[
     if with_ruled:
         ruled[:-1] = mask_of(pc.match_substring_regex(texts, _RULE_OF_BARS))[1:]
         ruled &= mask_of(pc.match_substring_regex(texts, _BARRED))
+        ruled |= _grouped(texts)
     end = 0
     for place in np.flatnonzero((possible[:-1] & followed[1:]) | ruled[:-1])[:_MOST_HEADERS].tolist():
         if place < end:
@@ -95,6 +99,24 @@ def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[
         if table is not None:
             end = place + len(table.block) + len(table.rows) - 1
             yield place, table
+
+
+def _grouped(texts: pa.Array) -> Mask:
+    """Return which lines are the first of several lines of names above a rule, with names that span columns."""
+    first = np.zeros(len(texts), np.bool_)
+    rules = mask_of(pc.match_substring_regex(texts, f"{_RULE_OF_BARS}|{_RULE_BETWEEN_BARS}"))
+    for rule in np.flatnonzero(rules).tolist()[:_MOST_HEADERS]:
+        most = min(rule, _MOST_NAMES)
+        *above, below = [x.decode("utf-8", "replace") for x in texts.slice(rule - most, most + 1).to_pylist()]
+        names = list(takewhile(partial(_are_names, count=len(_cells(below, "bars"))), reversed(above)))
+        if len(names) > 1 and "||" in names[-1]:
+            first[rule - len(names)] = True
+    return first
+
+
+def _are_names(text: str, count: int) -> bool:
+    """Return whether a line has so many cells between bars, and no figure."""
+    return "|" in text and not is_rule(text) and len(_cells(text, "bars")) == count and not figure_spans(text)
 
 
 class PrintedTable(Struct, frozen=True):
@@ -120,14 +142,17 @@ class PrintedTable(Struct, frozen=True):
     def of_markdown(cls, lines: Sequence[str]) -> PrintedTable | None:
         """Return the table that begins with a header and a rule of bars; None if none of its columns holds values."""
         names = _cells(lines[0], "bars")
-        if len(names) < _FEW or len(_cells(lines[1], "bars")) != len(names) or not any(names):
+        rule = next((k for k, line in enumerate(lines[: _MOST_NAMES + 1]) if is_rule(line)), 0)
+        if not rule or len(names) < _FEW or len(_cells(lines[rule], "bars")) != len(names) or not any(names):
             return None
-        below = takewhile(lambda line: "|" in line and len(_cells(line, "bars")) == len(names), lines[2:])
-        rows = {line: _cells(line, "bars") for line in below}
+        below = takewhile(lambda line: "|" in line and len(_cells(line, "bars")) == len(names), lines[rule + 1 :])
+        rows = {line: _cells(line, "bars") for line in below if not is_rule(line)}
         columns = [[cell for cell in cells if cell not in NO_VALUE] for cells in zip(*rows.values(), strict=True)]
         shares = (sum(map(bool, map(value_and_unit, cells))) / len(cells) for cells in columns if cells)
         return (
-            cls("bars", lines[:3], names, [*rows], [*rows.values()], True) if max(shares, default=0) > _HALF else None
+            cls("bars", lines[: rule + 2], names, [*rows], [*rows.values()], True)
+            if max(shares, default=0) > _HALF
+            else None
         )
 
     @classmethod
@@ -283,7 +308,8 @@ def value_and_unit(cell: str) -> tuple[str, str] | None:
 
 def _cells(text: str, style: str) -> list[str]:
     cells = [x.strip() for x in split(text, style)]
-    return cells[:-1] if style in _MARKS and cells[1:] and not cells[-1] else cells  # a mark ends each line
+    ends = style in _MARKS and cells[1:] and not cells[-1] and not spans_to_end(text, style)
+    return cells[:-1] if ends else cells  # a mark ends each line
 
 
 def _cells_at(header: str) -> Callable[[str], list[str]]:
