@@ -8,6 +8,7 @@ else that a plot asks of them raises `NotSketchedError`: such a plot stays a pic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import numpy as np
@@ -178,6 +179,7 @@ class Axis(_Missing):
         self.integer = False
         self.grid = False
         self.format: Callable[[float], str] | None = None
+        self.dates = False  # its values are seconds since 1970
 
     def set_ticks(self, places: Iterable[float], labels: Iterable[object] | None = None, **_: Any) -> None:
         """Put ticks at these places."""
@@ -229,7 +231,9 @@ class Panel(_Missing):
         marker, line = _form(form)
         marker = style.pop("marker", marker) or ""
         line = style.pop("linestyle", line or ("" if form and marker else "-"))
-        x, y = map(_floats, np.broadcast_arrays(*(np.atleast_1d(_values(values)) for values in points)))
+        x, y = map(np.atleast_1d, points)
+        self.xaxis.dates = self.xaxis.dates or _are_dates(x)
+        x, y = map(_floats, np.broadcast_arrays(x, y))
         size = style.pop("markersize", 6.0 if marker != "." else 3.0)
         hollow = style.pop("mfc", None) in ("none", "white") or style.pop("fillstyle", "") == "none"
         color = style.pop("color", None) or style.pop("mec", None) or "black"
@@ -334,7 +338,7 @@ class Panel(_Missing):
     def text(self, x: float, y: float, text: object, **style: Any) -> Text:
         """Write a text."""
         return self._add(
-            Text(x=float(x), y=float(y), text=_text(text), across=style.get("ha", "left"),
+            Text(x=float(_floats(x)), y=float(y), text=_text(text), across=style.get("ha", "left"),
                  along=style.get("va", "baseline"), color=_color(style.get("color", "")))
         )  # fmt: skip
 
@@ -562,14 +566,23 @@ def _form(form: str) -> tuple[str, str]:
     return form.replace(line, "", 1), line
 
 
-def _values(values: Any) -> Any:
-    values = np.asarray(values)
-    if values.dtype.kind in "OMmSU" and values.dtype.kind != "O":
-        raise NotSketchedError("no numbers")
-    return values
+def _are_dates(values: Any) -> bool:
+    return values.dtype.kind == "O" and len(values) > 0 and all(isinstance(value, datetime) for value in values)
+
+
+def _seconds(date: datetime) -> float:
+    """Seconds since 1970; a date without a time zone counts as one of UTC, as on an axis of matplotlib."""
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 def _floats(values: Any) -> Floats:
+    if isinstance(values, datetime):
+        return np.asarray(_seconds(values))
+    array = np.asarray(values)
+    if array.ndim and _are_dates(array):
+        return np.array([_seconds(value) for value in array])
+    if array.dtype.kind in "MmSU":
+        raise NotSketchedError("no numbers")
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from datetime import UTC, datetime
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
@@ -18,7 +19,7 @@ from support.paths import TESTS
 import perflog
 from perflog.metrics.breakdown import part_name
 from perflog.output.report import collect, to_html
-from perflog.output.report.html.pictures import _png, picture, round_numbers
+from perflog.output.report.html.pictures import _dates, _png, picture, round_numbers
 from perflog.plots.canvas import extremes
 from perflog.plots.sketch import Cells, Sketch
 
@@ -131,3 +132,21 @@ def test_ticks_are_few_round_and_inside(low: float, size: float) -> None:
     assert 2 <= len(ticks) <= 7
     assert all(low - size * 1e-6 <= tick <= high + size * 1e-6 for tick in ticks)
     assert np.diff(ticks) == pytest.approx(ticks[1] - ticks[0], rel=1e-3)
+
+
+@given(st.floats(3e8, 4e9), st.floats(1, 3e8))
+def test_dates_on_an_axis_are_few_and_inside(low: float, span: float) -> None:
+    ticks = _dates(low, low + span)
+    assert len(ticks) <= 8 and all(low <= tick <= low + span for tick in ticks)
+    assert all(tick % 60 == 0 for tick in ticks)
+    assert ticks or span < 20 * 366 * 86_400
+
+
+def test_dates_of_versions_are_places_on_the_axis() -> None:
+    panel = Sketch(9, 3).subplots()
+    dates = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 11, 31)]
+    (line,) = panel.plot(np.array(dates), [1, 2, 3], "o")
+    panel.axvline(dates[1])
+    assert list(line.x) == [date.timestamp() for date in dates]
+    written = picture(panel.sketch, "p", "history")
+    assert len(re.findall(r">2026-01-\d\d<", written)) >= 3

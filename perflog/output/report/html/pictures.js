@@ -193,7 +193,7 @@
         if (name !== "width" && !part.matches("rect, image")) part.classList.toggle("outside", now < -0.002 || now > 1.002);
       }
       this.fit();
-      if (this.data.named || this.logX) return;
+      if (this.data.named || this.logX || this.data.dates) return;
       if (size === 1) return this.ticks.replaceChildren(...this.printedTicks);
       const ticks = roundNumbers(this.valueAt(0), this.valueAt(1), this.data.integer);
       this.ticks.replaceChildren(...ticks.flatMap((value) => {
@@ -278,6 +278,11 @@
         value === null ? "no value" : `${quantity(label)} ${withUnit(value, label)}`];
     }
 
+    xSaid(x) {
+      if (this.data.dates) return new Date(x * 1000).toISOString().slice(0, 16).replace("T", " ").replace(" 00:00", "");
+      return `${quantity(this.xName)} ${withUnit(x, this.xName)}`;
+    }
+
     // The point that is nearest to the pointer, of points without a line between them.
     ofPoint(x, down) {
       let least = 12, found = null;
@@ -289,7 +294,7 @@
       if (!found) return null;
       const [one, k] = found, line = one.lines?.[k] != null ? [`line ${one.lines[k]}`] : [];
       const y = this.data.rows ? [] : [`${quantity(this.yName)} ${withUnit(one.y[k], this.yName)}`];
-      return [...(one.label ? [one.label] : []), `${quantity(this.xName)} ${withUnit(one.x[k], this.xName)}`, ...y, ...line];
+      return [...(one.label ? [one.label] : []), this.xSaid(one.x[k]), ...y, ...line];
     }
 
     ofSeries(x) {
@@ -303,7 +308,7 @@
         return `${one.label}: ${withUnit(one.y[k], this.yName)}${each}${line}`;
       });
       if (same.length > MOST_SHOWN) lines.push(`${same.length - MOST_SHOWN} more`);
-      return [`${quantity(this.xName)} ${withUnit(first.x[at], this.xName)}`, ...lines];
+      return [this.xSaid(first.x[at]), ...lines];
     }
 
     mark(x) {

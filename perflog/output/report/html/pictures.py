@@ -12,6 +12,7 @@ import math
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ _EXACT = 1e15  # integers up to it are exact
 _MOST_POINTS = 4000  # of a line, whose values are shown
 _FEW = 500  # points that are drawn one by one
 _USUAL_WIDTH = 640  # pixels of a panel that texts are placed for
+
+_DAY = 86_400.0
+_PERIODS = (60.0, 600.0, 3600.0, 6 * 3600.0, _DAY, 2 * _DAY, 5 * _DAY, 10 * _DAY)
 
 _DASHES = {"--": "6 4", "-.": "7 3 2 3", ":": "2 3"}
 _ROUND = ("o", ".")
@@ -480,6 +484,8 @@ def _ticks(axis: Axis, ends: tuple[float, float]) -> list[tuple[float, str]]:
     if axis.places is not None:
         names = axis.names or [_number(value, high) for value in axis.places]
         return [(v, n) for v, n in zip(axis.places.tolist(), names, strict=True) if low <= v <= high]
+    if axis.dates:
+        return [(value, _date(value, high - low)) for value in _dates(low, high)]
     values = _powers(low, high, axis.base) if axis.base else round_numbers(low, high, axis.integer)
     written = axis.format or (lambda value: _number(value, max(abs(low), abs(high))))
     return [(value, written(value)) for value in values]
@@ -493,6 +499,21 @@ def round_numbers(low: float, high: float, integer: bool = False, most: int = _M
     step = max(step, 1.0) if integer else step
     first = math.ceil(low / step - 1e-9)
     return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _dates(low: float, high: float) -> list[float]:
+    """Return a few times at whole minutes, hours or days, or at beginnings of months, in seconds since 1970."""
+    if step := next((step for step in _PERIODS if (high - low) / step <= _MOST_TICKS), None):
+        return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    first, last = (datetime.fromtimestamp(end, UTC) for end in (low, high))
+    months = range(12 * first.year + first.month, 12 * last.year + last.month)  # from 0, those that begin inside
+    every = next(n for n in (1, 2, 3, 6, 12, 24, 60, 120, 1200, 12_000) if len(months) / n <= _MOST_TICKS)
+    return [datetime(m // 12, m % 12 + 1, 1, tzinfo=UTC).timestamp() for m in months if m % every == 0]
+
+
+def _date(seconds: float, span: float) -> str:
+    form = "%Y-%m-%d" if span > 2 * _DAY else "%m-%d %H:%M"
+    return datetime.fromtimestamp(seconds, UTC).strftime(form)
 
 
 def _powers(low: float, high: float, base: float) -> list[float]:
@@ -531,6 +552,7 @@ def _data(panel: Panel) -> dict[str, Any]:
         "height": round(panel.height),
         "series": series,
     }
+    data |= {"dates": True} if panel.xaxis.dates else {}
     data |= {"integer": True} if panel.xaxis.integer else {}
     data |= {"log": [panel.xaxis.base is not None, panel.yaxis.base is not None]}
     data |= {"named": True} if panel.xaxis.names is not None else {}
