@@ -10,7 +10,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from perflog.errors import UsageError, did_you_mean
 from perflog.metrics import METRICS, Metric, Options, Tables, get
 from perflog.metrics.registry import call_signature, merge_tables, show_as_function
 from perflog.plots.canvas import Canvas, Size
-from perflog.plots.sketch import NotSketchedError, Sketch
+from perflog.plots.sketch import Sketch
 from perflog.plots.style import styled
 
 if TYPE_CHECKING:
@@ -106,13 +106,9 @@ class Plot(Struct, frozen=True, eq=False, dict=True):
             _lay_out(figure)
         return figure
 
-    def sketched(self, rows: pd.DataFrame, tables: Tables, options: Options) -> Sketch | None:
-        """Return the figure of some rows of the metric as data; None if only matplotlib can draw it."""
-        try:
-            figure: object = self.draw(rows, Canvas(self.title, tables, options, sketched=True))
-        except NotSketchedError:
-            return None
-        return figure if isinstance(figure, Sketch) else None
+    def sketched(self, rows: pd.DataFrame, tables: Tables, options: Options) -> Sketch:
+        """Return the figure of some rows of the metric as data, which a page draws."""
+        return cast("Sketch", self.draw(rows, Canvas(self.title, tables, options, sketched=True)))
 
     def rows(self, tables: Tables, options: Options) -> pd.DataFrame:
         """Return the rows of the metric that are drawn."""

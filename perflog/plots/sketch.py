@@ -1,8 +1,7 @@
 """A picture as data: the figure that plots draw on for a page, where matplotlib would take most of the time.
 
 A `Sketch` takes the calls of a matplotlib Figure, and its `Panel`s those of Axes, as far as the plots of perflog use
-them; both keep what is drawn as marks, in the units of the axes. So a plot is described once, by its function. Anything
-else that a plot asks of them raises `NotSketchedError`: such a plot stays a picture of matplotlib.
+them; both keep what is drawn as marks, in the units of the axes. So a plot is described once, by its function.
 """
 
 from __future__ import annotations
@@ -23,18 +22,7 @@ _AROUND = 46  # pixels of a panel's title, tick labels and axis label
 _LOWEST = 40  # pixels of a panel
 
 
-class NotSketchedError(Exception):
-    """A plot asks for something that only matplotlib draws."""
-
-
 _Added = TypeVar("_Added", bound="Mark")
-
-
-class _Missing:
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise NotSketchedError(name)
 
 
 class Mark(Struct, eq=False):
@@ -54,11 +42,6 @@ class Mark(Struct, eq=False):
 
     def __post_init__(self) -> None:
         self.key = self.key or self.label
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise NotSketchedError(name)
 
     def set_label(self, label: str) -> None:
         """Name the mark in the legend."""
@@ -164,7 +147,7 @@ class ColorScale(Struct):
         self.label = label
 
 
-class Axis(_Missing):
+class Axis:
     """An axis of a panel: its limits, its scale and its ticks."""
 
     def __init__(self, name: str) -> None:
@@ -188,8 +171,6 @@ class Axis(_Missing):
 
     def set_major_formatter(self, form: str) -> None:
         """Write the numbers of ticks in this form."""
-        if not isinstance(form, str):
-            raise NotSketchedError("formatter")
         self.format = lambda x: form.format(x=x)
 
     def limit(self, first: float | None, last: float | None) -> None:
@@ -200,7 +181,7 @@ class Axis(_Missing):
         self.high = float(last) if last is not None else self.high
 
 
-class _Patch(_Missing):
+class _Patch:
     def __init__(self) -> None:
         self.hatched = False
 
@@ -208,7 +189,7 @@ class _Patch(_Missing):
         self.hatched = bool(hatch)
 
 
-class Panel(_Missing):
+class Panel:
     """A pair of axes with what is drawn on them. The methods are those of matplotlib's Axes."""
 
     def __init__(self, sketch: Sketch, height: float) -> None:
@@ -247,7 +228,7 @@ class Panel(_Missing):
     def step(self, x: Any, y: Any, where: str = "post", **style: Any) -> list[Line]:
         """Draw a line that keeps each value until the next one."""
         if where != "post":
-            raise NotSketchedError(where)
+            raise ValueError(f"a line by steps changes at its points, not at {where}")
         (line,) = self.plot(x, y, **style)
         line.steps = True
         return [line]
@@ -472,7 +453,7 @@ class Panel(_Missing):
         return (low, high) if high > low else (low, low + 1.0)
 
 
-class Sketch(_Missing):
+class Sketch:
     """A figure: panels in rows and columns, notes and a legend. The methods are those of matplotlib's Figure."""
 
     def __init__(self, width: float, height: float, notes: Sequence[str] = ()) -> None:
@@ -552,7 +533,7 @@ def _of_axes(style: dict[str, Any]) -> str:
     """The axes on which places are a part of the panel."""
     transform = style.get("transform", "")
     if transform not in ("", "x", "y"):
-        raise NotSketchedError("transform")
+        raise ValueError("places are values or parts of a panel")
     return str(transform)
 
 
@@ -581,26 +562,18 @@ def _floats(values: Any) -> Floats:
     array = np.asarray(values)
     if array.ndim and _are_dates(array):
         return np.array([_seconds(value) for value in array])
-    if array.dtype.kind in "MmSU":
-        raise NotSketchedError("no numbers")
-    try:
-        return np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise NotSketchedError("no numbers") from error
+    return np.asarray(array, np.float64)
 
 
 def _color(color: Any) -> str:
     """Return a colour as CSS has it: greys of matplotlib are numbers from 0 to 1."""
     if not isinstance(color, str):
-        raise NotSketchedError("color")
+        raise TypeError("a colour is a text")
     if color in ("", "none") or color.startswith("#"):
         return "" if color == "none" else color
     if color in ("white", "black"):
         return {"white": "#ffffff", "black": "#000000"}[color]
-    try:
-        grey = round(float(color) * 255)
-    except ValueError:
-        raise NotSketchedError(color) from None
+    grey = round(float(color) * 255)
     return f"#{grey:02x}{grey:02x}{grey:02x}"
 
 

@@ -31,7 +31,6 @@ from perflog.output.report.data import (
     FigureSource,
     LogSummary,
     MetricTable,
-    PlotImage,
     PlotSketch,
     ReportData,
     ShapeSummary,
@@ -202,37 +201,17 @@ def _range_of(row: TableRow, unit: str) -> str:
     return "" if first is None else range_text(int(first), None if last is None else int(last))  # nulls make floats
 
 
-_LIGHT_SVG = 80_000  # bytes up to which an SVG is taken without a try whether a PNG is smaller
-_DPI = 110
-
-
-def _plots(tables: Tables, options: Options) -> list[PlotImage | PlotSketch]:
-    """Draw all plots that show more than one value; as data, where they can be."""
+def _plots(tables: Tables, options: Options) -> list[PlotSketch]:
+    """Draw all plots that show more than one value."""
     rows = {plot.name: plot.rows(tables, options) for plot in plots.PLOTS.values() if plot.metric in METRICS}
     possible = [plots.kind(name) for name, of_plot in rows.items() if len(of_plot)]
     drawn_by_the_page = "waterfall"  # as bars of its first table, so that the plots at the top can show something else
     ordered = sorted(possible, key=lambda plot: (plot.metric == drawn_by_the_page, _order(METRICS[plot.metric])))
-    drawn: list[PlotImage | PlotSketch] = []
-    for plot in ordered:
-        sketch = plot.sketched(rows[plot.name], tables, options)
-        if sketch is None:
-            drawn.append(_plot_image(plot, tables, options))
-        elif sketch.tells:
-            drawn.append(PlotSketch(plot.title, plot.caption, plot.metric, sketch))
-    return drawn
-
-
-def _plot_image(plot: plots.Plot, tables: Tables, options: Options) -> PlotImage:
-    figure = plot(tables, **vars(options))
-    if engine := figure.get_layout_engine():
-        engine.execute(figure)  # the layout is final now: each drawing would compute it again, twice for each format
-        figure.set_layout_engine(None)
-    format, data = "svg", plots.render(figure, "svg")
-    if len(data) > _LIGHT_SVG:
-        by_format = {"svg": data, "png": plots.render(figure, "png", _DPI)}
-        format, data = min(by_format.items(), key=lambda rendered: len(rendered[1]))
-    width, height = (round(float(inches) * 96) for inches in figure.get_size_inches())
-    return PlotImage(plot.title, plot.caption, plot.metric, format, data, width, height)
+    drawn = [
+        PlotSketch(plot.title, plot.caption, plot.metric, plot.sketched(rows[plot.name], tables, options))
+        for plot in ordered
+    ]
+    return [plot for plot in drawn if plot.sketch.tells]
 
 
 # --- logs ---------------------------------------------------------------------------------------------------------

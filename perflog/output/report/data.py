@@ -55,18 +55,6 @@ class MetricTable(Struct, frozen=True, dict=True):
         return rows
 
 
-class PlotImage(Struct, frozen=True):
-    """A plot as the bytes of an SVG or PNG file, with its size in CSS pixels."""
-
-    title: str
-    caption: str
-    metric: str
-    format: str
-    data: bytes
-    width: int
-    height: int
-
-
 class PlotSketch(Struct, frozen=True, eq=False):
     """A plot as data, which a page draws; its height in CSS pixels is about that of its panels."""
 
@@ -123,7 +111,7 @@ class ReportData(Struct, frozen=True, dict=True):
     logs: list[LogSummary]
     shapes: list[ShapeSummary]
     metrics: list[MetricTable]
-    plots: list[PlotImage | PlotSketch]
+    plots: list[PlotSketch]
     comparison: Comparison | None
     comparison_tables: list[MetricTable]
     not_compared: str | None

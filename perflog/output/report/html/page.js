@@ -111,7 +111,6 @@
     const head = event.target.closest("table.sortable th");
     if (head) sort(head);
     if (event.target.closest("#source button")) close();
-    if (event.target.matches("figure img")) event.target.classList.toggle("enlarged");
     const cell = event.target.closest(FIGURE);
     if (cell && !event.target.closest("a")) show(cell);
   });

@@ -485,7 +485,7 @@
     for (const { target } of changed) panels.find((panel) => panel.svg === target)?.fit();
   });
   for (const element of document.querySelectorAll("figure")) {
-    if (element.querySelector(".picture")) panels.push(...new Figure(element).panels);
+    panels.push(...new Figure(element).panels);
   }
   for (const panel of panels) sizes.observe(panel.svg);
 })();

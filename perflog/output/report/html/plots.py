@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-
-from perflog.output.report.data import PlotImage, PlotSketch, ReportData
+from perflog.output.report.data import PlotSketch, ReportData
 from perflog.output.report.html.elements import Html, join, link, tag
 from perflog.output.report.html.pictures import picture
 from perflog.output.report.job import has_jobs
 
-_Plot = PlotImage | PlotSketch
 _MAX_BYTES = 300_000  # of all plots together
 
 _FIRST, _MAX_HEIGHT = 2, 800  # plots above the folded details, and pixels of each
@@ -33,34 +30,28 @@ def timeline_plots(report: ReportData) -> list[Html]:
     return [_figure(plot, report) for plot in _of_jobs(report)]
 
 
-def _of_jobs(report: ReportData) -> list[_Plot]:
+def _of_jobs(report: ReportData) -> list[PlotSketch]:
     return [plot for plot in _light_plots(report) if plot.metric == "timeline"] if has_jobs(report) else []
 
 
-def _seen_plots(report: ReportData) -> list[_Plot]:
+def _seen_plots(report: ReportData) -> list[PlotSketch]:
     """The first plots that fit a screen; if none does, the first one, which answers more than a table of all runs."""
     light = [plot for plot in _light_plots(report) if plot not in _of_jobs(report)]
     return [plot for plot in light if plot.height <= _MAX_HEIGHT][:_FIRST] or light[:1]
 
 
-def _light_plots(report: ReportData) -> list[_Plot]:
+def _light_plots(report: ReportData) -> list[PlotSketch]:
     """The first plots that are together no heavier than a page may be, without those that are heavier alone."""
-    light: list[_Plot] = []
+    light: list[PlotSketch] = []
     size = 0
     for plot in report.plots:
-        weight = len(plot.data) * 4 // 3 if isinstance(plot, PlotImage) else plot.sketch.weight
-        if size + weight <= _MAX_BYTES:
+        if size + plot.sketch.weight <= _MAX_BYTES:
             light.append(plot)
-            size += weight
+            size += plot.sketch.weight
     return light
 
 
-def _figure(plot: _Plot, report: ReportData) -> Html:
+def _figure(plot: PlotSketch, report: ReportData) -> Html:
     caption = tag("figcaption", plot.caption, ". ", link(f"metric-{plot.metric}", "Go to the numbers"))
-    if isinstance(plot, PlotSketch):
-        drawn = picture(plot.sketch, f"p{report.plots.index(plot)}", plot.title)
-        return tag("figure", tag("h3", plot.title, class_="plot-title"), drawn, caption)
-    type = {"svg": "image/svg+xml", "png": "image/png"}[plot.format]
-    source = f"data:{type};base64,{base64.b64encode(plot.data).decode()}"
-    image = tag("img", src=source, alt=f"{plot.title}: {plot.caption}", width=plot.width, height=plot.height)
-    return tag("figure", tag("div", image, class_="scroll", tabindex=0, role="region", aria_label=plot.title), caption)
+    drawn = picture(plot.sketch, f"p{report.plots.index(plot)}", plot.title)
+    return tag("figure", tag("h3", plot.title, class_="plot-title"), drawn, caption)
