@@ -31,15 +31,23 @@ _RUNS_WITH_SETTINGS = 300  # of more, to find those that differ takes longer tha
 
 
 class RunList:
-    """Runs with the facts that describe them: columns of table `runs`, settings, counts of rows, figures.
+    """Runs, chosen and ordered by the facts that describe them.
 
     Args:
-        log: The runs.
+        known: The runs, or what is known of them, which several lists may share.
     """
 
-    def __init__(self, log: Log) -> None:
-        self.keys: Sequence[RunKey] = log.run_keys
-        self._log = log
+    def __init__(self, known: Log | RunFacts) -> None:
+        self.known = known if isinstance(known, RunFacts) else RunFacts(known)
+        self.keys: Sequence[RunKey] = self.known.log.run_keys
+
+    def facts(self, name: str) -> dict[str, Fact]:
+        """Return a fact of each run that has it, by run id; see `RunFacts.facts`."""
+        return self.known.facts(name)
+
+    def unit(self, name: str) -> str:
+        """Return the unit of a fact; see `RunFacts.unit`."""
+        return self.known.unit(name)
 
     def select(self, where: str | None, sort: str | None, limit: int = 0) -> None:
         """Keep the runs for which a condition holds, in the order of a fact.
@@ -75,13 +83,25 @@ class RunList:
         if len(self.keys) <= _RUNS_WITH_SETTINGS:
             from perflog.settings.run_settings import telling_settings
 
-            settings = [self._settings[key.id] for key in self.keys]
+            settings = [self.known.settings[key.id] for key in self.keys]
             names += [name for name in telling_settings(settings) if name not in names][:_SHOWN_SETTINGS]
         shown = {key.id for key in self.keys}
         names = [n for n in names if any(v is not None for run, v in self.facts(n).items() if run in shown)]
         times = [name for name in _TIMES if not shown.isdisjoint(self.facts(name))]
-        dates = [_INGESTED] if not shown.isdisjoint(self._log.ingested) else []
+        dates = [_INGESTED] if not shown.isdisjoint(self.known.log.ingested) else []
         return [*names, *times[:1], "steps", *dates, "log"]
+
+
+class RunFacts:
+    """The facts that describe runs: columns of table `runs`, settings, counts of rows, figures. Each is looked up once.
+
+    Args:
+        log: The runs.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._known: dict[str, dict[str, Fact]] = {}
 
     def facts(self, name: str) -> dict[str, Fact]:
         """Return a fact of each run that has it, by run id.
@@ -89,22 +109,27 @@ class RunList:
         Raises:
             UsageError: No run has such a fact.
         """
+        if name not in self._known:
+            self._known[name] = self._find(name)
+        return self._known[name]
+
+    def _find(self, name: str) -> dict[str, Fact]:
         if name in _COUNTS:
             return dict(self._counts(name))
         if name in _TIMES:
-            return dict(_median_steps(self._log) if name == "median_step" else self._totals)
+            return dict(_median_steps(self.log) if name == "median_step" else self._totals)
         if name == _INGESTED:
-            return dict(self._log.ingested)
+            return dict(self.log.ingested)
         if name in _OF_RUN:
             return {str(row["run"]): row[name] for row in self._rows}
-        if any(name in settings for settings in self._settings.values()):
-            return {run: settings[name] for run, settings in self._settings.items() if name in settings}
-        leaves = {key for settings in self._settings.values() for key in settings if key.rpartition(".")[2] == name}
+        if any(name in settings for settings in self.settings.values()):
+            return {run: settings[name] for run, settings in self.settings.items() if name in settings}
+        leaves = {key for settings in self.settings.values() for key in settings if key.rpartition(".")[2] == name}
         if len(leaves) == 1:
-            return self.facts(leaves.pop())
+            return self._find(leaves.pop())
         figure = self.figure(name)
         if figure is None:
-            known = [*_OF_RUN, *_COUNTS, _INGESTED, *{key: None for s in self._settings.values() for key in s}]
+            known = [*_OF_RUN, *_COUNTS, _INGESTED, *{key: None for s in self.settings.values() for key in s}]
             known += [figure.name for figure in self._figures]
             help = did_you_mean(name, known, f"there are: {', '.join(known[:40])}")
             raise UsageError(f"no run has `{name}`", help=help)
@@ -120,7 +145,7 @@ class RunList:
         return figure.unit if figure else ""
 
     def _is_setting(self, name: str) -> bool:
-        return any(name in (key, key.rpartition(".")[2]) for settings in self._settings.values() for key in settings)
+        return any(name in (key, key.rpartition(".")[2]) for settings in self.settings.values() for key in settings)
 
     def figure(self, name: str) -> RunFigure | None:
         """Return the figure of a name, such as `step`, which `step_time` names too; None if there is none."""
@@ -136,22 +161,22 @@ class RunList:
         from perflog.analysis.overview.run_figures import run_figures
         from perflog.metrics import Options, Tables
 
-        return run_figures(Tables(self._log), Options())
+        return run_figures(Tables(self.log), Options())
 
     @cached_property
     def _rows(self) -> list[dict[str, Fact]]:
-        return [dict(row) for row in self._log.some_columns("runs", *_OF_RUN, "config", "elapsed_s").to_pylist()]
+        return [dict(row) for row in self.log.some_columns("runs", *_OF_RUN, "config", "elapsed_s").to_pylist()]
 
     @cached_property
-    def _settings(self) -> dict[str, dict[str, str]]:
+    def settings(self) -> dict[str, dict[str, str]]:
         from perflog.settings.run_settings import settings_of
 
         return {str(row["run"]): dict(settings_of(row)) for row in self._rows}
 
     def _counts(self, name: str) -> dict[str, int]:
         status = {"steps": None, "lines": "", "unread": "unread"}[name]
-        return dict.fromkeys((key.id for key in self.keys), 0) | rows_by_run(
-            self._log, "steps" if name == "steps" else "lines", status
+        return dict.fromkeys((key.id for key in self.log.run_keys), 0) | rows_by_run(
+            self.log, "steps" if name == "steps" else "lines", status
         )
 
 

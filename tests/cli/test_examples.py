@@ -18,6 +18,7 @@ HEADER = "using world size: 8, data-parallel size: 8, tensor-model-parallel size
 NOT_HERE = {
     "perflog regenerate": "trains",
     "perflog demo": "test_demo.py has it",
+    "perflog serve": "test_serve.py has it",
     "perflog ci comment": "needs a pull request",
     "perflog ci restore branch": "needs a remote repository",
     "perflog ci keep branch": "needs a remote repository",

@@ -79,6 +79,7 @@ COMMANDS = {
     "report": Call("run.txt", "-o out.md", 40),
     "rm": Call("run.txt", "--store st"),
     "runs": Call("", "--store st", 4),
+    "serve": Call("run.txt", "--port 0", 8),
     "show": Call("run.txt steps", every=4),
     "track": Call("run.txt", every=12),
     "watch": Call("run.txt", "--until-idle 0", 3),
@@ -180,6 +181,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("PERFLOG_STORE", raising=False)
     monkeypatch.setattr("perflog.trainer.regenerate.train", train)
     monkeypatch.setattr("perflog.parsing.input.followed_file.Patience", impatient)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    monkeypatch.setattr("webbrowser.open", lambda _: True)
     run("ingest", "run.txt", "--store", "st")
     run("baseline", "set", "main", "run.txt", "--store", "st")
     return home

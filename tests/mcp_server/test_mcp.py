@@ -87,7 +87,6 @@ def test_an_overview_is_brief_and_has_rows_on_demand(server: Session) -> None:
     answer = server.ask("overview", runs=["reference:training_sweep.txt"], parts=["runs", "figures"], rows=5)
     assert len(answer["runs"]) == 5 and answer["cut"][0] == {"part": "runs", "shown": 5, "of": 9}
     assert answer["figures"][0]["text"] in "\n".join(answer["brief"])
-    assert server.ask("overview", runs=["logs/old.log"])["brief"][1] == "step 101 ms ± 1.0 %, tokens/s 162,218"
     one = server.ask("overview", runs=["training_sweep.txt#2"], parts=["figures"])
     assert {row["mark"] for row in one["figures"]} == {"#2"}
     assert "there is no such part" in server.error("overview", runs=["old.log"], parts=["nothing"])

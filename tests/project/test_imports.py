@@ -110,19 +110,32 @@ output.report.html: elements links metric_tables pictures plots overview runs fi
 output.report: __init__
 ci: systems annotations comments kept_store summary gate
 mcp: bounds confinement answers worker server
+serve: source guard pages app __init__
 trainer: phase_clock rank_context collectives log_writer moe watched_process launch recipes __main__ run_header llama
 trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training
 trainer: reference_printer original_printers kernels language pipeline_printers pipeline
 cli: completion options config progress live_lines
 cli.commands: diagnose
 cli.commands: watch overview analyze compact compare ci baseline completion aa export lint plot regenerate report rm
-cli.commands: query track config demo mcp __init__
+cli.commands: query track config demo mcp serve __init__
 cli: main
 __main__
 """
 
 # Nothing of these while only help is printed: they cost more than the rest of the start-up together.
-HEAVY = ["anyio", "matplotlib", "mcp", "numpy", "pandas", "pyarrow", "pydantic", "rich", "torch"]
+HEAVY = [
+    "anyio",
+    "matplotlib",
+    "mcp",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "rich",
+    "starlette",
+    "torch",
+    "uvicorn",
+]
 
 PACKAGE = ROOT / "perflog"
 SOURCES = sorted(PACKAGE.rglob("*.py"))

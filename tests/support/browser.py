@@ -54,13 +54,13 @@ class Browser:
         """The events of some methods so far."""
         return [event["params"] for event in self.events if event.get("method") in methods]
 
-    def open(self, path: Path, width: int = 1280, height: int = 900) -> None:
-        """Load a file, in a window of that size, and forget what was told before."""
+    def open(self, place: Path | str, width: int = 1280, height: int = 900) -> None:
+        """Load a file or an address, in a window of that size, and forget what was told before."""
         self.ask(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         self.events.clear()
-        self.ask("Page.navigate", url=path.as_uri())
+        self.ask("Page.navigate", url=place if isinstance(place, str) else place.as_uri())
         self.wait("Page.loadEventFired")
 
     def run(self, code: str) -> Any:

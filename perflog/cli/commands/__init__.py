@@ -7,7 +7,7 @@ import click
 NAMES = frozenset(
     (
         "aa analyze baseline ci compact compare completion config demo diagnose export lint mcp overview plot query"
-        " regenerate report rm track watch"
+        " regenerate report rm serve track watch"
     ).split()
 )
 """Names of the commands of this package."""

@@ -10,7 +10,7 @@ from typing import Any
 from perflog.output.report.cells import HeaderCell
 from perflog.output.sheets import Quantity, cell
 
-_VOID = frozenset(("br", "img", "input", "meta", "wbr"))
+_VOID = frozenset(("br", "img", "input", "link", "meta", "wbr"))
 
 MAX_TEXT = 400
 """Characters shown of one text; a log can hold longer ones."""

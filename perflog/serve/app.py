@@ -1,0 +1,188 @@
+"""The application of the server: its addresses, and what they answer."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from perflog.analysis.compare import compare
+from perflog.analysis.run_list import RunList
+from perflog.errors import PerflogError, UsageError
+from perflog.log import Log
+from perflog.metrics import Options
+from perflog.output.presenters import overview_rows
+from perflog.output.presenters.runs import runs_sheet
+from perflog.output.report import collect, to_html
+from perflog.output.sheets import json_text
+from perflog.serve import pages
+from perflog.serve.guard import PAGE_POLICY
+from perflog.serve.source import Snapshot, Source
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_KEPT = 32  # reports that are kept, of runs that have not changed
+_MOST_ROWS = 10_000  # of an answer for programs
+
+
+def application(source: Source, options: Options | None = None) -> Starlette:
+    """Return the application that serves the runs of a source.
+
+    Args:
+        source: The runs.
+        options: Options of all metrics.
+    """
+    return _Answers(source, options or Options()).application()
+
+
+class _Answers:
+    """Answers from the runs of a source. Reports are made one at a time, and kept while their runs stay the same."""
+
+    def __init__(self, source: Source, options: Options) -> None:
+        self._source, self._options = source, options
+        self._making = threading.Lock()
+        self._reports: OrderedDict[tuple[str, ...], str] = OrderedDict()
+
+    def application(self) -> Starlette:
+        routes = [
+            Route("/", self._page(self._list)),
+            Route("/run", self._page(self._run)),
+            Route("/compare", self._page(self._comparison)),
+            Route("/state", self._json(self._state)),
+            Route("/api/runs", self._json(self._runs)),
+            Route("/api/overview", self._json(self._overview)),
+            Route("/api/compare", self._json(self._compared)),
+            *(Route(f"/{name}", partial(_resource, name)) for name in _TYPES),
+        ]
+        return Starlette(routes=routes, exception_handlers={404: _not_found})
+
+    # --- pages ---
+
+    def _page(self, answer: Callable[[Request], Response]) -> Callable[[Request], Any]:
+        async def respond(request: Request) -> Response:
+            try:
+                return await run_in_threadpool(answer, request)
+            except PerflogError as error:
+                return _html(pages.error_page(f"{error.where}: {error.reason}", error.help), 404)
+
+        return respond
+
+    def _list(self, request: Request) -> Response:
+        query = _query(request)
+        snapshot = self._source.current()
+        try:
+            return _html(pages.list_page(self._source.title, snapshot, query))
+        except UsageError as error:
+            text = f"{error.reason}. {error.help}".rstrip(". ")
+            return _html(pages.list_page(self._source.title, snapshot, query, text), 400)
+
+    def _run(self, request: Request) -> Response:
+        snapshot = self._source.current()
+        address = request.query_params.get("run", "")
+        return self._report(request, snapshot, {"": snapshot.find(address)})
+
+    def _comparison(self, request: Request) -> Response:
+        snapshot = self._source.current()
+        return self._report(request, snapshot, _sides(request, snapshot))
+
+    def _report(self, request: Request, snapshot: Snapshot, sides: dict[str, Log]) -> Response:
+        ids = tuple(key.id for log in sides.values() for key in log.run_keys)
+        with self._making:
+            page = self._reports.pop(ids, None) or self._written(sides)
+            self._reports[ids] = page
+            while len(self._reports) > _KEPT:
+                self._reports.popitem(last=False)
+        address = f"{request.url.path}?{request.url.query}"
+        bar = pages.bar(self._source.title, snapshot, address)
+        return HTMLResponse(page.replace("<body>", f"<body>{bar}", 1), headers=_NO_FRAMES)
+
+    def _written(self, sides: dict[str, Log]) -> str:
+        given: tuple[Any, ...] = (sides,) if len(sides) > 1 else tuple(sides.values())
+        return to_html(collect(*given, options=self._options))
+
+    # --- answers for programs ---
+
+    def _json(self, answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
+        async def respond(request: Request) -> Response:
+            try:
+                found = await run_in_threadpool(answer, request)
+            except PerflogError as error:
+                body = {"error": error.reason, "where": error.where, "help": error.help}
+                return JSONResponse(body, 400)
+            return found if isinstance(found, Response) else JSONResponse(found)
+
+        return respond
+
+    def _state(self, request: Request) -> dict[str, object]:  # noqa: ARG002
+        snapshot = self._source.current()
+        return {"version": snapshot.version, "runs": len(snapshot.log), "grows": snapshot.grows}
+
+    def _runs(self, request: Request) -> Response:
+        query = _query(request)
+        runs = RunList(self._source.current().facts)
+        limit = min(_number(request, "limit") or pages.PAGE_ROWS, _MOST_ROWS)
+        runs.select(query.where or None, query.sort or None, limit)
+        return _json_text(json_text([runs_sheet(runs)]))
+
+    def _overview(self, request: Request) -> Response:
+        from perflog.analysis.overview import overview
+
+        snapshot = self._source.current()
+        log = snapshot.find(request.query_params["run"]) if "run" in request.query_params else snapshot.log
+        return _json_text(json_text(list(overview_rows.overview_sheets(overview(log)))))
+
+    def _compared(self, request: Request) -> Any:
+        sides = _sides(request, self._source.current())
+        if len(sides) < 2:
+            raise UsageError("a comparison needs two runs", help="?run=A&run=B")
+        return compare(sides).to_dict()
+
+
+def _query(request: Request) -> pages.ListQuery:
+    return pages.ListQuery(
+        request.query_params.get("where", ""), request.query_params.get("sort", ""), _number(request, "page") or 1
+    )
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = request.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _sides(request: Request, snapshot: Snapshot) -> dict[str, Log]:
+    """Return the runs that a request names, each under its own name."""
+    names = list(dict.fromkeys(request.query_params.getlist("run")))
+    if not names:
+        raise UsageError("no run is chosen", help="choose two or more in the list")
+    if len(names) > pages.MOST_SIDES:
+        raise UsageError(f"{len(names)} runs are chosen", help=f"a comparison takes {pages.MOST_SIDES}")
+    return {name: snapshot.find(name) for name in names}
+
+
+_NO_FRAMES = {"content-security-policy": "frame-ancestors 'none'"}
+_TYPES = {"serve.css": "text/css", "serve.js": "text/javascript"}
+
+
+def _html(page: str, status: int = 200) -> HTMLResponse:
+    return HTMLResponse(page, status, {"content-security-policy": PAGE_POLICY})
+
+
+def _json_text(lines: Iterable[str]) -> Response:
+    return Response("\n".join(lines), media_type="application/json")
+
+
+async def _resource(name: str, request: Request) -> Response:  # noqa: ARG001
+    return Response(files("perflog.serve").joinpath(name).read_bytes(), media_type=_TYPES[name])
+
+
+async def _not_found(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    return _html(pages.error_page("There is no such page"), 404)
