@@ -127,7 +127,7 @@ DIAGNOSIS = "names verdict kind culprits reason certainty why evidence followed 
 COMPARISON = {
     "": "schema_version sides verdict other_work other_settings causes cases by result best rule rows geomeans settings"
     " varied attribution operators summaries warmups findings left_out failed cut_short copies one_sided warnings"
-    " gates",
+    " gates answer",
     "rows": "case kind metric statistic unit better derived base side base_value base_low base_high side_value side_low"
     " side_high change change_low change_high error freedom scope history_runs history_scatter sessions session_scatter"
     " paired few_values p p_rank p_both p_holm shift cliffs_delta drift base_runs side_runs base_steps side_steps"
@@ -145,6 +145,8 @@ def test_names_of_the_other_answers(failed: Path) -> None:
     assert " ".join(told("diagnose", failed, "--format", "json")) == f"schema_version {DIAGNOSIS}"
     compared = told("compare", f"{SWEEP}#1", f"{SWEEP}#2", "--format", "json")
     assert " ".join(compared) == COMPARISON[""]
+    screen = " ".join(run("compare", f"{SWEEP}#1", f"{SWEEP}#2").stdout.split())
+    assert compared["answer"] and all(text.partition(": ")[2] in screen for text in compared["answer"][:1])
     for part, names in COMPARISON.items():
         if part:
             assert " ".join(compared[part][0]) == names, part

@@ -161,7 +161,7 @@ def compare(
     from perflog.output import sheets
     from perflog.output.presenters import compare as presenter
     from perflog.output.presenters.compare_brief import comparison_brief
-    from perflog.output.presenters.compare_screen import screen
+    from perflog.output.presenters.compare_screen import answer_sentences, screen
 
     gates = (*gates, *(comparing.Gate(metric, required=True) for metric in require))
     smallest = min((g.threshold for g in gates if g.threshold is not None), default=None)
@@ -185,7 +185,9 @@ def compare(
     for text in comparison.warnings:
         sheets.warn(text)
     documents: dict[str, Callable[[Any], Any]] = {"bencher": comparing.bencher}
-    documents |= {"json": lambda compared: comparing.with_gates(compared, gates)}
+    documents |= {
+        "json": lambda compared: comparing.with_gates(compared, gates) | {"answer": answer_sentences(compared)}
+    }
     documents |= {"github-action-benchmark": comparing.github_action_benchmark}
     if format in documents:
         terminal.put(presenter.document(documents[format](comparison)))

@@ -394,10 +394,21 @@ def _part_name(part: AttributionRow) -> str:
 # --- what not to trust, what next ---------------------------------------------------------------------------------
 
 
-def _how_sure(compared: Comparison) -> Iterator[str]:
+def answer_sentences(compared: Comparison) -> list[str]:
+    """Return what the screen says in sentences: best side, verdict, and how sure it is."""
+    sure = [] if compared.same_bytes else _told(compared)
+    return [*best_sentences(compared), *verdict_sentences(compared, compared.sides), *sure]
+
+
+def _told(compared: Comparison) -> Iterator[str]:
     told = (told_by_formats, told_by_one_figure, told_by_history, told_by_sessions, what_a_second_run_tells)
     for text in (text for tell in told for text in tell(compared)):
-        yield from folded(text[:1].upper() + text[1:], 2)
+        yield text[:1].upper() + text[1:]
+
+
+def _how_sure(compared: Comparison) -> Iterator[str]:
+    for text in _told(compared):
+        yield from folded(text, 2)
 
 
 def _doubts(compared: Comparison) -> Iterator[str]:
