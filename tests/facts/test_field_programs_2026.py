@@ -73,6 +73,31 @@ def test_guidellm_of_2026() -> None:
     assert [row["value"] for row in log.rows("values") if row["key"] == "request_latency_p95"] == [0.2, 0.3]
 
 
+def test_lmdeploy() -> None:
+    log = read((DATA / "lmdeploy.txt").read_bytes())
+    found = {row["key"]: (row["value"], row["unit"]) for row in log.rows("summaries")}
+    assert (found["TTFT_mean"], found["ITL_p99"]) == ((4.401, "s"), (0.979, "s"))
+    assert (found["output_throughput"], found["requests_per_s"]) == ((2353.993, "1/s"), (10.159, "1/s"))
+    assert unread_figures(log) == 0
+    of_shape = (
+        "total time: 5.51s\nconcurrency: 1, test_round: 3\ninput_tokens: 256, output_tokens: 128\n"
+        "first_token latency(min, max, ave): 0.045s, 0.047s, 0.046s\nthroughput(output): 69.68 token/s\n"
+    )
+    found = {row["key"]: (row["value"], row["unit"]) for row in read(of_shape.encode()).rows("summaries")}
+    assert (found["TTFT_mean"], found["output_throughput"]) == ((0.046, "s"), (69.68, "1/s"))
+
+
+def test_the_query_of_nvidia_smi() -> None:
+    """Lines of the same name in several sections are figures of their own; the GPU is told by its address."""
+    log = read((DATA / "nvidia_smi_query.txt").read_bytes())
+    rows = {row["name"]: (row["value"], row["unit"]) for row in log.rows("counters")}
+    assert (rows["memory_used"], rows["bar1_memory_used"]) == ((1796 * 2**20, "B"), (2**20, "B"))
+    assert (rows["gpu_utilization"], rows["power"]) == ((0.97, "1"), (351.21, "W"))
+    assert (rows["temperature"], rows["sm_clock"]) == ((62, "°C"), (1410e6, "Hz"))
+    assert {(row["device"], row["device_name"]) for row in log.rows("counters")} == {(None, "00000000:00:04.0")}
+    assert unread_figures(log) == 0
+
+
 def test_prime_rl() -> None:
     log = whole("prime_rl")
     steps = log.rows("steps")
