@@ -53,7 +53,7 @@ class Answers:
         answer = overview(self._log(runs), *runs, gpu=gpu, warmup=warmup)
         document: dict[str, Any] = {"brief": overview_brief(answer)}
         if chosen:
-            document |= {sheet.key: _values(sheet) for sheet in overview_sheets(answer) if sheet.key in chosen}
+            document |= {sheet.key: _values(sheet) for sheet in overview_sheets(answer, chosen)}
         return _answer(document, rows)
 
     def diagnose(self, runs: list[str], rows: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from shlex import join
 from typing import Any
 
@@ -119,23 +119,28 @@ _NUMBERS = frozenset(
 )
 
 
-def overview_sheets(overview: Overview) -> Iterator[Sheet]:
+def overview_sheets(overview: Overview, parts: Collection[str] = PARTS) -> Iterator[Sheet]:
     """Yield the parts of an overview as sheets, in base units, for Markdown, CSV and JSON."""
-    lines = [(f"lines_{status}", number) for status, number in overview.lines.items()]
-    yield pairs("log", [("name", join(overview.names)), ("what", overview.what), *lines])
     marks = {run: group.mark for group in overview.groups for run in group.runs}
-    yield _sheet("outcome", [[text] for text in overview.outcome])
-    yield _runs(overview)
-    yield _sheet("figures", list(_figures(overview)))
-    yield _sheet("parts", [[part.name, part.seconds, part.share] for part in overview.parts])
-    names = [column.name for column in PARTS["causes"][1][1:]]
-    causes = [[marks[each.run], *(_known(getattr(each, name)) for name in names)] for each in overview.causes]
-    yield _sheet("causes", causes)
-    yield _sheet("failures", list(_failures(overview, marks)))
-    yield _sheet("reasons", [[text] for text in overview.reasons])
-    yield _sheet("doubts", [_doubt(overview, doubt, marks) for doubt in overview.doubts])
-    yield _sheet("warnings", [[text] for text in overview.warnings])
-    yield _sheet("next", [[command] for command in overview.next])
+    makers: dict[str, Callable[[], Sheet]] = {
+        "log": lambda: _log(overview),
+        "outcome": lambda: _sheet("outcome", [[text] for text in overview.outcome]),
+        "runs": lambda: _runs(overview),
+        "figures": lambda: _sheet("figures", list(_figures(overview))),
+        "parts": lambda: _sheet("parts", [[part.name, part.seconds, part.share] for part in overview.parts]),
+        "causes": lambda: _sheet("causes", list(_causes(overview, marks))),
+        "failures": lambda: _sheet("failures", list(_failures(overview, marks))),
+        "reasons": lambda: _sheet("reasons", [[text] for text in overview.reasons]),
+        "doubts": lambda: _sheet("doubts", [_doubt(overview, doubt, marks) for doubt in overview.doubts]),
+        "warnings": lambda: _sheet("warnings", [[text] for text in overview.warnings]),
+        "next": lambda: _sheet("next", [[command] for command in overview.next]),
+    }
+    yield from (make() for part, make in makers.items() if part in parts)
+
+
+def _log(overview: Overview) -> Sheet:
+    lines = [(f"lines_{status}", number) for status, number in overview.lines.items()]
+    return pairs("log", [("name", join(overview.names)), ("what", overview.what), *lines])
 
 
 def _sheet(part: str, rows: list[list[Any]]) -> Sheet:
@@ -178,7 +183,13 @@ def _figures(overview: Overview) -> Iterator[list[Any]]:
                 ]  # fmt: skip
 
 
-def _failures(overview: Overview, marks: dict[str, str]) -> Iterator[list[Any]]:
+def _causes(overview: Overview, marks: Mapping[str, str]) -> Iterator[list[Any]]:
+    names = [column.name for column in PARTS["causes"][1][1:]]
+    for cause in overview.causes:
+        yield [marks[cause.run], *(_known(getattr(cause, name)) for name in names)]
+
+
+def _failures(overview: Overview, marks: Mapping[str, str]) -> Iterator[list[Any]]:
     for ending in overview.failures:
         row = (ending.judged.first or ending.rows)[0]
         key = overview.keys.get(ending.run)
@@ -192,7 +203,7 @@ def _failures(overview: Overview, marks: dict[str, str]) -> Iterator[list[Any]]:
         ]  # fmt: skip
 
 
-def _doubt(overview: Overview, doubt: Doubt, marks: dict[str, str]) -> list[Any]:
+def _doubt(overview: Overview, doubt: Doubt, marks: Mapping[str, str]) -> list[Any]:
     first = doubt.findings[0]
     key = overview.keys.get(first.run)
     lines = sorted(map(int, first.lines.get(first.run, ())))
