@@ -98,7 +98,8 @@ class Confinement:
             raise UsageError("this is no name of a log", repr(name[:40]), "name a log, LOG#3, a folder or a run id")
         if name == STDIN or is_remote(name) or "://" in name:
             raise UsageError("only files in the folders given at the start are read", name, self._where)
-        inside = [path for root in self.roots if self._contains(path := os.path.normpath(os.path.join(root, name)))]
+        bases = [base for root in self.roots for base in (root, os.path.dirname(root))]  # a folder may be named, too
+        inside = [path for base in bases if self._contains(path := os.path.normpath(os.path.join(base, name)))]
         if not inside:
             raise self._outside(name)
         return next((path for path in inside if LogName.parse(path).exists()), None)

@@ -22,6 +22,7 @@ _MORE = "and {}: --format json has all"
 _PIECE = lazy_pattern(r" ?[a-z]{13,}| ?[a-z]{1,4}|[\x00-\x7f]", re.IGNORECASE | re.ASCII)
 _LONG = 12  # letters; longer runs of letters are no words
 _CUT = " …"
+_NAME = 24  # characters
 _HALF = lazy_pattern(r"(?:[\s\d.,:;(\[±+~#-]|->)+$")  # a number without its unit would be another number
 
 
@@ -96,4 +97,7 @@ def _cut(text: str, room: int) -> str:
     if len(start) < len(text) and text[len(start)] != " " and " " in start:
         start = start.rpartition(" ")[0]
     start = _HALF.sub("", start)
+    head, comma, tail = start.rpartition(", ")
+    if comma and len(tail) < _NAME and not any(map(str.isdigit, tail)):  # the name of a value that has no room
+        start = head
     return f"{start}{_CUT}" if start else ""

@@ -38,12 +38,8 @@ def _overview(overview: Overview) -> Iterator[BriefLine]:
     name = os.path.basename(overview.names[0].rstrip("/")) or overview.names[0]
     others = f" and {len(overview.names) - 1} more" if len(overview.names) > 1 else ""
     yield BriefLine(f"{cut(name, _NAME)}{others}: {overview.what}; {unread_in_words(overview)}", _HEAD, _TITLE)
-    outcomes = [doubt for doubt in overview.doubts if doubt.is_outcome]
-    findings = [finding for doubt in outcomes for finding in doubt.findings if finding.severity != "note"]
-    for i, finding in enumerate(findings):
-        place, lines = _place(overview, finding), sorted(map(int, finding.lines.get(finding.run, ())))
-        message = finding.message.removesuffix(f", line {lines[0]:,}") if lines else finding.message
-        yield BriefLine(f"! {place}{message}", _FAILURE if i < _EACH else _LATER)
+    for i, text in enumerate(_outcomes(overview)):
+        yield BriefLine(text, _FAILURE if i < _EACH else _LATER)
     yield from _rows(overview)
     if shown := [part for part in overview.parts[:_PARTS] if part.share]:
         texts = (f"{cut(p.name, _NAME)} {show(p.share, '1', 3)} ({show(p.seconds, 's', 3)})" for p in shown)
@@ -64,6 +60,20 @@ def _overview(overview: Overview) -> Iterator[BriefLine]:
         yield BriefLine("Doubt: none, the checks found nothing", _DOUBT)
     for i, command in enumerate(overview.next):
         yield BriefLine(f"Next: {command}", _LAST if i else _FAILURE, whole=True)
+
+
+def _outcomes(overview: Overview) -> Iterator[str]:
+    """What ended runs, or makes them worthless: of a row the first finding of each rule, and how many are alike."""
+    marks = {run: i for i, group in enumerate(overview.groups) for run in group.runs}
+    alike: dict[tuple[str, int | None], list[Finding]] = {}
+    for doubt in overview.doubts:
+        for finding in doubt.findings if doubt.is_outcome else ():
+            if finding.severity != "note":
+                alike.setdefault((doubt.code, marks.get(finding.run)), []).append(finding)
+    for first, *others in alike.values():
+        lines = sorted(map(int, first.lines.get(first.run, ())))
+        message = first.message.removesuffix(f", line {lines[0]:,}") if lines else first.message
+        yield f"! {_place(overview, first)}{message}{f' ({len(others)} more like it)' if others else ''}"
 
 
 def _rows(overview: Overview) -> Iterator[BriefLine]:
@@ -94,7 +104,8 @@ def _row(overview: Overview, place: int, columns: Sequence[Sequence[str]]) -> st
     if len(overview.groups) == 1:
         runs = f"mean of {len(group.runs)} runs, " if len(group.runs) > 1 else ""
         return f"{runs}{', '.join(texts)}"
-    settings = ", ".join(f"{cut(k, _NAME)} {cut(v, _NAME)}" for k, v in list(group.settings.items())[:_EACH])
+    known = [(name, value) for name, value in group.settings.items() if value != "-"]
+    settings = ", ".join(f"{cut(name, _NAME)} {cut(value, _NAME)}" for name, value in known[:_EACH])
     named = "" if group.name.endswith(group.mark) else f" {cut(group.name, _NAME)}"
     repeats = f" x {len(group.runs)}" if len(group.runs) > 1 else ""
     return f"{group.mark}{named}{repeats}{f' ({settings})' if settings else ''}: {', '.join(texts) or 'no figure'}"

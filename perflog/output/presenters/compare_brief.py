@@ -11,7 +11,7 @@ from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.rows import FigureRow
 from perflog.output.brief import BriefLine, brief
 from perflog.output.presenters.compare import figure_name, interval, signed_time
-from perflog.output.presenters.compare_screen import best_sentences, verdict_sentences
+from perflog.output.presenters.compare_screen import best_sentences, differing_settings, verdict_sentences
 from perflog.output.sheets import cell
 from perflog.output.terminal import cut
 from perflog.units import show
@@ -32,9 +32,13 @@ def _comparison(compared: Comparison, words: Sequence[str]) -> Iterator[BriefLin
     for text in (*best_sentences(compared), *verdict_sentences(compared, names)):
         yield BriefLine(text, _VERDICT, _TITLE)
     is_pair = len(compared.sides) == 2 and len(compared.cases) == 1
-    for setting in compared.setting_records[:_FIGURES]:
-        values = " -> ".join(cut(cell(value), _NAME) for value in list(setting.values.values())[:_EACH])
-        yield BriefLine(f"Differs: {cut(setting.setting, _NAME)} {values}", _FIGURE)
+    values = {row.setting: row.values for row in compared.setting_records}
+    differs = [
+        f"{cut(name, _NAME)} {' -> '.join(cut(cell(value), _NAME) for value in list(values[name].values())[:_EACH])}"
+        for name in differing_settings(compared)[:_FIGURES]
+    ]
+    if differs:
+        yield BriefLine(f"Differs: {'; '.join(differs)}", _FIGURE)
     headlines = [row for row in compared.headlines if row.statistic in ("median", "value")] or compared.headlines
     others = [row for row in compared.row_records if row.kind in SUMMARY_KINDS and row not in headlines]
     for row in headlines[:_ROWS]:

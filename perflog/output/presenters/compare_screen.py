@@ -282,10 +282,16 @@ def _widths(lines: Sequence[Sequence[str]]) -> tuple[list[int], int]:
     return widths, columns() - sum(widths[1:]) - 2 * len(widths) - 2 - last
 
 
+def differing_settings(compared: Comparison) -> list[str]:
+    """Return the names of the settings that differ, each once, without facts about the files."""
+    names = dict.fromkeys(row.setting for row in compared.setting_records)
+    return sorted((name for name in names if not name.startswith("files.") or name == _RANK), key=_RANK.__eq__)
+
+
 def _settings(compared: Comparison) -> Iterator[str]:
     """The settings that differ, without facts about the files, on two lines."""
     rows = {row.setting: row for row in compared.setting_records}
-    names = sorted((name for name in rows if not name.startswith("files.") or name == _RANK), key=_RANK.__eq__)
+    names = differing_settings(compared)
     if names and _is_pair(compared):
         pairs = (
             (cut(name, _SETTING), [cut(cell(rows[name].values[side]), _SETTING) for side in compared.sides])
