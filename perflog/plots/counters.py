@@ -52,7 +52,7 @@ def counters(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         words = [word for word in key[1:] if not is_null(word)] + [canvas.run_name(key[0], 20)] * several_runs
         axes.set_title(plain(", ".join(words), _TITLE))
         axes.set_xlabel(axis_label("time", time_unit))
-        axes.set_ylabel(unit)
+        axes.set_ylabel(axis_label("reading", unit))
         axes.grid(axis="y")
     if len(handles) > 1:
         legend(figure, handles.values())

@@ -9,6 +9,7 @@ import numpy as np
 
 from perflog.arrays import Floats
 from perflog.plots.canvas import CMAP, MAX_PANELS, Canvas, axis_label, integer_ticks
+from perflog.plots.sketch import told_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +75,8 @@ def _heatmap(axes: Axes, values: pd.DataFrame, ends: tuple[float, float], member
     extent = (left, right, len(values) - 0.5 + -len(values) % rows_per_cell, -0.5)
     image = axes.imshow(np.ma.masked_invalid(grid), vmin=ends[0], vmax=ends[1], cmap=CMAP, aspect="auto", extent=extent,
                         interpolation="nearest")  # fmt: skip
+    columns = values.columns if even else [f"{place} (step {step})" for place, step in enumerate(values.columns)]
+    told_cells(image, values.index, columns, (rows_per_cell, columns_per_cell))
     names = [str(name) for name in values.index]
     every = math.ceil(len(names) / 12)
     axes.set_yticks(range(0, len(names), every), names[::every])

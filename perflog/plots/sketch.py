@@ -113,12 +113,17 @@ class Area(Mark, kw_only=True):
 
 
 class Cells(Mark, kw_only=True):
-    """A grid of values as colours: left, right, bottom and top of the grid, whose first row is at the top."""
+    """A grid of values as colours: left, right, bottom and top of the grid, whose first row is at the top.
+
+    `rows` and `columns`: their names, if they are told.
+    """
 
     values: Floats
     extent: tuple[float, float, float, float]
     low: float
     high: float
+    rows: Sequence[str] = ()
+    columns: Sequence[str] = ()
 
 
 class Text(Mark, kw_only=True):
@@ -506,6 +511,18 @@ def told_lines(mark: Any, lines: Any, each: int = 1) -> None:
     """
     if isinstance(mark, Line):
         mark.lines, mark.each = _floats(lines), each
+
+
+def told_cells(mark: Any, rows: Iterable[Any], columns: Iterable[Any], per: tuple[int, int] = (1, 1)) -> None:
+    """Tell the names of the rows and columns of a grid, of which a cell stands for so many."""
+    if isinstance(mark, Cells):
+        mark.rows, mark.columns = _grouped(rows, per[0]), _grouped(columns, per[1])
+
+
+def _grouped(things: Iterable[Any], size: int) -> list[str]:
+    names = list(map(str, things))
+    groups = [names[k : k + size] for k in range(0, len(names), size)]
+    return [group[0] if len(group) == 1 else f"{group[0]}–{group[-1]}" for group in groups]
 
 
 def told_name(mark: Any, name: str) -> None:

@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 from support.paths import TESTS
 
 import perflog
+from perflog.metrics import Tables
 from perflog.metrics.breakdown import part_name
+from perflog.metrics.wait import wait_steps
 from perflog.output.report import collect, to_html
 from perflog.output.report.html.pictures import _dates, _png, picture, round_numbers
 from perflog.plots.canvas import extremes
-from perflog.plots.sketch import Cells, Sketch
+from perflog.plots.sketch import Cells, Sketch, told_cells
 
 DATA = TESTS / "data"
 
@@ -150,3 +152,35 @@ def test_dates_of_versions_are_places_on_the_axis() -> None:
     assert list(line.x) == [date.timestamp() for date in dates]
     written = picture(panel.sketch, "p", "history")
     assert len(re.findall(r">2026-01-\d\d<", written)) >= 3
+
+
+def test_cells_say_the_waits_of_their_rank_and_step() -> None:
+    """Also where an axis names only some of its places, or steps are missing."""
+    waits = wait_steps(Tables(perflog.read(DATA / "moe_layer.txt")))
+    waits = waits[waits["rank"].notna()]
+    cells = data(page("moe_layer"), "Exposed wait")[0]["cells"]
+    factor = {"s": 1, "ms": 1e3, "us": 1e6}[cells["label"].rpartition("(")[2].rstrip(")")]
+    of_run = waits[waits["run"] == waits["run"].iloc[0]]
+    table = of_run.groupby([of_run["rank"].astype(str), of_run["step"].astype(str)])["exposed_s"].sum()
+    shown = {
+        (row, column): value
+        for row, values in zip(map(str, unpacked(cells["rows"])), cells["values"], strict=True)
+        for column, value in zip(map(str, unpacked(cells["columns"])), values, strict=True)
+        if value is not None
+    }
+    assert len(shown) == len(table)
+    assert all(value == pytest.approx(table[place] * factor, rel=1e-3, abs=1e-9) for place, value in shown.items())
+
+
+def test_a_cell_of_several_steps_names_them_all() -> None:
+    panel = Sketch(9, 3).subplots()
+    cells = panel.imshow(np.zeros((2, 2)), 0.0, 1.0)
+    told_cells(cells, ["a", "b"], [0, 10, 20], (1, 2))
+    assert (cells.rows, cells.columns) == (["a", "b"], ["0–10", "20"])
+
+
+def test_areas_hold_their_heights_and_where_they_end() -> None:
+    panel = Sketch(9, 3).subplots()
+    panel.fill_between([1, 2], [0, 1], [4, 5], step="post", label="held")
+    (found,) = json.loads(re.findall(r'json">(.*?)</script>', picture(panel.sketch, "p", "memory"))[0])
+    assert list(found["series"].values()) == [{"label": "held", "x": [1, 2], "y": [4, 4], "top": [4, 5]}]

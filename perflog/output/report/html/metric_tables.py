@@ -20,7 +20,7 @@ from perflog.output.report.html.elements import (
 )
 from perflog.output.report.html.links import left_out_note, lines_link, row_anchor, run_link
 
-_MAX_CELLS = 6_200  # of all tables together: at 38 bytes each less than half of what a report may weigh
+_MAX_CELLS = 6_000  # of all tables together: at 38 bytes each less than half of what a report may weigh
 _SOURCE_CELLS = 3  # cells of a row for its run, steps and lines
 
 _BETTER = {"lower": "lower is better", "higher": "higher is better"}

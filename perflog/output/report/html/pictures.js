@@ -69,11 +69,12 @@
       this.view = [0, 1];
       this.series = Object.entries(data.series).map(([id, one]) => ({
         id, label: one.label, x: unpack(one.x), y: one.y, lines: one.lines && unpack(one.lines), each: one.each ?? 1,
-        points: one.points ?? false,
+        points: one.points ?? false, top: one.top ?? one.y,
         group: this.svg.querySelector(`[data-s="${id}"]`),
       }));
       for (const one of this.series) one.group?.classList.add("series");
       this.ticks = this.svg.querySelector("g.x");
+      if (data.cells) for (const name of ["rows", "columns"]) data.cells[name] = unpack(data.cells[name]);
       this.printedTicks = [...this.ticks.children];
       this.yTicks = [...element.querySelectorAll("svg.y text, g.grid:not(.x) line")];
       // Places across are parts of the width: what they are without zoom.
@@ -264,17 +265,14 @@
     }
 
     ofCell(x, down) {
-      const { extent: [left, right, bottom, top], values, label } = this.data.cells;
+      const { extent: [left, right, bottom, top], values, label, rows, columns } = this.data.cells;
       const y = this.y0 + (1 - down / this.height) * (this.y1 - this.y0);
       const row = Math.floor((y - top) / (bottom - top) * values.length);
       const column = Math.floor((x - left) / (right - left) * (values[0]?.length ?? 0));
       const value = values[row]?.[column];
       if (value === undefined) return [];
-      const wide = (right - left) / values[0].length, deep = (bottom - top) / values.length;
-      const first = Math.ceil(left + column * wide), last = Math.ceil(left + (column + 1) * wide) - 1;
-      const lowest = Math.ceil(top + row * deep), name = this.data.rows?.[lowest] ?? lowest;
-      const step = last > first ? `${first}–${last}` : `${first}`;
-      return [`${quantity(this.xName)} ${step}, ${quantity(this.yName)} ${name}`,
+      const place = [[quantity(this.xName), columns[column]], [quantity(this.yName), rows[row]]];
+      return [place.filter(([, name]) => name !== undefined).map((words) => words.join(" ")).join(", "),
         value === null ? "no value" : `${quantity(label)} ${withUnit(value, label)}`];
     }
 
@@ -298,7 +296,8 @@
     }
 
     ofSeries(x) {
-      const found = this.shown().filter((one) => !one.points).map((one) => [one, this.nearest(one, x)]).filter(([one, k]) => k >= 0 && one.y[k] !== null);
+      const found = this.shown().filter((one) => !one.points).map((one) => [one, this.nearest(one, x)])
+        .filter(([one, k]) => k >= 0 && one.y[k] !== null && (one.top === one.y || one.y[k] !== 0));
       if (!found.length) return [];
       const [first, at] = found.reduce((a, b) => Math.abs(a[0].x[a[1]] - x) <= Math.abs(b[0].x[b[1]] - x) ? a : b);
       const same = found.filter(([one, k]) => one.x[k] === first.x[at]);
@@ -316,7 +315,7 @@
       this.cursor.setAttribute("visibility", seen >= 0 && seen <= 1 ? "visible" : "hidden");
       for (const end of ["x1", "x2"]) this.cursor.setAttribute(end, `${100 * seen}%`);
       this.dots.replaceChildren(...this.shown().filter((one) => !one.points).flatMap((one) => {
-        const k = this.nearest(one, x), at = k < 0 || one.y[k] === null ? -1 : this.seen(one.x[k]), down = k < 0 ? -1 : this.down(one.y[k]);
+        const k = this.nearest(one, x), at = k < 0 || one.y[k] === null ? -1 : this.seen(one.x[k]), down = k < 0 ? -1 : this.down(one.top[k]);
         return at < 0 || at > 1 || down < 0 || down > this.height ? [] : [make("circle", { cx: `${100 * at}%`, cy: down, r: 3.5 })];
       }));
     }
@@ -358,7 +357,7 @@
 
     canBeLogarithmic() {
       return !this.wasLogY && this.series.length > 0 && !this.data.rows && !this.data.cells
-        && this.series.every((one) => one.y.every((value) => value === null || value > 0));
+        && this.series.every((one) => one.top === one.y && one.y.every((value) => value === null || value > 0));
     }
 
     logarithmic(on) {

@@ -199,7 +199,8 @@ class _Picture:
             if mark.steps:
                 (x, low), (_, high) = _stepped(x, low), _stepped(x, high)
             outline = _path(np.concatenate((x, x[::-1])), np.concatenate((high, low[::-1])))
-            return f'<path d="{outline}z"{self._fill(mark.color, "", mark.alpha)}{self._key(mark)}/>' if outline else ""
+            fill = self._fill(mark.color, "", mark.alpha)
+            return f'<g data-s="{number}"{self._key(mark)}><path d="{outline}z"{fill}/></g>' if outline else ""
         drawn = []
         x, y = place.points(mark)
         if mark.style and len(x) > 1:
@@ -540,11 +541,9 @@ def _number(value: float, largest: float) -> str:
 
 def _data(panel: Panel) -> dict[str, Any]:
     """The values of a panel, in the units of its axes, as page.js reads them."""
-    series = {
-        number: _series(mark)
-        for number, mark in enumerate(panel.marks)
-        if isinstance(mark, Line) and _speaks(mark, panel)
-    }
+    marks = list(enumerate(panel.marks))
+    series = {k: _series(mark) for k, mark in marks if isinstance(mark, Line) and _speaks(mark, panel)}
+    series |= {k: _held(mark) for k, mark in marks if isinstance(mark, Area) and mark.label}
     cells = [mark for mark in panel.marks if isinstance(mark, Cells)]
     data: dict[str, Any] = {
         "x": [panel.xaxis.label, *map(float, panel.get_xlim())],
@@ -560,6 +559,7 @@ def _data(panel: Panel) -> dict[str, Any]:
         data["rows"] = dict(zip(_rounded(panel.yaxis.places, 6), panel.yaxis.names, strict=True))
     if cells:
         data["cells"] = {"extent": cells[0].extent, "values": [_rounded(row, 4) for row in cells[0].values]}
+        data["cells"] |= {"rows": _packed_names(cells[0].rows), "columns": _packed_names(cells[0].columns)}
         scales = [scale.label for scale in panel.sketch.color_scales if scale.panel in (None, panel)]
         data["cells"]["label"] = scales[0] if scales else ""
     return data
@@ -580,12 +580,25 @@ def _series(mark: Line) -> dict[str, Any]:
     return series | ({} if mark.style else {"points": True})
 
 
+def _held(mark: Area) -> dict[str, Any]:
+    """The values of an area, which are its heights, and where it ends above."""
+    heights = _rounded(mark.high - mark.low, 6)
+    return {"label": mark.label, "x": _packed(mark.x), "y": heights, "top": _rounded(mark.high, 6)}
+
+
 def _packed(values: Floats) -> Any:
     """Numbers; those at equal distances as the first one, the distance, and their number."""
     distances = np.unique(np.diff(values))
     if len(values) > 3 and len(distances) == 1 and float(values[0]).is_integer() and float(distances[0]).is_integer():
         return {"from": int(values[0]), "by": int(distances[0]), "n": len(values)}
     return _rounded(values, 9)
+
+
+def _packed_names(names: Sequence[str]) -> Any:
+    """Names; those that count are packed as numbers."""
+    numbers = [int(name) if name.isdecimal() else -1 for name in names]
+    packed = _packed(np.array(numbers, np.float64)) if list(map(str, numbers)) == list(names) else None
+    return packed if isinstance(packed, dict) else list(names)
 
 
 def _rounded(values: Iterable[float], digits: int) -> list[float | int | None]:
