@@ -98,6 +98,19 @@ def test_the_query_of_nvidia_smi() -> None:
     assert unread_figures(log) == 0
 
 
+def test_colossalai() -> None:
+    text = (
+        "Step:  20%|██        | 1/5 [00:22<01:31, 22.90s/it]\nStep:  40%|████      | 2/5 [00:42<01:03, 21.03s/it]\n"
+        "num_samples: 24, dp_world_size: 8, flop: 4821043068272640, avg_duration: 45.1, avg_throughput: 4.26\n"
+        "Throughput: 4.26 samples/sec, TFLOPS per GPU by Megatron: 111.36, TFLOPS per GPU: 106.92\n"
+    )
+    log = read(text.encode())
+    found = {row["key"]: (row["value"], row["unit"]) for row in log.rows("summaries")}
+    assert (found["samples_per_s"], found["tflops_per_gpu"]) == ((4.26, "1/s"), (106.92, "TFLOP/s"))
+    assert found["tflops_per_gpu_megatron"] == (111.36, "TFLOP/s")
+    assert unread_figures(log) == 0
+
+
 def test_prime_rl() -> None:
     log = whole("prime_rl")
     steps = log.rows("steps")
