@@ -101,6 +101,10 @@ def test_the_filter_leaves_what_holds_its_text(tab: Browser, reports: dict[str, 
     tab.run(ask.format("Gather_GEMM"))
     assert tab.run(f"{seen}.length") > 0
     assert tab.run(f"{seen}.every((row) => row.textContent.toLowerCase().includes('gather_gemm'))")
+    tab.run(ask.format('"series"'))  # a word of the data of plots, which nobody reads
+    assert not tab.run(
+        "[...document.querySelectorAll('#details ~ section figure')].some((one) => one.checkVisibility())"
+    )
     tab.run(ask.format("nothing has this text"))
     assert tab.run("[...document.querySelectorAll('#details ~ section')].every((part) => !part.checkVisibility())")
     tab.run(ask.format(""))

@@ -85,9 +85,12 @@
   // What the filter looks through: the smallest parts of the details that say something by themselves.
   const sections = document.querySelectorAll("#details ~ section");
   const filter = document.getElementById("filter");
+  // What a part says to a reader: of a plot its words, not the values that its script holds.
+  const words = (part) => part.tagName !== "FIGURE" ? part.textContent
+    : Array.from(part.querySelectorAll("h3, figcaption, .legend li, .panel-title, svg.y text"), (one) => one.textContent).join(" ");
   const narrow = () => {
     const text = filter.value.trim().toLowerCase();
-    const says = (part) => part.textContent.toLowerCase().includes(text);
+    const says = (part) => words(part).toLowerCase().includes(text);
     for (const section of sections) {
       let matches = 0;
       for (const part of section.querySelectorAll("tbody tr, .finding, figure, dl > div")) {

@@ -119,6 +119,7 @@
         from = this.share(event);
         panned = event.shiftKey ? [...this.view] : null;
         svg.setPointerCapture(event.pointerId);
+        this.point(event);
       });
       svg.addEventListener("pointermove", (event) => {
         const at = this.share(event);
