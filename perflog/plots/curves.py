@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from perflog.plots.canvas import (
     shown_note,
 )
 from perflog.plots.registry import plot
-from perflog.plots.sketch import told_lines
+from perflog.plots.sketch import told_lines, told_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         if of_name["step"].isna().any():
             of_name = _with_samples(of_name, counts)
         most_points = canvas.most_points(len(shown) * min(most, _MAX_LINES))
-        _draw_name(axes, of_name, drawn, groups, most_points, handles)
+        _draw_name(axes, of_name, drawn, groups, most_points, canvas, handles)
         axes.set_title(plain(row["key"], 40))
         axes.set_ylabel(axis_label("value", unit) if unit else "value")
     if 1 < len(set(groups.values())) <= len(LINES):
@@ -120,6 +120,7 @@ def _draw_name(
     drawn: set[tuple[str, str]],
     groups: Mapping[str, str],
     most: int,
+    canvas: Canvas,
     handles: dict[str, Any],
 ) -> None:
     """Draw the lines of one name: those of the runs and places in `drawn`."""
@@ -127,12 +128,15 @@ def _draw_name(
     styles = {group: LINES[i % len(LINES)] for i, group in enumerate(dict.fromkeys(groups.values()))}
     alpha = 1.0 if len(styles) == len(groups) else 0.4
     parts = [(key, part) for key, part in values.groupby(["run", "place"], sort=False, observed=True) if key in drawn]
-    for (run, _), part in parts[:_MAX_LINES]:
+    for (run, place), part in parts[:_MAX_LINES]:
         y = part["value"].to_numpy(np.float64)
         x = part[position].to_numpy(np.float64) if position else np.arange(1, len(y) + 1, dtype=np.float64)
         color, style, _ = styles[groups[run]]
-        line = _draw_line(axes, x, y, part["line"].to_numpy(np.float64), (color, style, alpha), groups[run], most)
-        handles.setdefault(groups[run], line)
+        look = _Look(color, style, alpha, groups[run], most)
+        drawn_lines = _draw_line(axes, x, y, part["line"].to_numpy(np.float64), look)
+        for line in drawn_lines:
+            told_name(line, ", ".join(filter(None, (canvas.run_name(run, 40), plain(place)))))
+        handles.setdefault(groups[run], drawn_lines[-1])
     low, high = np.percentile(np.concatenate([part["value"] for _, part in parts]), [1, 99])
     if low > 0 and high > low * 10**_DECADES:
         axes.set_yscale("log")
@@ -141,16 +145,24 @@ def _draw_name(
     axes.set_xlabel(position or "printed value")
 
 
-def _draw_line(
-    axes: Axes, x: Floats, y: Floats, lines: Floats, style: tuple[str, str, float], label: str, most: int
-) -> Line2D:
-    """Draw a curve, and its running mean where it has many values. Return the line that stands for it."""
+class _Look(NamedTuple):
+    """How a curve looks: colour, dashes, opacity, label and most points."""
+
+    color: str
+    dashes: str
+    alpha: float
+    label: str
+    most: int
+
+
+def _draw_line(axes: Axes, x: Floats, y: Floats, lines: Floats, look: _Look) -> list[Line2D]:
+    """Draw a curve, and its running mean where it has many values. Return what is drawn; the last one stands for it."""
+    color, dashes, alpha, label, most = look
     keep, each = extremes(y, most)
-    color, dashes, alpha = style
     if len(y) < _SMOOTHED:
         (line,) = axes.plot(x[keep], y[keep], dashes, color=color, alpha=alpha, label=label, gid="curve")
         told_lines(line, lines[keep], each)
-        return line
+        return [line]
     (pale,) = axes.plot(x[keep], y[keep], "-", color=color, alpha=0.3 * alpha, linewidth=0.8, label=label, gid="curve")
     told_lines(pale, lines[keep], each)
     window = len(y) // _MEANS
@@ -158,4 +170,4 @@ def _draw_line(
     means = np.lib.stride_tricks.sliding_window_view(y, window)[::stride].mean(axis=1)
     mean_x = x[window // 2 : window // 2 + len(y) - window + 1 : stride]
     (line,) = axes.plot(mean_x, means, dashes, color=color, alpha=alpha, linewidth=1.8, label=label, gid="mean")
-    return line
+    return [pale, line]

@@ -23,7 +23,7 @@ from perflog.metrics.wait import wait_steps
 from perflog.output.report import collect, to_html
 from perflog.output.report.html.pictures import _dates, _png, picture, round_numbers
 from perflog.plots.canvas import extremes
-from perflog.plots.sketch import Cells, Sketch, told_cells
+from perflog.plots.sketch import Cells, Sketch, told_cells, told_name
 
 DATA = TESTS / "data"
 
@@ -184,3 +184,14 @@ def test_areas_hold_their_heights_and_where_they_end() -> None:
     panel.fill_between([1, 2], [0, 1], [4, 5], step="post", label="held")
     (found,) = json.loads(re.findall(r'json">(.*?)</script>', picture(panel.sketch, "p", "memory"))[0])
     assert list(found["series"].values()) == [{"label": "held", "x": [1, 2], "y": [4, 4], "top": [4, 5]}]
+
+
+def test_a_bar_is_called_what_it_is_also_where_the_legend_says_more() -> None:
+    panel = Sketch(9, 3).subplots()
+    training, whole = panel.barh([0, 1], [3, 4], label="training"), panel.barh([2, 3], [5, 6], label="frame")
+    training.set_label("training: 7 s")
+    told_name(whole, "forward")
+    panel.sketch.legend([training, whole])
+    written = picture(panel.sketch, "p", "timeline")
+    assert re.findall("<title>(.*?)</title>", written) == ["training: 3", "training: 4", "forward: 5", "forward: 6"]
+    assert re.findall("<span>(.*?)</span>", written) == ["training: 7 s", "frame"]

@@ -248,7 +248,7 @@
       const value = this.valueAt(this.share(event));
       const down = event.clientY - this.svg.getBoundingClientRect().top;
       const lines = bar ? this.ofBar(bar) : this.data.cells ? this.ofCell(value, down)
-        : this.ofPoint(value, down) ?? this.ofSeries(value);
+        : this.ofPoint(value, down) ?? this.ofSeries(value, down);
       if (this.series.some((one) => !one.points)) mark(this, value); else unmark();
       say(lines, event.clientX, event.clientY);
     }
@@ -296,12 +296,14 @@
       return [...(one.label ? [one.label] : []), this.xSaid(one.x[k]), ...y, ...line];
     }
 
-    ofSeries(x) {
+    ofSeries(x, down = 0) {
       const found = this.shown().filter((one) => !one.points).map((one) => [one, this.nearest(one, x)])
         .filter(([one, k]) => k >= 0 && one.y[k] !== null && (one.top === one.y || one.y[k] !== 0));
       if (!found.length) return [];
       const [first, at] = found.reduce((a, b) => Math.abs(a[0].x[a[1]] - x) <= Math.abs(b[0].x[b[1]] - x) ? a : b);
       const same = found.filter(([one, k]) => one.x[k] === first.x[at]);
+      const away = ([one, k]) => Math.abs(this.down(one.top[k]) - down);
+      if (same.length > MOST_SHOWN) same.sort((a, b) => away(a) - away(b));
       const lines = same.slice(0, MOST_SHOWN).map(([one, k]) => {
         const line = one.lines?.[k] != null ? `, line ${one.lines[k]}` : "";
         const each = one.each > 1 ? ` (extreme of ${one.each})` : "";

@@ -335,7 +335,7 @@ def _one(value: float) -> Floats:
 def _said(mark: Bars, left: float, right: float) -> str:
     """What a bar is, and its length; of a box of a distribution its ends."""
     value = f"quartiles {left:.4g} to {right:.4g}" if mark.gid == "box" else f"{right - left:.4g}"
-    name = mark.name or mark.label
+    name = mark.name or mark.key
     return f"{name}: {value}" if name else value
 
 
@@ -573,7 +573,8 @@ def _speaks(mark: Line, panel: Panel) -> bool:
 
 
 def _series(mark: Line) -> dict[str, Any]:
-    label = f"mean, {mark.label}".removesuffix(", ") if mark.gid == "mean" else mark.label
+    name = mark.name or mark.key
+    label = f"mean, {name}".removesuffix(", ") if mark.gid == "mean" else name
     series = {"label": label, "x": _packed(mark.x), "y": _rounded(mark.y, 6)}
     series |= {"lines": _packed(mark.lines)} if mark.lines is not None else {}
     series |= {"each": mark.each} if mark.each > 1 else {}
@@ -583,7 +584,7 @@ def _series(mark: Line) -> dict[str, Any]:
 def _held(mark: Area) -> dict[str, Any]:
     """The values of an area, which are its heights, and where it ends above."""
     heights = _rounded(mark.high - mark.low, 6)
-    return {"label": mark.label, "x": _packed(mark.x), "y": heights, "top": _rounded(mark.high, 6)}
+    return {"label": mark.key, "x": _packed(mark.x), "y": heights, "top": _rounded(mark.high, 6)}
 
 
 def _packed(values: Floats) -> Any:
