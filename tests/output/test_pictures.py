@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import zlib
 from datetime import UTC, datetime
 from functools import cache
@@ -195,3 +197,10 @@ def test_a_bar_is_called_what_it_is_also_where_the_legend_says_more() -> None:
     written = picture(panel.sketch, "p", "timeline")
     assert re.findall("<title>(.*?)</title>", written) == ["training: 3", "training: 4", "forward: 5", "forward: 6"]
     assert re.findall("<span>(.*?)</span>", written) == ["training: 7 s", "frame"]
+
+
+def test_a_page_is_written_without_matplotlib() -> None:
+    log = str(DATA / "moe_layer_early.txt")
+    code = f"import sys, perflog; perflog.report({log!r}); print('matplotlib' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["False"]

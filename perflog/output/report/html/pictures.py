@@ -1,4 +1,4 @@
-"""Plots as SVG that fits its place, with the values that page.js shows under the pointer.
+"""Plots as SVG that fits its place, with the values that pictures.js shows under the pointer.
 
 Across, places are parts of the width, so that a picture is as wide as its column without a script; down, they are
 pixels. Lines and areas are in an inner picture that is stretched; texts, bars and points keep their shape.
@@ -540,7 +540,7 @@ def _number(value: float, largest: float) -> str:
 
 
 def _data(panel: Panel) -> dict[str, Any]:
-    """The values of a panel, in the units of its axes, as page.js reads them."""
+    """The values of a panel, in the units of its axes, as pictures.js reads them."""
     marks = list(enumerate(panel.marks))
     series = {k: _series(mark) for k, mark in marks if isinstance(mark, Line) and _speaks(mark, panel)}
     series |= {k: _held(mark) for k, mark in marks if isinstance(mark, Area) and mark.label}
