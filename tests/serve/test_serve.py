@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from support.browser import FOUND, browser
@@ -247,7 +248,10 @@ def test_the_command_prints_its_address_and_ends_with_ctrl_c(logs: Path) -> None
     )
     assert started.stdout is not None
     line = started.stdout.readline()
-    assert re.search(r"http://127\.0\.0\.1:[0-9]+/ ", line)
+    address = re.search(r"http://127\.0\.0\.1:[0-9]+/", line)
+    assert address is not None
+    with urlopen(f"{address[0]}state") as answer:  # it has begun, and so handles signals
+        assert json.load(answer)["runs"] == 3
     started.send_signal(signal.SIGINT)
     started.stdout.close()
     assert started.wait(60) in (0, 130)
