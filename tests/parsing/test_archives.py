@@ -113,3 +113,14 @@ def test_other_names_stay_as_they_are(tmp_path: Path) -> None:
     assert not LogName.parse(f"{path}/other.log").exists()
     with pytest.raises(InputError, match="no such file"):
         perflog.read(f"{path}/other.log")
+
+
+def test_no_name_leads_out_of_an_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "logs.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("a/run.txt", "1")
+    for name in (f"{archive}/../other.txt", f"{archive}/a/../../other.txt", f"{archive}/../../x"):
+        assert place_of(name) == name
+        with pytest.raises(InputError):
+            perflog.read(name)
+    assert Path(place_of(f"{archive}/a/../a/run.txt")).read_text() == "1"

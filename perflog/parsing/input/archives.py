@@ -68,7 +68,9 @@ def place_of(name: str) -> str:
         above = os.path.dirname(above)
     if not is_archive(above):
         return name
-    return os.path.join(_unpacked(above), os.path.relpath(name, above))
+    member = os.path.relpath(name, above)
+    is_inside = member.split(os.sep)[0] != os.pardir  # `logs.zip/../run.txt` is no member
+    return os.path.join(_unpacked(above), member) if is_inside else name
 
 
 def _unpacked(path: str) -> str:
