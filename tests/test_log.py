@@ -67,7 +67,9 @@ def test_a_notebook_shows_the_overview(sweep: perflog.Log) -> None:
 
 
 def test_options_of_the_overview_of_a_log(sweep: perflog.Log) -> None:
-    assert sweep.overview(warmup=3) == perflog.overview(sweep, warmup=3)
+    ours, theirs = sweep.overview(warmup=3), perflog.overview(sweep, warmup=3)
+    assert (ours.figures, ours.reasons, ours.doubts) == (theirs.figures, theirs.reasons, theirs.doubts)
+    assert ours.figures != sweep.overview(warmup=5).figures
     with pytest.raises(UsageError, match="did you mean `warmup`"):
         sweep.overview(warmpu=3)
 

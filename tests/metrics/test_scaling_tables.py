@@ -78,11 +78,13 @@ def test_two_tables_of_one_log_of_which_one_has_more_columns(tmp_path: Path) -> 
     assert measured.groupby("table")["efficiency"].last().tolist() == pytest.approx([6.5 / 8, 22.4 / 24])
 
 
-def test_the_screen_says_how_a_table_scales(tmp_path: Path) -> None:
-    screen = " ".join(run("overview", table(tmp_path / "strong.csv", STRONG)).stdout.split())
+def test_the_screen_says_how_a_table_scales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "strong.csv", STRONG)
+    screen = " ".join(run("overview", "strong.csv").stdout.split())
     assert "Strong scaling from 8 GPUs: 3.57 times as fast on 32; efficiency 16 GPUs 96 %, 32 GPUs 89 %" in screen
     assert "best" not in screen  # the largest size is no better case of the same work
-    assert "strong.csv \\ scaling" in screen  # what comes next; the terminal is narrow
+    assert "Next: perflog analyze strong.csv scaling" in screen
 
 
 def test_sizes_of_a_grid_are_words(tmp_path: Path) -> None:
