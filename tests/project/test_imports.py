@@ -135,6 +135,7 @@ HEAVY = [
     "starlette",
     "torch",
     "uvicorn",
+    "webbrowser",
 ]
 
 PACKAGE = ROOT / "perflog"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
-import socket
-import webbrowser
+from typing import TYPE_CHECKING
 
 import click
 
 from perflog.cli import completion, options
 from perflog.errors import UsageError
+
+if TYPE_CHECKING:
+    import socket
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -35,6 +36,8 @@ def serve(runs: tuple[str, ...], store: str | None, port: int, host: str, opens:
     The list follows logs that grow and a store that is written. The server only reads, listens on this machine alone
     unless --host says otherwise, and needs no network. Without a name it serves the store.
     """
+    import secrets
+
     from perflog.output import terminal
 
     try:
@@ -56,6 +59,8 @@ def serve(runs: tuple[str, ...], store: str | None, port: int, host: str, opens:
     address = f"http://{shown}:{listening.getsockname()[1]}/" + f"?token={token}" * bool(token)
     terminal.put(f"{source.title}: {address}  (Ctrl-C ends the server)")
     if opens:
+        import webbrowser
+
         webbrowser.open(address)
     config = uvicorn.Config(guarded, log_level="error", server_header=False)
     try:
@@ -70,6 +75,8 @@ def _listen(host: str, port: int) -> socket.socket:
     Raises:
         UsageError: The address is taken, or none of this machine.
     """
+    import socket
+
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
