@@ -50,7 +50,7 @@ class _Answers:
     def __init__(self, source: Source, options: Options) -> None:
         self._source, self._options = source, options
         self._making = threading.Lock()
-        self._reports: OrderedDict[tuple[str, ...], str] = OrderedDict()
+        self._reports: OrderedDict[tuple[tuple[str, str, str], ...], str] = OrderedDict()
 
     def application(self) -> Starlette:
         routes = [
@@ -72,7 +72,8 @@ class _Answers:
             try:
                 return await run_in_threadpool(answer, request)
             except PerflogError as error:
-                return _html(pages.error_page(f"{error.where}: {error.reason}", error.help), 404)
+                text = ": ".join(filter(None, (error.where, error.reason)))
+                return _html(pages.error_page(text, error.help), 404)
 
         return respond
 
@@ -82,23 +83,23 @@ class _Answers:
         try:
             return _html(pages.list_page(self._source.title, snapshot, query))
         except UsageError as error:
-            text = f"{error.reason}. {error.help}".rstrip(". ")
+            text = "; ".join(filter(None, (error.reason, error.help)))
             return _html(pages.list_page(self._source.title, snapshot, query, text), 400)
 
     def _run(self, request: Request) -> Response:
         snapshot = self._source.current()
-        address = request.query_params.get("run", "")
-        return self._report(request, snapshot, {"": snapshot.find(address)})
+        name = request.query_params.get("run", "")
+        return self._report(request, snapshot, {"": snapshot.find(name)})
 
     def _comparison(self, request: Request) -> Response:
         snapshot = self._source.current()
         return self._report(request, snapshot, _sides(request, snapshot))
 
     def _report(self, request: Request, snapshot: Snapshot, sides: dict[str, Log]) -> Response:
-        ids = tuple(key.id for log in sides.values() for key in log.run_keys)
+        shown = tuple((side, key.log, key.id) for side, log in sides.items() for key in log.run_keys)
         with self._making:
-            page = self._reports.pop(ids, None) or self._written(sides)
-            self._reports[ids] = page
+            page = self._reports.pop(shown, None) or self._written(sides)
+            self._reports[shown] = page
             while len(self._reports) > _KEPT:
                 self._reports.popitem(last=False)
         address = f"{request.url.path}?{request.url.query}"

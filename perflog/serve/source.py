@@ -93,14 +93,14 @@ class Source:
             return self._snapshot
 
     def _read(self) -> Snapshot:
-        began = time.monotonic()
-        self._state = self._files()
+        began, state = time.monotonic(), self._files()
         logs = [find_runs(name, self._store) for name in self.names]
         log = logs[0] if len(logs) == 1 else combined(logs)
         self._took = time.monotonic() - began
         self._looked = time.monotonic()
-        latest = max((changed_ns for _, _, changed_ns in self._state), default=0) / 1e9
-        version = sha256(repr(self._state).encode()).hexdigest()[:16]
+        self._state = state  # not before all is read: what could not be read is tried again
+        latest = max((changed_ns for _, _, changed_ns in state), default=0) / 1e9
+        version = sha256(repr(state).encode()).hexdigest()[:16]
         now = time.time()
         return Snapshot(log, RunFacts(log), version, run_places(log.run_keys), now, 0 <= now - latest < _GROWS_S)
 

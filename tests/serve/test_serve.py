@@ -120,6 +120,31 @@ def test_what_is_not_there_is_one_clear_error(
     answer = server.get(path, **asked)
     assert answer.status == status
     assert "Traceback" not in answer.text
+    assert "<h1>:" not in answer.text
+
+
+def test_reports_of_equal_logs_keep_their_own_names(logs: Path, tmp_path: Path) -> None:
+    for name in ("one.json", "two.json"):
+        shutil.copy(logs / "fast.json", tmp_path / name)
+        shutil.copy(logs / "slow.json", tmp_path / f"slow-{name}")
+        with serving(str(tmp_path / name), str(tmp_path / f"slow-{name}")) as server:
+            page = server.get("/compare", run=[name, f"slow-{name}"]).text
+            assert f"slow-{name} against {name}" in unescape(page)
+            by_id = server.source.current().log.run_keys[0].id
+            assert f"slow-{name} against {by_id}" in unescape(server.get("/compare", run=[by_id, f"slow-{name}"]).text)
+
+
+def test_what_could_not_be_read_is_tried_again(logs: Path, tmp_path: Path) -> None:
+    log = tmp_path / "a.json"
+    shutil.copy(logs / "fast.json", log)
+    with serving(str(log)) as server:
+        log.unlink()
+        for _ in range(2):
+            server.source._looked = -1e9
+            assert server.get("/").status == 404
+        shutil.copy(logs / "slow.json", log)
+        server.source._looked = -1e9
+        assert names(server.get("/").text) == ["a.json"]
 
 
 def test_answers_for_programs_are_those_of_the_commands(server: LocalServer, logs: Path) -> None:
