@@ -61,7 +61,7 @@ class _Answers:
             Route("/api/runs", self._json(self._runs)),
             Route("/api/overview", self._json(self._overview)),
             Route("/api/compare", self._json(self._compared)),
-            *(Route(f"/{name}", partial(_resource, name)) for name in _TYPES),
+            *(Route(f"/{name}", partial(_resource, name)) for name in _RESOURCES),
         ]
         return Starlette(routes=routes, exception_handlers={404: _not_found})
 
@@ -170,7 +170,12 @@ def _sides(request: Request, snapshot: Snapshot) -> dict[str, Log]:
 
 
 _NO_FRAMES = {"content-security-policy": "frame-ancestors 'none'"}
-_TYPES = {"serve.css": "text/css", "serve.js": "text/javascript"}
+_RESOURCES = {
+    "page.css": ("perflog.output.report.html", "text/css"),
+    "serve.css": ("perflog.serve", "text/css"),
+    "serve.js": ("perflog.serve", "text/javascript"),
+}
+"""Files that pages load: the package that holds them, and their type."""
 
 
 def _html(page: str, status: int = 200) -> HTMLResponse:
@@ -182,7 +187,8 @@ def _json_text(lines: Iterable[str]) -> Response:
 
 
 async def _resource(name: str, request: Request) -> Response:  # noqa: ARG001
-    return Response(files("perflog.serve").joinpath(name).read_bytes(), media_type=_TYPES[name])
+    package, media_type = _RESOURCES[name]
+    return Response(files(package).joinpath(name).read_bytes(), media_type=media_type)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:  # noqa: ARG001

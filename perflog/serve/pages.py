@@ -91,16 +91,17 @@ def error_page(text: str, help: str = "") -> str:
 
 
 def document(title: str, *body: object, version: str = "") -> str:
-    """Return a page with the server's style and script; `version` is that of the runs that it shows."""
+    """Return a page in the style of reports, with the server's script; `version` is that of the runs that it shows."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("title", title),
+        tag("link", rel="stylesheet", href="/page.css"),
         tag("link", rel="stylesheet", href="/serve.css"),
         tag("script", src="/serve.js", defer=True),
     )
-    root = tag("html", head, tag("body", *body, data_version=version or None), lang="en")
+    root = tag("html", head, tag("body", tag("div", *body, class_="page"), data_version=version or None), lang="en")
     return f"<!doctype html>\n{root}\n"
 
 
