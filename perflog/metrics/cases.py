@@ -127,7 +127,9 @@ _PROGRESS = frozenset("epoch epochs step steps iter iters iteration iterations i
 """Names of how far a case came. They are no figures, and no parameters where others tell the cases apart."""
 
 _OF_MOMENTS = ("", "1", "s")  # units of times since 1970
-_SAME = " = "  # between the names of parameters that are equal in each record
+SAME = " = "
+"""Between the names of parameters that are equal in each record."""
+
 _LONG = 64  # cases of one parameter that count up by one, or that texts name each: rather a list than a sweep
 _LONG_TEXT = 64  # characters: a longer text describes a case
 _MOST_VARIANTS = 8
@@ -518,7 +520,7 @@ def _together(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     names: dict[tuple[Any, ...], list[str]] = {}
     for name, cells in columns.items():
         names.setdefault(tuple(cells), []).append(name)
-    return {_SAME.join(of_cells): list(cells) for cells, of_cells in names.items()}
+    return {SAME.join(of_cells): list(cells) for cells, of_cells in names.items()}
 
 
 def _sweeps(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("table", meaning="number of the table of metric cases whose rows are the sizes; null: runs are them"),
+    MetricColumn("table", meaning="number of the table of metric cases whose rows are the sizes; null: they are runs"),
     MetricColumn("study", meaning="values of the settings that tell the study from the others of the same mode"),
     MetricColumn(
         "mode", meaning="strong: the batch of all GPUs stays; weak: that of one GPU stays; null: no batch is known"
@@ -45,6 +45,9 @@ _COLUMNS = (
         "error", "1", None, "gpu_time_s of the largest size as the smaller ones predict it / measured - 1"
     ),
 )  # fmt: skip
+
+
+_PREDICTED = 3  # sizes, at least, from which a larger one is predicted
 
 
 @metric(
@@ -103,10 +106,11 @@ def _rows_of_sizes(study: Study, level: float, joules: Mapping[str, Mapping[str,
             "error": study.error if size == sizes[-1] else None,
             "energy_j": _mean_of_all([joules.get(run, {}).get(study.figure) for run in study.runs[size]]),
         }  # fmt: skip
-    next_size = 2 * sizes[-1]
-    cost = study.predicted(next_size, sizes) if len(sizes) > 2 else None
-    if cost is not None:
-        growth, speed = study.growth(sizes), next_size / cost
+    if len(sizes) < _PREDICTED:
+        return
+    next_size, growth = 2 * sizes[-1], study.growth(sizes)
+    if (cost := growth.at(next_size)) > 0:
+        speed = next_size / cost
         low, high = growth.interval(next_size, level)
         yield common | {
             "run": study.runs[sizes[-1]][0], "of": "predicted", "gpus": next_size, "speed": speed, "gpu_time_s": cost,

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.cases import CaseTable, case_tables
+from perflog.metrics.cases import SAME, CaseTable, case_tables
 from perflog.metrics.directions import words_of
 from perflog.metrics.registry import Options, Tables, cached
 from perflog.metrics.run_rates import Rate, SizedRun, named_rates, run_rates, sized, sized_runs
@@ -34,7 +34,7 @@ _WHOLE = 1.3  # times that a rate grows with the size, at least, to be that of a
 
 
 class Study(Struct, frozen=True):
-    """Runs of several sizes. `speeds`: by number of GPUs the runs and their rates. `batches`: that of each size.
+    """Runs of several sizes. `runs`, `speeds`, `batches`: by number of GPUs its runs, its rate and its batch.
 
     `settings`: those that tell the study from others. `table`: number of the table of cases whose rows are the sizes,
     all of one run; 0: each size has runs of its own.
@@ -135,13 +135,9 @@ def _sized_rows(table: CaseTable) -> Iterator[tuple[str, SizedRun]]:
         if not _REMARKS.intersection(words_of(name)) and not all(_is_result(cell) for cell in cells)
     }
     once = {name: _as_text(value) for name, value in table.settings.items() if value is not None}
+    columns = {name: cells for names, cells in (table.parameters | texts).items() for name in names.split(SAME)}
     for row in range(len(table.lines)):
-        of_row = {
-            part: _as_text(cells[row])
-            for name, cells in {**table.parameters, **texts}.items()
-            if cells[row] is not None
-            for part in name.split(" = ")
-        }
+        of_row = {name: _as_text(cells[row]) for name, cells in columns.items() if cells[row] is not None}
         numbers = {name: float(of[row]) for name, of in table.figures.items() if math.isfinite(of[row])}
         if (found := sized({**once, **of_row}, {}, numbers)) is not None:
             yield str(row), found
@@ -153,7 +149,7 @@ def _is_result(cell: object) -> bool:
 
 
 def _as_text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def _rates_of(table: CaseTable) -> Iterator[Rate]:

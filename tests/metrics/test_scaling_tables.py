@@ -48,6 +48,15 @@ def test_printed_speedups_are_speeds_without_a_unit(tmp_path: Path, x: str) -> N
     assert rows[["speed", "gpu_time_s"]].isna().all(axis=None)
 
 
+def test_large_batches_are_exact(tmp_path: Path) -> None:
+    text = "gpus,global_batch_size,tokens_per_s\n"
+    text += "".join(f"{n},{n * 1_048_577},{n * 1000.5}\n" for n in (1, 2, 4))
+    rows = scaling(perflog.read(table(tmp_path / "weak.csv", text)))
+    measured = rows[rows["of"] == "measured"]
+    assert set(measured["mode"]) == {"weak"}
+    assert measured["batch"].tolist() == [1_048_577, 2_097_154, 4_194_308]
+
+
 def test_rows_of_other_work_are_no_study(tmp_path: Path) -> None:
     text = (
         "| GPUs | Config | tok/s |\n|---|---|---|\n| 1 | 7B | 10471 |\n| 2 | 7B, FSDP | 18728 |\n| 8 | 13B | 35405 |\n"
