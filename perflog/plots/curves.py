@@ -23,7 +23,7 @@ from perflog.plots.canvas import (
     shown_note,
 )
 from perflog.plots.registry import plot
-from perflog.plots.sketch import told_lines, told_name
+from perflog.plots.sketch import set_lines, set_mark_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +135,7 @@ def _draw_name(
         look = _Look(color, style, alpha, groups[run], most)
         drawn_lines = _draw_line(axes, x, y, part["line"].to_numpy(np.float64), look)
         for line in drawn_lines:
-            told_name(line, ", ".join(filter(None, (canvas.run_name(run, 40), plain(place)))))
+            set_mark_name(line, ", ".join(filter(None, (canvas.run_name(run, 40), plain(place)))))
         handles.setdefault(groups[run], drawn_lines[-1])
     low, high = np.percentile(np.concatenate([part["value"] for _, part in parts]), [1, 99])
     if low > 0 and high > low * 10**_DECADES:
@@ -161,10 +161,10 @@ def _draw_line(axes: Axes, x: Floats, y: Floats, lines: Floats, look: _Look) -> 
     keep, each = extremes(y, most)
     if len(y) < _SMOOTHED:
         (line,) = axes.plot(x[keep], y[keep], dashes, color=color, alpha=alpha, label=label, gid="curve")
-        told_lines(line, lines[keep], each)
+        set_lines(line, lines[keep], each)
         return [line]
     (pale,) = axes.plot(x[keep], y[keep], "-", color=color, alpha=0.3 * alpha, linewidth=0.8, label=label, gid="curve")
-    told_lines(pale, lines[keep], each)
+    set_lines(pale, lines[keep], each)
     window = len(y) // _MEANS
     stride = max((len(y) - window) // (2 * most), 1)  # it is smooth: of a long curve, some of its points are enough
     means = np.lib.stride_tricks.sliding_window_view(y, window)[::stride].mean(axis=1)

@@ -13,7 +13,7 @@ from perflog.metrics.hot_experts import ExpertJob, LayerLoads, expert_jobs
 from perflog.plots.canvas import CMAP, Canvas, plain
 from perflog.plots.heatmaps import coarse
 from perflog.plots.registry import plot
-from perflog.plots.sketch import told_cells
+from perflog.plots.sketch import set_cell_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,7 @@ def _heatmap(axes: Axes, panel: _Panel, top: float) -> Any:
         np.ma.masked_invalid(cells), vmin=0.0, vmax=top, cmap=CMAP, aspect="auto", interpolation="nearest",
         extent=(-0.5, right, bottom, -0.5),
     )  # fmt: skip
-    told_cells(image, panel.names, panel.experts.tolist(), (down, across))
+    set_cell_names(image, panel.names, panel.experts.tolist(), (down, across))
     every, every_expert = (-(-len(names) // _MOST_TICKS) for names in (panel.names, panel.experts))
     axes.set_yticks(range(0, len(panel.names), every), panel.names[::every])
     axes.set_xticks(range(0, len(panel.experts), every_expert), map(str, panel.experts[::every_expert].tolist()))

@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.arrays import Floats
 from perflog.plots.canvas import CMAP, MAX_PANELS, Canvas, axis_label, integer_ticks
-from perflog.plots.sketch import told_cells
+from perflog.plots.sketch import set_cell_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +76,7 @@ def _heatmap(axes: Axes, values: pd.DataFrame, ends: tuple[float, float], member
     image = axes.imshow(np.ma.masked_invalid(grid), vmin=ends[0], vmax=ends[1], cmap=CMAP, aspect="auto", extent=extent,
                         interpolation="nearest")  # fmt: skip
     columns = values.columns if even else [f"{place} (step {step})" for place, step in enumerate(values.columns)]
-    told_cells(image, values.index, columns, (rows_per_cell, columns_per_cell))
+    set_cell_names(image, values.index, columns, (rows_per_cell, columns_per_cell))
     names = [str(name) for name in values.index]
     every = math.ceil(len(names) / 12)
     axes.set_yticks(range(0, len(names), every), names[::every])

@@ -10,7 +10,7 @@ import numpy as np
 from perflog.arrays import Floats
 from perflog.plots.canvas import CMAP, Canvas, axis_label, plain
 from perflog.plots.registry import plot
-from perflog.plots.sketch import told_cells
+from perflog.plots.sketch import set_cell_names
 from perflog.tables.nulls import none_if_null
 from perflog.tables.row_order import natural_sort_key
 
@@ -86,7 +86,7 @@ def _matrix(axes: Axes, rows: pd.DataFrame, start: str) -> Any:
         axes.plot(across, down, linestyle="none", marker="x", color="white", markeredgewidth=1.5)
     every = -(-len(nodes) // _MOST_TICKS)
     names = [plain(node.removeprefix(start), 20) for node in nodes]
-    told_cells(image, names, names)
+    set_cell_names(image, names, names)
     axes.set_xticks(range(0, len(nodes), every), names[::every], rotation=90)
     axes.set_yticks(range(0, len(nodes), every), names[::every])
     axes.set(xlabel="node", ylabel="node")

@@ -21,7 +21,7 @@ from perflog.plots.canvas import (
     unit_of,
 )
 from perflog.plots.registry import plot
-from perflog.plots.sketch import told_name
+from perflog.plots.sketch import set_mark_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,7 +207,7 @@ class _Drawing(Struct):
                         place - 0.12, time, 0.52, left=start, color=_NO_PHASE_COLOR, edgecolor=BLACK, linewidth=0.8,
                         label="outside all phases", gid=f"whole {place} {name}",
                     )  # fmt: skip
-                    told_name(frame, name)
+                    set_mark_name(frame, name)
                     self._handles.setdefault("frame", frame)
             self._draw_segments(axes, stack(times, rank), (place - 0.12, 0.52), f"stack {place}")
             self._draw_segments(axes, hidden_segments(times, rank), (place + 0.28, 0.16), f"beside {place}")

@@ -27,7 +27,7 @@ from perflog.plots.canvas import (
     unit_of,
 )
 from perflog.plots.registry import plot
-from perflog.plots.sketch import told_cells
+from perflog.plots.sketch import set_cell_names
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _stage_by_layer(canvas: Canvas, run: str, direction: object, rows: pd.DataFr
 def _draw_cells(axes: Axes, values: pd.DataFrame, low: float, high: float) -> Any:
     grid, low = np.ma.masked_invalid(values.to_numpy(np.float64)), min(low, 0.0)
     image = axes.pcolormesh(grid, cmap=CMAP, vmin=low, vmax=high, edgecolors="0.85", linewidth=0.4)
-    told_cells(image, values.index, [plain(name) for name in values.columns])
+    set_cell_names(image, values.index, [plain(name) for name in values.columns])
     axes.invert_yaxis()
     _name_cells(axes.xaxis, [plain(name, 10) for name in values.columns])
     if int(np.ma.count(grid)) <= _MAX_NUMBERED_CELLS and grid.shape[1] <= _MAX_NUMBERED_COLUMNS:

@@ -9,7 +9,7 @@ import numpy as np
 from perflog.arrays import Floats
 from perflog.plots.canvas import CMAP, Canvas, axis_label, plain
 from perflog.plots.registry import plot
-from perflog.plots.sketch import told_cells
+from perflog.plots.sketch import set_cell_names
 from perflog.tables.nulls import none_if_null
 from perflog.units import scale
 
@@ -66,7 +66,7 @@ def _matrix(axes: Axes, rows: pd.DataFrame) -> tuple[Any, str]:
         np.ma.masked_invalid(grid / factor), vmin=0, vmax=max(float(np.nanmax(grid)) / factor, 1e-9), cmap=CMAP,
         interpolation="nearest",
     )  # fmt: skip
-    told_cells(image, ranks, ranks)
+    set_cell_names(image, ranks, ranks)
     every = -(-len(ranks) // _MOST_TICKS)
     axes.set_xticks(range(0, len(ranks), every), [str(rank) for rank in ranks[::every]])
     axes.set_yticks(range(0, len(ranks), every), [str(rank) for rank in ranks[::every]])

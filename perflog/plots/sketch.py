@@ -80,7 +80,7 @@ class Line(Mark, kw_only=True):
         return self.x
 
     @property
-    def tells(self) -> bool:
+    def is_informative(self) -> bool:
         """Whether its points are values, and not what helps to read them."""
         return not self.of_axes
 
@@ -429,11 +429,11 @@ class Panel:
         return [mark for mark in self.marks if not isinstance(mark, Line)]
 
     @property
-    def tells(self) -> bool:
+    def is_informative(self) -> bool:
         """Whether there is more to see than one value: places on the x-axis that differ, several bars or cells."""
         bars = sum(len(mark.y) for mark in self.marks if isinstance(mark, Bars))
         cells = sum(int(np.isfinite(mark.values).sum()) for mark in self.marks if isinstance(mark, Cells))
-        lines = [mark.x for mark in self.marks if isinstance(mark, Line) and mark.tells]
+        lines = [mark.x for mark in self.marks if isinstance(mark, Line) and mark.is_informative]
         places = len(np.unique(np.concatenate(lines))) if lines else 0
         areas = sum(len(mark.x) for mark in self.marks if isinstance(mark, Area))
         return max(bars, cells, places, areas) >= _FEWEST
@@ -499,13 +499,13 @@ class Sketch:
         return 1500 * len(self.axes) + 25 * lines + 110 * bars + 8 * cells
 
     @property
-    def tells(self) -> bool:
+    def is_informative(self) -> bool:
         """Whether a panel has more to show than one value."""
-        return any(panel.tells for panel in self.axes)
+        return any(panel.is_informative for panel in self.axes)
 
 
-def told_lines(mark: Any, lines: Any, each: int = 1) -> None:
-    """Tell on which lines of the log the points of a mark are printed, and how many values a point stands for.
+def set_lines(mark: Any, lines: Any, each: int = 1) -> None:
+    """Set the lines of the log that print the points of a mark, and the number of values of a point.
 
     A page shows them; an artist of matplotlib stays as it is.
     """
@@ -513,8 +513,8 @@ def told_lines(mark: Any, lines: Any, each: int = 1) -> None:
         mark.lines, mark.each = _floats(lines), each
 
 
-def told_cells(mark: Any, rows: Iterable[Any], columns: Iterable[Any], per: tuple[int, int] = (1, 1)) -> None:
-    """Tell the names of the rows and columns of a grid, of which a cell stands for so many."""
+def set_cell_names(mark: Any, rows: Iterable[Any], columns: Iterable[Any], per: tuple[int, int] = (1, 1)) -> None:
+    """Set the names of the rows and columns of a grid; `per`: how many of each a cell covers."""
     if isinstance(mark, Cells):
         mark.rows, mark.columns = _grouped(rows, per[0]), _grouped(columns, per[1])
 
@@ -525,8 +525,8 @@ def _grouped(things: Iterable[Any], size: int) -> list[str]:
     return [group[0] if len(group) == 1 else f"{group[0]}–{group[-1]}" for group in groups]
 
 
-def told_name(mark: Any, name: str) -> None:
-    """Tell what the values of a mark are, where they are not what the legend says of its colour."""
+def set_mark_name(mark: Any, name: str) -> None:
+    """Name the values of a mark, where the legend says something else of its colour."""
     if isinstance(mark, Mark):
         mark.name = name
 

@@ -26,7 +26,7 @@ from perflog.plots.canvas import (
     unit_of,
 )
 from perflog.plots.registry import plot
-from perflog.plots.sketch import told_lines
+from perflog.plots.sketch import set_lines
 from perflog.statistics.levels import Level
 from perflog.statistics.samples import OUTLIER, modified_z_scores
 from perflog.units import show
@@ -121,7 +121,7 @@ def _draw_steps(
     keep, k = extremes(y, most)
     label = "step" if k == 1 else f"step (minimum and maximum of each {k})"
     (line,) = axes.plot(x[keep], y[keep], color=BLUE, marker=dot, markersize=4, label=label)
-    told_lines(line, series.lines[keep], k)
+    set_lines(line, series.lines[keep], k)
     size = 6 if outlier.sum() <= _MAX_MARKED_STEPS else 1.5
     (circles,) = axes.plot(
         x[outlier], y[outlier], "o", mfc="none", mec=RED, markersize=size, label="outlier", gid="outliers"
@@ -243,7 +243,7 @@ def _draw_distribution(
         dots, lines = values[beyond], lines[beyond]
     heights = 0.27 + 0.13 * np.modf(np.arange(len(dots)) * 0.618034)[0]  # spread evenly, and alike at each drawing
     (steps,) = axes.plot(dots, place + heights, ".", color=BLUE, markersize=3, alpha=0.6, gid=f"steps {place}")
-    told_lines(steps, lines)
+    set_lines(steps, lines)
     median, low, high = (row[name] / factor for name in ("median_s", "median_low_s", "median_high_s"))
     if not np.isnan(low):
         axes.plot([low, high], [place - 0.28] * 2, color=RED, linewidth=4, solid_capstyle="butt", gid="interval")

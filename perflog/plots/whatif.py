@@ -11,7 +11,7 @@ from perflog.arrays import Floats
 from perflog.metrics.step_replay import OPERATIONS
 from perflog.plots.canvas import CMAP, Canvas, axis_label
 from perflog.plots.registry import plot
-from perflog.plots.sketch import told_cells
+from perflog.plots.sketch import set_cell_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ def whatif(rows: pd.DataFrame, canvas: Canvas) -> Figure:
             grid[replicas.index(int(dp_rank)), stages.index(int(stage))] = slowdown
         top = max(1 + _LEAST_RANGE, float(np.nanmax(grid)))
         image = axes.imshow(grid, vmin=1.0, vmax=top, cmap=CMAP, interpolation="nearest", aspect="auto")
-        told_cells(image, replicas, stages)
+        set_cell_names(image, replicas, stages)
         if grid.size <= _MOST_WRITTEN:
             for (row, column), value in np.ndenumerate(grid):
                 colour = "white" if value < 1 + 0.6 * (top - 1) else "black"

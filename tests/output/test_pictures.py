@@ -25,7 +25,7 @@ from perflog.metrics.wait import wait_steps
 from perflog.output.report import collect, to_html
 from perflog.output.report.html.pictures import _dates, _png, picture, round_numbers
 from perflog.plots.canvas import extremes
-from perflog.plots.sketch import Cells, Sketch, told_cells, told_name
+from perflog.plots.sketch import Cells, Sketch, set_cell_names, set_mark_name
 
 DATA = TESTS / "data"
 
@@ -177,7 +177,7 @@ def test_cells_say_the_waits_of_their_rank_and_step() -> None:
 def test_a_cell_of_several_steps_names_them_all() -> None:
     panel = Sketch(9, 3).subplots()
     cells = panel.imshow(np.zeros((2, 2)), 0.0, 1.0)
-    told_cells(cells, ["a", "b"], [0, 10, 20], (1, 2))
+    set_cell_names(cells, ["a", "b"], [0, 10, 20], (1, 2))
     assert (cells.rows, cells.columns) == (["a", "b"], ["0–10", "20"])
 
 
@@ -192,7 +192,7 @@ def test_a_bar_is_called_what_it_is_also_where_the_legend_says_more() -> None:
     panel = Sketch(9, 3).subplots()
     training, whole = panel.barh([0, 1], [3, 4], label="training"), panel.barh([2, 3], [5, 6], label="frame")
     training.set_label("training: 7 s")
-    told_name(whole, "forward")
+    set_mark_name(whole, "forward")
     panel.sketch.legend([training, whole])
     written = picture(panel.sketch, "p", "timeline")
     assert re.findall("<title>(.*?)</title>", written) == ["training: 3", "training: 4", "forward: 5", "forward: 6"]

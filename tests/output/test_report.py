@@ -162,7 +162,7 @@ def test_all_metrics_findings_and_pictures_are_in(name: str) -> None:
     for title in set(possible) - set(drawn):
         plot = possible[title]
         sketch = plot.sketched(plot.rows(tables, Options()), tables, Options())
-        assert not sketch.tells
+        assert not sketch.is_informative
 
 
 @pytest.mark.parametrize("name", NAMES)

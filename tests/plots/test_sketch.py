@@ -29,8 +29,8 @@ from perflog.plots.sketch import (
     Sketch,
     Span,
     Text,
-    told_lines,
-    told_name,
+    set_lines,
+    set_mark_name,
 )
 
 if TYPE_CHECKING:
@@ -119,14 +119,14 @@ def test_one_step_and_one_value_have_nothing_to_show() -> None:
     one = Sketch(8, 4).subplots()
     line, other = one.plot([7], [1.0]) + one.plot([7], [2.0])
     one.axhline(1.5)
-    assert not one.tells and not one.sketch.tells
+    assert not one.is_informative and not one.sketch.is_informative
     one.plot([8], [2.0])
-    assert one.tells
+    assert one.is_informative
     bar = Sketch(8, 4).subplots()
     bar.barh([0], [3.0])
-    assert not bar.tells
+    assert not bar.is_informative
     bar.barh([1], [3.0])
-    assert bar.tells
+    assert bar.is_informative
     assert (line.x, other.y) == (np.array([7]), np.array([2.0]))
 
 
@@ -151,8 +151,8 @@ def test_a_sketch_knows_all_that_plots_ask_of_figures_and_axes() -> None:
 def test_lines_and_names_are_told_to_sketches_only() -> None:
     panel = Sketch(8, 4).subplots()
     (line,) = panel.plot([1, 2], [3, 4])
-    told_lines(line, [10, 11], 5)
-    told_name(line, "forward")
+    set_lines(line, [10, 11], 5)
+    set_mark_name(line, "forward")
     assert (list(line.lines), line.each, line.name) == ([10, 11], 5, "forward")
-    told_lines(artist := object(), [10, 11])
-    told_name(artist, "forward")
+    set_lines(artist := object(), [10, 11])
+    set_mark_name(artist, "forward")

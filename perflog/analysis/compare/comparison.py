@@ -23,7 +23,7 @@ from perflog.analysis.compare import attribution, averages, baselines, findings,
 from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
 from perflog.analysis.compare.copies import without_copies, without_runs_of_base
 from perflog.analysis.compare.cut_short import CutShort, runs_cut_short, shared_ends
-from perflog.analysis.compare.failed_runs import FailedRun, failed_among, told_as_failed
+from perflog.analysis.compare.failed_runs import FailedRun, failed_among, with_failures
 from perflog.analysis.compare.foreign_runs import without_foreign
 from perflog.analysis.compare.headline import (
     declared_result,
@@ -458,7 +458,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     cut_short = runs_cut_short(sides, cases, found, bool(by))
     cases, ends, too_short = shared_ends(sides, cases, cut_short)
     failed = failed_among(given, {each.run for each in (*foreign, *unmatched)})
-    left_out = told_as_failed([*foreign, *chain(*of_copies), *of_base, *unmatched, *too_short], failed)
+    left_out = with_failures([*foreign, *chain(*of_copies), *of_base, *unmatched, *too_short], failed)
     warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}

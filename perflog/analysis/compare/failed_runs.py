@@ -52,7 +52,7 @@ def failed_among(sides: Sequence[Side], runs: Collection[str]) -> list[FailedRun
     return found
 
 
-def told_as_failed(left_out: Sequence[LeftOut], failed: Sequence[FailedRun]) -> list[LeftOut]:
-    """Return the runs that are not compared; of those that failed this is the reason."""
+def with_failures(left_out: Sequence[LeftOut], failed: Sequence[FailedRun]) -> list[LeftOut]:
+    """Return the runs that are not compared. The reason is that they failed, of those that did."""
     runs = {each.run for each in failed}
     return [LeftOut(r.side, r.run, r.label, "it failed") if r.run in runs else r for r in left_out]

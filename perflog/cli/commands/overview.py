@@ -39,12 +39,11 @@ def overview(
 def print_overview(log: Any, names: tuple[str, ...], format: str, **option_values: Any) -> None:
     """Print the overview of runs that the reader named by `names`."""
     from perflog.analysis import overview as analysis
-    from perflog.output import sheets
-    from perflog.output.presenters import overview as presenter
-    from perflog.output.presenters import overview_rows
 
     answer = analysis.overview(log, *names, **option_values)
     if format == "text":
+        from perflog.output.presenters import overview as presenter
+
         for line in presenter.screen(answer):
             terminal.put(line)
     elif format == options.BRIEF:
@@ -52,6 +51,9 @@ def print_overview(log: Any, names: tuple[str, ...], format: str, **option_value
 
         terminal.put("\n".join(overview_brief(answer)))
     else:
+        from perflog.output import sheets
+        from perflog.output.presenters import overview_rows
+
         for text in log.warnings:
             sheets.warn(text)
         sheets.write(list(overview_rows.overview_sheets(answer)), format)

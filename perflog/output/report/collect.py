@@ -211,7 +211,7 @@ def _plots(tables: Tables, options: Options) -> list[PlotSketch]:
         PlotSketch(plot.title, plot.caption, plot.metric, plot.sketched(rows[plot.name], tables, options))
         for plot in ordered
     ]
-    return [plot for plot in drawn if plot.sketch.tells]
+    return [plot for plot in drawn if plot.sketch.is_informative]
 
 
 # --- logs ---------------------------------------------------------------------------------------------------------

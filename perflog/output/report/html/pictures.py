@@ -567,7 +567,7 @@ def _data(panel: Panel) -> dict[str, Any]:
 
 def _speaks(mark: Line, panel: Panel) -> bool:
     """Whether the values of a line are shown: not those of lines that mark something, and of few enough points."""
-    if not mark.tells or len(mark.x) > _MOST_POINTS or (len(mark.x) <= 2 and mark.lines is None):
+    if not mark.is_informative or len(mark.x) > _MOST_POINTS or (len(mark.x) <= 2 and mark.lines is None):
         return False
     return not mark.style or panel.yaxis.names is None
 
