@@ -112,9 +112,25 @@ class Log:
         return f"<perflog.Log: {_count(len(self), 'run')} of {_count(len(logs), 'log')}: {names}>"
 
     def _repr_html_(self) -> str:
-        """The overview; of more runs than it takes a moment for, the runs. Jupyter calls it."""
-        page: str = self.overview()._repr_html_() if 0 < len(self) <= _RUNS_OF_OVERVIEW else self._runs_as_html()
-        return page
+        """The overview with the first plots; of more runs than it takes a moment for, the runs. Jupyter calls it."""
+        if not 0 < len(self) <= _RUNS_OF_OVERVIEW:
+            return self._runs_as_html()
+        # Ways up from here, as `overview`.
+        first_plots: str = import_module("perflog.output.report.html.notebook").overview_plots(self)
+        return f"{self.overview()._repr_html_()}{first_plots}"
+
+    @property
+    def plot(self) -> Any:
+        """The plots of these runs for a notebook: `log.plot.steps()` answers to the pointer.
+
+        `log.plot` lists those that have something to draw. `perflog.plots.steps(log)` is the same as a figure of
+        matplotlib.
+
+        Example:
+            >>> perflog.find_runs("reference:moe_layer.txt").plot.steps()
+            <live plot: Step times; a notebook shows it>
+        """
+        return import_module("perflog.output.report.html.notebook").LivePlots(self)
 
     def _runs_as_html(self) -> str:
         """The first runs as a table, with the settings in which they differ."""
@@ -287,11 +303,13 @@ class Log:
         wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
         return self._rows(name, wanted, where, runs)
 
-    def table(self, name: str) -> pd.DataFrame:
+    def table(self, name: str, settings: bool = False) -> pd.DataFrame:
         """Return a table as a pandas DataFrame.
 
         Args:
             name: One of the tables in `perflog.tables.schema.TABLES`: runs, steps, phases, ...
+            settings: Whether the rows have the label and the settings of their run too, as further columns. A setting
+                of the same name as a column is `setting_` with its name.
 
         Returns:
             The table with nullable types (`Int64`, `Int32`, `Float64`, `string`), sorted by run, line and part. Units
@@ -299,8 +317,24 @@ class Log:
 
         Raises:
             UsageError: There is no table of that name.
+
+        Example:
+            >>> log = perflog.find_runs("reference:moe_layer.txt")
+            >>> steps = log.table("steps", settings=True)  # of all runs, in one DataFrame
+            >>> steps.groupby("num_local_experts").step_time_s.median().round(4).tolist()
+            [0.0213, 0.0226, 0.0235, 0.0292]
         """
-        return frame_of(self.arrow(name))
+        frame = frame_of(self.arrow(name))
+        if not settings:
+            return frame
+        of_runs = self.settings.set_index("run")
+        taken, free = set(frame.columns), dict[str, str]()
+        for column in of_runs:
+            free[column] = column
+            while free[column] in taken:
+                free[column] = f"setting_{free[column]}"
+            taken.add(free[column])
+        return frame.join(of_runs.rename(columns=free), on="run")
 
     def sql(self, query: str, external: bool = False) -> pd.DataFrame:
         """Return the result of an SQL query over the tables of these runs, through DuckDB (`pip install duckdb`).

@@ -93,11 +93,15 @@ class Plot(Struct, frozen=True, eq=False, dict=True):
         """
         values = {"warmup": warmup, "gpu": gpu, "peak_tflops": peak_tflops, "flops": flops, "level": level}
         tables, options = merge_tables(logs), Options.of(**values, **unknown)
+        return self.drawn(self.rows_to_draw(tables, options), tables, options, size)
+
+    def rows_to_draw(self, tables: Tables, options: Options) -> pd.DataFrame:
+        """Return the rows of the metric that are drawn. Raises UsageError if there are none."""
         rows = self.rows(tables, options)
         if not len(rows):
             reason = f"there is nothing to draw for `{self.name}`: {self._missing(tables)}"
             raise UsageError(reason, help=_other_plots(tables, options))
-        return self.drawn(rows, tables, options, size)
+        return rows
 
     def drawn(self, rows: pd.DataFrame, tables: Tables, options: Options, size: Size | None = None) -> Figure:
         """Return the figure of some rows of the metric."""

@@ -21,7 +21,9 @@ from perflog.log import Log
 from perflog.metrics import Options
 from perflog.output.presenters import overview_rows
 from perflog.output.presenters.runs import runs_sheet
-from perflog.output.report import collect, to_html
+from perflog.output.report import collect
+from perflog.output.report.html.page import Page, page_of
+from perflog.output.report.html.resources import style
 from perflog.output.sheets import json_text
 from perflog.serve import pages
 from perflog.serve.guard import PAGE_POLICY
@@ -50,7 +52,7 @@ class _Answers:
     def __init__(self, source: Source, options: Options) -> None:
         self._source, self._options = source, options
         self._making = threading.Lock()
-        self._reports: OrderedDict[tuple[tuple[str, str, str], ...], str] = OrderedDict()
+        self._reports: OrderedDict[tuple[tuple[str, str, str], ...], Page] = OrderedDict()
 
     def application(self) -> Starlette:
         routes = [
@@ -98,17 +100,17 @@ class _Answers:
     def _report(self, request: Request, snapshot: Snapshot, sides: dict[str, Log]) -> Response:
         shown = tuple((side, key.log, key.id) for side, log in sides.items() for key in log.run_keys)
         with self._making:
-            page = self._reports.pop(shown, None) or self._written(sides)
+            page = self._reports.pop(shown, None) or self._made(sides)
             self._reports[shown] = page
             while len(self._reports) > _KEPT:
                 self._reports.popitem(last=False)
         address = f"{request.url.path}?{request.url.query}"
         bar = pages.bar(self._source.title, snapshot, address)
-        return HTMLResponse(page.replace("<body>", f"<body>{bar}", 1), headers=_NO_FRAMES)
+        return HTMLResponse(page.written(bar), headers=_NO_FRAMES)
 
-    def _written(self, sides: dict[str, Log]) -> str:
+    def _made(self, sides: dict[str, Log]) -> Page:
         given: tuple[Any, ...] = (sides,) if len(sides) > 1 else tuple(sides.values())
-        return to_html(collect(*given, options=self._options))
+        return page_of(collect(*given, options=self._options))
 
     # --- answers for programs ---
 
@@ -170,12 +172,8 @@ def _sides(request: Request, snapshot: Snapshot) -> dict[str, Log]:
 
 
 _NO_FRAMES = {"content-security-policy": "frame-ancestors 'none'"}
-_RESOURCES = {
-    "page.css": ("perflog.output.report.html", "text/css"),
-    "serve.css": ("perflog.serve", "text/css"),
-    "serve.js": ("perflog.serve", "text/javascript"),
-}
-"""Files that pages load: the package that holds them, and their type."""
+_RESOURCES = {"page.css": "text/css", "serve.css": "text/css", "serve.js": "text/javascript"}
+"""Files that pages load, and their types."""
 
 
 def _html(page: str, status: int = 200) -> HTMLResponse:
@@ -187,8 +185,8 @@ def _json_text(lines: Iterable[str]) -> Response:
 
 
 async def _resource(name: str, request: Request) -> Response:  # noqa: ARG001
-    package, media_type = _RESOURCES[name]
-    return Response(files(package).joinpath(name).read_bytes(), media_type=media_type)
+    text = style("colors", "page") if name == "page.css" else files("perflog.serve").joinpath(name).read_text("utf-8")
+    return Response(text, media_type=_RESOURCES[name])
 
 
 async def _not_found(request: Request, error: Exception) -> Response:  # noqa: ARG001

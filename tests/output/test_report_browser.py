@@ -358,3 +358,70 @@ def test_names_in_plots_are_text(tab: Browser, tmp_path: Path) -> None:
             mouse(tab, left + 0.02 * width, top + down)
     assert tab.told("Runtime.exceptionThrown", "Log.entryAdded") == []
     assert tab.run("document.title") != "hit" and tab.run("document.images.length") == 0
+
+
+# --- notebooks --------------------------------------------------------------------------------------------------------
+
+CELLS = """
+<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<style>.output svg { max-width: 100%; height: auto } .output p { margin: 9px } h3 { color: red }</style>
+<main></main>
+<script>
+  // As JupyterLab shows the HTML of a cell: its scripts are made anew, so that they run.
+  function show(text) {
+    const output = document.createElement("div");
+    output.className = "output";
+    output.innerHTML = text;
+    for (const script of output.querySelectorAll("script")) {
+      const made = document.createElement("script");
+      for (const { name, value } of script.attributes) made.setAttribute(name, value);
+      made.textContent = script.textContent;
+      script.replaceWith(made);
+    }
+    document.querySelector("main").append(output);
+  }
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    page = tmp_path_factory.mktemp("notebook") / "cells.html"
+    page.write_text(CELLS, encoding="utf-8")
+    return page
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_plots_of_a_notebook_answer_in_every_cell_over_one_range(tab: Browser, notebook: Path, width: int) -> None:
+    log = perflog.read(DATA / "training_sweep.txt")
+    tab.open(notebook, width)
+    for shown in (log.select(1).plot.steps(), log.select(2).plot.steps(), log.select(1).plot.breakdown()):
+        tab.run(f"show({json.dumps(shown._repr_html_())})")
+    assert tab.told("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+    assert tab.run("document.querySelectorAll('#tip').length") == 1
+    heights = f"{PLOTS}.map((plot) => [plot.getBoundingClientRect().height, Number(plot.getAttribute('height'))])"
+    assert all(seen == pytest.approx(printed) for seen, printed in tab.run(heights))
+    assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+    for cell, run in enumerate((1, 2)):
+        steps = log.select(run).table("steps")
+        left, top, wide, _ = box(tab, f"document.querySelectorAll('.output')[{cell}].querySelector('svg.plot')")
+        mouse(tab, left + wide / 2, top + 60)
+        step, value = re.findall(r"step (\d+)\nstep: ([\d.]+ \w+, line \d+)", tab.run(TIP))[0]
+        (row,) = steps[steps["step"] == int(step)].to_dict("records")
+        assert value == f"{show(row['step_time_s'], 's')}, line {row['line']}"
+    assert tab.run("getComputedStyle(document.getElementById('tip')).position") == "fixed"
+    tab.run(f"{PLOTS}[0].focus()")
+    press(tab, "+")
+    end = "Number(plot.querySelector('.curves').getAttribute('viewBox').split(' ')[2])"
+    ends = f"{PLOTS}.slice(0, 2).map((plot) => {end})"
+    assert tab.run(ends) == pytest.approx([5000, 5000])
+
+
+def test_texts_of_a_log_do_nothing_in_a_notebook(tab: Browser, notebook: Path, tmp_path: Path) -> None:
+    hostile = "<img src=x onerror=window.hit=1></script><script>window.hit=1</script>"
+    log = perflog.read(DATA / "training_sweep.txt", label=hostile)
+    tab.open(notebook)
+    for text in (log.plot.steps()._repr_html_(), log.plot.breakdown()._repr_html_(), log._repr_html_()):
+        tab.run(f"show({json.dumps(text)})")
+    assert tab.run("document.body.innerText").count("onerror") > 2
+    assert tab.run("window.hit ?? 0") == 0

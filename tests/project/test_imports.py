@@ -105,8 +105,9 @@ output: terminal column_widths sheets screens brief
 output.export: event_tracks metric_tracks step_timeline __init__
 output.presenters: baselines diagnosis live run_marks compare compare_screen findings formats metrics overview runs
 output.presenters: track overview_rows brief compare_brief
-output.report: data comparison_tables cells bars sweep_tables answers job sections collect markdown
-output.report.html: elements links metric_tables pictures plots overview runs findings comparison page
+output.report: data comparison_tables cells bars sweep_tables answers job sections sketches collect markdown
+output.report.html: resources elements links metric_tables pictures plots overview runs findings comparison page
+output.report.html: notebook
 output.report: __init__
 ci: systems annotations comments kept_store summary gate
 mcp: bounds confinement answers worker server

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from perflog import plots
 from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.comparison import compare_sides
 from perflog.analysis.compare.sides import resolve_sides, setting_names, stores_of
@@ -31,17 +30,16 @@ from perflog.output.report.data import (
     FigureSource,
     LogSummary,
     MetricTable,
-    PlotSketch,
     ReportData,
     ShapeSummary,
     TableRow,
     informative_columns,
     range_text,
 )
+from perflog.output.report.sketches import metric_order, sketched_plots
 from perflog.parsing.failures.kinds import NOTICE
 from perflog.parsing.match.discovery import discovered_line
 from perflog.tables.nulls import records
-from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +85,7 @@ def collect(
     settings = {run["run"]: json.loads(run["config"] or "{}") for run in run_rows}
     lines = records(tables["lines"])
     overview = overview_of(log, tables, options)
-    metrics = [(metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=_order)]
+    metrics = [(metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=metric_order)]
     of_steps = tables.rows_by_run("steps")
     return ReportData(
         overview=overview,
@@ -101,7 +99,7 @@ def collect(
         logs=_log_summaries(run_rows, lines),
         shapes=_shape_summaries(run_rows, lines),
         metrics=[_metric_table(metric, table, run_rows) for metric, table in metrics if len(table)],
-        plots=_plots(tables, options) if draw else [],
+        plots=list(sketched_plots(tables, options)) if draw else [],
         comparison=comparison,
         comparison_tables=comparison_tables(comparison, run_rows) if comparison else [],
         not_compared=not_compared,
@@ -162,12 +160,7 @@ def _side_of_runs(comparison: Comparison) -> dict[str, str]:
     return {run: side for side, runs in pairs for run in runs}
 
 
-# --- metrics, plots ------------------------------------------------------------------------------------------------
-
-
-def _order(metric: Metric) -> int:
-    """Return the sort key of a metric: the place of its first table, so that steps come before phases and kernels."""
-    return min((list(TABLES).index(name) for name in metric.needs), default=len(TABLES))
+# --- metrics -------------------------------------------------------------------------------------------------------
 
 
 def _metric_table(metric: Metric, table: pd.DataFrame, runs: Sequence[TableRow]) -> MetricTable:
@@ -199,19 +192,6 @@ def _range_of(row: TableRow, unit: str) -> str:
     if first is None:
         first = last = row.get(unit)
     return "" if first is None else range_text(int(first), None if last is None else int(last))  # nulls make floats
-
-
-def _plots(tables: Tables, options: Options) -> list[PlotSketch]:
-    """Draw all plots that show more than one value."""
-    rows = {plot.name: plot.rows(tables, options) for plot in plots.PLOTS.values() if plot.metric in METRICS}
-    possible = [plots.kind(name) for name, of_plot in rows.items() if len(of_plot)]
-    drawn_by_the_page = "waterfall"  # as bars of its first table, so that the plots at the top can show something else
-    ordered = sorted(possible, key=lambda plot: (plot.metric == drawn_by_the_page, _order(METRICS[plot.metric])))
-    drawn = [
-        PlotSketch(plot.title, plot.caption, plot.metric, plot.sketched(rows[plot.name], tables, options))
-        for plot in ordered
-    ]
-    return [plot for plot in drawn if plot.sketch.is_informative]
 
 
 # --- logs ---------------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from importlib.resources import files
+
+from msgspec import Struct
 
 from perflog import __version__
 from perflog.output.report.data import ReportData
@@ -15,12 +16,30 @@ from perflog.output.report.html.findings import findings_section
 from perflog.output.report.html.metric_tables import definitions, metric_table, rows_shown
 from perflog.output.report.html.overview import job_section, overview_section
 from perflog.output.report.html.plots import first_plots, more_plots
+from perflog.output.report.html.resources import script, style
 from perflog.output.report.html.runs import lines_section, runs_section
 from perflog.output.report.sections import Section, sections
 
 
+class Page(Struct, frozen=True):
+    """A page: its head, and what its body holds."""
+
+    head: Html
+    body: Html
+
+    def written(self, above: Html | None = None) -> str:
+        """Return the page as text; `above`: what stands before all else, such as the way back of a server."""
+        root = tag("html", self.head, tag("body", above or "", self.body), lang="en")
+        return f"<!doctype html>\n{root}\n"
+
+
 def to_html(report: ReportData) -> str:
     """Return a report as an HTML page."""
+    return page_of(report).written()
+
+
+def page_of(report: ReportData) -> Page:
+    """Return a report as a page."""
     written = list(sections(report, _WRITERS))
     title = breakable(report.title)
     body = tag(
@@ -36,9 +55,8 @@ def to_html(report: ReportData) -> str:
         ),
         class_="page",
     )
-    scripts = (tag("script", Html(_resource(name))) for name in _SCRIPTS)
-    root = tag("html", _head(shortened(report.title)), tag("body", body, _SOURCE_PANEL, *scripts), lang="en")
-    return f"<!doctype html>\n{root}\n"
+    scripts = (tag("script", Html(script(name))) for name in _SCRIPTS)
+    return Page(_head(shortened(report.title)), join((body, _SOURCE_PANEL, *scripts)))
 
 
 def _section(section: Section, content: str) -> Html:
@@ -93,7 +111,8 @@ _SOURCE_PANEL = tag(
 """The panel that page.js fills when a number is clicked."""
 
 
-_SCRIPTS = ("page.js", "pictures.js")
+_SCRIPTS = ("page", "pictures")
+_STYLES = ("colors", "page", "pictures")
 
 
 # --- head ---------------------------------------------------------------------------------------------------------
@@ -101,8 +120,8 @@ _SCRIPTS = ("page.js", "pictures.js")
 
 def _head(title: Html) -> Html:
     policy = (
-        f"default-src 'none'; img-src data:; style-src {_allowed(_resource('page.css'))}; "
-        f"script-src {' '.join(_allowed(_resource(name)) for name in _SCRIPTS)}; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; img-src data:; style-src {_allowed(style(*_STYLES))}; "
+        f"script-src {' '.join(_allowed(script(name)) for name in _SCRIPTS)}; base-uri 'none'; form-action 'none'"
     )
     return tag(
         "head",
@@ -110,12 +129,8 @@ def _head(title: Html) -> Html:
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("title", title),
-        tag("style", Html(_resource("page.css"))),
+        tag("style", Html(style(*_STYLES))),
     )
-
-
-def _resource(name: str) -> str:
-    return files("perflog.output.report.html").joinpath(name).read_text("utf-8")
 
 
 def _allowed(inline: str) -> Html:

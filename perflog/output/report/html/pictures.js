@@ -35,11 +35,16 @@
     return ticks;
   };
 
-  const tip = document.createElement("div");
-  tip.id = "tip";
-  tip.setAttribute("role", "status");
-  tip.hidden = true;
-  document.body.append(tip);
+  const tip = document.getElementById("tip") ?? document.createElement("div");
+  if (!tip.id) {
+    const holder = document.createElement("div");
+    holder.className = "perflog";  // for the style, of which a notebook has no more
+    tip.id = "tip";
+    tip.setAttribute("role", "status");
+    tip.hidden = true;
+    holder.append(tip);
+    document.body.append(holder);
+  }
 
   const say = (lines, x, y) => {
     tip.replaceChildren(...lines.map((text) => {
@@ -444,12 +449,12 @@
         title.className = "panel-title";
         title.textContent = this.element.querySelector(".plot-title").textContent;
         const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-        const colors = getComputedStyle(document.documentElement);
+        const colors = getComputedStyle(this.element);
         const names = ["ground", "raised", "ink", "faint", "line"].map((name) => `--${name}:${colors.getPropertyValue(`--${name}`)}`);
-        style.textContent = `${document.querySelector("head style").textContent}
+        style.textContent = `${(this.element.closest(".perflog") ?? document.head).querySelector("style").textContent}
           .copy { ${names.join(";")}; color-scheme: ${dark ? "dark" : "light"}; background: var(--ground); color: var(--ink);
           padding: 10px; font: 15px/1.5 system-ui, sans-serif }`;
-        body.className = "copy";
+        body.className = "copy perflog";
         body.append(title, clone);
         const holder = make("foreignObject", { width: width + 20, height: height + 50 }, style, body);
         const whole = make("svg", { width: width + 20, height: height + 50 }, holder);
@@ -477,7 +482,8 @@
     }
   }
 
-  const panels = [];
+  // All of the page: the outputs of a notebook have a script each.
+  const panels = (window.perflogPanels ??= []);
   const mark = (from, x) => {
     for (const panel of panels) if (panel === from || (from.axis !== null && panel.axis === from.axis && panel.series.length && !panel.data.cells)) panel.mark(x);
   };
@@ -486,8 +492,11 @@
   const sizes = new ResizeObserver((changed) => {
     for (const { target } of changed) panels.find((panel) => panel.svg === target)?.fit();
   });
-  for (const element of document.querySelectorAll("figure")) {
-    panels.push(...new Figure(element).panels);
+  panels.splice(0, panels.length, ...panels.filter((panel) => panel.svg.isConnected));
+  for (const element of document.querySelectorAll("figure:not(.live):has(> .picture)")) {
+    element.classList.add("live");
+    const figure = new Figure(element);
+    panels.push(...figure.panels);
+    for (const panel of figure.panels) sizes.observe(panel.svg);
   }
-  for (const panel of panels) sizes.observe(panel.svg);
 })();

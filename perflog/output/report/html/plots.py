@@ -9,7 +9,10 @@ from perflog.output.report.job import has_jobs
 
 _MAX_BYTES = 300_000  # of all plots together
 
-_FIRST, _MAX_HEIGHT = 2, 800  # plots above the folded details, and pixels of each
+FIRST = 2
+"""Plots above the folded details."""
+
+_MAX_HEIGHT = 800  # pixels of each
 
 
 def first_plots(report: ReportData) -> Html:
@@ -37,7 +40,7 @@ def _of_jobs(report: ReportData) -> list[PlotSketch]:
 def _seen_plots(report: ReportData) -> list[PlotSketch]:
     """The first plots that fit a screen; if none does, the first one, which answers more than a table of all runs."""
     light = [plot for plot in _light_plots(report) if plot not in _of_jobs(report)]
-    return [plot for plot in light if plot.height <= _MAX_HEIGHT][:_FIRST] or light[:1]
+    return list(filter(is_first, light))[:FIRST] or light[:1]
 
 
 def _light_plots(report: ReportData) -> list[PlotSketch]:
@@ -52,6 +55,15 @@ def _light_plots(report: ReportData) -> list[PlotSketch]:
 
 
 def _figure(plot: PlotSketch, report: ReportData) -> Html:
-    caption = tag("figcaption", plot.caption, ". ", link(f"metric-{plot.metric}", "Go to the numbers"))
-    drawn = picture(plot.sketch, f"p{report.plots.index(plot)}", plot.title)
-    return tag("figure", tag("h3", plot.title, class_="plot-title"), drawn, caption)
+    return figure(plot, f"p{report.plots.index(plot)}", ". ", link(f"metric-{plot.metric}", "Go to the numbers"))
+
+
+def figure(plot: PlotSketch, name: str, *after: object) -> Html:
+    """Return a plot with its title and its caption; `name` is that of its parts, `after` what follows the caption."""
+    drawn = picture(plot.sketch, name, plot.title)
+    return tag("figure", tag("h3", plot.title, class_="plot-title"), drawn, tag("figcaption", plot.caption, *after))
+
+
+def is_first(plot: PlotSketch) -> bool:
+    """Whether a plot fits a screen together with what stands above it."""
+    return plot.height <= _MAX_HEIGHT
