@@ -4,6 +4,7 @@
 # make study        how often a comparison is wrong     make words   words that the field does not use: none more often
 # make coverage     which lines the tests run          make clean   back to a fresh clone
 # make fuzz         damaged inputs, for each reader    make fuzz FUZZ_SECONDS=600: so long for each of them
+# make film         the moving picture of the README
 #
 # Each does its own set-up, in .venv. Another Python: make PYTHON=python3.12 test
 # pip takes its settings from the environment: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
@@ -19,7 +20,7 @@ PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test lint fix types coverage words docs hooks demo bench study fuzz clean
+.PHONY: test lint fix types coverage words docs hooks demo film bench study fuzz clean
 
 test: lint types
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
@@ -56,6 +57,9 @@ demo: $(VENV)/ready
 	@$(BIN)/perflog demo -o $(DEMO)/demo.html
 
 # PERFLOG_BENCH_HTA, PERFLOG_BENCH_TRACELENS, PERFLOG_BENCH_NSYS_AI: Pythons with these tools, which are measured too.
+film: $(VENV)/ready
+	$(BIN)/python docs/cast.py
+
 bench: $(VENV)/ready-dev
 	$(BIN)/python bench/run.py $(ARGS)
 	$(BIN)/python bench/traces.py

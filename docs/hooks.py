@@ -34,7 +34,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Replace the files of `docs_dir` by pages that `nav` names and pictures, with paths from the repository's root."""
-    pictures = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.png"))
+    pictures = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.svg"))
     pages = [File.generated(config, name, abs_src_path=str(ROOT / name)) for name in [*_named(config.nav), *pictures]]
     kept = [file for file in files if file.src_dir != config.docs_dir or file.is_css()]  # what the theme brings
     return Files([*pages, *kept])

@@ -132,4 +132,4 @@ def test_the_description_of_the_wheel_has_no_relative_links(built: dict[str, Pat
     assert len(links) > 10
     home = addresses["Repository"]
     assert [link for link in links if not link.startswith((f"{home}/blob/main/", f"{home}/raw/main/docs/", "#"))] == []
-    assert f"![The first screen of a report]({home}/raw/main/docs/report.png)" in text
+    assert f"]({home}/raw/main/docs/demo.svg)" in text
