@@ -315,8 +315,9 @@ def step_time_tests(
 def verdicts(tests: Tests, rule: VerdictRule, better: str = "lower") -> list[Verdict]:
     """Return the verdicts on figures of step times; with `better` "higher" as if the sides were exchanged."""
     return [
-        decide(of.effect, better, p, Evidence(runs, of.interval(rule.level), of.scope, statistic == VALUE), rule)
+        decide(of.effect, better, p, evidence, rule)
         for statistic, (of, p, runs) in tests.items()
+        for evidence in [Evidence(runs, of.interval(rule.level), of.scope, statistic == VALUE, of.sessions)]
     ]
 
 
