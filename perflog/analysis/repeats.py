@@ -14,7 +14,7 @@ from msgspec import Struct
 from perflog.arrays import Floats
 from perflog.metrics import Tables
 from perflog.metrics.attempts import attempts
-from perflog.metrics.step_series import cut_alike, step_series
+from perflog.metrics.step_series import step_series
 from perflog.statistics.repeats import BETWEEN_RESULTS, BETWEEN_RUNS, are_repeats
 from perflog.statistics.samples import NORMAL, mad, median
 from perflog.tables.schema import TABLES
@@ -73,7 +73,7 @@ def differing(
         series = {each.run: each for each in step_series(tables, column, warmup) if len(each.steady)}
         for runs in several:
             if runs not in found and all(run in series for run in runs):
-                steady = {each.run: each.steady for each in cut_alike([series[run] for run in runs])}
+                steady = {run: series[run].steady for run in runs}
                 medians = np.array([median(steady[run]) for run in runs])
                 if not (medians > 0).all():  # idle, or no rate
                     continue

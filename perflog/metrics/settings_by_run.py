@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perflog.metrics.registry import Tables, cached
-from perflog.settings.run_settings import Settings, settings_of
+from perflog.settings.run_settings import Settings, settings_of, telling_settings
 from perflog.tables.columns import NULL
 
 MFU_PEAK_OF = "mfu_peak_of"
@@ -16,6 +16,19 @@ STOPPED_BY = "stopped_by"
 def settings_by_run(tables: Tables) -> dict[str, Settings]:
     """Return the settings of all runs, by run id."""
     return cached(tables, "settings by run", lambda: _settings_by_run(tables))
+
+
+def repeats(tables: Tables) -> list[list[str]]:
+    """Return groups of two or more runs, by id, that agree in format and all settings which are not incidental."""
+    return cached(tables, "repeats", lambda: _repeats(settings_by_run(tables)))
+
+
+def _repeats(of_runs: dict[str, Settings]) -> list[list[str]]:
+    names = ["format", *telling_settings(list(of_runs.values()))]
+    groups: dict[tuple[str | None, ...], list[str]] = {}
+    for run, settings in of_runs.items():
+        groups.setdefault(tuple(settings.get(name) for name in names), []).append(run)
+    return [runs for runs in groups.values() if len(runs) > 1]
 
 
 def _settings_by_run(tables: Tables) -> dict[str, Settings]:

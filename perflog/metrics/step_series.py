@@ -10,9 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.arrays import Floats, Ints, Mask
+from perflog.metrics.attempts import attempts
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.possible import RATES, impossible
 from perflog.metrics.registry import Tables, cached
+from perflog.metrics.settings_by_run import repeats
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.warmup import Warmup, warm_up
 from perflog.tables.columns import NULL, Rows
@@ -80,10 +82,30 @@ def step_series(
 
     Left out are repeats of a step (`copy` > 1), lines that cover another number of steps than most lines do, values
     that are `impossible`, and times and rates of `hasty_steps`. The warm-up is detected in `step_time_s` if the run
-    prints it, and the same steps are cut from all columns.
+    prints it, and the same steps are cut from all columns. Repeats have one warm-up (`cut_alike`).
     """
     known = tables if isinstance(tables, Tables) else Tables(tables)
-    return cached(known, ("step series", column, warmup), lambda: list(_all_series(known, column, warmup)))
+    return cached(known, ("step series", column, warmup), lambda: list(_some_series(known, column, warmup)))
+
+
+def _some_series(tables: Tables, column: str, warmup: int | None) -> Iterable[StepSeries]:
+    """The series of these runs. Repeats of theirs in the same log count for their warm-up."""
+    if tables.whole is not tables:
+        runs = set(tables.rows("runs")["run"].tolist())
+        return [each for each in step_series(tables.whole, column, warmup) if each.run in runs]
+    series = _all_series(tables, column, warmup)
+    return _with_repeats(list(series), tables) if warmup is None and column == _CLOCK else series
+
+
+def _with_repeats(series: list[StepSeries], tables: Tables) -> list[StepSeries]:
+    """The series with one warm-up for the repeats of each configuration. Attempts of a job are no repeats."""
+    if len({each.warmup.cut for each in series}) < 2:
+        return series
+    of_jobs = attempts(tables)
+    of_run = {each.run: each for each in series if each.run not in of_jobs}
+    for runs in repeats(tables):
+        of_run |= {each.run: each for each in cut_alike([of_run[run] for run in runs if run in of_run])}
+    return [of_run.get(each.run, each) for each in series]
 
 
 def _all_series(tables: Tables, column: str, warmup: int | None) -> Iterator[StepSeries]:
@@ -206,29 +228,29 @@ def common_cut(warmups: Iterable[tuple[int, int]]) -> int:
     return min(max(cut for cut, _ in known), min(steps for _, steps in known) // 2) if known else 0
 
 
-def cut_alike(repeats: Sequence[StepSeries]) -> list[StepSeries]:
+def cut_alike(group: Sequence[StepSeries]) -> list[StepSeries]:
     """Return the series of repeats with one warm-up for all that have at least half of the usual number of steps.
 
     Each run by itself finds a warm-up that depends on its scatter. Where the speed changes during a run, repeats that
     are cut at other steps differ by more than they do.
     """
-    if len({each.warmup.cut for each in repeats}) < 2:
-        return list(repeats)
-    usual = np.median([len(each.values) for each in repeats])
-    whole = [each for each in repeats if 2 * len(each.values) >= usual]
+    if len({each.warmup.cut for each in group}) < 2:
+        return list(group)
+    usual = np.median([len(each.values) for each in group])
+    whole = [each for each in group if 2 * len(each.values) >= usual]
     cut = common_cut((each.warmup.cut, len(each.values)) for each in whole)
     reason = max(whole, key=lambda each: each.warmup.cut).warmup.reason
     same = {each.run: replace(each, warmup=Warmup(cut, reason)) for each in whole if each.warmup.cut != cut}
-    return [same.get(each.run, each) for each in repeats]
+    return [same.get(each.run, each) for each in group]
 
 
 def steady_medians(
-    tables: Tables, column: str, warmup: int | None = None, repeats: Sequence[str] = ()
+    tables: Tables, column: str, warmup: int | None = None, together: Sequence[str] = ()
 ) -> dict[str, float]:
     """Return the median over the steady steps of each run that prints the column, by run id.
 
-    One warm-up is cut from all `repeats`.
+    One warm-up is cut from all runs that are `together`.
     """
     series = {each.run: each for each in step_series(tables, column, warmup)}
-    series |= {each.run: each for each in cut_alike([series[run] for run in repeats if run in series])}
+    series |= {each.run: each for each in cut_alike([series[run] for run in together if run in series])}
     return {run: float(np.median(each.steady)) for run, each in series.items() if len(each.steady)}

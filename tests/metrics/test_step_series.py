@@ -206,3 +206,27 @@ def test_a_run_that_broke_off_does_not_shorten_the_warmup_of_its_repeats() -> No
     times = np.ones(100)
     members = [with_warmup("a", 0, times), with_warmup("b", 30, times), with_warmup("c", 2, times[:10])]
     assert [each.warmup.cut for each in cut_alike(members)] == [30, 30, 2]
+
+
+def several_runs(configs: dict[str, str], lead: dict[str, int]) -> Tables:
+    """Tables of runs of 40 steps, of which the first `lead` take three times as long; steps differ by 1 %."""
+    empty = [dict.fromkeys(c.name for c in TABLES[name]) for name in ("runs", "steps")]
+    rows = [
+        empty[1] | {"run": run, "part": 0, "copy": 1, "steps_averaged": 1, "line": step + 1, "step": step,
+                    "step_time_s": (3.0 if step < lead[run] else 1.0) + 0.01 * (step % 3)}
+        for run in configs for step in range(40)
+    ]  # fmt: skip
+    runs = [empty[0] | {"run": run, "label": run, "format": "x", "config": text} for run, text in configs.items()]
+    return Tables({"steps": pd.DataFrame(rows, columns=list(empty[1])), "runs": pd.DataFrame(runs)})
+
+
+def test_each_metric_cuts_one_warmup_from_the_repeats_of_a_log() -> None:
+    """A seed makes no other configuration; another batch does, and has its own warm-up."""
+    configs = {"a": '{"batch": 8, "seed": 1}', "b": '{"batch": 8, "seed": 2}', "c": '{"batch": 16, "seed": 1}'}
+    known = several_runs(configs, {"a": 1, "b": 4, "c": 2})
+    cuts = {each.run: each.warmup.cut for each in step_series(known)}
+    assert cuts == {"a": 4, "b": 4, "c": 2}
+    assert dict(zip(*(steps(known)[name] for name in ("run", "first_step")), strict=True)) == cuts
+    for run, cut in cuts.items():  # whoever looks at a run alone sees what the whole shows
+        assert [each.warmup.cut for each in step_series(known.only([run]))] == [cut]
+    assert [each.warmup.cut for each in step_series(known, warmup=2)] == [2, 2, 2]

