@@ -61,6 +61,7 @@ from perflog.metrics.traces.operator_efficiency import operator_efficiency
 from perflog.metrics.traces.rank_clocks import rank_clocks
 from perflog.metrics.traces.rank_pairs import rank_pairs
 from perflog.metrics.traces.scenarios import replay
+from perflog.metrics.traces.trace_timeline import trace_timeline
 from perflog.metrics.wait import wait, wait_steps
 from perflog.metrics.waterfall import waterfall
 from perflog.metrics.whatif import whatif, whatif_steps
@@ -70,7 +71,8 @@ _ORDER = (
     waterfall, headroom, phases, wait, imbalance, ranks, named_ranks, hot_experts, placement, communication,
     collectives, node_pairs, device_time, stragglers, lateness, collective_wait, collective_bandwidth,
     collective_volume, rank_pairs, rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges,
-    device_operators, operator_efficiency, host_operators, launches, launch_queue, critical_path, replay, copies,
+    device_operators, operator_efficiency, host_operators, launches, launch_queue, critical_path, replay,
+    trace_timeline, copies,
     memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry, energy, kernels, stages, layers,
     pipeline, schedules, matmul_efficiency, ranges, sweep, configurations, factors, scaling, scaling_losses, cases,
     case_pairs, serving, history,
@@ -162,6 +164,7 @@ __all__ = [
     "time_to_target",
     "time_to_train",
     "timeline",
+    "trace_timeline",
     "wait",
     "wait_steps",
     "waterfall",

@@ -28,6 +28,7 @@ from perflog.plots.roofline import roofline
 from perflog.plots.scaling import scaling
 from perflog.plots.step_times import distribution, steps
 from perflog.plots.sweep import sweep
+from perflog.plots.trace_timeline import trace_timeline
 from perflog.plots.waterfall import waterfall
 from perflog.plots.whatif import whatif
 
@@ -67,6 +68,7 @@ __all__ = [
     "suffix",
     "sweep",
     "timeline",
+    "trace_timeline",
     "wait",
     "waterfall",
     "whatif",

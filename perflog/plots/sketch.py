@@ -95,6 +95,21 @@ class Bars(Mark, kw_only=True):
     colors: Sequence[str]
 
 
+class Spans(Mark, kw_only=True):
+    """Spans of one colour on a track around a place on the y-axis, each from `left` to `right`.
+
+    `names`: what each is; `events`: how many events it holds; `times`: their time.
+    """
+
+    left: Floats
+    right: Floats
+    y: float
+    height: float
+    names: Sequence[str] = ()
+    events: Sequence[int] = ()
+    times: Floats | None = None
+
+
 class Span(Mark, kw_only=True):
     """A stripe from `low` to `high` along an axis, through the whole panel."""
 
@@ -273,6 +288,14 @@ class Panel:
                  hatch=style.get("hatch", ""), edge=_color(style.get("edgecolor", "")), **_common(style))
         )  # fmt: skip
 
+    def broken_barh(self, xranges: Any, yrange: tuple[float, float], **style: Any) -> Spans:
+        """Draw spans, each a begin and a length, on a track from a value of y with a height."""
+        left, width = np.reshape(_floats(xranges), (-1, 2)).T
+        low, height = yrange
+        spans = Spans(left=left, right=left + width, y=low + height / 2, height=height,
+                      color=_color(style.get("facecolors", "black")), **_common(style))  # fmt: skip
+        return self._add(spans)
+
     def fill_between(self, x: Any, low: Any, high: Any, step: str | None = None, **style: Any) -> Area:
         """Fill the area between two curves."""
         color = _color(style.get("facecolor", style.get("color", "black")))
@@ -432,6 +455,7 @@ class Panel:
     def is_informative(self) -> bool:
         """Whether there is more to see than one value: places on the x-axis that differ, several bars or cells."""
         bars = sum(len(mark.y) for mark in self.marks if isinstance(mark, Bars))
+        bars += sum(len(mark.left) for mark in self.marks if isinstance(mark, Spans))
         cells = sum(int(np.isfinite(mark.values).sum()) for mark in self.marks if isinstance(mark, Cells))
         lines = [mark.x for mark in self.marks if isinstance(mark, Line) and mark.is_informative]
         places = len(np.unique(np.concatenate(lines))) if lines else 0
@@ -496,7 +520,8 @@ class Sketch:
         lines = sum(len(mark.x) for mark in marks if isinstance(mark, Line | Area))
         bars = sum(len(mark.y) for mark in marks if isinstance(mark, Bars))
         cells = sum(mark.values.size for mark in marks if isinstance(mark, Cells))
-        return 1500 * len(self.axes) + 25 * lines + 110 * bars + 8 * cells
+        spans = sum(len(mark.left) for mark in marks if isinstance(mark, Spans))
+        return 1500 * len(self.axes) + 25 * lines + 110 * bars + 8 * cells + 30 * spans
 
     @property
     def is_informative(self) -> bool:
@@ -519,6 +544,12 @@ def set_cell_names(mark: Any, rows: Iterable[Any], columns: Iterable[Any], per: 
         mark.rows, mark.columns = _grouped(rows, per[0]), _grouped(columns, per[1])
 
 
+def set_span_names(mark: Any, names: Iterable[str], events: Iterable[int], times: Any) -> None:
+    """Set what each span is, how many events it holds, and their time in the unit of the axis."""
+    if isinstance(mark, Spans):
+        mark.names, mark.events, mark.times = [*names], [*map(int, events)], _floats(times)
+
+
 def _grouped(things: Iterable[Any], size: int) -> list[str]:
     names = list(map(str, things))
     groups = [names[k : k + size] for k in range(0, len(names), size)]
@@ -539,6 +570,9 @@ def _extent(mark: Mark, axis: str) -> Floats:
         half = mark.height / 2
         parts = (mark.left, mark.right) if axis == "x" else (mark.y - half, mark.y + half)
         return np.concatenate(parts)
+    if isinstance(mark, Spans):
+        half = mark.height / 2
+        return np.concatenate((mark.left, mark.right)) if axis == "x" else _floats([mark.y - half, mark.y + half])
     if isinstance(mark, Area):
         return mark.x if axis == "x" else np.concatenate((mark.low, mark.high))
     if isinstance(mark, Span) and mark.axis == axis:

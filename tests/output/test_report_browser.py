@@ -425,3 +425,91 @@ def test_texts_of_a_log_do_nothing_in_a_notebook(tab: Browser, notebook: Path, t
         tab.run(f"show({json.dumps(text)})")
     assert tab.run("document.body.innerText").count("onerror") > 2
     assert tab.run("window.hit ?? 0") == 0
+
+
+# --- timelines of traces ----------------------------------------------------------------------------------------------
+
+TIMELINE = "[...document.querySelectorAll('figure')].find((one) => one.querySelector('h3').textContent.startsWith('Time"
+TIMELINE += "line of')).querySelectorAll('svg.plot')"
+HOSTILE = "<img src=x onerror=window.hit=1></script><script>window.hit=1</script>"
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, perflog.Log]:
+    """A page of a trace with short and long kernels, one of a hostile name; ranges have hostile names too."""
+    events: list[dict[str, Any]] = []
+    for step in range(12):
+        at = 100_000 * step
+        host = {"ph": "X", "pid": 1, "tid": 1, "cat": "user_annotation"}
+        events.append({**host, "name": f"ProfilerStep#{step}", "ts": at, "dur": 90_000})
+        events.append({**host, "name": HOSTILE, "ts": at + 10, "dur": 80_000})
+        for k in range(200):
+            launch = {"ph": "X", "pid": 1, "tid": 1, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "dur": 3}
+            number = {"args": {"correlation": 1000 * step + k + 1, "device": 0, "stream": 7}}
+            kernel = {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": HOSTILE if k == 100 else "gemm"}
+            events.append({**launch, "ts": at + 40 * k + 20, **number})
+            events.append({**kernel, "ts": at + 40 * k + 30, "dur": 30_000 if k == 199 else 20, **number})
+    home = tmp_path_factory.mktemp("trace")
+    (home / "trace.json").write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    log = perflog.read(home / "trace.json")
+    page = home / "page.html"
+    page.write_text(to_html(collect(log)), encoding="utf-8")
+    return page, log
+
+
+def test_spans_of_a_timeline_say_what_their_row_says(tab: Browser, trace: tuple[Path, perflog.Log]) -> None:
+    page, log = trace
+    rows = perflog.metrics.trace_timeline(log)
+    tab.open(page)
+    assert tab.told("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+    assert tab.run(f"{TIMELINE}.length") == rows["part"].nunique() == 2
+    for place, (part, of_part) in enumerate(rows.groupby("part", sort=False)):
+        of_stream = of_part[of_part["track"] == "stream 7"]
+        assert (of_stream["events"] > 1).any() == (part == "trace")
+        left, top, width, _ = box(tab, f"{TIMELINE}[{place}]")
+        down = tab.run(f"window.perflogPanels.find((panel) => panel.svg === {TIMELINE}[{place}]).down"
+                       f"({list(dict.fromkeys(of_part['track'])).index('stream 7')})")  # fmt: skip
+        begin = of_part["begin_s"].min() if part == "step" else min(of_part["begin_s"].min(), 0)
+        end = (of_part["begin_s"] + of_part["span_s"]).max()
+        merged = of_stream[of_stream["events"] > 1].head(2 if part == "trace" else 0)
+        for _, row in [*of_stream.nlargest(2, "span_s").iterrows(), *merged.iterrows()]:
+            middle = (row["begin_s"] + row["span_s"] / 2 - begin) / (end - begin)
+            mouse(tab, left + middle * width, top + down)
+            said = tab.run(TIP).split("\n")
+            assert said[0] == f"stream 7: {show(row['span_s'], 's')}"
+            assert said[1] == f"{row['kind']}: {row['name']}"
+            assert row["events"] == 1 or part == "trace"
+            if row["events"] > 1:
+                share = round(100 * row["time_s"] / row["span_s"])
+                assert said[2] == f"{row['events']} events, {share} % of the time of this kind"
+
+
+def test_a_timeline_is_zoomed_walked_and_switched(tab: Browser, trace: tuple[Path, perflog.Log]) -> None:
+    tab.open(trace[0])
+    path = f"{TIMELINE}[0].querySelector('.spans path')"
+    printed = tab.run(f"{path}.getAttribute('d')")
+    tab.run(f"{TIMELINE}[0].focus()")
+    press(tab, "+")
+    assert tab.run(f"{path}.getAttribute('d')") != printed
+    labels = f"[...{TIMELINE}[0].querySelectorAll('.labels text')].map((text) => text.textContent)"
+    assert "ProfilerStep#6" in tab.run(labels)
+    press(tab, "ArrowRight")
+    first = tab.run(TIP)
+    press(tab, "ArrowDown")
+    assert first.startswith("thread 1: ") and tab.run(TIP).startswith("thread 1, depth 1: ")
+    entry = f"[...{TIMELINE}[0].closest('figure').querySelectorAll('.legend button')]"
+    tab.run(f"{entry}.find((one) => one.textContent === 'range').click()")
+    assert "ProfilerStep#6" not in tab.run(labels)
+    link = tab.run(f"{TIMELINE}[0].closest('figure').querySelector('figcaption a[href^=https]').href")
+    assert link == "https://ui.perfetto.dev/"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_names_in_a_timeline_are_text(tab: Browser, trace: tuple[Path, perflog.Log], width: int) -> None:
+    tab.open(trace[0], width)
+    tab.run(UNFOLD)
+    assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+    tab.run(f"window.perflogPanels.find((panel) => panel.svg === {TIMELINE}[1]).show([0.2, 0.3])")
+    assert tab.run(f"{TIMELINE}[1].textContent").count("<img src") > 0
+    assert tab.run("window.hit ?? 0") == 0
+    assert tab.run("document.querySelectorAll('img').length") == 0

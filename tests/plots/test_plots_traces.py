@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,8 @@ from support.field_logs import needs_corpus
 from support.trace_tables import by_hand, kernel, real, reduce, step
 
 from perflog import plots
-from perflog.metrics import Tables, critical_path, device_time
+from perflog.metrics import Options, Tables, critical_path, device_time, trace_timeline
+from perflog.plots.sketch import Spans
 from perflog.tables.schema import TABLES
 
 
@@ -83,3 +86,22 @@ def test_devices_with_names_alone_have_lines_of_their_own() -> None:
 def test_each_run_has_its_panel() -> None:
     drawn = plots.device_time(real(0, 1, apart=True))
     assert [axes.get_title(loc="left") for axes in drawn.axes] == ["r0", "r1"]
+
+
+def test_spans_of_a_timeline_are_the_rows_of_the_metric() -> None:
+    given = tables()
+    found, drawn = trace_timeline(given), plots.trace_timeline(given)
+    assert len(drawn.axes) == found["part"].nunique() == 3
+    for axes, (_, rows) in zip(drawn.axes, found.groupby("part", sort=False), strict=True):
+        spans = [path.get_extents() for each in axes.collections for path in each.get_paths()]
+        assert len(spans) == len(rows)
+        assert [label.get_text() for label in axes.get_yticklabels()] == list(dict.fromkeys(rows["track"]))
+        unit = {"us": 1e6, "ns": 1e9}[axes.get_xlabel().rpartition("(")[2].rstrip(")")]
+        assert sorted(span.width for span in spans) == pytest.approx(sorted(rows["span_s"] * unit))
+    sketch = plots.trace_timeline.sketched(found, given, Options())
+    for panel, axes in zip(sketch.axes, drawn.axes, strict=True):
+        marks = [mark for mark in panel.marks if isinstance(mark, Spans)]
+        ours = Counter(gid for mark in marks for gid in [mark.gid] * len(mark.left))
+        theirs = Counter(gid for each in axes.collections for gid in [each.get_gid()] * len(each.get_paths()))
+        assert ours == theirs
+        assert panel.get_xlim() == pytest.approx(axes.get_xlim())

@@ -80,6 +80,7 @@ metrics.traces: operator_efficiency recorded_operators collective_volume host_op
 metrics.traces: counters counter_curve
 metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
 metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains start_up
+metrics.traces: merged_spans trace_timeline
 metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: whatif breakdown rank_spread headroom waterfall telemetry run_rates energy scaling_studies
 metrics: scaling scaling_losses
@@ -99,7 +100,7 @@ analysis.overview: targets __init__
 analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_list track
 plots: sketch style files notebook_figure canvas heatmaps registry stacked_bars breakdown curves devices counters
 plots: launches memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs
-plots: critical_path rank_pairs roofline waterfall history job_timeline whatif scaling
+plots: trace_timeline critical_path rank_pairs roofline waterfall history job_timeline whatif scaling
 plots: __init__
 output: terminal column_widths sheets screens brief
 output.export: event_tracks metric_tracks step_timeline __init__

@@ -12,14 +12,22 @@ from perflog.tables.schema import TABLES
 
 _DRAWN_BY_THE_PAGE = "waterfall"  # as bars of its first table, so that the plots at the top can show something else
 
+TIMELINE_OF_TRACES = "trace_timeline"
+"""The metric of the plot that stands before all others of traces."""
+
 
 def sketched_plots(tables: Tables, options: Options) -> Iterator[PlotSketch]:
     """Yield all plots that show more than one value, each drawn when it is asked for."""
     known = [plot for plot in plots.PLOTS.values() if plot.metric in METRICS]
-    for plot in sorted(known, key=lambda plot: (plot.metric == _DRAWN_BY_THE_PAGE, metric_order(METRICS[plot.metric]))):
+    for plot in sorted(known, key=_place):
         drawn = sketched(plot, tables, options)
         if drawn is not None and drawn.sketch.is_informative:
             yield drawn
+
+
+def _place(plot: Plot) -> tuple[bool, int, bool]:
+    last, order = plot.metric == _DRAWN_BY_THE_PAGE, metric_order(METRICS[plot.metric])
+    return last, order, plot.metric != TIMELINE_OF_TRACES
 
 
 def sketched(plot: Plot, tables: Tables, options: Options) -> PlotSketch | None:

@@ -2,8 +2,8 @@
 // Plots that answer: values under the pointer, zoom and pan over all plots with the same axis, entries of the legend on
 // and off, logarithmic axes, a copy as a picture. The plots are whole without this; data from logs is only ever text.
 (() => {
-  const WIDE = 10000, DEEP = 10, STRIP = 20, SVG = "http://www.w3.org/2000/svg";
-  const MOST_SHOWN = 8;
+  const WIDE = 10000, DEEP = 10, FINE = 1e8, STRIP = 20, SVG = "http://www.w3.org/2000/svg";
+  const MOST_SHOWN = 8, MOST_LABELS = 120;
 
   const make = (name, attributes = {}, ...children) => {
     const element = document.createElementNS(SVG, name);
@@ -24,6 +24,13 @@
     ? value.toLocaleString("en") : String(Number(value.toPrecision(4)));
   // `step time (ms)` is the quantity `step time` in ms.
   const withUnit = (value, label) => `${number(value)} ${/\(([^()]+)\)$/.exec(label)?.[1] ?? ""}`.trim();
+  // A time of an axis, in the unit that suits it.
+  const TIMES = { h: 3600, min: 60, s: 1, ms: 1e-3, us: 1e-6, ns: 1e-9 };
+  const time = (value, label) => {
+    const seconds = value * (TIMES[/\(([^()]+)\)$/.exec(label)?.[1]] ?? 1);
+    const [unit, size] = Object.entries(TIMES).slice(2).find(([, one]) => Math.abs(seconds) >= one * (1 - 1e-9)) ?? ["ns", 1e-9];
+    return `${number(seconds / size)} ${unit}`;
+  };
   const quantity = (label) => label.replace(/ \([^()]+\)$/, "");
 
   const roundNumbers = (low, high, integer, most = 6) => {
@@ -78,6 +85,14 @@
         group: this.svg.querySelector(`[data-s="${id}"]`),
       }));
       for (const one of this.series) one.group?.classList.add("series");
+      this.spans = Object.entries(data.spans?.tracks ?? {}).map(([id, { y, height, x, w: packed, n, e, s }]) => {
+        let at = 0;
+        const w = packed.map((value) => Math.floor(value / 10) * 10 ** (value % 10) * data.spans.unit);
+        const begins = x.map((away) => (at += away) / FINE), length = this.x1 - this.x0;
+        return { y, height, begins, w, n, e, s, ends: begins.map((begin, k) => begin + w[k] / length),
+          path: this.svg.querySelector(`.spans [data-s="${id}"]`) };
+      });
+      this.labels = make("g", { class: "labels" });
       this.ticks = this.svg.querySelector("g.x");
       if (data.cells) for (const name of ["rows", "columns"]) data.cells[name] = unpack(data.cells[name]);
       this.printedTicks = [...this.ticks.children];
@@ -94,8 +109,9 @@
       this.cursor = make("line", { class: "cursor", y2: this.height, visibility: "hidden" });
       this.brush = make("rect", { class: "brush", height: this.height, visibility: "hidden" });
       this.dots = make("g", { class: "found" });
-      this.svg.append(this.cursor, this.brush, this.dots);
+      this.svg.append(this.labels, this.cursor, this.brush, this.dots);
       this.listen();
+      this.drawSpans();
     }
 
     width() { return this.svg.getBoundingClientRect().width; }
@@ -199,6 +215,7 @@
         part.setAttribute(name, `${100 * now}%`);
         if (name !== "width" && !part.matches("rect, image")) part.classList.toggle("outside", now < -0.002 || now > 1.002);
       }
+      this.drawSpans();
       this.fit();
       if (this.data.named || this.logX || this.data.dates) return;
       if (size === 1) return this.ticks.replaceChildren(...this.printedTicks);
@@ -229,6 +246,61 @@
       }
     }
 
+    // --- spans ---
+
+    // Those that are seen, each at least a pixel wide, without those whose pixels are taken; names where they fit.
+    drawSpans() {
+      const [low, high] = this.view, size = high - low, width = this.width();
+      if (!this.spans.length || !width) return;
+      const pixel = WIDE / width, wide = [];
+      for (const one of this.spans) {
+        const middle = Math.round(this.down(one.y) * DEEP);
+        let d = `M0 ${middle}`, end = 0;
+        for (let k = 0; k < one.begins.length; k++) {
+          if (one.ends[k] < low || one.begins[k] > high) continue;
+          const left = Math.max((one.begins[k] - low) / size * WIDE, end);
+          const right = Math.min(Math.max((one.ends[k] - low) / size * WIDE, left + (left > end ? pixel : 0)), WIDE);
+          if (right <= end + pixel / 2) continue;
+          d += `M${left.toFixed(2)} ${middle}H${right.toFixed(2)}`;
+          end = right;
+          if (right - left > 50 * pixel && wide.length < MOST_LABELS) wide.push([one, k, left / WIDE, (right - left) / pixel]);
+        }
+        one.path.setAttribute("d", d);
+      }
+      this.labels.replaceChildren(...wide.filter(([one]) => !one.path.matches(".off")).map(([one, k, left, pixels]) => {
+        const name = this.nameOf(one, k).replace(/^[^:]+: (?=.)/, ""), fits = Math.floor((pixels - 8) / 6.4);
+        const color = one.path.getAttribute("stroke");
+        const text = make("text", { x: `${100 * left}%`, dx: 4, y: this.down(one.y) + 4,
+          ...(color === "currentColor" ? {} : { fill: /^#0/.test(color) ? "#ffffff" : "#000000" }) });
+        text.textContent = name.length > fits ? `${name.slice(0, fits - 1)}…` : name;
+        return text;
+      }));
+    }
+
+    nameOf(one, k) { return this.data.spans.names[one.n[k]]; }
+
+    // The span under the pointer, or the nearest one within some pixels.
+    spanAt(x, down) {
+      const part = this.partOf(x), reach = 4 * (this.view[1] - this.view[0]) / this.width();
+      let least = reach, found = null;
+      for (const one of this.spans) {
+        if (one.path.matches(".off") || Math.abs(down - this.down(one.y)) > Math.abs(this.down(0) - this.down(one.height)) / 2) continue;
+        for (let k = 0; k < one.begins.length; k++) {
+          const away = Math.max(one.begins[k] - part, part - one.ends[k], 0);
+          if (away < least || (away === 0 && found === null)) [least, found] = [away, [one, k]];
+        }
+      }
+      return found;
+    }
+
+    ofSpan([one, k]) {
+      const events = one.e?.[k] ?? 1;
+      const begin = this.x0 + one.begins[k] * (this.x1 - this.x0);
+      const row = (this.data.rows[one.y] ?? "").trim();
+      const holds = events > 1 ? [`${number(events)} events, ${one.s[k]} % of the time of this kind`] : [];
+      return [`${row}: ${time(one.w[k], this.xName)}`, this.nameOf(one, k), ...holds, `from ${Number(begin.toPrecision(7))} ${/\(([^()]+)\)$/.exec(this.xName)?.[1] ?? ""}`];
+    }
+
     // --- values ---
 
     shown() { return this.series.filter((one) => !one.group || !one.group.closest(".off")); }
@@ -252,9 +324,10 @@
       const bar = event.target.said !== undefined ? event.target : null;
       const value = this.valueAt(this.share(event));
       const down = event.clientY - this.svg.getBoundingClientRect().top;
-      const lines = bar ? this.ofBar(bar) : this.data.cells ? this.ofCell(value, down)
+      const span = this.spans.length ? this.spanAt(value, down) : null;
+      const lines = span ? this.ofSpan(span) : this.spans.length ? [] : bar ? this.ofBar(bar) : this.data.cells ? this.ofCell(value, down)
         : this.ofPoint(value, down) ?? this.ofSeries(value, down);
-      if (this.series.some((one) => !one.points)) mark(this, value); else unmark();
+      if (this.spans.length || this.series.some((one) => !one.points)) mark(this, value); else unmark();
       say(lines, event.clientX, event.clientY);
     }
 
@@ -346,6 +419,18 @@
         const y = this.down(top + (this.cell[0] + 0.5) * (bottom - top) / values.length);
         return tell(this.ofCell(x, y), this.seen(x), y);
       }
+      if (this.spans.length) {
+        const tracks = [...new Set(this.spans.filter((one) => !one.path.matches(".off")).map((one) => one.y))].sort((a, b) => a - b);
+        this.track = Math.min(Math.max((this.track ?? 0) + rows, 0), tracks.length - 1);
+        const all = this.spans.filter((one) => one.y === tracks[this.track] && !one.path.matches(".off"))
+          .flatMap((one) => one.begins.map((begin, k) => [begin, one, k])).sort((a, b) => a[0] - b[0]);
+        if (!all.length) return;
+        this.place = Math.min(Math.max((rows ? 0 : this.place ?? -1) + by, 0), all.length - 1);
+        const [begin, one, k] = all[this.place], x = this.x0 + begin * (this.x1 - this.x0);
+        if (this.seen(x) < 0 || this.seen(x) > 1) this.show(this.view.map((part) => part + begin - (this.view[0] + this.view[1]) / 2));
+        mark(this, x);
+        return tell(this.ofSpan([one, k]), this.seen(x), this.down(one.y));
+      }
       const first = this.shown().find((one) => !one.points);
       if (first) {
         this.place = Math.min(Math.max((this.place ?? -1) + (by || rows), 0), first.x.length - 1);
@@ -432,6 +517,7 @@
         const on = toggle.getAttribute("aria-pressed") !== "true";
         toggle.setAttribute("aria-pressed", on);
         for (const part of this.element.querySelectorAll(`.plot [data-k="${entry.dataset.k}"]`)) part.classList.toggle("off", !on);
+        for (const panel of this.panels) panel.drawSpans();
       });
       toggle.setAttribute("aria-pressed", "true");
       toggle.append(...entry.childNodes);
@@ -485,12 +571,16 @@
   // All of the page: the outputs of a notebook have a script each.
   const panels = (window.perflogPanels ??= []);
   const mark = (from, x) => {
-    for (const panel of panels) if (panel === from || (from.axis !== null && panel.axis === from.axis && panel.series.length && !panel.data.cells)) panel.mark(x);
+    for (const panel of panels) if (panel === from || (from.axis !== null && panel.axis === from.axis && (panel.series.length || panel.spans.length) && !panel.data.cells)) panel.mark(x);
   };
   const unmark = () => panels.forEach((panel) => panel.unmark());
 
   const sizes = new ResizeObserver((changed) => {
-    for (const { target } of changed) panels.find((panel) => panel.svg === target)?.fit();
+    for (const { target } of changed) {
+      const panel = panels.find((one) => one.svg === target);
+      panel?.drawSpans();
+      panel?.fit();
+    }
   });
   panels.splice(0, panels.length, ...panels.filter((panel) => panel.svg.isConnected));
   for (const element of document.querySelectorAll("figure:not(.live):has(> .picture)")) {

@@ -19,10 +19,12 @@ import numpy as np
 
 from perflog.arrays import Floats
 from perflog.output.report.html.elements import Html, as_html, tag
-from perflog.plots.sketch import Area, Axis, Bars, Cells, ColorScale, Line, Mark, Panel, Sketch, Span, Text
+from perflog.plots.sketch import Area, Axis, Bars, Cells, ColorScale, Line, Mark, Panel, Sketch, Span, Spans, Text
 
 _WIDE = 10_000  # units across of the inner picture, and
 _SMALL = 4  # pixels of a circle
+_LEAST = 5  # units of a span that is shorter
+_FINE = 100_000_000  # parts of an axis, for begins of spans
 _DEEP = 10  # of a pixel down
 _STRIP = 20  # pixels below a panel, for the numbers of its ticks
 _LETTER = 6.2  # pixels across, at most of most
@@ -120,6 +122,7 @@ class _Picture:
         under = [self._element(place, mark) for mark in marks if isinstance(mark, Cells | Span)]
         under += self._bars(place, [mark for mark in marks if isinstance(mark, Bars)])
         stretched = [self._curve(place, k, mark) for k, mark in enumerate(panel.marks) if isinstance(mark, Area | Line)]
+        spans = [self._spans(place, k, mark) for k, mark in enumerate(panel.marks) if isinstance(mark, Spans)]
         over = [self._points(place, mark) for mark in marks if isinstance(mark, Line)]
         over += [self._text(place, mark) for mark in panel.marks if isinstance(mark, Text)]
         ticks, names = _ticks(panel.xaxis, x), _ticks(panel.yaxis, y)
@@ -130,14 +133,16 @@ class _Picture:
         if panel.yaxis.grid:
             lines = "".join(f'<line x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>' for y in (place.down(v) for v, _ in names))
         box = f'width="100%" height="{height:g}"'
+        stretch = f'{box} viewBox="0 0 {_WIDE} {height * _DEEP:g}" preserveAspectRatio="none" fill="none"'
+        on_tracks = f'<svg {stretch} class="spans">{"".join(spans)}</svg>' if spans else ""
         plot = (
             f'<svg class="plot" height="{height + _STRIP:g}" role="img" aria-label="{as_html(self._said(panel))}">'
             f"{ground}"
             f'<g class="grid">{lines}</g>'
             f'<g class="x{" grid" if panel.xaxis.grid else ""}">{"".join(_tick(place, *tick) for tick in ticks)}</g>'
             f'<svg {box} class="marks">{"".join(under)}</svg>'
-            f'<svg {box} viewBox="0 0 {_WIDE} {height * _DEEP:g}" preserveAspectRatio="none" fill="none" '
-            f'class="curves">{"".join(stretched)}</svg>'
+            f'<svg {stretch} class="curves">{"".join(stretched)}</svg>'
+            f"{on_tracks}"
             f'<path class="axis" d="M0 0V{height:g}"/><rect class="axis" y="{height:g}" width="100%" height="1"/>'
             f'<g class="marks">{"".join(over)}</g></svg>'
         )
@@ -192,6 +197,21 @@ class _Picture:
                     f"<title>{as_html(_said(mark, left, right))}</title></rect>"
                 )
         return (f'<g class="bars"{style}>{"".join(rects)}</g>' for style, rects in by_style.items())
+
+    def _spans(self, place: _Place, number: int, mark: Spans) -> str:
+        """Spans as strokes; those that would be in the place of the one before are left out."""
+        middle, height = round(place.down(mark.y) * _DEEP), place.down(mark.y - mark.height / 2)
+        height = abs(place.down(mark.y + mark.height / 2) - height)
+        left = np.rint(place.units(mark.left)).astype(int).tolist()
+        right = np.rint(place.units(mark.right)).astype(int).tolist()
+        parts, end = [f"M0 {middle}"], 0
+        for first, last in zip(left, right, strict=True):
+            first, last = max(first, end), max(last, first + _LEAST)
+            if last > end:
+                parts.append(f"m{first - end} 0h{last - first}")
+                end = last
+        stroke = f'{_stroke(mark.color, mark.alpha)} stroke-width="{height:.3g}"'
+        return f'<path data-s="{number}"{self._key(mark)}{stroke} d="{"".join(parts)}"/>'
 
     def _curve(self, place: _Place, number: int, mark: Area | Line) -> str:
         if isinstance(mark, Area):
@@ -544,6 +564,7 @@ def _data(panel: Panel) -> dict[str, Any]:
     marks = list(enumerate(panel.marks))
     series = {k: _series(mark) for k, mark in marks if isinstance(mark, Line) and _speaks(mark, panel)}
     series |= {k: _held(mark) for k, mark in marks if isinstance(mark, Area) and mark.label}
+    spans = {k: mark for k, mark in marks if isinstance(mark, Spans)}
     cells = [mark for mark in panel.marks if isinstance(mark, Cells)]
     data: dict[str, Any] = {
         "x": [panel.xaxis.label, *map(float, panel.get_xlim())],
@@ -551,6 +572,7 @@ def _data(panel: Panel) -> dict[str, Any]:
         "height": round(panel.height),
         "series": series,
     }
+    data |= {"spans": _packed_spans(spans, *panel.get_xlim())} if spans else {}
     data |= {"dates": True} if panel.xaxis.dates else {}
     data |= {"integer": True} if panel.xaxis.integer else {}
     data |= {"log": [panel.xaxis.base is not None, panel.yaxis.base is not None]}
@@ -585,6 +607,34 @@ def _held(mark: Area) -> dict[str, Any]:
     """The values of an area, which are its heights, and where it ends above."""
     heights = _rounded(mark.high - mark.low, 6)
     return {"label": mark.key, "x": _packed(mark.x), "y": heights, "top": _rounded(mark.high, 6)}
+
+
+def _packed_spans(marks: dict[int, Spans], first: float, last: float) -> dict[str, Any]:
+    """Spans of each mark: distances of their begins in parts of the axis, lengths, what they are and hold.
+
+    `unit`: a length is `v // 10 * 10 ** (v % 10)` of these.
+    """
+    names = list(dict.fromkeys(name for mark in marks.values() for name in mark.names))
+    place = {name: k for k, name in enumerate(names)}
+    unit, tracks = 10.0 ** math.floor(math.log10(last - first) - 10), {}
+    for k, mark in marks.items():
+        begins = np.rint((mark.left - first) / (last - first) * _FINE).astype(np.int64)
+        lengths = mark.right - mark.left
+        track = {
+            "y": mark.y, "height": mark.height, "x": np.diff(begins, prepend=0).tolist(),
+            "w": _four_digits(lengths / unit), "n": [place[name] for name in mark.names],
+        }  # fmt: skip
+        if mark.times is not None and any(number > 1 for number in mark.events):
+            track |= {"e": list(mark.events), "s": np.rint(100 * mark.times / lengths).astype(int).tolist()}
+        tracks[k] = track
+    return {"names": names, "unit": unit, "tracks": tracks}
+
+
+def _four_digits(values: Floats) -> list[int]:
+    """Numbers as four digits and the power of ten that they are multiplied with."""
+    powers = np.clip(np.floor(np.log10(np.maximum(values, 1.0))) - 3, 0, 9)
+    packed: list[int] = (np.rint(values / 10**powers) * 10 + powers).astype(np.int64).tolist()
+    return packed
 
 
 def _packed(values: Floats) -> Any:

@@ -6,6 +6,7 @@ from perflog.output.report.data import PlotSketch, ReportData
 from perflog.output.report.html.elements import Html, join, link, tag
 from perflog.output.report.html.pictures import picture
 from perflog.output.report.job import has_jobs
+from perflog.output.report.sketches import TIMELINE_OF_TRACES
 
 _MAX_BYTES = 300_000  # of all plots together
 
@@ -38,9 +39,14 @@ def _of_jobs(report: ReportData) -> list[PlotSketch]:
 
 
 def _seen_plots(report: ReportData) -> list[PlotSketch]:
-    """The first plots that fit a screen; if none does, the first one, which answers more than a table of all runs."""
+    """The timeline of traces, and the first plots that fit a screen; if none does, the first one.
+
+    One that does not fit still answers more than a table of all runs.
+    """
     light = [plot for plot in _light_plots(report) if plot not in _of_jobs(report)]
-    return list(filter(is_first, light))[:FIRST] or light[:1]
+    timelines = [plot for plot in light if plot.metric == TIMELINE_OF_TRACES]
+    others = [plot for plot in light if plot.metric != TIMELINE_OF_TRACES]
+    return [*timelines, *(list(filter(is_first, others))[:FIRST] or others[:1])]
 
 
 def _light_plots(report: ReportData) -> list[PlotSketch]:
@@ -55,7 +61,16 @@ def _light_plots(report: ReportData) -> list[PlotSketch]:
 
 
 def _figure(plot: PlotSketch, report: ReportData) -> Html:
-    return figure(plot, f"p{report.plots.index(plot)}", ". ", link(f"metric-{plot.metric}", "Go to the numbers"))
+    in_perfetto = [". ", *_IN_PERFETTO] if plot.metric == TIMELINE_OF_TRACES else []
+    numbers = link(f"metric-{plot.metric}", "Go to the numbers")
+    return figure(plot, f"p{report.plots.index(plot)}", ". ", numbers, *in_perfetto)
+
+
+_IN_PERFETTO = (
+    "Every event, in Perfetto: ", tag("code", "perflog export RUN --to perfetto"), " writes a file with these tracks; ",
+    tag("a", "ui.perfetto.dev", href="https://ui.perfetto.dev", rel="noreferrer"),
+    " opens it (and most traces as they are) without sending it anywhere",
+)  # fmt: skip
 
 
 def figure(plot: PlotSketch, name: str, *after: object) -> Html:
