@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from unicodedata import combining, normalize
 
 from msgspec import Struct
 
@@ -114,7 +115,9 @@ def field_of(name: str) -> str:
 
 
 def field_name(text: str) -> str:
-    """Return a printed name as a field name: `num_layers L` gives num_layers_L."""
+    """Return a printed name as a field name: `num_layers L` gives num_layers_L, and `Énergie` Energie."""
+    if not text.isascii():
+        text = "".join(c for c in normalize("NFD", text) if not combining(c))
     return re.sub(NO_NAME, "_", text).strip("_")
 
 

@@ -87,6 +87,22 @@ _CHOSEN = lazy_pattern(
 """Names of numbers that a search chooses, whole or not."""
 
 _TRIAL = lazy_pattern(r"trial(?:[_ ](?:name|id|number))?", re.IGNORECASE)
+_OF_TRIALS = ("params_", "number")  # Optuna's frame of trials: the beginning of the names of what it chose; its number
+
+_DEGREE = lazy_pattern(
+    r"(?:.*_)?(?:ratio|fraction|factor|sparsity|density|alpha|gamma|lambda\w*|sigma|tau|threshold|strength|noise|scale"
+    r"|utilization)",
+    re.IGNORECASE,
+)
+"""Names of numbers that configure a measurement, where they stand directly behind other parameters."""
+
+_MOMENTS = frozenset("timestamp date datetime".split())
+"""Names of when a record was written."""
+
+_UNIT = frozenset(("unit", "units"))
+
+OBJECTIVES = frozenset(("value", "objective"))
+"""Names of what a search optimises."""
 
 _NAMES_QUANTITIES = lazy_pattern(r"metrics?(?:_name)?|quantity|statistics?|measure(?:ment)?|kpi|figure", re.IGNORECASE)
 """Names of a column whose words are quantities."""
@@ -526,23 +542,29 @@ def _together(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
 def _sweeps(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
     """The stretches of records that each begin with the same case and go on to others: sweeps of different kinds.
 
-    Their lines have the same names, and what tells the kinds apart is not in them.
+    Their lines have the same names, and what tells the kinds apart is not in them. Sweeps are over the same cases: if
+    a stretch has less than half of its cases from the first one, or lacks more than half of these, all are one sweep.
     """
-    begin = 0
+    begins = [0]
     for place in range(1, len(records)):
-        if records[place] == records[begin] != records[place - 1]:
-            yield slice(begin, place)
-            begin = place
-    yield slice(begin, len(records))
+        if records[place] == records[begins[-1]] != records[place - 1]:
+            begins.append(place)
+    found = [slice(begin, end) for begin, end in pairwise([*begins, len(records)])]
+    first, *others = (set(records[stretch]) for stretch in found)
+    are_alike = all(2 * len(first & other) >= max(len(first), len(other)) for other in others)
+    yield from found if are_alike else [slice(0, len(records))]
 
 
 def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[list[str], dict[str, Any]]:
     """The names that tell records apart, and those that are the same in all; no parameters if they are a series."""
     settings = {name: cells[0] for name, cells in columns.items() if _is_setting(cells, units[name])}
-    leading = _leading({name: cells for name, cells in columns.items() if name not in settings}, units)
-    if _is_series(leading, columns):
+    moments = [name for name in columns if name.lower() in _MOMENTS]
+    trial = _number_of_trials(columns)
+    leading = _leading({n: of for n, of in columns.items() if n not in {*settings, *moments, *trial}}, units)
+    if _is_series(leading, columns) or (moments and not _tells_work(leading, columns)):
         return [], {}
-    behind = {name: cells for name, cells in columns.items() if name not in leading and name not in settings}
+    others = {*leading, *settings, *moments, *trial}
+    behind = {name: cells for name, cells in columns.items() if name not in others}
     sizes = [n for n, cells in behind.items() if _CONFIGURES.fullmatch(n) and _is_whole(cells, units[n])]
     chosen = [n for n in behind if _is_chosen(n, units)]
     if not leading:  # what is measured may be printed first
@@ -553,6 +575,9 @@ def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[l
             return [], {}
     elif not _tell_apart(leading, columns):  # a record may print a size after what was measured with it
         leading += sizes
+        variants = [n for n, cells in behind.items() if n not in leading and _names_variants(n, cells)]
+        if not _tell_apart(leading, columns) and _tell_apart([*leading, *variants], columns):
+            leading += variants
     leading += [n for n in chosen if n not in leading]
     if not _tell_apart(leading, columns):  # two trials of one choice
         leading += [n for n, cells in behind.items() if _TRIAL.fullmatch(n) and _are_words(cells)]
@@ -566,7 +591,7 @@ def _leading(columns: dict[str, list[Any]], units: dict[str, str]) -> list[str]:
     """The names in front of what is measured."""
     leading: list[str] = []
     for name, cells in columns.items():
-        may_follow = _are_words(cells) or _is_chosen(name, units)
+        may_follow = _are_words(cells) or _is_chosen(name, units) or _is_degree(name, cells, leading, columns, units)
         if not _is_open(name, cells):
             continue
         if not (may_follow or _is_whole(cells, units[name])):
@@ -590,6 +615,31 @@ def _is_chosen(name: str, units: dict[str, str]) -> bool:
     return _CHOSEN.fullmatch(name) is not None and not units[name]
 
 
+def _is_degree(
+    name: str, cells: Sequence[Any], leading: Sequence[str], columns: dict[str, list[Any]], units: dict[str, str]
+) -> bool:
+    """Whether numbers that are not whole configure records that the parameters before them do not tell apart."""
+    are_numbers = all(isinstance(x, float) for x in cells) and not units[name]
+    return _DEGREE.fullmatch(name) is not None and are_numbers and not _tell_apart(leading, columns)
+
+
+def _number_of_trials(columns: dict[str, list[Any]]) -> list[str]:
+    """The column that numbers the trials of a search whose choices are named as such."""
+    begins, number = _OF_TRIALS
+    return [number] if number in columns and any(name.startswith(begins) for name in columns) else []
+
+
+def _tells_work(leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+    """Whether records that tell when they were written are cases all the same: words and sizes tell them apart."""
+    return _tell_apart(leading, columns) and any(_are_words(columns[name]) for name in leading)
+
+
+def _names_variants(name: str, cells: Sequence[Any]) -> bool:
+    """Whether a few words say which variant each record is of, and not what came of it."""
+    is_known = _are_words(cells) and _is_open(name, cells) and not any(_is_failure(x) for x in cells)
+    return is_known and 1 < len(set(cells)) <= _MOST_VARIANTS
+
+
 def _are_words(cells: Sequence[Any]) -> bool:
     return all(isinstance(x, str) or x is None for x in cells)
 
@@ -600,8 +650,8 @@ def _tells_outcome(name: str, cells: Sequence[Any]) -> bool:
 
 
 def _is_open(name: str, cells: Sequence[Any]) -> bool:
-    """Whether a column may be a parameter: it neither names the trial nor says what came of it."""
-    return _TRIAL.fullmatch(name) is None and not _tells_outcome(name, cells)
+    """Whether a column may be a parameter: it neither names the trial or a unit nor says what came of it."""
+    return _TRIAL.fullmatch(name) is None and name.lower() not in _UNIT and not _tells_outcome(name, cells)
 
 
 def _is_setting(cells: Sequence[Any], unit: str) -> bool:

@@ -17,7 +17,8 @@ BETTER: dict[str, Better] = {
 
 _WORDS: dict[str, Better] = {
     **dict.fromkeys(
-        ("loss", "error", "err", "ppl", "perplexity", "wer", "cer", "fid", "latency", "time", "slowdown"), "lower"
+        ("loss", "error", "err", "ppl", "perplexity", "wer", "cer", "fid", "latency", "time", "slowdown",
+         "emissions", "co2", "co2eq", "co2e", "carbon"), "lower"
     ),
     **dict.fromkeys(
         ("acc", "accuracy", "auc", "f1", "bleu", "rouge", "throughput", "mfu", "map", "iou", "miou", "reward", "score",
@@ -33,6 +34,9 @@ _WORK = frozenset(("bytes", "nbytes", "flop", "flops"))
 PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one after the other in the name of a rate, such as `tokens_per_sec`."""
 
+_ENERGY = frozenset(("energy", "joule", "joules", "kwh", "wh"))
+_OF_ENERGY = frozenset(("j", "joule", "joules", "wh", "kwh", "w", "watt", "watts"))
+
 
 @lru_cache(maxsize=4096)
 def better(key: str, unit: str) -> Better | None:
@@ -40,8 +44,10 @@ def better(key: str, unit: str) -> Better | None:
     words = words_of(key)
     if words and _WORK.issuperset(words):
         return None
+    if _is_work_of_energy(words):
+        return "higher"
     known = (_WORDS[word] for word in words if word in _WORDS)
-    return next(known, "higher" if names_rate(words) else BETTER.get(unit))
+    return next(known, "higher" if names_rate(words) else "lower" if names_energy(words) else BETTER.get(unit))
 
 
 def names_rate(words: Sequence[str]) -> bool:
@@ -49,6 +55,16 @@ def names_rate(words: Sequence[str]) -> bool:
     return any(per in PER and word in _SECOND for per, word in pairwise(words))
 
 
+def names_energy(words: Sequence[str]) -> bool:
+    """Return whether a name is that of an energy, by its words."""
+    return not _ENERGY.isdisjoint(words)
+
+
+def _is_work_of_energy(words: Sequence[str]) -> bool:
+    """Whether a name is that of the work that a joule or a watt brings, such as `tokens_per_joule`."""
+    return any(per in PER and word in _OF_ENERGY for per, word in pairwise(words))
+
+
 def words_of(key: str) -> list[str]:
     """Return the words of a name, in lower case."""
-    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+|/", key)]
+    return [word.lower() for word in re.findall(r"[kmM](?:Wh|[WJ])(?![a-zA-Z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+|/", key)]

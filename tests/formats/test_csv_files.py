@@ -322,3 +322,25 @@ def test_times_since_1970_are_those_of_readings(printed: str, nanoseconds: int |
     assert [row["start_ns"] for row in got.rows("counters")] == [nanoseconds] * 4
     stored, unread = (sum(row[f"figures_{x}"] for row in got.rows("lines")) for x in ("stored", "unread"))
     assert (stored, unread) == ((4, 2) if nanoseconds is None else (6, 0))
+
+
+# --- energy and power in names --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("printed", "key", "value", "unit"),
+    [
+        ("Energy (kWh)", "Energy", 7.2e6, "J"), ("gpu_energy_wh", "gpu_energy", 7200, "J"),
+        ("energy_j", "energy", 2, "J"), ("total_energy_joules", "total_energy", 2, "J"),
+        ("avg_power_w", "avg_power", 2, "W"), ("avg_watts", "avg_watts", 2, "W"),
+        ("energy_per_token_mj", "energy_per_token", 0.002, "J"), ("J/token", "energy_per_token", 2, "J"),
+        ("joules_per_token", "energy_per_token", 2, "J"), ("Energía (J/token)", "Energia_per_token", 2, "J"),
+        ("wh_per_1000_output_tokens", "energy_per_1000_output_tokens", 7200, "J"),
+        ("tok/J", "tok_per_J", 2, None), ("tokens_per_kWh", "tokens_per_kWh", 2, None),
+        ("tokens_per_s_per_w", "tokens_per_s_per_w", 2, None), ("size_h", "size_h", 2, None),
+    ],
+)  # fmt: skip
+def test_a_name_may_say_joules_and_watts(printed: str, key: str, value: float, unit: str | None) -> None:
+    got = read(text(f"model,batch,time_ms,{printed}", "a,1,1.5,2", "b,1,2.5,2"))
+    [*_, row] = cells(got, "values", "key", "value", "unit")
+    assert row == (key, pytest.approx(value), unit)

@@ -111,6 +111,66 @@ def test_sweeps_of_different_kinds_are_not_pooled(tmp_path: Path) -> None:
     assert [(row["table"], row["cases"], row["min"], row["max"]) for row in rows] == [(1, 2, 10, 11), (2, 2, 100, 101)]
 
 
+def test_a_table_that_comes_back_to_its_first_case_is_one(tmp_path: Path) -> None:
+    lines = ["a,1,1.5", "a,1,2.5", "b,1,3.5", "a,1,4.5", *(f"c,{n},{n}.5" for n in range(1, 8))]
+    rows = cases(log_of(tmp_path, "\n".join(["model,gpus,throughput", *lines, ""]))).to_dict("records")
+    assert [(row["cases"], row["min"], row["max"]) for row in rows] == [(9, 1.5, 7.5)]
+
+
+def test_a_ratio_behind_a_word_is_a_parameter(tmp_path: Path) -> None:
+    """It is one only where what stands before it does not tell the cases apart."""
+    lines = ["wanda,0.1,5.75", "wanda,0.5,7.25", "magnitude,0.1,6.5", "magnitude,0.5,17.25"]
+    [row] = cases(log_of(tmp_path, "\n".join(["method,sparsity_ratio,perplexity", *lines, ""]))).to_dict("records")
+    assert (row["over"], row["cases"], row["min"]) == ("method x sparsity_ratio", 4, 5.75)
+    rows = cases(log_of(tmp_path, "size,ratio,time_ms\n64,1.5,2.5\n128,0.5,4.5\n", "size.csv")).to_dict("records")
+    assert [(row["over"], row["key"]) for row in rows] == [("size", "ratio"), ("size", "time")]
+
+
+def test_words_at_the_end_tell_repeated_cases_apart(tmp_path: Path) -> None:
+    """Else the median of two variants would be that of no case. What came of a case tells nothing apart."""
+    text = "model,task,latency_ms,decoding\nq,a,10.5,\nq,a,4.5,draft\nq,b,8.5,\nq,b,20.5,draft\n"
+    [row] = cases(log_of(tmp_path, text)).to_dict("records")
+    assert (row["over"], row["cases"], row["min"]) == ("task x decoding", 4, pytest.approx(0.0045))
+    text = "model,gpus,throughput,error\nq,1,10.5,ok\nq,1,,CUDA out of memory\nq,2,8.5,ok\n"
+    [row] = cases(log_of(tmp_path, text, "failed.csv")).to_dict("records")
+    assert (row["over"], row["cases"], row["failed"]) == ("gpus", 2, 0)
+
+
+def test_results_with_the_time_of_each_are_cases(tmp_path: Path) -> None:
+    lines = ["2026-05-19 20:33:43,rfc,wine,0.5,1.5", "2026-05-19 20:39:13,rfc,credit,0.75,2.5"]
+    rows = cases(log_of(tmp_path, "\n".join(["timestamp,model,dataset,f1,training_time_s", *lines, ""])))
+    assert list(rows["over"].unique()) == ["dataset"]
+    series = [f"2026-05-19 20:{k:02},{8 * k},{k}.5" for k in range(9)]
+    assert not len(cases(log_of(tmp_path, "\n".join(["timestamp,queue_size,latency_ms", *series, ""]), "series.csv")))
+
+
+def test_the_frame_of_the_trials_of_optuna(tmp_path: Path) -> None:
+    """What it optimises is called `value`: no text beside it has this number, and it comes first."""
+    text = (
+        "number,value,datetime_start,duration,params_lr,params_depth,state\n"
+        "0,0.475,2026-04-25 14:41:26,0 days 00:00:27,0.025,11,COMPLETE\n"
+        "1,0.5,2026-04-25 14:41:53,0 days 00:00:05,0.05,7,COMPLETE\n"
+        "2,,2026-04-25 14:42:53,0 days 00:00:01,0.5,7,FAIL\n"
+    )
+    log = log_of(tmp_path, text)
+    values = log.table("values")
+    assert not values["value"].where(values["text"].notna()).notna().any()
+    [row] = [row for row in cases(log).to_dict("records") if row["key"] == "value"]
+    assert (row["over"], row["cases"], row["failed"]) == ("params_lr x params_depth", 2, 1)
+    assert (row["min"], row["max"], row["failed_at"]) == (0.475, 0.5, "params_lr 0.5, params_depth 7")
+
+
+def test_a_column_of_units_is_that_of_the_values(tmp_path: Path) -> None:
+    text = "| metric | value | unit |\n|---|---|---|\n| gpu | 0.5 | kWh |\n| rate | 12.5 | samples/kWh |\n"
+    log = log_of(tmp_path, text, "run.md")
+    rows = log.table("values")[["key", "value", "unit"]].to_dict("records")
+    assert rows == [
+        {"key": "gpu", "value": 1.8e6, "unit": "J"},
+        {"key": "rate", "value": 12.5, "unit": "samples/kWh"},
+    ]
+    assert not len(cases(log))
+
+
 def test_a_failed_case_is_no_value(tmp_path: Path) -> None:
     [row] = cases(log_of(tmp_path, "batch_size,throughput\n1,10.0\n2,nan\n4,30.0\n8,inf\n")).to_dict("records")
     assert (row["cases"], row["failed"], row["min"], row["max"]) == (2, 2, 10.0, 30.0)
@@ -284,7 +344,9 @@ def test_kernels_are_different_work(tmp_path: Path) -> None:
 def test_ends_are_those_of_medians(
     tmp_path_factory: pytest.TempPathFactory, measured: list[tuple[int, str, float]]
 ) -> None:
-    """Against medians by case computed with the standard library; sweeps that begin again are tables of their own."""
+    """Against medians by case computed with the standard library; sweeps that begin again are tables of their own, if
+    they are over the same cases.
+    """
     path = tmp_path_factory.mktemp("cases") / "run.csv"
     path.write_text("\n".join(["size,impl,throughput", *(f"{s},{i},{v!r}" for s, i, v in measured), ""]), "utf-8")
     tables: list[list[tuple[int, str, float]]] = [[measured[0]]]
@@ -292,6 +354,9 @@ def test_ends_are_those_of_medians(
         if row[:2] == tables[-1][0][:2] != before[:2]:
             tables.append([])
         tables[-1].append(row)
+    first, *others = ({row[:2] for row in table} for table in tables)
+    if any(len(first & other) < max(len(first), len(other)) / 2 for other in others):
+        tables = [[row for table in tables for row in table]]
     expected = []
     for table in tables:
         of_case: dict[tuple[int, str], list[float]] = {}

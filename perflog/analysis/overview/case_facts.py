@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perflog.metrics import Options, Tables, case_pairs, cases
-from perflog.metrics.cases import MOST_FAILED
+from perflog.metrics.cases import MOST_FAILED, OBJECTIVES
 from perflog.metrics.scaling_studies import table_studies
 from perflog.units import show
 
@@ -16,8 +16,8 @@ _DIGITS = 4
 
 
 def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """Where each figure of a table of cases is best and worst; of figures without a known direction, if there are
-    no others, their ends. Tables whose rows are the sizes of a scaling study are told as such.
+    """Where each figure of a table of cases is best and worst, what a search optimises first; of figures without a known
+    direction, if there are no others, their ends. Tables whose rows are the sizes of a scaling study are told as such.
     """
     rows = cases.table(tables, options)
     of_sizes = [study.table for study in table_studies(tables) if run in study.runs[study.sizes[0]]]
@@ -31,7 +31,9 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
         lines = f", lines {of_table['first_line'].min():,} to {of_table['last_line'].max():,}" if several else ""
         with_direction = of_table[of_table["better"].notna()]
         first = with_direction if len(with_direction) else of_table
-        parts = [_ends(row) for row in first.head(_MOST_FIGURES).to_dict("records")]
+        named = [row for row in of_table.to_dict("records") if row["key"] in OBJECTIVES]
+        named += [row for row in first.to_dict("records") if row["key"] not in OBJECTIVES]
+        parts = [_ends(row) for row in named[:_MOST_FIGURES]]
         more = f"; {len(of_table) - len(parts)} more figures" if len(of_table) > len(parts) else ""
         worst = of_table.loc[of_table["failed"].idxmax()]
         more_failed = "; ..." if worst["failed"] > MOST_FAILED else ""

@@ -32,6 +32,7 @@ _FORM = lazy_pattern(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[e
 KEY_FIELD = "key__"  # stands for `*` in the names of fields while the form of a value is a template: key__0 is `*.0`
 _STAR = lazy_pattern(r"\{(\w*)\*(?:\.(\d+)|(\w*)):")
 T = TypeVar("T")
+_OF_FIGURES = ("key", "value", "unit", "text")  # columns of `values` that each figure of a record has for itself
 
 
 @cache
@@ -95,12 +96,14 @@ class FieldNames:
 
         The value fills a column of that name only if it is a number and the column holds numbers without a unit. For
         any other column the unit would be a guess, and the text would be lost, so a number is appended to the name.
+        Nor is a figure that is called `value` that of all figures beside it.
         """
         name = field_name(key) or "key"
         name = f"_{name}" if name[0].isdigit() else name
         col = column_for(self._table, name) if self._table in TABLES and self._table != "runs" else None
         does_not_fit = col is not None and (not number or col.type != "float64" or bool(col.unit))
-        has_column = does_not_fit or name in (*WITNESSES, "rank", "step")
+        is_cell = self._table == "values" and name in _OF_FIGURES
+        has_column = does_not_fit or is_cell or name in (*WITNESSES, "rank", "step")
         if has_column:
             self._taken.add(name)
         free = self.declared(name)

@@ -151,7 +151,7 @@ def _named(names: Iterable[str], matches: Sequence[NameMatch], row: Line) -> lis
     for name, (column, unit) in zip(names, matches, strict=True):
         if column is not None and column.is_named_by_header:
             without_unit, unit_in_name = name_and_unit(name)
-            plain = without_unit if unit and unit == unit_in_name else split_unit(name)[0]
+            plain = without_unit if unit == unit_in_name else split_unit(name)[0]
             column = column.with_name(fields.from_key(plain), plain, fields.paths)
         named.append((column, unit))
     return named

@@ -14,17 +14,42 @@ _UNITS = r"[nuµm]s|s|[mun]?secs?|(?:milli|micro|nano)?seconds?|[kmgt]i?b|pct|pe
 """Units that end a name. Words such as `min`, `h` and `b` mean other things too."""
 
 _PER_TIME = lazy_pattern(
-    r"(?P<head>|.*[_ ./-])(?P<unit>[mun]?s|[mun]?secs?|seconds?)(?P<tail>[_ ./-]per[_ ./-][a-z]+.*)", re.IGNORECASE
+    r"(?P<head>|(?!.*per[_ ./-][mun]?s[_ ./-]).*[_ ./-])(?P<unit>[mun]?s|[mun]?secs?|seconds?)(?P<tail>[_ ./-]per[_ ./-][a-z]+.*)", re.IGNORECASE
 )
 _STATISTICS = r"mean|avg|average|median|std|stddev|stdev|spread|min|max|total|sum|last|p\d+(?:[_.]\d+)?"
 _STATISTIC = lazy_pattern(_STATISTICS, re.IGNORECASE)
 _REST = rf"(?P<rest>(?:[_ ./-]per[_ ./-](?:gpu|device|chip|rank|node))?(?:[_ ./-](?:{_STATISTICS}))?)"
 _AT_END = lazy_pattern(rf"(?P<name>.*[a-z0-9)\]].*?)(?:[_ ./-](?!s\b)|[_ ])(?P<unit>{_UNITS}){_REST}", re.IGNORECASE)
+_ENERGY_AT_END = lazy_pattern(
+    r"(?P<name>.*?(?:energ|joule|power|pwr|watt|consum|draw).*?)[_ .-](?P<unit>[mk]?w|watts?|[mkM]?j|joules?|[mk]?wh)"
+    rf"(?P<rest>(?:[_ .-]per[_ .-][a-z0-9_]+)?(?:[_ ./-](?:{_STATISTICS}))?)",
+    re.IGNORECASE,
+)
+"""A `j`, `w` or `wh` is a unit at the end of the name of an energy or a power."""
+
+_JOULES = r"(?P<unit>[mk]?J|[Jj]oules?|[mk]?[Ww]h)"
+_WORK = r"(?P<what>(?:(?:1?[kKM]|10+|million)[_ ]?)?(?:[a-z]+[_ ])?(?:tok|sample|im(?:a)?g|item|quer|step|request|epoch).*)"
+_ENERGY_OF = lazy_pattern(
+    rf"(?P<name>.*?[^ ]) ?[(\[]{_JOULES}(?P<per> ?/ ?| per ){_WORK}[)\]]",
+)
+_JOULES_OF = lazy_pattern(rf"(?P<name>(?:.*[_ .-])?){_JOULES}(?P<per> ?/ ?|[_ .-]per[_ .-]){_WORK}")
+"""What a piece of work takes: `J/token`, `Energy (J/token)`, `wh_per_1000_output_tokens`."""
+
+_PER_ENERGY = lazy_pattern(
+    r"(?P<what>(?:.*[_ .-])?(?:tok|toks|tokens?|samples?|imgs?|images?|items?|queries|steps?|requests?))"
+    r"(?: ?/ ?|[_ .-]per[_ .-])(?P<unit>j|joules?|k?wh|w|watts?)",
+    re.IGNORECASE,
+)
+"""What a joule or a watt brings: `tok/J`. Its unit has no base unit here."""
+
 _CAMEL_CASE = lazy_pattern(r"(?P<name>.*[a-z0-9])(?P<unit>[MUN]s|Secs?|Seconds|Pct|Percent|[KMGT]i?B)(?P<rest>)")
 _RATE = lazy_pattern(
     rf"(?P<name>(?:.*[_ ./-])?(?P<what>(?!per[_ ./-])[a-z]+))(?P<per>[_ ./-]per)?[_ ./-](?:s|sec|second){_REST}",
     re.IGNORECASE,
 )
+_NAMED_AFTER = {"tflops": "TFLOP/s", "watts": "W", "watt": "W", "joules": "J", "joule": "J"}
+"""Units that are the name of a figure, or its last word."""
+
 _COUNTED = frozenset(
     "tok toks tokens samples seqs sequences imgs images steps iters iterations batches reqs requests examples "
     "kb mb gb tb kib mib gib tib".split()
@@ -58,6 +83,12 @@ def name_and_unit(name: str) -> tuple[str, str]:
     base, unit = split_unit(name) if len(name) <= _LONGEST else (name, "")
     if unit or len(name) > _LONGEST:
         return base, unit
+    energy = _ENERGY_OF.fullmatch(base)
+    if energy is not None:
+        return f"{energy['name']}_per_{energy['what']}", unit_of(energy["unit"])[0]
+    energy = _JOULES_OF.fullmatch(base)
+    if energy is not None:
+        return f"{energy['name']}energy_per_{energy['what']}", unit_of(energy["unit"])[0]
     rate = _RATE.fullmatch(base)
     if rate is not None and (rate["per"] or rate["what"].lower() in _COUNTED):
         return _rate(base, rate)
@@ -66,10 +97,13 @@ def name_and_unit(name: str) -> tuple[str, str]:
     per = _PER_TIME.fullmatch(base)
     if per is not None:
         return f"{per['head']}time{per['tail']}", unit_of(per["unit"])[0]
-    match = _AT_END.fullmatch(base) or _CAMEL_CASE.fullmatch(base)
+    brings = _PER_ENERGY.fullmatch(base)
+    if brings is not None:
+        return f"{brings['what']}_per_{brings['unit']}", ""
+    match = _ENERGY_AT_END.fullmatch(base) or _AT_END.fullmatch(base) or _CAMEL_CASE.fullmatch(base)
     if match is not None and not match["name"].lower().endswith("per"):
         return match["name"] + match["rest"], unit_of(match["unit"])[0]
-    return base, "TFLOP/s" if base.lower().rpartition("_")[2] == "tflops" else ""
+    return base, _NAMED_AFTER.get(base.lower().rpartition("_")[2], "")
 
 
 def _rate(name: str, rate: re.Match[str]) -> tuple[str, str]:

@@ -56,7 +56,8 @@ from perflog.tables.schema import (
     arrow_schema,
     column_for,
 )
-from perflog.units import Unit
+from perflog.units import UNITS, Unit
+from perflog.units import unit_of as unit_of_word
 
 Columns = dict[str, pa.Array]
 ColumnValues = Iterator[tuple[TableColumn, pa.Array]]
@@ -155,6 +156,8 @@ class TableBuilder:
         if table == "phases":
             named["occurrence"] = number_array(self._phases.count(rows, names.to_pylist()))
             return named
+        if rows.line.under_header and "unit" in columns:
+            return named | _in_base_units(columns["unit"], columns[value])
         units = [u for n, u in rows.line.unit.items() if (c := column_for(table, n)) is not None and c.name == value]
         return named | ({"unit": repeated_word(0, (units[0].base,), len(rows))} if units else {})
 
@@ -205,6 +208,15 @@ class TableBuilder:
         if printed is None:
             return repeated_word(self._codes[table, key], self._names[table], count)
         return _under(printed, text_array([key] * count)).dictionary_encode()
+
+
+def _in_base_units(printed: pa.Array, values: pa.Array) -> Columns:
+    """Return the columns of values whose units stand in a column of their own, in base units where they are known."""
+    words = printed.to_pylist()
+    units = [UNITS.get(unit_of_word(word)[0]) if word else None for word in words]
+    factors = np.array([unit.factor if unit else 1.0 for unit in units])
+    names = [unit.base if unit else word or None for unit, word in zip(units, words, strict=True)]
+    return {"unit": pa.array(names, pa.string()), "value": pc.multiply(values, pa.array(factors))}
 
 
 def _under(printed: pa.Array, keys: pa.Array) -> pa.Array:
