@@ -38,6 +38,9 @@ _ENERGY = frozenset(("energy", "joule", "joules", "kwh", "wh"))
 _OF_ENERGY = frozenset(("j", "joule", "joules", "wh", "kwh", "w", "watt", "watts"))
 
 
+_WORD = r"[kmM](?:Wh|[WJ])(?![a-zA-Z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+|/"
+
+
 @lru_cache(maxsize=4096)
 def better(key: str, unit: str) -> Better | None:
     """Return which way a value is better: by the words of its name, else by its unit; None if neither tells it."""
@@ -67,4 +70,4 @@ def _is_work_of_energy(words: Sequence[str]) -> bool:
 
 def words_of(key: str) -> list[str]:
     """Return the words of a name, in lower case."""
-    return [word.lower() for word in re.findall(r"[kmM](?:Wh|[WJ])(?![a-zA-Z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+|/", key)]
+    return [word.lower() for word in re.findall(_WORD, key)]

@@ -16,8 +16,10 @@ _DIGITS = 4
 
 
 def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """Where each figure of a table of cases is best and worst, what a search optimises first; of figures without a known
-    direction, if there are no others, their ends. Tables whose rows are the sizes of a scaling study are told as such.
+    """Where each figure of a table of cases is best and worst, first what a search optimises.
+
+    Of figures without a known direction, if there are no others, their ends. Tables whose rows are the sizes of a
+    scaling study are told as such.
     """
     rows = cases.table(tables, options)
     of_sizes = [study.table for study in table_studies(tables) if run in study.runs[study.sizes[0]]]

@@ -14,7 +14,9 @@ _UNITS = r"[nuµm]s|s|[mun]?secs?|(?:milli|micro|nano)?seconds?|[kmgt]i?b|pct|pe
 """Units that end a name. Words such as `min`, `h` and `b` mean other things too."""
 
 _PER_TIME = lazy_pattern(
-    r"(?P<head>|(?!.*per[_ ./-][mun]?s[_ ./-]).*[_ ./-])(?P<unit>[mun]?s|[mun]?secs?|seconds?)(?P<tail>[_ ./-]per[_ ./-][a-z]+.*)", re.IGNORECASE
+    r"(?P<head>|(?!.*per[_ ./-][mun]?s[_ ./-]).*[_ ./-])(?P<unit>[mun]?s|[mun]?secs?|seconds?)"
+    r"(?P<tail>[_ ./-]per[_ ./-][a-z]+.*)",
+    re.IGNORECASE,
 )
 _STATISTICS = r"mean|avg|average|median|std|stddev|stdev|spread|min|max|total|sum|last|p\d+(?:[_.]\d+)?"
 _STATISTIC = lazy_pattern(_STATISTICS, re.IGNORECASE)
@@ -28,7 +30,10 @@ _ENERGY_AT_END = lazy_pattern(
 """A `j`, `w` or `wh` is a unit at the end of the name of an energy or a power."""
 
 _JOULES = r"(?P<unit>[mk]?J|[Jj]oules?|[mk]?[Ww]h)"
-_WORK = r"(?P<what>(?:(?:1?[kKM]|10+|million)[_ ]?)?(?:[a-z]+[_ ])?(?:tok|sample|im(?:a)?g|item|quer|step|request|epoch).*)"
+_WORK = (
+    r"(?P<what>(?:(?:1?[kKM]|10+|million)[_ ]?)?(?:[a-z]+[_ ])?"
+    r"(?:tok|sample|img|image|item|quer|step|request|epoch).*)"
+)
 _ENERGY_OF = lazy_pattern(
     rf"(?P<name>.*?[^ ]) ?[(\[]{_JOULES}(?P<per> ?/ ?| per ){_WORK}[)\]]",
 )
