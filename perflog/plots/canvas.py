@@ -61,7 +61,8 @@ _TITLE_CHARACTERS_PER_INCH = 10
 class Canvas(Struct, frozen=True, dict=True):
     """Makes the figure of a plot, with panels and names of runs: title, tables, options and size of one call.
 
-    `sketched`: the figure is a `Sketch`, which takes the same calls, instead of one of matplotlib.
+    `sketched`: the figure is a `Sketch`, which takes the same calls, instead of one of matplotlib. `window`: begin and
+    end of the part of the x-axis that long curves have in detail; they end next to it.
     """
 
     title: str
@@ -69,6 +70,7 @@ class Canvas(Struct, frozen=True, dict=True):
     options: Options
     size: Size | None = None
     sketched: bool = False
+    window: tuple[float, float] | None = None
 
     def run_name(self, run: str, width: int = 48) -> str:
         """Return the run's label, with its place if several runs share the label; else its place and its settings."""
@@ -93,6 +95,18 @@ class Canvas(Struct, frozen=True, dict=True):
     def most_points(self, lines: int) -> int:
         """Return how many points a line may have where there are so many lines: a page holds the values of all."""
         return max(min(_POINTS_OF_A_PAGE // max(lines, 1), _POINTS), 12) if self.sketched else _POINTS
+
+    def thinned(self, x: Floats, y: Floats, most: int) -> tuple[Ints, int]:
+        """Return the indices of the points of a curve that are drawn, and k: see `extremes`."""
+        if self.window is None or len(y) <= 2 * most:
+            return extremes(y, most)
+        low, high = self.window
+        inside = np.flatnonzero((x >= low) & (x <= high))
+        if not len(inside):
+            return extremes(y, most)
+        first, last = max(int(inside[0]) - 1, 0), min(int(inside[-1]) + 1, len(y) - 1)
+        keep, k = extremes(y[first : last + 1], most)
+        return keep + first, k
 
     @property
     def logs(self) -> str:

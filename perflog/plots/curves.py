@@ -15,7 +15,6 @@ from perflog.plots.canvas import (
     LINES,
     Canvas,
     axis_label,
-    extremes,
     integer_ticks,
     is_null,
     legend,
@@ -132,7 +131,7 @@ def _draw_name(
         y = part["value"].to_numpy(np.float64)
         x = part[position].to_numpy(np.float64) if position else np.arange(1, len(y) + 1, dtype=np.float64)
         color, style, _ = styles[groups[run]]
-        look = _Look(color, style, alpha, groups[run], most)
+        look = _Look(color, style, alpha, groups[run], most, canvas)
         drawn_lines = _draw_line(axes, x, y, part["line"].to_numpy(np.float64), look)
         for line in drawn_lines:
             set_mark_name(line, ", ".join(filter(None, (canvas.run_name(run, 40), plain(place)))))
@@ -146,19 +145,20 @@ def _draw_name(
 
 
 class _Look(NamedTuple):
-    """How a curve looks: colour, dashes, opacity, label and most points."""
+    """How a curve looks: colour, dashes, opacity, label, most points, and on what it is drawn."""
 
     color: str
     dashes: str
     alpha: float
     label: str
     most: int
+    canvas: Canvas
 
 
 def _draw_line(axes: Axes, x: Floats, y: Floats, lines: Floats, look: _Look) -> list[Line2D]:
     """Draw a curve, and its running mean where it has many values. Return what is drawn; the last one stands for it."""
-    color, dashes, alpha, label, most = look
-    keep, each = extremes(y, most)
+    color, dashes, alpha, label, most, canvas = look
+    keep, each = canvas.thinned(x, y, most)
     if len(y) < _SMOOTHED:
         (line,) = axes.plot(x[keep], y[keep], dashes, color=color, alpha=alpha, label=label, gid="curve")
         set_lines(line, lines[keep], each)

@@ -110,9 +110,14 @@ class Plot(Struct, frozen=True, eq=False, dict=True):
             _lay_out(figure)
         return figure
 
-    def sketched(self, rows: pd.DataFrame, tables: Tables, options: Options) -> Sketch:
-        """Return the figure of some rows of the metric as data, which a page draws."""
-        return cast("Sketch", self.draw(rows, Canvas(self.title, tables, options, sketched=True)))
+    def sketched(
+        self, rows: pd.DataFrame, tables: Tables, options: Options, window: tuple[float, float] | None = None
+    ) -> Sketch:
+        """Return the figure of some rows of the metric as data, which a page draws.
+
+        `window`: begin and end of the part of the x-axis that long curves have in detail.
+        """
+        return cast("Sketch", self.draw(rows, Canvas(self.title, tables, options, sketched=True, window=window)))
 
     def rows(self, tables: Tables, options: Options) -> pd.DataFrame:
         """Return the rows of the metric that are drawn."""

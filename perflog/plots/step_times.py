@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from perflog.metrics.step_series import StepSeries, step_series
 from perflog.plots.canvas import (
     BLACK,
     BLUE,
+    MAX_PANELS,
     RED,
     SKY,
     Canvas,
     axis_label,
-    extremes,
     integer_ticks,
     legend,
     mark_beyond,
@@ -74,18 +75,28 @@ def steps(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     levels = {run: each for run, each in run_levels(canvas.tables, canvas.options.warmup).items() if each.unit == "s"}
     scores = f"Outlier: modified z-score of a steady step beyond {OUTLIER}, in its level."
     note = f"{scores} Interval: {canvas.options.level:.0%} confidence."
-    figure, panels = canvas.panels(list(medians), [note])
+    long = max((len(series.values) for series in series_of.values()), default=0) > 2 * canvas.most_points(
+        min(len(medians), MAX_PANELS)
+    )
+    figure, panels = canvas.panels(list(medians), [note, _IN_DETAIL if long and canvas.sketched else ""])
     handles: dict[str, Any] = {}
     for run, axes in panels:
         of_run = levels.get(run)
         run_levels_found = of_run.levels if of_run is not None else ()
         most = canvas.most_points(len(panels))
-        _draw_steps(axes, series_of[run], run_levels_found, medians[run], most, handles)
+        thin = partial(canvas.thinned, most=most)
+        _draw_steps(axes, series_of[run], run_levels_found, medians[run], thin, handles)
         _draw_windows(axes, canvas.tables["summaries"], run, handles)
         subtitle = _subtitle(medians[run], of_run.medians if of_run is not None else [], wide=len(medians) == 1)
         axes.set_title(f"{canvas.run_name(run)}\n{subtitle}")
     legend(figure, handles.values())
     return figure
+
+
+_IN_DETAIL = (
+    "Of many steps, a page holds the smallest and the largest of each group, also when it is zoomed; those of "
+    "perflog serve fetch every step."
+)
 
 
 def _subtitle(row: dict[str, Any], levels: Sequence[float], wide: bool) -> str:
@@ -110,7 +121,12 @@ def _outliers(values: Floats, levels: Sequence[tuple[int, int]]) -> Mask:
 
 
 def _draw_steps(
-    axes: Axes, series: StepSeries, levels: Sequence[Level], row: dict[str, Any], most: int, handles: dict[str, Any]
+    axes: Axes,
+    series: StepSeries,
+    levels: Sequence[Level],
+    row: dict[str, Any],
+    thin: Callable[[Floats, Floats], tuple[Ints, int]],
+    handles: dict[str, Any],
 ) -> None:
     unit, factor = unit_of(row["median_s"], "s")
     x, y, cut = series.order.astype(np.float64), series.values / factor, series.warmup.cut
@@ -118,7 +134,7 @@ def _draw_steps(
     outlier = _outliers(y, [(level.start, level.stop) for level in levels] or [(cut, len(y))])
     outlier[:cut] = False
     dot = "." if len(x) <= _MAX_MARKED_STEPS else ""
-    keep, k = extremes(y, most)
+    keep, k = thin(x, y)
     label = "step" if k == 1 else f"step (minimum and maximum of each {k})"
     (line,) = axes.plot(x[keep], y[keep], color=BLUE, marker=dot, markersize=4, label=label)
     set_lines(line, series.lines[keep], k)

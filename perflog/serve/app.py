@@ -7,22 +7,26 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from perflog import plots
 from perflog.analysis.compare import compare
 from perflog.analysis.run_list import RunList
 from perflog.errors import PerflogError, UsageError
-from perflog.log import Log
-from perflog.metrics import Options
+from perflog.log import Log, combined
+from perflog.metrics import Options, Tables
 from perflog.output.presenters import overview_rows
 from perflog.output.presenters.runs import runs_sheet
 from perflog.output.report import collect
 from perflog.output.report.html.page import Page, page_of
+from perflog.output.report.html.pictures import series_of
 from perflog.output.report.html.resources import style
 from perflog.output.sheets import json_text
 from perflog.serve import pages
@@ -33,7 +37,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _KEPT = 32  # reports that are kept, of runs that have not changed
+_TABLES_KEPT = 4  # of runs whose curves are looked at
 _MOST_ROWS = 10_000  # of an answer for programs
+
+_Shown = tuple[tuple[str, str, str], ...]  # side, log and id of each run
+_T = TypeVar("_T")
 
 
 def application(source: Source, options: Options | None = None) -> Starlette:
@@ -52,13 +60,16 @@ class _Answers:
     def __init__(self, source: Source, options: Options) -> None:
         self._source, self._options = source, options
         self._making = threading.Lock()
-        self._reports: OrderedDict[tuple[tuple[str, str, str], ...], Page] = OrderedDict()
+        self._drawing = threading.Lock()
+        self._tables: OrderedDict[_Shown, Tables] = OrderedDict()
+        self._reports: OrderedDict[_Shown, Page] = OrderedDict()
 
     def application(self) -> Starlette:
         routes = [
             Route("/", self._page(self._list)),
             Route("/run", self._page(self._run)),
             Route("/compare", self._page(self._comparison)),
+            Route("/detail", self._json(self._detail)),
             Route("/state", self._json(self._state)),
             Route("/api/runs", self._json(self._runs)),
             Route("/api/overview", self._json(self._overview)),
@@ -98,19 +109,27 @@ class _Answers:
         return self._report(request, snapshot, _sides(request, snapshot))
 
     def _report(self, request: Request, snapshot: Snapshot, sides: dict[str, Log]) -> Response:
-        shown = tuple((side, key.log, key.id) for side, log in sides.items() for key in log.run_keys)
         with self._making:
-            page = self._reports.pop(shown, None) or self._made(sides)
-            self._reports[shown] = page
-            while len(self._reports) > _KEPT:
-                self._reports.popitem(last=False)
+            page = _kept(self._reports, _shown(sides), _KEPT, lambda: self._made(request, sides))
         address = f"{request.url.path}?{request.url.query}"
         bar = pages.bar(self._source.title, snapshot, address)
         return HTMLResponse(page.written(bar), headers=_NO_FRAMES)
 
-    def _made(self, sides: dict[str, Log]) -> Page:
+    def _made(self, request: Request, sides: dict[str, Log]) -> Page:
         given: tuple[Any, ...] = (sides,) if len(sides) > 1 else tuple(sides.values())
-        return page_of(collect(*given, options=self._options))
+        names = [("run", name) for name in request.query_params.getlist("run")]
+        return page_of(collect(*given, options=self._options), f"/detail?{urlencode(names)}")
+
+    def _detail(self, request: Request) -> Any:
+        """The lines of a plot of a report, in detail between two places of its x-axis."""
+        snapshot, asked = self._source.current(), request.query_params
+        names = asked.getlist("run")
+        sides = {"": snapshot.find(names[0])} if len(names) == 1 else _sides(request, snapshot)
+        plot, window = plots.kind(asked.get("plot", "")), (_real(request, "from"), _real(request, "to"))
+        with self._drawing:
+            tables = _kept(self._tables, _shown(sides), _TABLES_KEPT, lambda: Tables(combined([*sides.values()])))
+            sketch = plot.sketched(plot.rows_to_draw(tables, self._options), tables, self._options, window)
+        return series_of(sketch)
 
     # --- answers for programs ---
 
@@ -159,6 +178,30 @@ def _query(request: Request) -> pages.ListQuery:
 def _number(request: Request, name: str) -> int | None:
     text = request.query_params.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _real(request: Request, name: str) -> float:
+    """Return a parameter that is a number."""
+    try:
+        value = float(request.query_params.get(name, ""))
+    except ValueError:
+        value = nan
+    if not isfinite(value):
+        raise UsageError(f"`{name}` is no number")
+    return value
+
+
+def _shown(sides: dict[str, Log]) -> _Shown:
+    return tuple((side, key.log, key.id) for side, log in sides.items() for key in log.run_keys)
+
+
+def _kept(kept: OrderedDict[_Shown, _T], key: _Shown, most: int, make: Callable[[], _T]) -> _T:
+    """Return what is kept for a key, or make it and let go of what was asked for longest ago."""
+    value = kept.pop(key) if key in kept else make()
+    kept[key] = value
+    while len(kept) > most:
+        kept.popitem(last=False)
+    return value
 
 
 def _sides(request: Request, snapshot: Snapshot) -> dict[str, Log]:

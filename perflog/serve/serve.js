@@ -26,4 +26,11 @@ async function renew() {
   document.body.dataset.version = page.body.dataset.version;
 }
 
+// A link to a run, such as /#run=a.json&steps=100-200: its report, zoomed to these steps.
+const asked = new URLSearchParams(location.hash.slice(1));
+if (asked.get("run")) {
+  const steps = asked.get("steps");
+  location.replace(`/run?${new URLSearchParams({ run: asked.get("run") })}${steps ? `#${new URLSearchParams({ steps })}` : ""}`);
+}
+
 if (document.body.dataset.version) setTimeout(follow, PAUSE);

@@ -37,7 +37,7 @@ def page(name: str) -> str:
 
 def data(text: str, title: str) -> list[dict[str, Any]]:
     """The values that a page holds of a plot, a dict for each panel."""
-    figure = next(part for part in text.split("<figure>")[1:] if f">{title}</h3>" in part)
+    figure = next(part for part in text.split("<figure ")[1:] if f">{title}</h3>" in part)
     found = re.search(r'<script type="application/json">(.*?)</script>', figure)
     assert found
     panels: list[dict[str, Any]] = json.loads(found[1])
@@ -67,7 +67,7 @@ def test_step_times_of_a_page_are_those_of_table_steps_with_their_lines(name: st
 
 def test_bars_say_the_figures_of_the_metric() -> None:
     text = page("moe_layer")
-    figure = next(part for part in text.split("<figure>")[1:] if ">Where the time goes</h3>" in part)
+    figure = next(part for part in text.split("<figure ")[1:] if ">Where the time goes</h3>" in part)
     said = re.findall(r"<title>([^<]*): ([\d.]+)</title>", figure)
     rows = perflog.metrics.breakdown(perflog.read(DATA / "moe_layer.txt"))
     names = list(map(part_name, rows["of"], rows["part"], rows["kind"]))

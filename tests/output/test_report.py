@@ -228,7 +228,7 @@ def other(plot: PlotSketch, height: float = 300, bars: int = 3) -> PlotSketch:
     panel = sketch.subplots()
     panel.barh(range(bars), [1.0] * bars)
     panel.height = height
-    return PlotSketch(plot.title, plot.caption, plot.metric, sketch)
+    return PlotSketch(plot.name, plot.title, plot.caption, plot.metric, sketch)
 
 
 def test_a_plot_is_seen_even_if_all_are_high() -> None:

@@ -88,7 +88,8 @@ def test_long_lists_have_pages(server: LocalServer, monkeypatch: pytest.MonkeyPa
 def test_a_run_is_its_report(server: LocalServer, logs: Path) -> None:
     page = server.get("/run", run="slow.json")
     report = perflog.report(logs / "slow.json")
-    assert page.text.replace(re.search(r"<body>(<p .*?</p>)", page.text)[1], "") == report  # type: ignore[index]
+    added = re.compile(r"(?<=<body)[^>]*>(<p .*?</p>)")
+    assert added.sub(">", page.text, count=1).replace("; connect-src &#x27;self&#x27;", "") == report
     assert "read at" in page.text and '<a href="/">All runs</a>' in page.text
 
 
@@ -207,6 +208,102 @@ def test_a_server_for_other_machines_needs_its_token(logs: Path) -> None:
 @pytest.mark.parametrize(("host", "name"), [("A.b:80", "a.b"), ("[::1]:80", "::1"), ("", ""), ("[", "")])
 def test_names_of_hosts(host: str, name: str) -> None:
     assert host_name(host) == name
+
+
+# --- details of curves --------------------------------------------------------------------------------------------
+
+LONG = 12_000  # steps, more than a page holds
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(json_log(tmp_path_factory.mktemp("long") / "long.json", steady_times(5, 0.2, LONG)))
+
+
+@pytest.fixture(scope="module")
+def long_server(long_run: Path) -> Iterator[LocalServer]:
+    with serving(str(long_run.parent)) as running:
+        yield running
+
+
+def values(packed: Any) -> list[float]:
+    return packed if isinstance(packed, list) else [packed["from"] + k * packed["by"] for k in range(packed["n"])]
+
+
+def detail(server: LocalServer, first: int, last: int) -> dict[str, Any]:
+    """The line of steps between two of them."""
+    asked: dict[str, Any] = {"run": "long.json", "plot": "steps", "from": first, "to": last}
+    (panel,) = json.loads(server.get("/detail", **asked).text)
+    line: dict[str, Any]
+    (line,) = [line for line in panel.values() if line["label"].startswith("step")]
+    return line
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 50), (5000, 5400), (11_990, 20_000)])
+def test_between_two_steps_each_has_its_value_and_line(
+    long_server: LocalServer, long_run: Path, first: int, last: int
+) -> None:
+    line = detail(long_server, first, last)
+    steps = perflog.read(long_run).table("steps").set_index("step")
+    wanted = steps[steps["step_time_s"].notna()]
+    wanted = wanted.loc[max(first - 1, wanted.index[0]) : min(last + 1, wanted.index[-1])]
+    assert "each" not in line
+    assert values(line["x"]) == wanted.index.tolist()
+    assert line["y"] == pytest.approx((wanted["step_time_s"] * 1e3).tolist(), rel=1e-5)
+    assert values(line["lines"]) == wanted["line"].tolist()
+
+
+def test_a_long_part_has_its_extremes(long_server: LocalServer, long_run: Path) -> None:
+    line = detail(long_server, 1000, 11_000)
+    times = perflog.read(long_run).table("steps").set_index("step")["step_time_s"].loc[1000:11_000] * 1e3
+    assert line["each"] > 1 and len(line["y"]) <= 3000
+    assert (min(line["y"]), max(line["y"])) == pytest.approx((times.min(), times.max()), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"plot": "bogus", "from": 0, "to": 1}, {"plot": "steps", "from": "nan", "to": 1}, {"plot": "steps", "to": 1},
+        {"plot": "kernels", "from": 0, "to": 1}, {"plot": "steps", "from": 0, "to": 1, "run": "none.json"},
+    ],
+)  # fmt: skip
+def test_details_that_are_not_there_are_refused(long_server: LocalServer, asked: dict[str, Any]) -> None:
+    answer = long_server.get("/detail", **{"run": "long.json", **asked})
+    assert answer.status == 400 and json.loads(answer.text)["error"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(FOUND is None, reason="needs Chromium on the PATH")
+def test_a_link_shows_each_of_its_steps(long_server: LocalServer, long_run: Path, tmp_path: Path) -> None:
+    steps = perflog.read(long_run).table("steps").set_index("step")
+    plot = "[...document.querySelectorAll('figure')].find((one) => one.dataset.plot === 'steps')"
+    panel = f"window.perflogPanels.find((one) => one.figure.element === {plot})"
+    line = f"{panel}.series.find((one) => one.label.startsWith('step'))"
+    look = f"() => {line}.each === 1 ? done(true) : setTimeout(look, 20)"
+    fetched = f"new Promise((done) => {{ const look = {look}; look(); }})"
+    shown = f"[{line}.x, {line}.y, {line}.lines]"
+    with browser(tmp_path / "home") as page:
+        page.open(f"{long_server.url}/#run=long.json&steps=6000-6020")
+        ready = "window.perflogPanels?.length > 0 && document.readyState === 'complete'"
+        page.run(f"new Promise((done) => {{ const look = () => {ready} ? done() : setTimeout(look, 20); look(); }})")
+        assert page.run("location.pathname + location.search") == "/run?run=long.json"
+        assert page.run(fetched)
+        x, y, lines = page.run(shown)
+        assert x == list(range(5999, 6022))
+        wanted = steps.loc[x]
+        assert y == pytest.approx((wanted["step_time_s"] * 1e3).tolist(), rel=1e-5)
+        assert lines == wanted["line"].tolist()
+        page.run(f"{panel}.show([0, 1])")
+        assert page.run(f"{line}.each") > 1
+        page.run(f"{panel}.show([0.25, 0.26])")
+        address = "new Promise((done) => setTimeout(() => done(location.hash), 400))"
+        first, last = map(float, re.findall(r"[\d.]+", page.run(address)))
+        assert 0.24 * LONG < first < last < 0.27 * LONG
+        assert page.run(fetched)
+        assert not page.told("Runtime.exceptionThrown")
+        assert not [told for told in page.told("Log.entryAdded") if "Policy" in told["entry"]["text"]]
+        page.run("location.hash = '#steps=1-99'")
+        assert page.run(f"new Promise((done) => setTimeout(() => done({panel}.valueAt(1)), 100))") == pytest.approx(99)
 
 
 # --- logs that grow, the browser, the command ---------------------------------------------------------------------

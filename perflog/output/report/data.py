@@ -58,6 +58,7 @@ class MetricTable(Struct, frozen=True, dict=True):
 class PlotSketch(Struct, frozen=True, eq=False):
     """A plot as data, which a page draws; its height in CSS pixels is about that of its panels."""
 
+    name: str
     title: str
     caption: str
     metric: str

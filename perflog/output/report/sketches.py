@@ -35,7 +35,7 @@ def sketched(plot: Plot, tables: Tables, options: Options) -> PlotSketch | None:
     rows = plot.rows(tables, options)
     if not len(rows):
         return None
-    return PlotSketch(plot.title, plot.caption, plot.metric, plot.sketched(rows, tables, options))
+    return PlotSketch(plot.name, plot.title, plot.caption, plot.metric, plot.sketched(rows, tables, options))
 
 
 def metric_order(metric: Metric) -> int:

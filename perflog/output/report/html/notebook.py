@@ -68,7 +68,8 @@ class PlotOfLog(Struct, frozen=True, eq=False, dict=True):
         """
         tables, values = Tables(self.log), Options.of(**options)
         plot, rows = self.plot, self.plot.rows_to_draw(tables, values)
-        return LivePlot(PlotSketch(plot.title, plot.caption, plot.metric, plot.sketched(rows, tables, values)))
+        sketch = plot.sketched(rows, tables, values)
+        return LivePlot(PlotSketch(plot.name, plot.title, plot.caption, plot.metric, sketch))
 
 
 class LivePlots:

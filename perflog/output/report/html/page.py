@@ -22,14 +22,15 @@ from perflog.output.report.sections import Section, sections
 
 
 class Page(Struct, frozen=True):
-    """A page: its head, and what its body holds."""
+    """A page: its head, and what its body holds. `detail`: the address at which a server has more of its curves."""
 
     head: Html
     body: Html
+    detail: str | None = None
 
     def written(self, above: Html | None = None) -> str:
         """Return the page as text; `above`: what stands before all else, such as the way back of a server."""
-        root = tag("html", self.head, tag("body", above or "", self.body), lang="en")
+        root = tag("html", self.head, tag("body", above or "", self.body, data_detail=self.detail), lang="en")
         return f"<!doctype html>\n{root}\n"
 
 
@@ -38,8 +39,8 @@ def to_html(report: ReportData) -> str:
     return page_of(report).written()
 
 
-def page_of(report: ReportData) -> Page:
-    """Return a report as a page."""
+def page_of(report: ReportData, detail: str | None = None) -> Page:
+    """Return a report as a page. With an address of its server for details it may ask that server."""
     written = list(sections(report, _WRITERS))
     title = breakable(report.title)
     body = tag(
@@ -56,7 +57,8 @@ def page_of(report: ReportData) -> Page:
         class_="page",
     )
     scripts = (tag("script", Html(script(name))) for name in _SCRIPTS)
-    return Page(_head(shortened(report.title)), join((body, _SOURCE_PANEL, *scripts)))
+    head = _head(shortened(report.title), asks=detail is not None)
+    return Page(head, join((body, _SOURCE_PANEL, *scripts)), detail)
 
 
 def _section(section: Section, content: str) -> Html:
@@ -118,10 +120,14 @@ _STYLES = ("colors", "page", "pictures")
 # --- head ---------------------------------------------------------------------------------------------------------
 
 
-def _head(title: Html) -> Html:
+_SAME_SERVER = "; connect-src 'self'"
+
+
+def _head(title: Html, asks: bool) -> Html:
     policy = (
         f"default-src 'none'; img-src data:; style-src {_allowed(style(*_STYLES))}; "
         f"script-src {' '.join(_allowed(script(name)) for name in _SCRIPTS)}; base-uri 'none'; form-action 'none'"
+        f"{_SAME_SERVER if asks else ''}"
     )
     return tag(
         "head",

@@ -203,7 +203,11 @@
         other.view = all ? [0, 1] : ends.map((end) => other.partOf(end));
         other.redraw();
       }
-      for (const one of new Set(panels.map((panel) => panel.figure))) one.tell();
+      for (const one of new Set(panels.map((panel) => panel.figure))) {
+        one.tell();
+        one.askForDetail();
+      }
+      told(this);
     }
 
     redraw() {
@@ -446,6 +450,41 @@
       say(this.ofBar(bar), there.left, there.bottom - 10);
     }
 
+    keepPrinted(one) {
+      const d = ["path:not(.dots)", "path.dots"].map((path) => one.group?.querySelector(path)?.getAttribute("d"));
+      one.printed ??= [...d, one.x, one.y, one.lines, one.each];
+    }
+
+    // The path of a line through its values, as they are now.
+    drawLine(one) {
+      const path = one.group?.querySelector("path:not(.dots)"), dots = one.group?.querySelector("path.dots");
+      this.keepPrinted(one);
+      const asPrinted = one.y === one.printed[3] && this.logY === this.wasLogY;
+      const places = asPrinted ? [] : one.x.map((x, k) => one.y[k] === null || x === null ? null
+        : [(this.partOf(x) * WIDE).toFixed(2), Math.round(this.down(one.y[k]) * DEEP)]);
+      path?.setAttribute("d", asPrinted ? one.printed[0] : places.map((at, k) => at ? `${k && places[k - 1] ? "L" : "M"}${at[0]} ${at[1]}` : "").join(""));
+      dots?.setAttribute("d", asPrinted ? one.printed[1] : places.map((at) => at ? `M${at[0]} ${at[1]}h0` : "").join(""));
+    }
+
+    // --- detail from a server ---
+
+    // A zoomed curve of which the page holds extremes only: the server has each value.
+    get isThin() { return this.series.some((one) => (one.printed?.[5] ?? one.each) > 1); }
+
+    inDetail(series, window) {
+      this.window = window;
+      for (const one of this.series) {
+        this.keepPrinted(one);
+        if (one.printed[5] === 1) continue;
+        const found = series?.[one.id];
+        [one.x, one.y, one.lines, one.each] = found ? [unpack(found.x), found.y, found.lines && unpack(found.lines), found.each ?? 1]
+          : one.printed.slice(2);
+        one.top = one.y;
+        one.sorted = undefined;
+        this.drawLine(one);
+      }
+    }
+
     // --- logarithmic axis ---
 
     canBeLogarithmic() {
@@ -455,18 +494,11 @@
 
     logarithmic(on) {
       if (!this.canBeLogarithmic()) return;
-      const values = this.series.flatMap((one) => one.y.filter((value) => value !== null));
+      const values = this.series.flatMap((one) => (one.printed?.[3] ?? one.y).filter((value) => value !== null));
       const least = values.reduce((a, b) => Math.min(a, b)), most = values.reduce((a, b) => Math.max(a, b));
       [, this.y0, this.y1] = on ? [0, least / 1.1, most * 1.1] : this.data.y;
       this.logY = on;
-      for (const one of this.series) {
-        const path = one.group?.querySelector("path:not(.dots)"), dots = one.group?.querySelector("path.dots");
-        const places = one.x.map((x, k) => one.y[k] === null || x === null ? null
-          : [Math.round(this.partOf(x) * WIDE), Math.round(this.down(one.y[k]) * DEEP)]);
-        one.printed ??= [path?.getAttribute("d"), dots?.getAttribute("d")];
-        path?.setAttribute("d", on ? places.map((at, k) => at ? `${k && places[k - 1] ? "L" : "M"}${at[0]} ${at[1]}` : "").join("") : one.printed[0]);
-        dots?.setAttribute("d", on ? places.map((at) => at ? `M${at[0]} ${at[1]}h0` : "").join("") : one.printed[1]);
-      }
+      for (const one of this.series) this.drawLine(one);
       this.svg.classList.toggle("other-scale", on);  // what is no series is placed for the printed scale
       for (const part of this.yTicks) part.classList.toggle("off", on);
       this.svg.querySelector("g.log")?.remove();
@@ -511,6 +543,26 @@
     }
 
     tell() { this.all.hidden = this.panels.every((panel) => panel.view[0] === 0 && panel.view[1] === 1); }
+
+    // Of a page from a server: the values of the steps that are seen, when the hand rests.
+    askForDetail() {
+      const address = document.body.dataset.detail;
+      if (!address || !this.panels.some((panel) => panel.isThin)) return;
+      const thin = this.panels.filter((panel) => panel.isThin), ends = thin[0].view.map((_, k) => thin[0].valueAt(k));
+      for (const panel of thin) {
+        if (panel.window && (panel.valueAt(0) < panel.window[0] || panel.valueAt(1) > panel.window[1])) panel.inDetail(null, null);
+      }
+      clearTimeout(this.asking);
+      if (thin[0].view[0] === 0 && thin[0].view[1] === 1) return;
+      this.asking = setTimeout(async () => {
+        const answer = await fetch(`${address}&plot=${this.element.dataset.plot}&from=${ends[0]}&to=${ends[1]}`);
+        if (!answer.ok) return;
+        const series = await answer.json();
+        if (ends.some((end, k) => end !== thin[0].valueAt(k))) return;  // zoomed on meanwhile
+        this.panels.forEach((panel, k) => { if (panel.isThin) panel.inDetail(series[k], ends); });
+        this.element.dispatchEvent(new CustomEvent("detail"));
+      }, 150);
+    }
 
     switchable(entry) {
       const toggle = button("", "Show or hide", () => {
@@ -575,6 +627,24 @@
   };
   const unmark = () => panels.forEach((panel) => panel.unmark());
 
+  // Steps that are zoomed to are in the address, so that a link shows them: #steps=100-200.
+  const STEPS = /(?:^#|&)steps=([\d.]+)-([\d.]+)/;
+  const ownPage = document.querySelector("body > .page > main") !== null;  // not that of a notebook
+  let telling = 0;
+  const told = (panel) => {
+    if (panel.axis !== "step" || !ownPage) return;
+    clearTimeout(telling);
+    telling = setTimeout(() => {  // browsers refuse an address that changes all the time
+      const all = panel.view[0] === 0 && panel.view[1] === 1;
+      const steps = [0, 1].map((end) => Math.max(Number(panel.valueAt(end).toPrecision(7)), 0)).join("-");
+      if (!all || STEPS.test(location.hash)) history.replaceState(null, "", all ? location.pathname + location.search : `#steps=${steps}`);
+    }, 200);
+  };
+  const followLink = () => {
+    const asked = STEPS.exec(location.hash), panel = panels.find((one) => one.axis === "step");
+    if (asked && panel) panel.show(asked.slice(1).map((step) => panel.partOf(Number(step))));
+  };
+
   const sizes = new ResizeObserver((changed) => {
     for (const { target } of changed) {
       const panel = panels.find((one) => one.svg === target);
@@ -588,5 +658,9 @@
     const figure = new Figure(element);
     panels.push(...figure.panels);
     for (const panel of figure.panels) sizes.observe(panel.svg);
+  }
+  if (ownPage) {
+    followLink();
+    window.addEventListener("hashchange", followLink);
   }
 })();

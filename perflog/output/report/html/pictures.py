@@ -562,7 +562,7 @@ def _number(value: float, largest: float) -> str:
 def _data(panel: Panel) -> dict[str, Any]:
     """The values of a panel, in the units of its axes, as pictures.js reads them."""
     marks = list(enumerate(panel.marks))
-    series = {k: _series(mark) for k, mark in marks if isinstance(mark, Line) and _speaks(mark, panel)}
+    series = _lines(panel)
     series |= {k: _held(mark) for k, mark in marks if isinstance(mark, Area) and mark.label}
     spans = {k: mark for k, mark in marks if isinstance(mark, Spans)}
     cells = [mark for mark in panel.marks if isinstance(mark, Cells)]
@@ -585,6 +585,16 @@ def _data(panel: Panel) -> dict[str, Any]:
         scales = [scale.label for scale in panel.sketch.color_scales if scale.panel in (None, panel)]
         data["cells"]["label"] = scales[0] if scales else ""
     return data
+
+
+def series_of(sketch: Sketch) -> list[dict[int, dict[str, Any]]]:
+    """Return the values of the lines of each panel, as `_data` has them: what a page asks for when it is zoomed."""
+    return [_lines(panel) for panel in sketch.axes]
+
+
+def _lines(panel: Panel) -> dict[int, dict[str, Any]]:
+    marks = enumerate(panel.marks)
+    return {k: _series(mark) for k, mark in marks if isinstance(mark, Line) and _speaks(mark, panel)}
 
 
 def _speaks(mark: Line, panel: Panel) -> bool:

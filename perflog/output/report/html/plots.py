@@ -76,7 +76,8 @@ _IN_PERFETTO = (
 def figure(plot: PlotSketch, name: str, *after: object) -> Html:
     """Return a plot with its title and its caption; `name` is that of its parts, `after` what follows the caption."""
     drawn = picture(plot.sketch, name, plot.title)
-    return tag("figure", tag("h3", plot.title, class_="plot-title"), drawn, tag("figcaption", plot.caption, *after))
+    title, caption = tag("h3", plot.title, class_="plot-title"), tag("figcaption", plot.caption, *after)
+    return tag("figure", title, drawn, caption, data_plot=plot.name)
 
 
 def is_first(plot: PlotSketch) -> bool:
