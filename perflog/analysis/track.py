@@ -340,10 +340,15 @@ def _sentences(of: Track) -> Iterator[str]:
     grouped: dict[tuple[str, str], list[tuple[FigureCourse, LevelChange]]] = {}
     for course, change in changes:
         grouped.setdefault((course.test, change.after.name), []).append((course, change))
-    for (test, _), changes in grouped.items():
-        yield _sentence(names[test], _change(of, changes))
+    for (test, _), together in grouped.items():
+        yield _sentence(names[test], _change(of, together))
+    drifting = [course for course in of.courses if abs(course.drift) >= of.threshold]
+    for course in drifting:
+        text = f"over {len(course.versions)} versions {course.figure.name} drifts by {percent(course.drift)}"
+        at = "beside its changes" if course.changes else "with no version at which it changes"
+        yield _sentence(names[course.test], f"{text}, {at}")
     yield from _outliers(of, names)
-    if of.courses and not changes and not unconfirmed:
+    if of.courses and not (changes or unconfirmed or drifting):
         versions = max(len(course.versions) for course in of.courses)
         yield f"No figure changes by {100 * of.threshold:g} % or more over {versions} versions."
     if not of.courses:
@@ -409,8 +414,7 @@ def _outliers(of: Track, names: Mapping[str, str]) -> Iterator[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for course in of.courses:
         for place in course.course.outliers:
-            level = next(each for each in course.course.levels if each.start <= place < each.stop)
-            off = course.values[place] / course.level_value(level) - 1
+            off = course.values[place] / course.expected(place) - 1
             key = (course.test, course.versions[place].name)
             found.setdefault(key, []).append(f"{course.figure.name} {percent(off)}")
     for (test, version), figures in found.items():
@@ -474,6 +478,7 @@ def _figure_json(of: Track, course: FigureCourse) -> dict[str, Any]:
         "figure": course.figure.name,
         "unit": course.figure.unit,
         "better": course.figure.better,
+        "drift": course.drift,
         "levels": levels,
         "changes": [_change_json(of, course, change) for change in course.changes],
         "last": last,

@@ -37,7 +37,9 @@ _COLUMNS = (
     MetricColumn("runs", meaning="number of runs of the version; `run` is the first", brief=False),
     MetricColumn("value", meaning="geometric mean over these runs; of speeds of the medians of the steady steps"),
     MetricColumn("level", meaning="number of the level that the version belongs to, from 1"),
-    MetricColumn("level_value", meaning="geometric mean over the versions of the level, without outliers"),
+    MetricColumn(
+        "level_value", meaning="geometric mean over the versions of the level, without outliers; along the drift"
+    ),
     MetricColumn("level_versions", meaning="number of these versions", brief=False),
     MetricColumn(
         "stands_out",
@@ -100,14 +102,15 @@ def history_rows(course: FigureCourse, labels: Mapping[str, str | None]) -> Iter
     """Yield the rows of a figure over versions, as the metric has them."""
     changes = {change.place: change for change in course.changes}
     for number, level in enumerate(course.course.levels, 1):
-        mean, size = course.level_value(level), len(course.course.members(level))
+        size = len(course.course.members(level))
         for place in range(level.start, level.stop):
             version = course.versions[place]
             is_last = place == len(course.versions) - 1 and course.is_last_off
             row = {
                 "run": version.runs[0], "label": labels[version.runs[0]], "history": course.test,
                 "figure": course.figure.name, "unit": course.figure.unit, "version": version.name, "at": version.at,
-                "runs": course.runs[place], "value": course.values[place], "level": number, "level_value": mean,
+                "runs": course.runs[place], "value": course.values[place], "level": number,
+                "level_value": course.expected(place),
                 "level_versions": size, "stands_out": "outlier" if place in course.course.outliers
                 else "not confirmed" if is_last else None,
             }  # fmt: skip

@@ -61,7 +61,7 @@ class LevelChange(Struct, frozen=True):
         place: The index of this version.
         before: The version before it.
         after: This version.
-        old: Geometric mean of the level before.
+        old: Geometric mean of the level before, carried along the drift to this version.
         new: That of the new level.
         change: new / old - 1.
         low: Lower end of its interval; NaN where nothing tells it.
@@ -111,9 +111,19 @@ class FigureCourse(Struct, frozen=True):
         """Change of the last version against the level so far; NaN where there is none."""
         return change_of(self.course.last_shift)
 
+    @property
+    def drift(self) -> float:
+        """Change from the first version to the last by drift alone; 0 where there surely is none."""
+        return change_of(self.course.drift * (len(self.values) - 1))
+
     def level_value(self, level: Level) -> float:
         """Return the geometric mean of a level, without outliers."""
         return _mean([self.values[k] for k in self.course.members(level)])
+
+    def expected(self, place: int) -> float:
+        """Return what the level of a version leads to expect of it: its geometric mean, carried along the drift."""
+        level = next(each for each in self.course.levels if each.start <= place < each.stop)
+        return _at(self.course, level, place, self.values)
 
     def verdict(self, change: float) -> str:
         """Return `improvement` or `regression`; empty where nobody knows which way is better."""
@@ -180,6 +190,13 @@ def _mean(values: Sequence[float]) -> float:
     return values[0] if len(values) == 1 else math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
+def _at(found: Course, level: Level, place: int, values: Sequence[float]) -> float:
+    """The geometric mean of a level, carried along the drift to a version."""
+    members = found.members(level)
+    mean = _mean([values[k] for k in members])
+    return mean * math.exp(found.drift * (place - sum(members) / len(members))) if found.drift else mean
+
+
 def _change(
     found: Course,
     number: int,
@@ -189,14 +206,15 @@ def _change(
     level: float,
     least: float,
 ) -> LevelChange:
-    before, after = (found.members(each) for each in found.levels[number - 1 : number + 1])
-    logs = np.log(values)
+    both = found.levels[number - 1 : number + 1]
+    before, after = (found.members(each) for each in both)
+    logs = np.log(values) - found.drift * np.arange(len(values))
     low, high = effect_of_runs(logs[before], logs[after], least).interval(level)
-    old, new = (_mean([values[k] for k in of_level]) for of_level in (before, after))
     of_levels = [versions[k] for k in before], [versions[k] for k in after]
     changed = tuple(_changed(of_levels[0], of_levels[1], settings))
     same = tuple(_same_machine(of_levels[0], of_levels[1], settings))
     place = after[0]
+    old, new = (_at(found, each, place, values) for each in both)
     return LevelChange(
         place=place,
         before=versions[before[-1]],

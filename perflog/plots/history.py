@@ -69,8 +69,10 @@ def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
             )
     for _, of_level in rows.assign(at=at).groupby("level"):
         first = of_level.iloc[0]
-        mean, ends = first["level_value"] / factor, [of_level["at"].iloc[0], of_level["at"].iloc[-1]]
-        (handles["level"],) = axes.plot(ends, [mean, mean], "-", color=RED, gid="level", label="mean of a level")
+        ends = of_level.iloc[[0, -1]]
+        (handles["level"],) = axes.plot(
+            ends["at"], ends["level_value"] / factor, "-", color=RED, gid="level", label="mean of a level"
+        )
         changed = of_level[of_level["change"].notna()]
         if len(changed):
             change = changed.iloc[0]
@@ -80,7 +82,13 @@ def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
                 handles["machine"] = axes.axvline(
                     change["at"], color=BLACK, linestyle=":", gid="machine", label="the machine changed"
                 )
-            axes.annotate(text, (change["at"], mean), textcoords="offset points", xytext=(0, 6), fontsize=8)
+            axes.annotate(
+                text,
+                (change["at"], first["level_value"] / factor),
+                textcoords="offset points",
+                xytext=(0, 6),
+                fontsize=8,
+            )
     low, high = values.min(), values.max()
     margin = max(_LEAST_RANGE * high - (high - low), 0.1 * (high - low)) / 2
     axes.set_ylim(low - margin, high + 2 * margin)

@@ -11,6 +11,10 @@ Two changes that undo each other hide from this. So `course` also looks for a st
 
 A figure far from those around it, between two that are not, is an outlier: no level, and no part of one. The last
 figure is neither yet: it is tested against the level so far.
+
+Figures that follow their neighbours make every cut clearer than it is: scores of a `course` are divided by the root of
+(1 + r) / (1 - r), by which an autocorrelation r widens the error of a mean. A drift is no level either: where one line
+through all levels says more with fewer cuts (Schwarz 1978), the levels are those of what the line leaves.
 """
 
 from __future__ import annotations
@@ -39,6 +43,13 @@ _BLOCKS = 128  # of more figures a stretch is looked for in the means of so many
 _WINDOW = 7  # figures that a figure is held against to see whether it is an outlier
 _OUTLIER, _FEW = 5.0, 4  # scaled MADs from their median; a MAD of few figures is a bad scale
 _SHARE = 0.1  # of the figures that may be outliers
+_PASSES = 3  # a dependence may show only when cuts that it made are gone
+_SURE = 1.645  # standard errors of an autocorrelation that is no chance
+_MOST_DEPENDENT = 0.95
+_FAR = 2.5  # scaled MADs
+_FEWEST_TOLD = 4  # figures of a level, on average, that tell an autocorrelation
+_DRIFT_P = 0.01
+_CLEARLY = 3.0  # of the criterion: positive evidence (Kass and Raftery 1995)
 _FREEDOM = 3  # degrees of freedom of a scatter that is worth a test
 
 Largest = Callable[[Floats], Floats]
@@ -56,12 +67,13 @@ class Level(Struct, frozen=True):
     p: float
 
 
-def levels(figures: Floats, stretches: bool = False) -> list[Level]:
+def levels(figures: Floats, stretches: bool = False, widening: float = 1.0) -> list[Level]:
     """Return the levels of figures in the order of time: one if nothing changes, or if there are less than `FEWEST`.
 
     Args:
-        figures: Finite numbers, such as logarithms of step times. Serial dependence makes cuts too likely.
+        figures: Finite numbers, such as logarithms of step times.
         stretches: Whether to look for stretches that differ from the figures before and after, too.
+        widening: How much larger errors of means are than those of independent figures: scores are divided by it.
     """
     cuts: dict[int, float] = {}
     parts = [(0, len(figures))]
@@ -71,7 +83,7 @@ def levels(figures: Floats, stretches: bool = False) -> list[Level]:
         part = figures[start:stop]
         if len(part) < FEWEST:
             continue
-        found = _cut(part, rng) or (_stretch(part, rng) if stretches else {})
+        found = _cut(part, rng, widening) or (_stretch(part, rng, widening) if stretches else {})
         if found:
             cuts |= {start + cut: p for cut, p in found.items()}
             parts += pairwise([start, *(start + cut for cut in found), stop])
@@ -80,9 +92,9 @@ def levels(figures: Floats, stretches: bool = False) -> list[Level]:
 
 
 class Course(Struct, frozen=True):
-    """Levels, outliers (their indices), and the last figure against the level so far.
+    """Levels, outliers (their indices), drift, and the last figure against the level so far.
 
-    `last_shift`: the last figure - the mean of the others of its level. `last_p`: two-sided p that a figure of this
+    `drift`: how much the figures rise from one to the next beside the levels, 0 where they surely do not. `last_shift`: the last figure - the mean of the others of its level. `last_p`: two-sided p that a figure of this
     level is as far off, by Student's t with the scatter about all levels. NaN where too few figures tell it.
     """
 
@@ -90,6 +102,7 @@ class Course(Struct, frozen=True):
     outliers: tuple[int, ...] = ()
     last_shift: float = math.nan
     last_p: float = math.nan
+    drift: float = 0.0
 
     def members(self, level: Level) -> list[int]:
         """Return the indices of the figures of a level, without outliers."""
@@ -107,20 +120,23 @@ def course(figures: Floats, least: float = 0.0) -> Course:
         return Course([])
     outliers = _outliers(figures, least)
     kept = np.delete(np.arange(len(figures)), outliers)
-    found = levels(figures[kept], stretches=True)
+    drift, found = _with_drift(figures[kept], kept.astype(np.float64))
     edges = [0, *(int(kept[level.start]) for level in found[1:]), len(figures)]
     in_all = [Level(a, b, level.p) for level, (a, b) in zip(found, pairwise(edges), strict=True)]
-    return Course(in_all, tuple(outliers), *_last(figures[kept], found, least))
+    return Course(
+        in_all, tuple(outliers), *_last((figures - drift * np.arange(len(figures)))[kept], found, least), drift
+    )
 
 
 # --- cuts ---------------------------------------------------------------------------------------------------------
 
 
-def _cut(part: Floats, rng: np.random.Generator) -> dict[int, float]:
+def _cut(part: Floats, rng: np.random.Generator, widening: float) -> dict[int, float]:
     """The clearest cut with its p, if it counts."""
     scores = np.abs(_scores(part))
     best = int(scores.argmax())
-    p = _p(part, float(scores[best]), len(scores), lambda orders: np.abs(_scores(orders)).max(axis=-1), rng)
+    score = float(scores[best]) / widening
+    p = _p(part, score, len(scores), lambda orders: np.abs(_scores(orders)).max(axis=-1), rng)
     return {_SHORTEST + best: p} if p <= _ORDER_P else {}
 
 
@@ -163,7 +179,7 @@ def _order_p(figures: Floats, score: float, largest: Largest, rng: np.random.Gen
 # --- stretches ----------------------------------------------------------------------------------------------------
 
 
-def _stretch(part: Floats, rng: np.random.Generator) -> dict[int, float]:
+def _stretch(part: Floats, rng: np.random.Generator, widening: float) -> dict[int, float]:
     """Both ends of the stretch that differs most from the rest, with their p, if it counts."""
     size = -(-len(part) // _BLOCKS)
     blocks = part if size == 1 else part[: len(part) // size * size].reshape(-1, size).mean(axis=-1)
@@ -171,7 +187,7 @@ def _stretch(part: Floats, rng: np.random.Generator) -> dict[int, float]:
         return {}
     score, start, stop = _clearest_stretch(blocks)
     tests = len(blocks) * (len(blocks) - 1) // 2
-    p = _p(blocks, score, tests, _largest_of_stretches, rng)
+    p = _p(blocks, score / widening, tests, _largest_of_stretches, rng)
     if p > _STRETCH_P:
         return {}
     first, second = start * size, stop * size
@@ -219,6 +235,82 @@ def _between(sums: Floats, length: int, n: int) -> Floats:
     inside = sums[..., _SHORTEST + length - 1 : n - _SHORTEST] - sums[..., _SHORTEST - 1 : n - _SHORTEST - length]
     between: Floats = inside**2 * n / (length * (n - length))
     return between
+
+
+# --- dependence and drift -----------------------------------------------------------------------------------------
+
+
+def _of_dependent(figures: Floats) -> list[Level]:
+    """The levels of figures that may follow their neighbours."""
+    found, widening = levels(figures, stretches=True), 1.0
+    for _ in range(_PASSES if len(found) > 1 else 0):
+        wider = _widening(figures, found)
+        if wider <= widening:
+            break
+        found, widening = levels(figures, stretches=True, widening=wider), wider
+    return found
+
+
+def _widening(figures: Floats, found: list[Level]) -> float:
+    """How much larger the errors of means are, by the correlation of neighbours about their levels; 1 by default."""
+    residuals = np.concatenate([of - median(of) for of in _of_levels(figures, found)])
+    reach = _FAR * NORMAL * median(np.abs(residuals))  # two far figures side by side are no dependence
+    residuals = np.clip(residuals, -reach, reach)
+    squares, n, lost = float((residuals**2).sum()), len(figures), len(found)
+    if squares == 0 or n <= _FEWEST_TOLD * lost:
+        return 1.0
+    raw = float((residuals[1:] * residuals[:-1]).sum()) / squares
+    told = (n * raw + lost) / (n - 3 * lost)  # the mean of each level takes (1 + 3 r) / n from it (Marriott, Pope 1954)
+    if told < _SURE / math.sqrt(n):
+        return 1.0
+    told = min(told, _MOST_DEPENDENT)
+    return math.sqrt((1 + told) / (1 - told))
+
+
+def _with_drift(figures: Floats, places: Floats) -> tuple[float, list[Level]]:
+    """The rise from figure to figure and the levels beside it; levels alone unless a line says more with fewer cuts."""
+    plain = _of_dependent(figures)
+    if len(figures) < 2 * FEWEST:
+        return 0.0, plain
+    whole = [Level(0, len(figures), math.nan)]
+    tried = [_beside_a_line(figures, places, start) for start in ([plain, whole] if len(plain) > 1 else [whole])]
+    best, drift, found = min(tried, key=lambda each: each[0])
+    return (drift, found) if best < _criterion(figures, plain, 0) - _CLEARLY else (0.0, plain)
+
+
+def _beside_a_line(figures: Floats, places: Floats, found: list[Level]) -> tuple[float, float, list[Level]]:
+    """The criterion of a line and the levels beside it, its slope, and the levels, from those to begin with."""
+    drift, p = _rise(figures, places, found)
+    for _ in range(_PASSES):
+        edges = [level.start for level in found]
+        found = _of_dependent(figures - drift * places)
+        drift, p = _rise(figures, places, found)
+        if [level.start for level in found] == edges:
+            break
+    return (_criterion(figures - drift * places, found, 1) if p <= _DRIFT_P else math.inf), drift, found
+
+
+def _rise(figures: Floats, places: Floats, found: list[Level]) -> tuple[float, float]:
+    """The common slope of the figures of each level, and its p."""
+    x, y = (np.concatenate([of - of.mean() for of in _of_levels(all_of, found)]) for all_of in (places, figures))
+    freedom = len(figures) - len(found) - 1
+    slope = float((x * y).sum() / (x * x).sum())
+    squares = float(((y - slope * x) ** 2).sum())
+    error = math.sqrt(squares / freedom / float((x * x).sum())) * _widening(figures - slope * places, found)
+    floor = _EQUAL * max(float(np.abs(figures).max()), 1.0) / len(figures)
+    return slope, 2 * t_tail(abs(slope) / max(error, floor), freedom)
+
+
+def _criterion(figures: Floats, found: list[Level], lines: int) -> float:
+    """Schwarz's criterion: a cut costs its position and a mean."""
+    n = len(figures)
+    squares = sum(float(((of - of.mean()) ** 2).sum()) for of in _of_levels(figures, found))
+    floor = (_EQUAL * max(float(np.abs(figures).max()), 1.0)) ** 2
+    return n * math.log(max(squares / n, floor)) + (2 * (len(found) - 1) + lines) * math.log(n)
+
+
+def _of_levels(figures: Floats, found: list[Level]) -> list[Floats]:
+    return [figures[level.start : level.stop] for level in found]
 
 
 # --- single figures -----------------------------------------------------------------------------------------------

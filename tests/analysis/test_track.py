@@ -79,6 +79,17 @@ def steps(found: Track) -> str:
     return "\n".join(text for text in found.sentences if "step_time" in text)
 
 
+def test_a_figure_that_drifts_has_no_version_at_which_it_changes(tmp_path: Path) -> None:
+    """Each night is 0.2 % slower than the one before."""
+    levels = [by_chance * 1.002**night for night, by_chance in enumerate(scatter(NIGHTS))]
+    found = track(nightly(tmp_path / "nights", levels, {"date": [f"2026-03-{k:02}" for k in range(1, NIGHTS + 1)]}))
+    (course,) = (each for each in found.courses if each.figure.name == "step_time")
+    assert not course.changes
+    assert course.drift == pytest.approx(1.002**29 - 1, rel=0.1)
+    assert "drifts by +5" in steps(found) and "with no version at which it changes" in steps(found)
+    assert course.expected(29) / course.expected(0) == pytest.approx(1 + course.drift)
+
+
 def test_a_flaky_night_is_not_confirmed_first_and_no_level_then(story: perflog.Log) -> None:
     too_few = after(story, FLAKY - 1)
     assert not too_few.courses

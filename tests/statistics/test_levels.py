@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perflog.arrays import Floats
 from perflog.statistics.levels import FEWEST, _clearest_stretch, _largest_of_stretches, course, levels
 from perflog.statistics.students_t import t_tail
 
@@ -145,3 +146,44 @@ def test_chance_rarely_makes_a_level_or_a_last_change(kind: str) -> None:
     found = [course(figures) for figures in drawn]
     assert sum(len(each.levels) > 1 for each in found) <= 0.05 * TRIALS
     assert sum(each.last_p <= 0.01 for each in found) <= (0.03 if kind == "normal" else 0.08) * TRIALS
+
+
+def following(number: int, correlation: float, rng: np.random.Generator) -> Floats:
+    """Figures that follow their neighbours: AR(1) with a standard deviation of 1."""
+    figures = rng.normal(0, math.sqrt(1 - correlation**2), number + 100)
+    for k in range(1, len(figures)):
+        figures[k] += correlation * figures[k - 1]
+    return figures[100:]
+
+
+def test_figures_that_follow_their_neighbours_rarely_make_a_level() -> None:
+    """Half as often as without the correction at least; a change of four standard deviations is found all the same."""
+    rng = np.random.default_rng(9)
+    drawn = [following(60, 0.6, rng) for _ in range(TRIALS // 2)]
+    plain = sum(len(levels(figures, stretches=True)) - 1 for figures in drawn)
+    corrected = sum(len(course(figures).levels) - 1 for figures in drawn)
+    assert plain > 0.8 * len(drawn) and corrected < 0.3 * len(drawn)
+    shifted = [course(figures + np.repeat([0.0, 5.0], 30)).levels for figures in drawn[:50]]
+    assert sum(any(abs(level.start - 30) <= 2 for level in found) for found in shifted) >= 45
+
+
+def test_a_drift_is_no_level_and_hides_none() -> None:
+    rng = np.random.default_rng(10)
+    line = np.linspace(0, 5, 60)
+    drifting = [course(rng.normal(0, 1, 60) + line) for _ in range(TRIALS // 4)]
+    assert sum(len(found.levels) == 1 for found in drifting) >= 0.9 * len(drifting)
+    assert np.mean([59 * found.drift for found in drifting]) == pytest.approx(5, rel=0.15)
+    found = course(rng.normal(0, 0.3, 60) + line + np.repeat([0.0, -6.0], [25, 35]))
+    assert [level.start for level in found.levels] == [0, 25]
+    assert 59 * found.drift == pytest.approx(5, rel=0.2)
+
+
+@pytest.mark.parametrize("changes", [[], [20], [20, 40]])
+def test_levels_without_a_drift_rarely_show_one(changes: list[int]) -> None:
+    rng = np.random.default_rng(11)
+    steps = sum((np.arange(60) >= change) * 4.0 * (-1) ** k for k, change in enumerate(changes))
+    found = [course(rng.normal(0, 1, 60) + steps) for _ in range(TRIALS // 4)]
+    assert sum(each.drift != 0 for each in found) <= 0.06 * len(found)
+    assert sum([level.start for level in each.levels[1:]] != [] for each in found) >= (0.95 if changes else 0) * len(
+        found
+    )

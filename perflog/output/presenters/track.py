@@ -63,7 +63,7 @@ def _figures(track: Track) -> Sheet:
     rows = [
         [
             tests[course.test] or None, course.figure.name, len(course.versions), len(course.course.levels),
-            Quantity(course.level_value(course.course.levels[-1]), course.figure.unit),
+            Quantity(course.expected(len(course.versions) - 1), course.figure.unit),
             Quantity(course.values[-1], course.figure.unit), percent(course.last_change),
             "not confirmed" if course.is_last_off else None, len(course.course.outliers) or None,
         ]
