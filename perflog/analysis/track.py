@@ -31,8 +31,8 @@ from perflog.metrics.version_levels import (
     FigureCourse,
     FigureOfRuns,
     LevelChange,
-    VersionSettings,
-    figure_course,
+    UntrackedFigure,
+    figure_courses,
     version_settings,
 )
 from perflog.metrics.versions import COMMIT, DATE, INGESTED, Tests, Versions, versions_of_tests
@@ -68,14 +68,6 @@ class LeftOutRun(Struct, frozen=True):
     reason: str
 
 
-class LeftOutFigure(Struct, frozen=True):
-    """A figure of a test that has no levels, and why."""
-
-    test: str
-    figure: str
-    reason: str
-
-
 class Track(Struct, frozen=True):
     """Figures over versions.
 
@@ -95,7 +87,7 @@ class Track(Struct, frozen=True):
     courses: tuple[FigureCourse, ...]
     accepted: Mapping[tuple[str, str, int], Accepted]
     left_out: tuple[LeftOutRun, ...]
-    left_out_figures: tuple[LeftOutFigure, ...]
+    left_out_figures: tuple[UntrackedFigure, ...]
     warnings: tuple[str, ...]
     labels: Mapping[str, str]
     tables: Tables
@@ -199,24 +191,16 @@ def track(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     if not len(side.log):
         raise NothingToCompareError("there are no runs", side.name, "name logs, a folder, or a store")
     found = versions_of_tests(side.tables, by, ignore, side.log.ingested)
-    courses: list[FigureCourse] = []
-    left_out: list[LeftOutFigure] = []
-    settings: dict[str, VersionSettings] = {}
-    for test, figure in _figures(side, found, figures, warmup):
-        if test.test not in settings:
-            settings[test.test] = version_settings(test, side.settings)
-        course = figure_course(test, figure, settings[test.test], level)
-        if isinstance(course, str):
-            left_out.append(LeftOutFigure(test.test, figure.name, course))
-        else:
-            courses.append(course)
+    settings = {test.test: version_settings(test, side.settings) for test in found.tests}
+    every = list(figure_courses(_figures(side, found, figures, warmup), settings, level))
+    courses = [each for each in every if isinstance(each, FigureCourse)]
     labels = side.labels
     return Track(
         by=found.by,
         courses=tuple(_surely_off(courses)),
         accepted=_accepted(courses, stores_of(runs, store)),
         left_out=tuple(LeftOutRun(run, labels[run], reason) for run, reason in found.left_out.items()),
-        left_out_figures=tuple(left_out),
+        left_out_figures=tuple(each for each in every if isinstance(each, UntrackedFigure)),
         warnings=tuple(side.log.warnings),
         labels=labels,
         tables=side.tables,

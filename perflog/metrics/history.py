@@ -11,7 +11,7 @@ from perflog.metrics.directions import better
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import steady_medians
-from perflog.metrics.version_levels import ChangedSetting, FigureCourse, FigureOfRuns, figure_course, version_settings
+from perflog.metrics.version_levels import ChangedSetting, FigureCourse, FigureOfRuns, figure_courses, version_settings
 from perflog.metrics.versions import versions_of_tests
 from perflog.statistics.levels import FEWEST
 
@@ -74,8 +74,8 @@ def history(tables: Tables, options: Options) -> pd.DataFrame:
     A history has eight versions or more of one format, program and model, whose settings, provenance or names of logs
     tell the commit or when they started. Runs of one commit, or of one day, are one version. A setting that goes back
     and forth, such as a batch size that each night tries, makes a history for each value. One that changes once and
-    stays, such as a version of a library, does not: `with_it` names it beside the change that came with it. Slow drift
-    shows as several levels. `perflog track` shows all figures, and why runs are left out.
+    stays, such as a version of a library, does not: `with_it` names it beside the change that came with it. A slow
+    drift is no level. `perflog track` shows all figures, and why runs are left out.
 
     Example:
         >>> table = perflog.metrics.history(perflog.find_runs("reference:moe_layer.txt"))
@@ -86,14 +86,11 @@ def history(tables: Tables, options: Options) -> pd.DataFrame:
 
     settings = settings_by_run(tables)
     found = versions_of_tests(tables).tests if len(settings) >= FEWEST else ()
-    courses = (
-        figure_course(test, figure, of_versions, options.level)
-        for test in found
-        for of_versions in [version_settings(test, settings)]
-        for figure in _figures(tables, test.runs, options)
-    )
+    figures = [(test, figure) for test in found for figure in _figures(tables, test.runs, options)]
+    of_versions = {test.test: version_settings(test, settings) for test in found}
+    courses = figure_courses(figures, of_versions, options.level)
     labels = dict(tables.rows("runs").records("run", "label"))
-    rows = [row for course in courses if not isinstance(course, str) for row in history_rows(course, labels)]
+    rows = [row for course in courses if isinstance(course, FigureCourse) for row in history_rows(course, labels)]
     whole = dict.fromkeys(("runs", "level", "level_versions"), "Int64")
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole)
 

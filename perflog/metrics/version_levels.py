@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Floats
 from perflog.metrics.directions import Better
 from perflog.metrics.versions import Version, Versions
 from perflog.settings.run_settings import Settings, incidental_test, is_of_machine, varying
 from perflog.statistics.effects import change_of, effect_of_runs, rounding
 from perflog.statistics.levels import FEWEST, Course, Level, course
+from perflog.statistics.shared_scatter import SharedScatter, shared_scatter
 
 Cause = Literal["machine", "settings", "machine and settings", "program"]
 """What changed with a level: the machine; settings; neither, and settings show the same machine: so the program."""
@@ -148,39 +150,91 @@ def version_settings(test: Versions, settings: Mapping[str, Settings]) -> Versio
     }
 
 
-def figure_course(
-    test: Versions, figure: FigureOfRuns, settings: VersionSettings, level: float = 0.95
-) -> FigureCourse | str:
-    """Return a figure over the versions of a test, or why there are no levels of it.
+class UntrackedFigure(Struct, frozen=True):
+    """A figure of a test that has no levels, and why."""
+
+    test: str
+    figure: str
+    reason: str
+
+
+def figure_courses(
+    figures: Iterable[tuple[Versions, FigureOfRuns]], settings: Mapping[str, VersionSettings], level: float = 0.95
+) -> Iterator[FigureCourse | UntrackedFigure]:
+    """Yield each figure over the versions of its test, or why it has no levels.
+
+    Series of few versions are judged by how much all series of the figure scatter, if there are eight or more.
 
     Args:
-        test: The versions.
-        figure: The figure.
-        settings: What `version_settings` returns of the test.
+        figures: Tests and figures of their runs.
+        settings: What `version_settings` returns, by the name of the test.
         level: Confidence level of intervals.
     """
+    every = [_series(test, figure) for test, figure in figures]
+    alike: dict[tuple[str, str], list[Floats]] = {}
+    for each in every:
+        if isinstance(each, _Series):
+            alike.setdefault((each.figure.name, each.figure.unit), []).append(each.logs)
+    shared = {key: shared_scatter(logs) for key, logs in alike.items()}
+    for each in every:
+        if isinstance(each, UntrackedFigure):
+            yield each
+            continue
+        scatter = shared[each.figure.name, each.figure.unit]
+        yield _course_of(each, settings[each.test.test], level, scatter)
+
+
+class _Series(Struct, frozen=True):
+    """A figure over the versions of a test that have it. `least`: standard deviation of the rounding of a logarithm."""
+
+    test: Versions
+    figure: FigureOfRuns
+    versions: tuple[Version, ...]
+    values: tuple[float, ...]
+    runs: tuple[int, ...]
+    missing: tuple[Version, ...]
+    least: float
+
+    @property
+    def logs(self) -> Floats:
+        return np.log(self.values)
+
+
+def _series(test: Versions, figure: FigureOfRuns) -> _Series | UntrackedFigure:
     finite = {run: value for run, value in figure.values.items() if math.isfinite(value)}
     by_version = [(v, [finite[run] for run in v.runs if run in finite]) for v in test.versions]
     known = [(version, values) for version, values in by_version if values]
+    reason = ""
     if len(known) < FEWEST:
-        return f"{len(known)} version{'s' * (len(known) != 1)} with it, {FEWEST} are needed"
-    if not all(value > 0 for _, values in known for value in values):
-        return "a value is not above 0: changes are shares of values"
-    versions, values = tuple(v for v, _ in known), tuple(_mean(of) for _, of in known)
+        reason = f"{len(known)} version{'s' * (len(known) != 1)} with it, {FEWEST} are needed"
+    elif not all(value > 0 for _, values in known for value in values):
+        reason = "a value is not above 0: changes are shares of values"
+    if reason:
+        return UntrackedFigure(test.test, figure.name, reason)
     every = np.array([value for _, of in known for value in of])
-    least = rounding(every) / math.sqrt(12) / float(np.median(every))
-    logs = np.log(values)
-    found = course(logs, least)
-    changes = tuple(_change(found, k, versions, values, settings, level, least) for k in range(1, len(found.levels)))
-    return FigureCourse(
-        test=test.test,
+    return _Series(
+        test=test,
         figure=figure,
-        versions=versions,
-        values=values,
+        versions=tuple(v for v, _ in known),
+        values=tuple(_mean(of) for _, of in known),
         runs=tuple(len(of) for _, of in known),
-        course=found,
-        changes=changes,
         missing=tuple(version for version, of in by_version if not of),
+        least=rounding(every) / math.sqrt(12) / float(np.median(every)),
+    )
+
+
+def _course_of(of: _Series, settings: VersionSettings, level: float, shared: SharedScatter | None) -> FigureCourse:
+    found = course(of.logs, of.least, shared)
+    numbers = range(1, len(found.levels))
+    return FigureCourse(
+        test=of.test.test,
+        figure=of.figure,
+        versions=of.versions,
+        values=of.values,
+        runs=of.runs,
+        course=found,
+        changes=tuple(_change(found, k, of.versions, of.values, settings, level, of.least) for k in numbers),
+        missing=of.missing,
         is_last_off=found.last_p <= LAST_P,
     )
 

@@ -14,7 +14,8 @@ figure is neither yet: it is tested against the level so far.
 
 Figures that follow their neighbours make every cut clearer than it is: scores of a `course` are divided by the root of
 (1 + r) / (1 - r), by which an autocorrelation r widens the error of a mean. A drift is no level either: where one line
-through all levels says more with fewer cuts (Schwarz 1978), the levels are those of what the line leaves.
+through all levels says more with fewer cuts (Schwarz 1978), the levels are those of what the line leaves. Both take 20
+figures or more. Cuts of fewer are judged by the scatter of many series of their kind too, where it is known.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from msgspec import Struct
 
 from perflog.arrays import Floats
 from perflog.statistics.samples import NORMAL, median
+from perflog.statistics.shared_scatter import SharedScatter
 from perflog.statistics.students_t import t_tail
 
 FEWEST = 8
@@ -43,8 +45,9 @@ _BLOCKS = 128  # of more figures a stretch is looked for in the means of so many
 _WINDOW = 7  # figures that a figure is held against to see whether it is an outlier
 _OUTLIER, _FEW = 5.0, 4  # scaled MADs from their median; a MAD of few figures is a bad scale
 _SHARE = 0.1  # of the figures that may be outliers
+_MANY = 20  # figures that show their dependence, a drift, and their scatter
 _PASSES = 3  # a dependence may show only when cuts that it made are gone
-_SURE = 1.645  # standard errors of an autocorrelation that is no chance
+_SURE = 2.0  # standard errors of an autocorrelation that is no chance
 _MOST_DEPENDENT = 0.95
 _FAR = 2.5  # scaled MADs
 _FEWEST_TOLD = 4  # figures of a level, on average, that tell an autocorrelation
@@ -67,13 +70,16 @@ class Level(Struct, frozen=True):
     p: float
 
 
-def levels(figures: Floats, stretches: bool = False, widening: float = 1.0) -> list[Level]:
+def levels(
+    figures: Floats, stretches: bool = False, widening: float = 1.0, scatter: SharedScatter | None = None
+) -> list[Level]:
     """Return the levels of figures in the order of time: one if nothing changes, or if there are less than `FEWEST`.
 
     Args:
         figures: Finite numbers, such as logarithms of step times.
         stretches: Whether to look for stretches that differ from the figures before and after, too.
         widening: How much larger errors of means are than those of independent figures: scores are divided by it.
+        scatter: That of the figures where it is known, which makes cuts of few figures sure.
     """
     cuts: dict[int, float] = {}
     parts = [(0, len(figures))]
@@ -81,9 +87,10 @@ def levels(figures: Floats, stretches: bool = False, widening: float = 1.0) -> l
     while parts:
         start, stop = parts.pop()
         part = figures[start:stop]
-        if len(part) < FEWEST:
+        found = _known_cut(part, scatter) if scatter is not None else {}
+        if len(part) < FEWEST and not found:
             continue
-        found = _cut(part, rng, widening) or (_stretch(part, rng, widening) if stretches else {})
+        found = found or _cut(part, rng, widening) or (_stretch(part, rng, widening) if stretches else {})
         if found:
             cuts |= {start + cut: p for cut, p in found.items()}
             parts += pairwise([start, *(start + cut for cut in found), stop])
@@ -94,8 +101,9 @@ def levels(figures: Floats, stretches: bool = False, widening: float = 1.0) -> l
 class Course(Struct, frozen=True):
     """Levels, outliers (their indices), drift, and the last figure against the level so far.
 
-    `drift`: how much the figures rise from one to the next beside the levels, 0 where they surely do not. `last_shift`: the last figure - the mean of the others of its level. `last_p`: two-sided p that a figure of this
-    level is as far off, by Student's t with the scatter about all levels. NaN where too few figures tell it.
+    `last_shift`: the last figure - the mean of the others of its level. `last_p`: two-sided p that a figure of this
+    level is as far off, by Student's t with the scatter about all levels. Both are NaN where too few figures tell them.
+    `drift`: how much the figures rise from one to the next beside the levels, 0 where they surely do not.
     """
 
     levels: list[Level]
@@ -109,18 +117,22 @@ class Course(Struct, frozen=True):
         return [k for k in range(level.start, level.stop) if k not in self.outliers]
 
 
-def course(figures: Floats, least: float = 0.0) -> Course:
+def course(figures: Floats, least: float = 0.0, shared: SharedScatter | None = None) -> Course:
     """Return the levels of figures in the order of time without their outliers, these, and what the last one says.
 
     Args:
         figures: Finite numbers, such as logarithms of step times.
         least: Least standard deviation of a figure: that of its rounding.
+        shared: Scatter of many series of this kind. Cuts of less than 20 figures are then judged by it.
     """
     if not len(figures):
         return Course([])
     outliers = _outliers(figures, least)
     kept = np.delete(np.arange(len(figures)), outliers)
-    drift, found = _with_drift(figures[kept], kept.astype(np.float64))
+    if shared is not None and FEWEST <= len(kept) < _MANY:
+        drift, found = 0.0, levels(figures[kept], stretches=True, scatter=shared.of_series(figures[kept], least))
+    else:
+        drift, found = _with_drift(figures[kept], kept.astype(np.float64))
     edges = [0, *(int(kept[level.start]) for level in found[1:]), len(figures)]
     in_all = [Level(a, b, level.p) for level, (a, b) in zip(found, pairwise(edges), strict=True)]
     return Course(
@@ -138,6 +150,35 @@ def _cut(part: Floats, rng: np.random.Generator, widening: float) -> dict[int, f
     score = float(scores[best]) / widening
     p = _p(part, score, len(scores), lambda orders: np.abs(_scores(orders)).max(axis=-1), rng)
     return {_SHORTEST + best: p} if p <= _ORDER_P else {}
+
+
+def _known_cut(part: Floats, scatter: SharedScatter) -> dict[int, float]:
+    """The clearest cut by a known scatter with its p, if it counts: also without any one figure, which may be far."""
+    scores = _known_scores(part, scatter)
+    if not len(scores):
+        return {}
+    best = int(scores.argmax())
+    cut = _SHORTEST + best
+    p = min(2 * t_tail(float(scores[best]), scatter.freedom) * len(scores), 1.0)
+    if p > _NORMAL_P:
+        return {}
+    sides = part[:cut], part[cut:]
+    means = [[np.delete(side, k).mean() for k in range(len(side))] for side in sides]
+    nearest = min(abs(one - sides[1 - k].mean()) for k, of in enumerate(means) for one in of)
+    error = math.sqrt(scatter.variance * (1 / cut + 1 / (len(part) - cut)))
+    return {cut: p} if 2 * t_tail(nearest / error, scatter.freedom) <= _ORDER_P else {}
+
+
+def _known_scores(part: Floats, scatter: SharedScatter) -> Floats:
+    """Student's t of each cut by a known scatter."""
+    before = np.arange(_SHORTEST, len(part) - _SHORTEST + 1)
+    if not len(before):
+        return np.zeros(0)
+    sums = np.cumsum(part - part.mean())[before - 1]
+    spread = max(math.sqrt(scatter.variance), _EQUAL * max(float(np.abs(part).max()), 1.0))
+    scores: Floats = np.abs(sums) * np.sqrt(1 / before + 1 / (len(part) - before)) / spread
+    # |difference of means| = |sum| (1/a + 1/b), and its error is spread sqrt(1/a + 1/b)
+    return scores
 
 
 def _p(part: Floats, score: float, tests: int, largest: Largest, rng: np.random.Generator) -> float:
@@ -257,11 +298,11 @@ def _widening(figures: Floats, found: list[Level]) -> float:
     reach = _FAR * NORMAL * median(np.abs(residuals))  # two far figures side by side are no dependence
     residuals = np.clip(residuals, -reach, reach)
     squares, n, lost = float((residuals**2).sum()), len(figures), len(found)
-    if squares == 0 or n <= _FEWEST_TOLD * lost:
+    if squares == 0 or n < _MANY or n <= _FEWEST_TOLD * lost:
         return 1.0
     raw = float((residuals[1:] * residuals[:-1]).sum()) / squares
     told = (n * raw + lost) / (n - 3 * lost)  # the mean of each level takes (1 + 3 r) / n from it (Marriott, Pope 1954)
-    if told < _SURE / math.sqrt(n):
+    if told < _SURE * math.sqrt(n) / (n - 3 * lost):
         return 1.0
     told = min(told, _MOST_DEPENDENT)
     return math.sqrt((1 + told) / (1 - told))
@@ -270,7 +311,7 @@ def _widening(figures: Floats, found: list[Level]) -> float:
 def _with_drift(figures: Floats, places: Floats) -> tuple[float, list[Level]]:
     """The rise from figure to figure and the levels beside it; levels alone unless a line says more with fewer cuts."""
     plain = _of_dependent(figures)
-    if len(figures) < 2 * FEWEST:
+    if len(figures) < _MANY:
         return 0.0, plain
     whole = [Level(0, len(figures), math.nan)]
     tried = [_beside_a_line(figures, places, start) for start in ([plain, whole] if len(plain) > 1 else [whole])]

@@ -21,7 +21,7 @@ signals
 tables: nulls arrow row_order schema columns chunked_columns sink parquet sql
 tables.store: runs_footer folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects sessions bootstrap rank_tests two_tests standing_out repeats
-statistics: levels shifts growth
+statistics: shared_scatter levels shifts growth
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
 formats: object_shapes model
 formats.families: name_units base missing_values header_columns header_tables json_lines key_value meters
