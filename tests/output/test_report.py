@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.jobs import Job, restarted
+from support.json_logs import json_log, steady_times
 from support.paths import TESTS
 from support.seeds import FILES, log, path
 
@@ -30,13 +31,14 @@ from perflog.metrics import METRICS, Options, Tables
 from perflog.output.report import ReportData, collect, to_html, to_markdown
 from perflog.output.report.data import PlotSketch
 from perflog.output.report.html.elements import Html, breakable, join, tag, with_code
+from perflog.output.report.html.metric_tables import rows_shown
 from perflog.output.sheets import cell, escaped
 from perflog.plots.sketch import Sketch
 
 DATA = TESTS / "data"
 NAMES = ("moe_layer", "moe_layer_early", "training_sweep", "nvprof", "pipeline_layers")
 HOSTILE = "</script><script>alert('x')</script>|`<b onload=\"x\">"
-WEIGHT = 3_000_000
+WEIGHT = 600_000
 
 
 @dataclass
@@ -499,6 +501,28 @@ def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monk
     assert any(t.endswith("perflog analyze RUN steps --format csv") for t in told)
     assert len([e for e in root.all("tr") if e.get("id").startswith("run-")]) == 20
     assert len(list(root.all("td"))) < 1400
+
+
+def test_settings_that_nearly_all_runs_share_are_told_once(tmp_path: Path) -> None:
+    for place in range(20):
+        settings = {"layers": 4, "lr": place} | ({"layers": 8} if place == 7 else {}) | ({"seed": 1} if place else {})
+        json_log(tmp_path / f"{place:02}.json", steady_times(place), settings)
+    root = check(to_html(collect(str(tmp_path), draw=False)))
+    (told,) = [e.text for e in root.all("p") if e.text.startswith("Unless a row says otherwise")]
+    assert told == "Unless a row says otherwise: layers=4, seed=1"
+    rows = [[cell.text for cell in row.all("td")] for row in root.all("tr") if row.get("id").startswith("run-")]
+    assert [row[1] for row in rows] == [
+        f"layers=8, lr={place}" if place == 7 else f"lr={place}" + ", seed=-" * (place == 0) for place in range(20)
+    ]
+
+
+def test_tables_take_what_plots_leave_of_the_page() -> None:
+    one = subject("moe_layer_early")
+    heavy = [other(plot, bars=1300) for plot in one.plots]
+    light, full = (rows_shown(replace(one, plots=plots)) for plots in ([], heavy))
+    cells = {table.name: len(table.columns) + 3 for table in (*one.comparison_tables, *one.metrics)}
+    assert all(full[name] <= light[name] for name in light)
+    assert sum(rows * cells[name] for name, rows in light.items()) <= 6000
 
 
 def test_heavy_pictures_are_left_out_and_the_rest_told() -> None:

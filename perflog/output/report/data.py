@@ -19,6 +19,7 @@ from perflog.plots.sketch import Sketch
 
 TableRow = dict[str, Any]
 
+_PLOT_BYTES = 300_000  # of all plots of a page together
 _AROUND = 70  # pixels of the title and the axis of a panel
 
 
@@ -120,6 +121,16 @@ class ReportData(Struct, frozen=True, dict=True):
     def rows_of(self, metric: str) -> Sequence[TableRow]:
         """Return the rows of a metric; none if the runs do not have it."""
         return next((table.rows for table in self.metrics if table.name == metric), ())
+
+    @cached_property
+    def light_plots(self) -> list[PlotSketch]:
+        """The first plots that are together no heavier than a page may be, without those that are heavier alone."""
+        light, size = list[PlotSketch](), 0
+        for plot in self.plots:
+            if size + plot.sketch.weight <= _PLOT_BYTES:
+                light.append(plot)
+                size += plot.sketch.weight
+        return light
 
     @cached_property
     def places(self) -> dict[str, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from perflog.output.report.answers import MAX_RUNS
 from perflog.output.report.data import FigureSource, MetricTable, ReportData
 from perflog.output.report.html.elements import Html, breakable, link
+
+MAX_RUNS = 150
+"""Runs whose details are listed, and logs."""
 
 MAX_SHAPES = 200
 """Line shapes that are listed."""

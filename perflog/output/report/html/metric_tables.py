@@ -20,7 +20,9 @@ from perflog.output.report.html.elements import (
 )
 from perflog.output.report.html.links import left_out_note, lines_link, row_anchor, run_link
 
-_MAX_CELLS = 6_000  # of all tables together: at 38 bytes each less than half of what a report may weigh
+_CELL_BYTES = 38
+_MAX_BYTES = 350_000  # of all tables and plots together: a page is to weigh at most 600 kB
+_MIN_CELLS, _MAX_CELLS = 2_000, 6_000  # of all tables together
 _SOURCE_CELLS = 3  # cells of a row for its run, steps and lines
 
 _BETTER = {"lower": "lower is better", "higher": "higher is better"}
@@ -28,7 +30,8 @@ _BETTER = {"lower": "lower is better", "higher": "higher is better"}
 
 def rows_shown(report: ReportData) -> dict[str, int]:
     """Return the number of rows shown of each table: small tables whole, the others an even share of what is left."""
-    shown, cells_left = {}, _MAX_CELLS
+    of_plots = sum(plot.sketch.weight for plot in report.light_plots)
+    shown, cells_left = {}, min(max((_MAX_BYTES - of_plots) // _CELL_BYTES, _MIN_CELLS), _MAX_CELLS)
     tables = sorted((*report.comparison_tables, *report.metrics), key=lambda table: len(table.rows) * _width(table))
     for tables_left, table in zip(range(len(tables), 0, -1), tables, strict=True):
         shown[table.name] = min(len(table.rows), max(cells_left // tables_left // _width(table), 1))

@@ -8,8 +8,6 @@ from perflog.output.report.html.pictures import picture
 from perflog.output.report.job import has_jobs
 from perflog.output.report.sketches import TIMELINE_OF_TRACES
 
-_MAX_BYTES = 300_000  # of all plots together
-
 FIRST = 2
 """Plots above the folded details."""
 
@@ -23,7 +21,7 @@ def first_plots(report: ReportData) -> Html:
 
 def more_plots(report: ReportData) -> Html:
     """Return the other plots, and a note on those left out because the page would be too heavy."""
-    light, seen = _light_plots(report), [*_seen_plots(report), *_of_jobs(report)]
+    light, seen = report.light_plots, [*_seen_plots(report), *_of_jobs(report)]
     left_out = len(report.plots) - len(light)
     note = tag("p", f"{left_out} more: perflog plot RUN lists them", class_="more") if left_out else ""
     return join((*(_figure(plot, report) for plot in light if plot not in seen), note))
@@ -35,7 +33,7 @@ def timeline_plots(report: ReportData) -> list[Html]:
 
 
 def _of_jobs(report: ReportData) -> list[PlotSketch]:
-    return [plot for plot in _light_plots(report) if plot.metric == "timeline"] if has_jobs(report) else []
+    return [plot for plot in report.light_plots if plot.metric == "timeline"] if has_jobs(report) else []
 
 
 def _seen_plots(report: ReportData) -> list[PlotSketch]:
@@ -43,21 +41,10 @@ def _seen_plots(report: ReportData) -> list[PlotSketch]:
 
     One that does not fit still answers more than a table of all runs.
     """
-    light = [plot for plot in _light_plots(report) if plot not in _of_jobs(report)]
+    light = [plot for plot in report.light_plots if plot not in _of_jobs(report)]
     timelines = [plot for plot in light if plot.metric == TIMELINE_OF_TRACES]
     others = [plot for plot in light if plot.metric != TIMELINE_OF_TRACES]
     return [*timelines, *(list(filter(is_first, others))[:FIRST] or others[:1])]
-
-
-def _light_plots(report: ReportData) -> list[PlotSketch]:
-    """The first plots that are together no heavier than a page may be, without those that are heavier alone."""
-    light: list[PlotSketch] = []
-    size = 0
-    for plot in report.plots:
-        if size + plot.sketch.weight <= _MAX_BYTES:
-            light.append(plot)
-            size += plot.sketch.weight
-    return light
 
 
 def _figure(plot: PlotSketch, report: ReportData) -> Html:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from perflog.output.report.answers import MAX_RUNS, doubts_by_run, run_index
+from perflog.output.report.answers import doubts_by_run, run_index
 from perflog.output.report.cells import HeaderCell
-from perflog.output.report.data import FigureSource, ReportData, differing_settings, range_text
+from perflog.output.report.data import FigureSource, ReportData, TableRow, differing_settings, range_text
 from perflog.output.report.html.elements import (
+    MAX_MESSAGE,
     Html,
     breakable,
     join,
@@ -19,9 +22,10 @@ from perflog.output.report.html.elements import (
     tag,
     text_cell,
 )
-from perflog.output.report.html.links import MAX_SHAPES, left_out_note, lines_link
+from perflog.output.report.html.links import MAX_RUNS, MAX_SHAPES, left_out_note, lines_link
 from perflog.output.report.html.overview import answer_table
 
+_MANY_RUNS, _NEARLY_ALL = 10, 0.9  # runs, and the share of them that makes a setting usual
 _RUN_COLUMNS = ("model", "program", "world_size", "device", "dtype")
 
 
@@ -34,11 +38,16 @@ def runs_section(report: ReportData) -> Html:
 def _runs(report: ReportData) -> Html:
     """A row for each run: its settings that differ, where it stands, and what speaks against its figures."""
     differing = differing_settings(list(report.settings.values()))
+    usual = _usual_settings([*report.settings.values()], differing)
     against = doubts_by_run(report.overview)
     rows = []
     for place, run in enumerate(report.runs[:MAX_RUNS], 1):
         id, settings = run["run"], report.settings[run["run"]]
-        told = ", ".join(f"{name}={settings[name]}" for name in differing if name in settings)
+        told = ", ".join(
+            f"{name}={settings.get(name, '-')}"
+            for name in differing
+            if settings.get(name) != usual.get(name) and (name in settings or name in usual)
+        )
         findings = (link(f"finding-{doubt.code}", tag("code", doubt.code)) for doubt in against.get(id, ()))
         rows.append(tag(
             "tr", tag("td", breakable(report.names[id]), class_="name"), text_cell(told or "-"),
@@ -48,14 +57,32 @@ def _runs(report: ReportData) -> Html:
             id=f"run-{place}",
         ))  # fmt: skip
     heads = map(HeaderCell, ("run", "settings that differ", "log", "lines", "findings", "id"))
-    return sortable_table("runs", list(heads), rows, left_out_note(len(report.runs) - MAX_RUNS, "runs"))
+    table = sortable_table("runs", list(heads), rows, left_out_note(len(report.runs) - MAX_RUNS, "runs"))
+    return join((_usual_note(usual), table))
+
+
+def _usual_settings(settings: Sequence[TableRow], differing: Sequence[str]) -> TableRow:
+    """The values of settings that nearly all runs share: rows name them only where they are others."""
+    usual = {}
+    for name in differing if len(settings) >= _MANY_RUNS else ():
+        values = [json.dumps(of_run[name]) for of_run in settings if name in of_run]
+        value, number = Counter(values).most_common(1)[0]
+        if number >= _NEARLY_ALL * len(settings):
+            usual[name] = json.loads(value)
+    return usual
+
+
+def _usual_note(usual: TableRow) -> Html:
+    told = ", ".join(f"{name}={value}" for name, value in usual.items())
+    return tag("p", "Unless a row says otherwise: ", shortened(told, MAX_MESSAGE), class_="faint") if usual else Html()
 
 
 def _logs(report: ReportData) -> Html:
     counts = (HeaderCell(name, number=True) for name in ("runs", "lines", "read", "context", "unread"))
     rows = [
         tag(
-            "tr", tag("td", breakable(log.name)), text_cell(log.format), number_cell(log.runs),
+            "tr", tag("td", breakable(os.path.basename(log.name)), title=log.name), text_cell(log.format),
+            number_cell(log.runs),
             number_cell(sum(log.lines.values())), *map(number_cell, log.lines.values()),
             tag("td", tag("code", log.sha256[:12]), title=log.sha256),
         )
