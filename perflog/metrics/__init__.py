@@ -12,6 +12,7 @@ from perflog.metrics.collectives import collectives
 from perflog.metrics.communication import communication
 from perflog.metrics.curves import curves
 from perflog.metrics.energy import energy
+from perflog.metrics.energy_cases import energy_cases
 from perflog.metrics.factors import configurations, factors
 from perflog.metrics.goodput import goodput
 from perflog.metrics.headroom import headroom
@@ -73,7 +74,8 @@ _ORDER = (
     collective_volume, rank_pairs, rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges,
     device_operators, operator_efficiency, host_operators, launches, launch_queue, critical_path, replay,
     trace_timeline, copies,
-    memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry, energy, kernels, stages, layers,
+    memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry, energy, energy_cases, kernels,
+    stages, layers,
     pipeline, schedules, matmul_efficiency, ranges, sweep, configurations, factors, scaling, scaling_losses, cases,
     case_pairs, serving, history,
 )  # fmt: skip
@@ -119,6 +121,7 @@ __all__ = [
     "device_ranges",
     "device_time",
     "energy",
+    "energy_cases",
     "factors",
     "get",
     "goodput",

@@ -7,15 +7,17 @@ for and where it is from. The power of a node is never divided by the rate of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Floats
+from perflog.arrays import Floats, Mask
+from perflog.metrics.cases import case_tables, names_of_records
 from perflog.metrics.compared import ComparedColumn
-from perflog.metrics.directions import words_of
+from perflog.metrics.directions import PER, names_energy, words_of
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rates import Rate, run_rates, sized_runs
 from perflog.metrics.step_series import StepSeries, step_series
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ONE, ALL, NODE = "one GPU", "all GPUs", "node"
+GPU, PARTS = "GPU", "other parts"
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -43,20 +46,36 @@ _COLUMNS = (
     MetricColumn("cost_million_tokens", "", "lower", "price of a GPU hour / tokens of a GPU in an hour * 1e6"),
     MetricColumn("cost_million_samples", "", "lower", "price of a GPU hour / samples of a GPU in an hour * 1e6"),
     MetricColumn("cost_run", "", "lower", "all GPUs: price of a GPU hour * elapsed time of the run in hours"),
+    MetricColumn("energy_run_j", "J", "lower", "energy of the run, as printed once or counted up"),
+    MetricColumn("run_source", meaning="name of this energy, that of GPUs if several are printed", brief=False),
+    MetricColumn("run_of", meaning="what this energy is for; GPU: one or all; null: not told", brief=False),
+    MetricColumn(
+        "energy_machine_j", "J", "lower", "energy of the machine, if that of its GPUs is printed too", brief=False
+    ),
     MetricColumn("rate", meaning="name of the rate that tokens or samples are from", brief=False),
 )
 
 _POWER = frozenset(("power", "pwr", "watt", "watts"))
 _ENERGY = frozenset(("energy", "joule", "joules"))
-_NO_MEAN = frozenset(
+NO_MEAN = frozenset(
     ("limit", "cap", "max", "min", "maximum", "minimum", "peak", "lowest", "highest", "p5", "p50", "p90", "p95", "p99",
      "std", "stdev", "var", "default", "budget", "idle", "median", "percent")
 )  # fmt: skip
-_OTHER_PARTS = frozenset(("cpu", "dram", "ram", "memory", "mem", "fan", "soc", "module"))
+"""Words of a power or an energy that is not the mean of the work."""
+_OTHER_PARTS = frozenset(("cpu", "cpus", "dram", "ram", "memory", "mem", "fan", "soc", "module"))
 _MEAN = frozenset(("mean", "avg", "average"))
 _OF_ONE = frozenset(("gpu", "device", "rank", "chip", "card", "accelerator"))
 _OF_ALL = frozenset(("gpus", "devices", "total", "all", "job", "cluster", "global", "overall"))
 _OF_NODE = frozenset(("node", "host", "system", "server", "machine"))
+_NO_TOTAL = frozenset(
+    ("idle", "active", "predicted", "saved", "net", "baseline", "delta", "waste", "wasted", "estimated")
+)
+_TOKENS = frozenset(
+    ("token", "tokens", "total", "num", "number", "n", "of", "seen", "processed", "trained", "consumed")
+)
+"""Words of a name that counts the tokens of a run, and nothing else."""
+_SO_FAR = "so_far"  # in the name of an energy that is counted up
+_SCOPES = {NODE: _OF_NODE, ALL: _OF_ALL, ONE: _OF_ONE}
 _AT_WORK = 0.5  # of the largest power: a GPU of the same job takes no less
 _TOKEN = frozenset(("token", "tokens", "tok", "toks"))
 
@@ -96,7 +115,7 @@ def energy(tables: Tables, options: Options) -> pd.DataFrame:
     Example:
         >>> table = perflog.metrics.energy(perflog.read("run.txt"), gpu_hour=2.5)
         >>> list(table.columns[-5:-1])
-        ['cost_step', 'cost_million_tokens', 'cost_million_samples', 'cost_run']
+        ['energy_run_j', 'run_source', 'run_of', 'energy_machine_j']
     """
     import pandas as pd
 
@@ -118,8 +137,8 @@ def energy_of_units(tables: Tables, options: Options) -> dict[str, dict[str, flo
 
 
 def _rows(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
-    powers = _powers(tables, options)
-    if not powers and options.gpu_hour is None:
+    powers, totals = _powers(tables, options), _totals(tables)
+    if not powers and not totals and options.gpu_hour is None:
         return
     rates, sizes, series = run_rates(tables, options), sized_runs(tables), _step_times(tables, options)
     for run, label, elapsed in tables.rows("runs").records("run", "label", "elapsed_s"):
@@ -129,10 +148,76 @@ def _rows(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
         row: dict[str, Any] = {"run": run, "label": label, "gpus": gpus}
         row["rate"] = ", ".join(dict.fromkeys(name for name, _ in units.values())) or None
         found = _energy(power, gpus, step, units) if power is not None else {}
+        for name, value in _of_run(totals.get(run, {})):
+            found.setdefault(name, value)
         if options.gpu_hour is not None:
             found |= _cost(options.gpu_hour / 3600, gpus, step, elapsed, units)
         if found:
             yield row | found
+
+
+def _of_run(totals: Mapping[str, tuple[str | None, float]]) -> Iterator[tuple[str, Any]]:
+    """Yield the columns of the energies of a whole run, and of a token where the run counts its tokens."""
+    tokens = totals.get("tokens")
+    energies = {name: each for name, each in totals.items() if name != "tokens" and "per" not in words_of(name)}
+    for name, (of, joules) in totals.items():
+        if name not in energies and name != "tokens":
+            yield "energy_token_j", joules
+            yield "source", name
+            yield "of", of
+    order = (ALL, GPU, ONE, None, NODE)
+    chosen = min(energies, key=lambda name: order.index(energies[name][0]), default=None)
+    if chosen is None:
+        return
+    of, joules = energies[chosen]
+    yield "energy_run_j", joules
+    yield "run_source", chosen
+    yield "run_of", of
+    if tokens is not None:
+        yield "energy_token_j", joules / tokens[1]
+        yield "source", f"{chosen} / {tokens[0]}"
+        yield "of", of
+    machine = next((each[1] for each in energies.values() if each[0] == NODE), None)
+    if machine is not None and of != NODE:
+        yield "energy_machine_j", machine
+
+
+def _totals(tables: Tables) -> dict[str, dict[str, tuple[str | None, float]]]:
+    """Return by run the energies of the whole run and of a token, by name: what each is for, and joules.
+
+    `tokens`: the name and the number of the tokens of the run, if it prints them once.
+    """
+    return cached(tables, ("energies of runs",), lambda: {run: of for run, of in _find_totals(tables) if of})
+
+
+def _find_totals(tables: Tables) -> Iterator[tuple[str, dict[str, tuple[str | None, float]]]]:
+    several = names_of_records(tables)
+    for run, rows in _printed_for_runs(tables).items():
+        found: dict[str, tuple[str | None, float]] = {}
+        for key, of_key in rows.by("key").items():
+            words, values = words_of(key), of_key["value"]
+            if len(of_key) == 1 and _TOKENS.issuperset(words) and {"token", "tokens"} & set(words) and values[0] > 1:
+                found.setdefault("tokens", (key, float(values[0])))
+            if (
+                of_key.counts("unit").keys() != {"J"}
+                or not _NO_TOTAL.isdisjoint(words)
+                or not NO_MEAN.isdisjoint(words)
+            ):
+                continue
+            so_far = _SO_FAR in key and bool((np.diff(values) >= 0).all())
+            once = len(of_key) == 1 and (key not in several or _SO_FAR in key)
+            is_of_token = words[-2:] == ["per", "token"]
+            is_energy = names_energy(words) or "consumption" in words
+            if is_energy and (so_far or once) and scope_of(words) != PARTS and (is_of_token or "per" not in words):
+                found[key] = scope_of(words), float(values[-1])
+        if any(name != "tokens" for name in found):
+            yield run, found
+
+
+def _printed_for_runs(tables: Tables) -> dict[str, Rows]:
+    """The numbers that runs print for no step and no rank."""
+    rows = tables.rows("values")
+    return rows.where(~rows.known("step") & ~rows.known("rank") & np.isfinite(rows["value"])).by("run")
 
 
 def _units(rates: list[Rate], run: str, gpus: int | None) -> Iterator[tuple[str, tuple[str, float]]]:
@@ -195,6 +280,7 @@ def _find_powers(tables: Tables, options: Options) -> dict[str, _Power]:
     found = _sampled(tables, options)
     values = tables.rows("values")
     values = values.where(values.one_of("unit", ("W", "J")))  # few rows, or none: a log has millions of others
+    values = values.where(_is_of_run(tables, values))
     series = _step_times(tables, options) if len(values) else {}
     for run, rows in values.by("run").items():
         steady = _at_work(rows, series.get(run))
@@ -204,6 +290,15 @@ def _find_powers(tables: Tables, options: Options) -> dict[str, _Power]:
             watts = work.watts / float(np.median(series[run].steady))
             found[run] = _Power(work.source, work.of, watts, work.measured)
     return found
+
+
+def _is_of_run(tables: Tables, values: Rows) -> Mask:
+    """Whether values are of a run, and no figures of the cases of a table."""
+    figures = {(run, name) for run, found in case_tables(tables).items() for each in found for name in each.figures}
+    if not len(values) or not figures:
+        return np.ones(len(values), np.bool_)
+    pairs = values.records("run", "key")
+    return np.array([pair not in figures for pair in pairs], np.bool_) | values.known("step")
 
 
 def _at_work(rows: Rows, series: StepSeries | None) -> Rows:
@@ -222,7 +317,7 @@ def _printed(rows: Rows, unit: str, wanted: frozenset[str]) -> _Power | None:
     best: tuple[tuple[bool, bool, int], _Power] | None = None
     for key, of_key in rows.by("key").items():
         words = set(words_of(key))
-        if words.isdisjoint(wanted) or not words.isdisjoint(_NO_MEAN | _OTHER_PARTS):
+        if words.isdisjoint(wanted) or not words.isdisjoint(NO_MEAN | _OTHER_PARTS):
             continue
         if not (_is_power(words, of_key) if unit == "W" else _is_of_steps(of_key)):
             continue
@@ -253,9 +348,24 @@ def _mean(key: str, words: set[str], rows: Rows) -> _Power:
         means: Floats = ranks.sums(ranked["value"]) / ranks.sizes
         if len(means) > 1 or words.isdisjoint(_OF_ALL | _OF_NODE):
             return _Power(key, ONE, float(means.mean()), len(means))
-    scopes = {NODE: _OF_NODE, ALL: _OF_ALL, ONE: _OF_ONE}
-    of = next((of for of, names in scopes.items() if not words.isdisjoint(names)), None)
+    of = next((of for of, names in _SCOPES.items() if not words.isdisjoint(names)), None)
     return _Power(key, of, float(rows["value"].mean()), None)
+
+
+def scope_of(words: Iterable[str]) -> str | None:
+    """Return what a power or an energy printed once is for, by the words of its name; None if they do not tell.
+
+    `gpu_energy` may be that of one GPU or of all: only `per` before the GPU says that it is one.
+    """
+    found = list(words)
+    if not _OTHER_PARTS.isdisjoint(found):
+        return PARTS
+    names_gpu = not _OF_ONE.isdisjoint(found)
+    if names_gpu and any(a in PER and b in _OF_ONE for a, b in pairwise(found)):
+        return ONE
+    if "gpus" in found or (names_gpu and not _OF_ALL.isdisjoint(found)):
+        return ALL
+    return GPU if names_gpu else NODE if not _OF_NODE.isdisjoint(found) else None
 
 
 def _sampled(tables: Tables, options: Options) -> dict[str, _Power]:

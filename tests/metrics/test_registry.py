@@ -28,7 +28,7 @@ def test_the_order_of_the_metrics_is_deliberate() -> None:
         "collective_wait collective_bandwidth collective_volume rank_pairs rank_clocks whatif stuck_ranks "
         "device_kernels device_ranges device_operators operator_efficiency host_operators launches launch_queue "
         "critical_path replay trace_timeline copies memory_peak memory_holders memory_curve counters counter_curve "
-        "telemetry energy "
+        "telemetry energy energy_cases "
         "kernels stages layers pipeline schedules "
         "matmul_efficiency ranges sweep configurations factors scaling scaling_losses cases case_pairs serving history"
     )

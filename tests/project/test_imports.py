@@ -82,7 +82,7 @@ metrics.traces: memory idle_causes launch_delays recorded_waits dependencies pat
 metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains start_up
 metrics.traces: merged_spans trace_timeline
 metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
-metrics: whatif breakdown rank_spread headroom waterfall telemetry run_rates energy scaling_studies
+metrics: whatif breakdown rank_spread headroom waterfall telemetry run_rates energy energy_cases scaling_studies
 metrics: scaling scaling_losses
 metrics.causes: cause of_steps of_runs of_profiles of_jobs of_traces binding __init__
 metrics: __init__

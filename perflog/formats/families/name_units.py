@@ -41,8 +41,8 @@ _JOULES_OF = lazy_pattern(rf"(?P<name>(?:.*[_ .-])?){_JOULES}(?P<per> ?/ ?|[_ .-
 """What a piece of work takes: `J/token`, `Energy (J/token)`, `wh_per_1000_output_tokens`."""
 
 _PER_ENERGY = lazy_pattern(
-    r"(?P<what>(?:.*[_ .-])?(?:tok|toks|tokens?|samples?|imgs?|images?|items?|queries|steps?|requests?))"
-    r"(?: ?/ ?|[_ .-]per[_ .-])(?P<unit>j|joules?|k?wh|w|watts?)",
+    r"(?P<what>(?:.*[_ .-])?(?:tok|toks|tokens?|samples?|imgs?|images?|items?|queries|steps?|requests?)"
+    r"(?: ?/ ?s|[_ .-]per[_ .-]s(?:ec(?:ond)?)?)?)(?: ?/ ?|[_ .-]per[_ .-])(?P<unit>j|joules?|k?wh|w|watts?)",
     re.IGNORECASE,
 )
 """What a joule or a watt brings: `tok/J`. Its unit has no base unit here."""
