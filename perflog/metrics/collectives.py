@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import Better
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
@@ -126,24 +127,40 @@ def _rows(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
 def _row(rows: pd.DataFrame) -> dict[str, Any]:
     first = rows.iloc[0]
     row: dict[str, Any] = {name: none_if_null(first[name]) for name in ("op", "dtype", "ranks")}
-    sizes = rows["bytes"].dropna()
-    if len(sizes):
-        row |= {"smallest": int(sizes.min()), "largest": int(sizes.max())}
-        times = rows.groupby("bytes")["time_s"].median()
-        row |= {"smallest_s": times.iloc[0], "largest_s": times.iloc[-1]}
-    bandwidth = next((name for name in ("busbw_gbps", "algbw_gbps") if rows[name].notna().any()), None)
+    sizes, times, busbw, algbw, wrong = (rows[name].to_numpy(np.float64, na_value=np.nan) for name in _FIGURES)
+    known = sizes[~np.isnan(sizes)]
+    if len(known):
+        row |= {"smallest": int(known.min()), "largest": int(known.max())}
+        medians = _medians(sizes, times)
+        row |= {"smallest_s": medians[known.min()], "largest_s": medians[known.max()]}
+    bandwidth = next((values for values in (busbw, algbw) if not np.isnan(values).all()), None)
     if bandwidth is not None:
-        row |= {"mean_busbw": rows["busbw_gbps"].mean(), "peak_busbw": rows["busbw_gbps"].max()}
-        row |= {"peak_at": none_if_null(rows.loc[rows[bandwidth].idxmax()]["bytes"])}
-        row |= {"saturated_at": _saturated_at(rows, bandwidth)}
-    wrong = rows["wrong"].dropna()
-    row |= {"peak_algbw": rows["algbw_gbps"].max(), "wrong": int(wrong.sum()) if len(wrong) else None, "n": len(rows)}
-    return row | {"first_line": int(rows["line"].min()), "last_line": int(rows["line"].max())}
+        measured = busbw[~np.isnan(busbw)]
+        row |= {"mean_busbw": float(measured.mean()), "peak_busbw": float(measured.max())} if len(measured) else {}
+        at = sizes[int(np.nanargmax(bandwidth))]
+        row |= {"peak_at": None if np.isnan(at) else int(at), "saturated_at": _saturated_at(sizes, bandwidth)}
+    checked, lines = wrong[~np.isnan(wrong)], rows["line"].to_numpy(np.int64)
+    row |= {"peak_algbw": float(np.nanmax(algbw)) if not np.isnan(algbw).all() else None}
+    row |= {"wrong": int(checked.sum()) if len(checked) else None, "n": len(rows)}
+    return row | {"first_line": int(lines.min()), "last_line": int(lines.max())}
 
 
-def _saturated_at(rows: pd.DataFrame, bandwidth: str) -> int | None:
+_FIGURES = ("bytes", "time_s", "busbw_gbps", "algbw_gbps", "wrong")
+
+
+def _medians(sizes: Floats, values: Floats) -> dict[float, float]:
+    """The median of the values of each size that are known, the smallest size first; NaN if none is."""
+    measured = ~np.isnan(values)
+    by_size = {size: values[(sizes == size) & measured] for size in np.unique(sizes[~np.isnan(sizes)]).tolist()}
+    return {size: float(np.median(known)) if len(known) else np.nan for size, known in by_size.items()}
+
+
+def _saturated_at(sizes: Floats, bandwidth: Floats) -> int | None:
     """The smallest message from which on the bandwidth is near its peak; None if it falls again, or of one size."""
-    by_size = rows.groupby("bytes")[bandwidth].median()
-    least_of_larger = by_size[::-1].cummin()[::-1]
-    near_peak = by_size.index[least_of_larger >= _SATURATED * by_size.max()]
-    return int(near_peak[0]) if len(by_size) > 1 and len(near_peak) else None
+    medians = {size: value for size, value in _medians(sizes, bandwidth).items() if not np.isnan(value)}
+    if len(medians) < 2:
+        return None
+    by_size = np.array(list(medians.values()))
+    least_of_larger = np.minimum.accumulate(by_size[::-1])[::-1]
+    near_peak = np.flatnonzero(least_of_larger >= _SATURATED * by_size.max())
+    return int(list(medians)[near_peak[0]]) if len(near_peak) else None

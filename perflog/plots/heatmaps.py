@@ -20,7 +20,7 @@ _MAX_COLUMNS, _MAX_ROWS = 1200, 200  # about as many cells as a panel has pixels
 _CELLS_OF_A_PAGE = 8000  # of all panels
 
 
-def heatmaps(
+def heatmaps(  # noqa: PLR0913 (what each means is below)
     canvas: Canvas,
     grids: dict[str, pd.DataFrame],
     steady: Floats,
@@ -28,6 +28,7 @@ def heatmaps(
     factor: float,
     quantity: str,
     member: str,
+    left_out: int = 0,
 ) -> Figure:
     """Return a figure with a panel for each grid, all with one colour scale.
 
@@ -39,6 +40,7 @@ def heatmaps(
         factor: Size of this unit in base units.
         quantity: Name of the values, for the colour scale.
         member: Name of the members: rank, stage or expert.
+        left_out: Number of further grids, for which there is no panel.
     """
     most_steps = max(len(grid.columns) for grid in grids.values())
     most_members = max(len(grid.index) for grid in grids.values())
@@ -54,7 +56,7 @@ def heatmaps(
         _maximum_note(most_members, most[0], f"{member}s"),
         f"Hatched: no value for this step and {member}.",
     ]
-    figure, panels = canvas.panels(list(grids), notes, panel_height=min(1.1 + 0.12 * most_members, 3.2))
+    figure, panels = canvas.panels([*grids, *[""] * left_out], notes, panel_height=min(1.1 + 0.12 * most_members, 3.2))
     image: Any = None
     for title, axes in panels:
         image = _heatmap(axes, grids[title] / factor, (low, top), member, most)

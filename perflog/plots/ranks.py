@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats
 from perflog.metrics.imbalance import imbalance_steps, load_name
 from perflog.metrics.wait import wait_steps
 from perflog.plots.canvas import (
     LINES,
+    MAX_PANELS,
     Canvas,
     envelope,
     integer_ticks,
@@ -72,7 +74,10 @@ def loads(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         >>> figure.axes[-1].get_ylabel()
         'load (blocks)'
     """
-    table, grids, values = canvas.tables["loads"], {}, []
+    table = canvas.tables["loads"]
+    grids: dict[str, pd.DataFrame] = {}
+    values: list[Floats] = []
+    left_out = 0
     printed = zip(
         *(table[name].astype(object).where(table[name].notna(), None) for name in ("unit", "layer")), strict=True
     )
@@ -83,14 +88,16 @@ def loads(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         of_unit = by_name[run, unit if isinstance(unit, str) else ""]
         of_unit = of_unit[of_unit[member].notna()]
         amounts = of_unit[of_unit["expert"].isna()] if member == "rank" else of_unit
-        if len(amounts):
+        if len(amounts) and len(grids) == MAX_PANELS:
+            left_out += 1
+        elif len(amounts):
             grid = _grid(amounts, member, "amount")
             suffix = f": {plain(unit)} by {member}" if len(units) > 1 or len(members) > 1 else ""
             grids[f"{canvas.run_name(run)}{suffix}"] = grid
             values.append(grid.to_numpy(np.float64).ravel())
     unit = f"{plain(units[0])}s" if len(units) == 1 else ""
     member = members[0] if len(members) == 1 else "member"
-    return heatmaps(canvas, grids, np.concatenate(values), unit, 1.0, "load", member)
+    return heatmaps(canvas, grids, np.concatenate(values), unit, 1.0, "load", member, left_out)
 
 
 def _grid(rows: pd.DataFrame, member: str, value: str) -> pd.DataFrame:

@@ -599,6 +599,8 @@ def _form(form: str) -> tuple[str, str]:
 
 
 def _are_dates(values: Any) -> bool:
+    if values.dtype.kind == "M":
+        return True
     return values.dtype.kind == "O" and len(values) > 0 and all(isinstance(value, datetime) for value in values)
 
 
@@ -611,6 +613,8 @@ def _floats(values: Any) -> Floats:
     if isinstance(values, datetime):
         return np.asarray(_seconds(values))
     array = np.asarray(values)
+    if array.dtype.kind == "M":
+        return array.astype("datetime64[us]").astype(np.int64) / 1e6
     if array.ndim and _are_dates(array):
         return np.array([_seconds(value) for value in array])
     return np.asarray(array, np.float64)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.collections import PolyCollection
 from support.drawings import bars
@@ -19,6 +21,7 @@ import perflog
 from perflog import plots
 from perflog.metrics import Options, Tables
 from perflog.output.report.html.pictures import CIVIDIS
+from perflog.plots import ranks
 from perflog.plots.registry import Plot
 from perflog.plots.sketch import (
     Area,
@@ -32,6 +35,7 @@ from perflog.plots.sketch import (
     set_lines,
     set_mark_name,
 )
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,3 +160,34 @@ def test_lines_and_names_are_told_to_sketches_only() -> None:
     assert (list(line.lines), line.each, line.name) == ([10, 11], 5, "forward")
     set_lines(artist := object(), [10, 11])
     set_mark_name(artist, "forward")
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_dates_are_the_same_places_in_any_type(unit: str) -> None:
+    moments = [datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)]
+    naive = np.array([moment.replace(tzinfo=None) for moment in moments], f"datetime64[{unit}]")
+    drawn = Sketch(9, 3)
+    axes = drawn.subplots()
+    marks = [axes.plot(x, [1.0, 2.0])[0] for x in (np.array(moments, object), naive, pd.Series(naive))]
+    assert axes.xaxis.dates
+    assert [mark.x.tolist() for mark in marks] == [[moment.timestamp() for moment in moments]] * 3
+
+
+def test_of_many_loads_only_those_that_are_drawn_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, grid = perflog.read(DATA / "moe_layer.txt"), ranks._grid
+    computed: list[pd.DataFrame] = []
+
+    def counted(rows: pd.DataFrame, member: str, value: str) -> pd.DataFrame:
+        computed.append(rows)
+        return grid(rows, member, value)
+
+    monkeypatch.setattr(ranks, "_grid", counted)
+    loads = log.table("loads")
+    layers = pd.concat([loads.assign(layer=str(layer)) for layer in range(20)], ignore_index=True)
+    names = [name for name in TABLES if name != "loads"]
+    given = Tables({**{name: log.table(name) for name in names}, "loads": layers.astype({"layer": "string"})})
+    rows = plots.loads.rows(given, Options())
+    assert len(rows) == 20
+    drawn = plots.loads.sketched(rows, given, Options())
+    assert len(computed) == len(drawn.axes) == 12
+    assert "12 of 20 panels are shown." in drawn.notes
