@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from statistics import median_high
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ from perflog.metrics.compared import Kind, Measure
 from perflog.metrics.directions import Better
 from perflog.metrics.history import history_rows
 from perflog.metrics.series_ends import AT_STEP, equal_steps, named_value_samples
+from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import common_cut
 from perflog.metrics.version_levels import (
     LAST_P,
@@ -49,6 +51,7 @@ _KINDS: tuple[Kind, ...] = ("target", "step", "run", "phase", "collective", "sum
 
 _OTHERS = 4  # figures of one version that a sentence names
 _NAMED = 12  # figures in an error
+_TITLE = 60  # letters of the title of a commit in a sentence
 _LATE = 1  # versions by which an accepted run and the cut may differ
 
 
@@ -364,7 +367,9 @@ def _change(of: Track, changes: Sequence[tuple[FigureCourse, LevelChange]]) -> s
     unit = course.figure.unit
     size = f"{show(change.old, unit)} -> {show(change.new, unit)}, {percent(change.change)} {interval(change)}".rstrip()
     verdict = f", {word}" if (word := course.verdict(change.change)) else ""
-    since = f"since {short(change.after.name)}{_date(change)}, after {short(change.before.name)}"
+    title = shorten(commit_title(of, change), _TITLE, placeholder=" ...")
+    named = f' "{title}"' if title else ""
+    since = f"since {short(change.after.name)}{named}{_date(change)}, after {short(change.before.name)}"
     text = f"{since}: {course.figure.name} {size}{verdict}, p {change.p:.2g}"
     others = [f"{other.figure.name} {percent(each.change)}" for other, each in changes[1:]]
     if others:
@@ -375,6 +380,12 @@ def _change(of: Track, changes: Sequence[tuple[FigureCourse, LevelChange]]) -> s
     if accepted := of.acceptance(course, change):
         text += f"; accepted in baseline {accepted.baseline} on {accepted.since[:10]}: {accepted.reason}"
     return text
+
+
+def commit_title(of: Track, change: LevelChange) -> str:
+    """Return the first line of the message of the commit with which a figure changes; empty where no run has it."""
+    settings = settings_by_run(of.tables)
+    return next((title for run in change.after.runs if (title := settings[run].get("commit_title"))), "")
 
 
 def cause_words(change: LevelChange) -> str | None:
@@ -478,6 +489,7 @@ def _change_json(of: Track, course: FigureCourse, change: LevelChange) -> dict[s
         "after": change.after.name,
         "before_at": change.before.at or None,
         "after_at": change.after.at or None,
+        "after_title": commit_title(of, change) or None,
         "old": change.old,
         "new": change.new,
         "change": change.change,

@@ -14,7 +14,7 @@ from perflog.arrays import Floats
 from perflog.metrics.directions import Better
 from perflog.metrics.versions import Version, Versions
 from perflog.settings.run_settings import Settings, incidental_test, is_of_machine, varying
-from perflog.statistics.effects import change_of, effect_of_runs, rounding
+from perflog.statistics.effects import Effect, change_of, rounding
 from perflog.statistics.levels import FEWEST, Course, Level, course
 from perflog.statistics.shared_scatter import SharedScatter, shared_scatter
 
@@ -263,7 +263,7 @@ def _change(
     both = found.levels[number - 1 : number + 1]
     before, after = (found.members(each) for each in both)
     logs = np.log(values) - found.drift * np.arange(len(values))
-    low, high = effect_of_runs(logs[before], logs[after], least).interval(level)
+    low, high = _effect(found, logs[before], logs[after], least).interval(level)
     of_levels = [versions[k] for k in before], [versions[k] for k in after]
     changed = tuple(_changed(of_levels[0], of_levels[1], settings))
     same = tuple(_same_machine(of_levels[0], of_levels[1], settings))
@@ -284,6 +284,16 @@ def _change(
         same_machine=same,
         cause=_cause(changed, same),
     )
+
+
+def _effect(found: Course, before: Floats, after: Floats, least: float) -> Effect:
+    """The effect between two levels, by Student's t as cuts are judged: a level may have two versions only."""
+    squares = sum(float(((of - of.mean()) ** 2).sum()) for of in (before, after))
+    freedom = float(len(before) + len(after) - 2)
+    if found.shared is not None:
+        squares, freedom = squares + found.shared.freedom * found.shared.variance, freedom + found.shared.freedom
+    deviation = max(math.sqrt(squares / freedom), least) * found.widening if freedom > 0 else math.nan
+    return Effect(float(after.mean() - before.mean()), deviation * math.sqrt(1 / len(before) + 1 / len(after)), freedom)
 
 
 def _changed(

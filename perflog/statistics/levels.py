@@ -103,7 +103,9 @@ class Course(Struct, frozen=True):
 
     `last_shift`: the last figure - the mean of the others of its level. `last_p`: two-sided p that a figure of this
     level is as far off, by Student's t with the scatter about all levels. Both are NaN where too few figures tell them.
-    `drift`: how much the figures rise from one to the next beside the levels, 0 where they surely do not.
+    `drift`: how much the figures rise from one to the next beside the levels, 0 where they surely do not. `widening`:
+    how much larger errors of means are than those of independent figures. `shared`: the scatter of many series by which
+    cuts were judged, if they were.
     """
 
     levels: list[Level]
@@ -111,6 +113,8 @@ class Course(Struct, frozen=True):
     last_shift: float = math.nan
     last_p: float = math.nan
     drift: float = 0.0
+    widening: float = 1.0
+    shared: SharedScatter | None = None
 
     def members(self, level: Level) -> list[int]:
         """Return the indices of the figures of a level, without outliers."""
@@ -129,14 +133,17 @@ def course(figures: Floats, least: float = 0.0, shared: SharedScatter | None = N
         return Course([])
     outliers = _outliers(figures, least)
     kept = np.delete(np.arange(len(figures)), outliers)
-    if shared is not None and FEWEST <= len(kept) < _MANY:
-        drift, found = 0.0, levels(figures[kept], stretches=True, scatter=shared.of_series(figures[kept], least))
+    few = FEWEST <= len(kept) < _MANY
+    if few:
+        known = shared.of_series(figures[kept], least) if shared is not None else None
+        drift, found = 0.0, levels(figures[kept], stretches=True, scatter=known)
     else:
         drift, found = _with_drift(figures[kept], kept.astype(np.float64))
+    beside = (figures - drift * np.arange(len(figures)))[kept]
     edges = [0, *(int(kept[level.start]) for level in found[1:]), len(figures)]
     in_all = [Level(a, b, level.p) for level, (a, b) in zip(found, pairwise(edges), strict=True)]
     return Course(
-        in_all, tuple(outliers), *_last((figures - drift * np.arange(len(figures)))[kept], found, least), drift
+        in_all, tuple(outliers), *_last(beside, found, least), drift, _widening(beside, found), shared if few else None
     )
 
 

@@ -64,7 +64,9 @@ def test_a_history_is_tracked_by_commit(tmp_path: Path) -> None:
     assert {c.figure.name: c.figure.better for c in found.courses} == {
         "sort": "lower", "send": "higher", "cells [cycles]": None,
     }  # fmt: skip
-    assert "since" in run("track", path).stdout.lower()
+    assert f'Since {COMMITS[SLOWER][:9]} "Change {SLOWER}" (2026-01-07 23:30)' in " ".join(
+        run("track", path).stdout.split()
+    )
 
 
 def test_suites_are_tests_and_a_tool_tells_which_way_is_better(tmp_path: Path) -> None:

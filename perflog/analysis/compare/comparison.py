@@ -56,7 +56,14 @@ from perflog.analysis.compare.sides import (
     told_left_out,
     varied_settings,
 )
-from perflog.analysis.compare.verdicts import DEFAULT_RULE, OTHER_SETTING, RANKING, VerdictRule, without_exploratory
+from perflog.analysis.compare.verdicts import (
+    DEFAULT_RULE,
+    NOT_COMPARABLE,
+    OTHER_SETTING,
+    RANKING,
+    VerdictRule,
+    without_exploratory,
+)
 from perflog.analysis.lint import RULES
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.tables_as_logs import without_tables
@@ -224,13 +231,18 @@ class Comparison(Struct, frozen=True, dict=True):
     def verdict(self) -> str:
         """The most severe verdict of the cases and sides.
 
-        That of one is what any of its headline figures shows; if none shows a change, that of the mean.
+        That of one is what any of its headline figures shows; if none shows a change, that of the mean. A side whose
+        loss is not finite trains nothing, so its speed is no result.
         """
         by_place: dict[tuple[str, str], list[FigureRow]] = {}
         for row in telling_rows(self.headlines):
             by_place.setdefault((row.case, row.side), []).append(row)
         elsewhere = {(each.case, each.side) for each in self.other_settings}
-        words = [OTHER_SETTING if place in elsewhere else verdict_of_figures(of) for place, of in by_place.items()]
+        words = [
+            OTHER_SETTING if place in elsewhere
+            else NOT_COMPARABLE if place[1] in self.diverged else verdict_of_figures(of)
+            for place, of in by_place.items()
+        ]  # fmt: skip
         return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default=NOTHING)
 
     @property

@@ -20,7 +20,10 @@ TESTED = 4
 OTHER_SETTING = "not the same setting"
 """The verdict on sides that ran on other devices, on another number of ranks, or another model."""
 
-RANKING = ("regression", OTHER_SETTING, "not comparable", "inconclusive", "different", "improvement", "equivalent")
+NOT_COMPARABLE = "not comparable"
+"""The verdict where a figure has no ratio, or where the loss of a side is not finite."""
+
+RANKING = ("regression", OTHER_SETTING, NOT_COMPARABLE, "inconclusive", "different", "improvement", "equivalent")
 """Verdicts without `exploratory`, the most severe first: of several cases and sides, this one counts."""
 
 CHANGES = ("regression", "improvement", "different")
@@ -120,7 +123,7 @@ def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rul
         rule: The limits.
     """
     if math.isnan(effect.shift):
-        return Verdict("not comparable", "a figure is not above 0, or not finite, so there is no ratio")
+        return Verdict(NOT_COMPARABLE, "a figure is not above 0, or not finite, so there is no ratio")
     if not effect.known:
         advice = "a second run a side would show how much runs differ"
         return Verdict("inconclusive", "one value a side, so its error is unknown", advice=advice)

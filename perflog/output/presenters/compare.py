@@ -24,7 +24,7 @@ from perflog.analysis.compare.figures import TOTAL
 from perflog.analysis.compare.findings import FindingRow
 from perflog.analysis.compare.operators import kernels_of_both, of_part
 from perflog.analysis.compare.rows import COLUMNS, FigureRow
-from perflog.analysis.compare.verdicts import without_exploratory
+from perflog.analysis.compare.verdicts import NOT_COMPARABLE, without_exploratory
 from perflog.analysis.compare.warmup_costs import WarmupRow
 from perflog.analysis.lint import SEVERITIES
 from perflog.analysis.run_names import letters
@@ -189,7 +189,7 @@ def _rows(compared: Comparison, everything: bool) -> Sheet:
 
 def _only_exploratory(rows: Sequence[FigureRow]) -> bool:
     """Whether all verdicts that decide something are exploratory, as with one run a side."""
-    decided = [row.verdict for row in rows if row.verdict not in ("inconclusive", "not comparable")]
+    decided = [row.verdict for row in rows if row.verdict not in ("inconclusive", NOT_COMPARABLE)]
     return bool(decided) and all(verdict != without_exploratory(verdict) for verdict in decided)
 
 

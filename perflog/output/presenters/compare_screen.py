@@ -14,7 +14,7 @@ from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, of_part
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import SEPARATOR, first_few
-from perflog.analysis.compare.verdicts import CHANGES, OTHER_SETTING, without_exploratory
+from perflog.analysis.compare.verdicts import CHANGES, NOT_COMPARABLE, OTHER_SETTING, without_exploratory
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.lint.wording import count
 from perflog.analysis.run_names import letters
@@ -170,7 +170,7 @@ def _words(row: FigureRow, compared: Comparison) -> str:
         return "one value a side"
     if verdict == "equivalent":
         return f"no change of {limit}"
-    if verdict == "not comparable":
+    if verdict == NOT_COMPARABLE:
         return verdict
     if row.unit == "s" or row.unit.endswith("/s"):
         direction = "slower" if (row.change > 0) == (row.unit == "s") else "faster"

@@ -89,6 +89,7 @@ def test_a_value_that_was_never_finite(tmp_path: Path) -> None:
             file.write_text(f'{head}{data}"val_loss": {value}, {last}')
     result = invoke(base, side, "--fail-on", "regression")
     assert result.exit_code == 3 and "val_loss nan where the base has 0.75 in pr" in result.stderr
+    assert json.loads(invoke(base, side, "--format", "json").stdout)["verdict"] == "not comparable"
     assert invoke(base, side, "--gate", "val_loss:+5%").exit_code == 1
 
 
