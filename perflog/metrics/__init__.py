@@ -5,6 +5,7 @@ the step of a log is in `phases`, exposed communication of a trace in `traces.de
 """
 
 from perflog.errors import UsageError, did_you_mean
+from perflog.metrics.allocator import allocator, allocator_holders
 from perflog.metrics.breakdown import breakdown
 from perflog.metrics.cases import case_pairs, cases
 from perflog.metrics.causes import causes
@@ -74,8 +75,8 @@ _ORDER = (
     collective_volume, rank_pairs, rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges,
     device_operators, operator_efficiency, host_operators, launches, launch_queue, critical_path, replay,
     trace_timeline, copies,
-    memory_peak, memory_holders, memory_curve, counters, counter_curve, telemetry, energy, energy_cases, kernels,
-    stages, layers,
+    memory_peak, memory_holders, memory_curve, allocator, allocator_holders, counters, counter_curve, telemetry,
+    energy, energy_cases, kernels, stages, layers,
     pipeline, schedules, matmul_efficiency, ranges, sweep, configurations, factors, scaling, scaling_losses, cases,
     case_pairs, serving, history,
 )  # fmt: skip
@@ -101,6 +102,8 @@ __all__ = [
     "MetricColumn",
     "Options",
     "Tables",
+    "allocator",
+    "allocator_holders",
     "breakdown",
     "case_pairs",
     "cases",

@@ -12,20 +12,17 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Any
 
-from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
-from perflog.readers import plain_pickles
+from perflog.readers.dumped_data import PICKLE, dumped
 from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.odd_numbers import nanoseconds, whole
 from perflog.readers.rank_files import ranks_of_files
 from perflog.tables.sink import IngestResult, Sink
 
-_PICKLE = lazy_pattern(rb"\x80[\x02-\x05](?:\x95.{8})?\}", re.DOTALL)  # the opcodes of a dictionary
 _JSON = lazy_pattern(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:version|entries|nccl_\w+|pg_\w+|comm_lib_version)"')
 _OWN_KEY = lazy_pattern(rb"pg_config|pg_status|collective_seq_id|nccl_comm_state")
 _HEAD = 1 << 14
@@ -35,9 +32,7 @@ _PLAIN_NUMBER = lazy_pattern(r"[0-9]{1,18}")
 # Ranks of the group: `recv 1<-0` receives from 0.
 _PAIR = lazy_pattern(r"(?:(send)|recv) ([0-9]{1,9})(?:->|<-)([0-9]{1,9})$")
 _LARGEST_RANK = (1 << 31) - 1
-_DEEPEST = 100  # lists in lists
-_BITS = 1 << 12  # of a number that Python still prints
-_SHARED = 100  # values for each byte of a pickle: it may name a list twice, and this list another twice, and so on
+_MOST_DIMENSIONS = 100
 _LARGEST = 1 << 30  # bytes of a dump; a buffer of 20,000 entries with stacks takes 100 MB
 
 _STORED = (
@@ -70,7 +65,7 @@ class FlightRecorderReader:
     def detect(self, source: Source) -> bool:
         """Return whether the file begins like such a dump."""
         head = source.first_bytes(_HEAD)
-        return bool((_PICKLE.match(head) or _JSON.match(head)) and _OWN_KEY.search(head))
+        return bool((PICKLE.match(head) or _JSON.match(head)) and _OWN_KEY.search(head))
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the versions of the dump and of NCCL."""
@@ -117,7 +112,7 @@ class Dump:
 
     def __init__(self, source: Source) -> None:
         self.name = source.name
-        content = _content(source)
+        content = dumped(source, _LARGEST)
         self.version, self.nccl_version = (_text(content.get(key)) for key in ("version", "nccl_version"))
         self.nccl_version = self.nccl_version or _text(content.get("comm_lib_version"))
         self.entries: Sequence[Any] = _list(content.get("entries"))
@@ -217,55 +212,6 @@ class Dump:
         return printed
 
 
-def _content(source: Source) -> dict[str, Any]:
-    """Return the data of a dump."""
-    if source.size() > _LARGEST:
-        raise InputError(
-            f"more than {_LARGEST >> 20} MiB in one dump", source.name, "check that it is the dump of a rank"
-        )
-    parts, block = [], memoryview(bytearray(1 << 20))
-    with closing(source.stream()) as stream:
-        while count := stream.fill(block):
-            parts.append(bytes(block[:count]))
-    data = b"".join(parts)
-    try:
-        content = plain_pickles.load(data) if _PICKLE.match(data) else json.loads(data)
-    except Exception as error:
-        raise InputError(f"the dump cannot be read: {error}", source.name, "copy it again from its node") from error
-    if not _is_plain(content, _SHARED * len(data)):
-        raise InputError(
-            "this is no plain data: lists in themselves, or numbers without end",
-            source.name,
-            "check where the file comes from",
-        )
-    if not isinstance(content, dict):
-        raise InputError("no dictionary, as a dump is", source.name, "check where the file comes from")
-    return content
-
-
-def _is_plain(content: Any, most: int) -> bool:
-    """Whether a document ends: it has at most so many values, is not deep, and has no number of thousands of digits."""
-    level, count = [content], 0
-    for _ in range(_DEEPEST):
-        containers = [value for value in level if isinstance(value, dict | list | tuple)]
-        count += len(level)
-        if any(isinstance(value, int) and value.bit_length() > _BITS for value in level):
-            return False
-        if not containers:
-            return True
-        if count + sum(map(len, containers)) > most:
-            return False
-        level = [part for value in containers for part in _parts(value)]
-    return False
-
-
-def _parts(container: Mapping[Any, Any] | Sequence[Any]) -> Iterator[Any]:
-    """Give the values of a container, and the keys of a dictionary."""
-    yield from container
-    if isinstance(container, dict):
-        yield from container.values()
-
-
 def _config(dumps: Sequence[Dump]) -> dict[str, Any]:
     """Return the settings of a job: those that all its dumps share."""
     timeouts = {
@@ -337,7 +283,7 @@ def _elements(shape: Any) -> int | None:
     """Return the number of elements of a tensor; None for what is no shape."""
     lengths = [_integer(length) for length in _list(shape)]
     known = [length for length in lengths if length is not None and length >= 0]
-    return math.prod(known) if len(known) == len(lengths) <= _DEEPEST else None
+    return math.prod(known) if len(known) == len(lengths) <= _MOST_DIMENSIONS else None
 
 
 def _stack(frames: Any) -> str | None:

@@ -50,6 +50,7 @@ _BUILTIN = (
     ReaderEntry("perflog.readers.tensorboard:TensorBoardReader", _SHORT_RECORDS),
     ReaderEntry("perflog.readers.wandb:WandbReader", (b":W&B",)),
     ReaderEntry("perflog.readers.flight_recorder:FlightRecorderReader", _DUMP, then=_DUMP_THEN),
+    ReaderEntry("perflog.readers.allocator_snapshot:AllocatorSnapshotReader", _DUMP[1:], then=_DUMP_THEN[-2:]),
     ReaderEntry("perflog.readers.xplane.reader:XplaneReader", (b"\n",)),
     ReaderEntry("perflog.readers.perfetto.reader:PerfettoReader", (b"\n",)),
     ReaderEntry("perflog.readers.nsys.reader:NsysReader", (SQLITE_MAGIC,), fallback=True),

@@ -43,7 +43,7 @@ readers: interface registry companions rank_files processes odd_numbers element_
 readers: string_interning
 readers: event_table interval_index event_context spill_file key_counts protobuf message_columns scalar_series
 readers: record_files device_names
-readers: tensorboard wandb plain_pickles flight_recorder arrow_tables
+readers: tensorboard wandb plain_pickles dumped_data flight_recorder allocator_snapshot arrow_tables
 readers: commit_runs github_benchmark asv bencher pytorch_benchmarks
 readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
 readers.chrome: begin_end_pairs worker_pool
@@ -73,7 +73,7 @@ metrics: time_to_target
 metrics: attempt_time timeline goodput step_levels
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
-metrics: matmul_efficiency wait
+metrics: matmul_efficiency wait allocator
 metrics.traces: input_shapes intervals device_steps iterations device_work launches call_tree work_tree steady_work
 metrics.traces: device_time device_kernels copies device_ranges device_operators operator_work operator_calls
 metrics.traces: operator_efficiency recorded_operators collective_volume host_operators device_memory memory_holders

@@ -17,6 +17,7 @@ from perflog import entry_points
 from perflog.errors import ReaderError
 from perflog.parsing.input.source import open_source
 from perflog.readers import registry
+from perflog.readers.allocator_snapshot import AllocatorSnapshotReader
 from perflog.readers.arrow_tables import ArrowTableReader
 from perflog.readers.asv import AsvReader
 from perflog.readers.bencher import BencherReader
@@ -159,8 +160,8 @@ def test_built_in_readers_have_the_interface() -> None:
     readers: list[Reader] = [  # mypy looks
         GithubBenchmarkReader(), AsvReader(), BencherReader(), PytorchBenchmarkReader(),
         RocprofJsonReader(), ExecutionTraceReader(), ChromeTraceReader(), RocpdReader(), TensorBoardReader(),
-        WandbReader(), FlightRecorderReader(), XplaneReader(), PerfettoReader(), NsysReader(),
-        ArrowTableReader(),
+        WandbReader(), FlightRecorderReader(), AllocatorSnapshotReader(), XplaneReader(), PerfettoReader(),
+        NsysReader(), ArrowTableReader(),
     ]  # fmt: skip
     assert [resolve_name(entry.reader) for entry in registry.builtin()] == list(map(type, readers))
 

@@ -23,6 +23,7 @@ _FACTS = (
     device_facts.host_ranges,
     operators,
     device_facts.memory,
+    device_facts.held_by_allocator,
     log_facts.profile,
     log_facts.held_up,
     log_facts.slow_steps,

@@ -5,8 +5,8 @@ None of them says what binds the run: `headline` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.host_ranges import host_time_of_steps
@@ -14,6 +14,8 @@ from perflog.analysis.overview.parts import percent
 from perflog.metrics import (
     Options,
     Tables,
+    allocator,
+    allocator_holders,
     copies,
     device_kernels,
     device_ranges,
@@ -288,6 +290,37 @@ def memory(tables: Tables, run: str, options: Options) -> Iterator[str]:
     names = ["memory from before the trace" if name == NOT_TRACED else name for name in largest.index]
     each = ", ".join(f"{name} {percent(share)}" for name, share in zip(names, largest, strict=True))
     yield f"{text}{f'. Held by {each}' if each else ''}."
+
+
+def held_by_allocator(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """What an allocator held of the fullest device at the moment of a snapshot, who held it, and what failed."""
+    rows = _of_run(allocator.table(tables, options), run)
+    if not len(rows):
+        return
+    device = rows.loc[rows["allocated"].astype(float).idxmax()].to_dict()
+    rank = f" (rank {device['rank']})" if none_if_null(device["rank"]) is not None else ""
+    size = {name: show(float(device[name]), "B", 3) for name in ("reserved", "allocated", "free", "largest_free")}
+    text = f"Memory of device {device['device']}{rank} at the snapshot: {size['allocated']} in use of "
+    text += f"{size['reserved']} reserved"
+    if device["free"]:
+        text += f"; {size['free']} kept without use, {size['largest_free']} the largest block of it"
+    yield f"{text}."
+    if none_if_null(device["asked"]) is not None:
+        together = "The free blocks would hold it together, no single one does: fragmentation."
+        fits = f" {together}" if device["would_fit"] else ""
+        yield f"An allocation of {show(float(device['asked']), 'B', 3)} failed.{fits}"
+    held = _of_run(allocator_holders.table(tables, options), run)
+    held = held[(held["rank"].isna() | (held["rank"] == device["rank"])) & (held["device"] == device["device"])]
+    each = [_holder(row) for row in held[held["share"] > _TELLING].head(_HOLDERS).to_dict("records")]
+    if each:
+        yield f"Held by {'; '.join(each)}."
+
+
+def _holder(row: Mapping[str, Any]) -> str:
+    """A holder of an allocator's memory, with its share, bytes and blocks."""
+    during = f", {row['during']}" if isinstance(row["during"], str) else ""
+    blocks = count(int(row["blocks"]), "block")
+    return f"{row['holder']}{during} {percent(row['share'])} ({show(float(row['bytes']), 'B', 3)} in {blocks})"
 
 
 def _all_in(path: str, some: set[str]) -> bool:
