@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.resources import files
 from math import isfinite, nan
@@ -19,15 +19,16 @@ from starlette.routing import Route
 from perflog import plots
 from perflog.analysis.compare import compare
 from perflog.analysis.run_list import RunList
+from perflog.analysis.track import track
 from perflog.errors import PerflogError, UsageError
-from perflog.log import Log, combined
+from perflog.log import Log, RunKey, combined
 from perflog.metrics import Options, Tables
 from perflog.output.presenters import overview_rows
 from perflog.output.presenters.runs import runs_sheet
 from perflog.output.report import collect
 from perflog.output.report.html.page import Page, page_of
 from perflog.output.report.html.pictures import series_of
-from perflog.output.report.html.resources import style
+from perflog.output.report.html.resources import script, style
 from perflog.output.sheets import json_text
 from perflog.serve import pages
 from perflog.serve.guard import PAGE_POLICY
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _KEPT = 32  # reports that are kept, of runs that have not changed
 _TABLES_KEPT = 4  # of runs whose curves are looked at
+_MOST_TRACKED = 2_000  # runs whose figures are followed over versions
 _MOST_ROWS = 10_000  # of an answer for programs
 
 _Shown = tuple[tuple[str, str, str], ...]  # side, log and id of each run
@@ -60,6 +62,7 @@ class _Answers:
     def __init__(self, source: Source, options: Options) -> None:
         self._source, self._options = source, options
         self._making = threading.Lock()
+        self._tracks: OrderedDict[_Shown, str] = OrderedDict()
         self._drawing = threading.Lock()
         self._tables: OrderedDict[_Shown, Tables] = OrderedDict()
         self._reports: OrderedDict[_Shown, Page] = OrderedDict()
@@ -69,6 +72,7 @@ class _Answers:
             Route("/", self._page(self._list)),
             Route("/run", self._page(self._run)),
             Route("/compare", self._page(self._comparison)),
+            Route("/track", self._page(self._track)),
             Route("/detail", self._json(self._detail)),
             Route("/state", self._json(self._state)),
             Route("/api/runs", self._json(self._runs)),
@@ -107,6 +111,24 @@ class _Answers:
     def _comparison(self, request: Request) -> Response:
         snapshot = self._source.current()
         return self._report(request, snapshot, _sides(request, snapshot))
+
+    def _track(self, request: Request) -> Response:
+        snapshot = self._source.current()
+        where, by = (request.query_params.get(name, "").strip() for name in ("where", "by"))
+        chosen = RunList(snapshot.facts)
+        if where:
+            chosen.select(where, None)
+        if len(chosen.keys) > _MOST_TRACKED:
+            raise UsageError(f"{len(chosen.keys):,} runs are too many", help=f"?where= chooses up to {_MOST_TRACKED:,}")
+        with self._making:
+            key = ((where, by, snapshot.version),)
+            page = _kept(self._tracks, key, _TABLES_KEPT, lambda: self._tracked(snapshot, chosen.keys, where, by))
+        return _html(page)
+
+    def _tracked(self, snapshot: Snapshot, keys: Sequence[RunKey], where: str, by: str) -> str:
+        options = self._options
+        found = track(snapshot.log.select(*keys), by=by or None, warmup=options.warmup, level=options.level)
+        return pages.track_page(self._source.title, found, where, by, snapshot)
 
     def _report(self, request: Request, snapshot: Snapshot, sides: dict[str, Log]) -> Response:
         with self._making:
@@ -215,8 +237,14 @@ def _sides(request: Request, snapshot: Snapshot) -> dict[str, Log]:
 
 
 _NO_FRAMES = {"content-security-policy": "frame-ancestors 'none'"}
-_RESOURCES = {"page.css": "text/css", "serve.css": "text/css", "serve.js": "text/javascript"}
-"""Files that pages load, and their types."""
+_RESOURCES = {
+    "page.css": lambda: style("colors", "page"),
+    "pictures.css": lambda: style("pictures"),
+    "pictures.js": lambda: script("pictures"),
+    "serve.css": lambda: _own("serve.css"),
+    "serve.js": lambda: _own("serve.js"),
+}
+"""Texts of the files that pages load, by name."""
 
 
 def _html(page: str, status: int = 200) -> HTMLResponse:
@@ -228,8 +256,12 @@ def _json_text(lines: Iterable[str]) -> Response:
 
 
 async def _resource(name: str, request: Request) -> Response:  # noqa: ARG001
-    text = style("colors", "page") if name == "page.css" else files("perflog.serve").joinpath(name).read_text("utf-8")
-    return Response(text, media_type=_RESOURCES[name])
+    types = {"css": "text/css", "js": "text/javascript"}
+    return Response(_RESOURCES[name](), media_type=types[name.rpartition(".")[2]])
+
+
+def _own(name: str) -> str:
+    return files("perflog.serve").joinpath(name).read_text("utf-8")
 
 
 async def _not_found(request: Request, error: Exception) -> Response:  # noqa: ARG001

@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
-from perflog import __version__
+from perflog import __version__, plots
 from perflog.analysis.run_list import RunList
+from perflog.analysis.track import Track
+from perflog.metrics import Options
+from perflog.output.presenters import track
 from perflog.output.presenters.runs import runs_sheet
+from perflog.output.report.data import PlotSketch
 from perflog.output.report.html.elements import Html, breakable, join, tag
-from perflog.output.sheets import SheetColumn, cell
+from perflog.output.report.html.plots import figure
+from perflog.output.sheets import Sheet, SheetColumn, cell
 from perflog.serve.source import Snapshot
 from perflog.units import UTC as UTC_UNIT
 
@@ -44,6 +49,10 @@ class ListQuery:
         shown = {name: value for name, value in values.items() if value and (name, value) != ("page", 1)}
         return f"/?{urlencode(shown)}" if shown else "/"
 
+    def track(self) -> str:
+        """Return the address of the figures of these runs over versions."""
+        return f"/track?{urlencode({'where': self.where})}" if self.where else "/track"
+
 
 def list_page(title: str, snapshot: Snapshot, query: ListQuery, error: str = "") -> str:
     """Return the page that lists the runs. With an error it says so, and lists all runs."""
@@ -57,8 +66,9 @@ def list_page(title: str, snapshot: Snapshot, query: ListQuery, error: str = "")
     heading = tag(
         "header",
         tag("h1", breakable(title)),
-        tag("p", _subtitle(number, len(snapshot.log), snapshot), class_="faint"),
-    )
+        tag("p", _subtitle(number, len(snapshot.log), snapshot), " · ", tag("a", "over versions", href=query.track()),
+            class_="faint"),
+    )  # fmt: skip
     search = tag(
         "form",
         tag("input", type="search", name="where", value=query.where, placeholder="loss < 2 and model = gpt",
@@ -83,6 +93,39 @@ def list_page(title: str, snapshot: Snapshot, query: ListQuery, error: str = "")
     return document(title, *body, version=snapshot.version)
 
 
+def track_page(title: str, found: Track, where: str, by: str, snapshot: Snapshot) -> str:
+    """Return the page of the figures over versions: the answer, the plot, the changes and what is left out."""
+    read = tag("p", tag("a", "All runs", href="/"), f", read at {_clock(snapshot.read_at)}", class_="faint")
+    heading = tag("header", tag("h1", breakable(title), f": by {found.by}"), read)
+    search = tag(
+        "form",
+        tag("input", type="search", name="where", value=where, placeholder="branch = main", size=40,
+            aria_label="Condition on the runs"),
+        tag("input", name="by", value=by, placeholder="commit, date or a setting", size=20, aria_label="Versions"),
+        tag("button", "Show"),
+        action="/track", method="get", role="search",
+    )  # fmt: skip
+    parts = [_sheet(sheet) for sheet in track.sheets(found)]
+    rows, drawn = found.points, Html("")
+    if len(rows):
+        history = plots.history
+        sketch = history.sketched(rows, found.tables, Options())
+        drawn = figure(PlotSketch(history.name, history.title, history.caption, history.metric, sketch), "p0")
+    answer, tables = parts[:1], parts[1:]
+    return document(f"{title}: over versions", heading, search, tag("main", *answer, drawn, *tables), draws=True)
+
+
+def _sheet(sheet: Sheet) -> Html:
+    """Return a sheet as a part of a page: sentences, or a table."""
+    if sheet.prose:
+        return join(tag("p", text) for row in sheet.rows for text in row)
+    heads = (tag("th", c.title, scope="col", class_="number" if c.number else None) for c in sheet.columns)
+    rows = (tag("tr", *map(_cell, sheet.columns, row)) for row in sheet.rows)
+    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows))
+    note = tag("p", sheet.note, class_="faint") if sheet.note else ""
+    return join((tag("h2", sheet.title or sheet.key, class_="title"), tag("div", table, class_="scroll"), note))
+
+
 def error_page(text: str, help: str = "") -> str:
     """Return the page of an error."""
     return document(
@@ -90,8 +133,12 @@ def error_page(text: str, help: str = "") -> str:
     )
 
 
-def document(title: str, *body: object, version: str = "") -> str:
-    """Return a page in the style of reports, with the server's script; `version` is that of the runs that it shows."""
+def document(title: str, *body: object, version: str = "", draws: bool = False) -> str:
+    """Return a page in the style of reports, with the server's script; `version` is that of the runs that it shows.
+
+    `draws`: whether it has plots.
+    """
+    of_plots = (tag("link", rel="stylesheet", href="/pictures.css"), tag("script", src="/pictures.js", defer=True))
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -100,6 +147,7 @@ def document(title: str, *body: object, version: str = "") -> str:
         tag("link", rel="stylesheet", href="/page.css"),
         tag("link", rel="stylesheet", href="/serve.css"),
         tag("script", src="/serve.js", defer=True),
+        *(of_plots if draws else ()),
     )
     root = tag("html", head, tag("body", tag("div", *body, class_="page"), data_version=version or None), lang="en")
     return f"<!doctype html>\n{root}\n"

@@ -323,7 +323,7 @@ def test_a_logarithmic_axis_has_the_values_where_they_belong(tab: Browser, repor
     printed = tab.run(path)
     log = f"[...{STEPS}.querySelectorAll('.tools button')].find((one) => one.textContent === 'Log scale')"
     tab.run(f"{log}.click()")
-    heights = [int(y) for y in re.findall(r"[ML]-?\d+ (-?\d+)", tab.run(path))]
+    heights = [int(y) for y in re.findall(r"[ML]-?[\d.]+ (-?\d+)", tab.run(path))]
     data = json.loads(tab.run(f"{STEPS}.querySelector('script').textContent"))[0]
     values = np.log(next(iter(data["series"].values()))["y"])
     part = (values - values.min() + np.log(1.1)) / (values.max() - values.min() + 2 * np.log(1.1))

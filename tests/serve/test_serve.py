@@ -306,6 +306,56 @@ def test_a_link_shows_each_of_its_steps(long_server: LocalServer, long_run: Path
         assert page.run(f"new Promise((done) => setTimeout(() => done({panel}.valueAt(1)), 100))") == pytest.approx(99)
 
 
+# --- figures over versions ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def nightly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
+    """Twelve builds; from the seventh on the steps are slower. The program has a hostile name."""
+    folder = tmp_path_factory.mktemp("nightly")
+    for build in range(12):
+        times = steady_times(build, 0.1 if build < 6 else 0.13)
+        json_log(folder / f"{build:02}.json", times, {"build": build, "note": HOSTILE})
+    with serving(str(folder)) as running:
+        yield running
+
+
+def test_figures_over_versions_are_those_of_track(nightly: LocalServer) -> None:
+    page = nightly.get("/track", by="build")
+    found = perflog.track(nightly.source.names[0], by="build")
+    assert found.changes and page.status == 200
+    text = unescape(page.text.replace("<wbr>", ""))
+    assert all(sentence in text for sentence in found.sentences)
+    assert page.text.count("<figure") == 1 and 'data-plot="history"' in page.text
+    assert 'href="/track"' in nightly.get("/").text
+    assert nightly.get("/track", by="build", where="build < 3").status == 200
+    assert nightly.get("/track", where="bogus <").status == 404
+
+
+def test_of_too_many_runs_some_are_to_be_chosen(nightly: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perflog.serve.app._MOST_TRACKED", 5)
+    refused = nightly.get("/track", by="build")
+    assert refused.status == 404 and "12 runs are too many" in refused.text
+    assert nightly.get("/track", by="build", where="build < 5").status == 200
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(FOUND is None, reason="needs Chromium on the PATH")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_in_a_browser_figures_over_versions_answer_to_the_pointer(
+    nightly: LocalServer, tmp_path: Path, width: int
+) -> None:
+    with browser(tmp_path / "home") as page:
+        page.open(f"{nightly.url}/track?by=build", width)
+        page.run("document.querySelector('svg.plot').focus()")
+        for kind in ("keyDown", "keyUp"):
+            page.ask("Input.dispatchKeyEvent", type=kind, key="ArrowRight")
+        assert page.run("document.getElementById('tip').innerText") != ""
+        assert page.run("document.documentElement.scrollWidth <= innerWidth")
+        assert page.run("document.title") != "1"
+        assert page.told("Runtime.exceptionThrown", "Log.entryAdded") == []
+
+
 # --- logs that grow, the browser, the command ---------------------------------------------------------------------
 
 

@@ -443,6 +443,13 @@
         mark(this, x);
         return tell(this.ofSeries(x), this.seen(x), this.height / 2);
       }
+      const points = this.shown().flatMap((one) => one.x.map((x, k) => [x, one.y[k]])).filter(([x, y]) => x !== null && y !== null);
+      if (points.length) {
+        points.sort((a, b) => a[0] - b[0]);
+        this.place = Math.min(Math.max((this.place ?? -1) + (by || rows), 0), points.length - 1);
+        const [x, y] = points[this.place];
+        return tell(this.ofPoint(x, this.down(y)) ?? [], this.seen(x), this.down(y));
+      }
       const bars = [...this.svg.querySelectorAll(".bars rect")].filter((bar) => bar.said !== undefined && !bar.closest(".off"));
       if (!bars.length) return;
       this.place = Math.min(Math.max((this.place ?? -1) + (by || rows), 0), bars.length - 1);
@@ -589,7 +596,9 @@
         const dark = matchMedia("(prefers-color-scheme: dark)").matches;
         const colors = getComputedStyle(this.element);
         const names = ["ground", "raised", "ink", "faint", "line"].map((name) => `--${name}:${colors.getPropertyValue(`--${name}`)}`);
-        style.textContent = `${(this.element.closest(".perflog") ?? document.head).querySelector("style").textContent}
+        const rules = this.element.closest(".perflog")?.querySelector("style").textContent
+          ?? [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules].map((rule) => rule.cssText)).join("");
+        style.textContent = `${rules}
           .copy { ${names.join(";")}; color-scheme: ${dark ? "dark" : "light"}; background: var(--ground); color: var(--ink);
           padding: 10px; font: 15px/1.5 system-ui, sans-serif }`;
         body.className = "copy perflog";
