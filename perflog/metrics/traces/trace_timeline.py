@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.arrays import Ints
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
-from perflog.metrics.traces.critical_path import DevicePaths, critical_paths
+from perflog.metrics.traces.critical_path import critical_paths
 from perflog.metrics.traces.device_ranges import RANGE_KINDS, range_of
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, STATES, TraceDevice, exposed_of
 from perflog.metrics.traces.idle_causes import CAUSES, DeviceIdle, idle_causes
 from perflog.metrics.traces.intervals import Intervals
 from perflog.metrics.traces.merged_spans import Spans, grain_for, merged, spans_of
-from perflog.metrics.traces.path_walk import kinds_of
+from perflog.metrics.traces.path_walk import CriticalPath, kinds_of
 from perflog.metrics.traces.steady_work import devices_by_run
 from perflog.statistics.groups import distinct
 
@@ -63,6 +64,15 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+class _Step(Struct, frozen=True):
+    """A step of a device: its number, its place among them, begin and end in ns."""
+
+    number: int
+    place: int
+    start: int
+    end: int
+
+
 class _Track(Struct, frozen=True, eq=False):
     """A track: its name, its spans, and the words of their codes."""
 
@@ -70,6 +80,10 @@ class _Track(Struct, frozen=True, eq=False):
     spans: Spans
     kinds: Sequence[str]
     names: Sequence[str | None]
+
+    def inside(self, step: _Step) -> _Track:
+        """Return what lies in a step."""
+        return replace(self, spans=self.spans.inside(step.start, step.end))
 
 
 @metric(
@@ -79,7 +93,8 @@ class _Track(Struct, frozen=True, eq=False):
     main="span_s",
     formula="spans of work, ranges, idle time by cause, and of the critical path, as in the metrics of these. Spans "
     "shorter than grain_s that follow each other within grain_s are one; grain_s is 0, or the smallest power of two "
-    f"of ns with which the parts of a run have at most {', '.join(map(str, MOST_SPANS.values()))} spans",
+    f"of ns with which the parts of a run have at most {', '.join(map(str, MOST_SPANS.values()))} spans; devices share "
+    "theirs evenly",
     source="events as recorded; levels of detail: perflog",
 )
 def trace_timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
@@ -94,35 +109,27 @@ def trace_timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
 
     by_run = devices_by_run(tables)
     chosen = {run: max(devices, key=_usual_step) for run, devices in by_run.items()}
-    idle, bases = dict[str, list[DeviceIdle]](), {run: _bases(devices) for run, devices in by_run.items()}
-    frames = list[pd.DataFrame]()
-    of_chosen = dict[str, DeviceIdle]()
-    for each in idle_causes(tables):
-        run = each.device.run
-        if len(idle.setdefault(run, [])) < _MOST_DEVICES:
-            idle[run].append(each)
-        if each.device is chosen.get(run):
-            of_chosen[run] = each
-    paths = _paths_of(tables, list(chosen.values()))
-    ranges = _ranges_of(tables, list(chosen.values()))
+    bases = {run: _bases(devices) for run, devices in by_run.items()}
+    parts: dict[str, list[pd.DataFrame]] = {run: [] for run in by_run}
+    states = dict[str, _Track]()
+    for idle in idle_causes(tables):  # each device is merged before the next one is read: there may be many
+        device, run = idle.device, idle.device.run
+        others = min(len(by_run[run]), _MOST_DEVICES)
+        track = _states(idle)
+        if others > 1 and len(parts[run]) < others:
+            named = replace(track, name=_device_name(device))
+            parts[run] += _part([named], device, DEVICES, bases[run], others * len(chosen))
+        if device is chosen[run]:
+            states[run] = track
+    paths, ranges = _paths_of(tables, list(chosen.values())), _ranges_of(tables, list(chosen.values()))
     for run, device in chosen.items():
-        if len(idle[run]) > 1:
-            tracks = [(each.device, _states(each, _device_name(each.device))) for each in idle[run]]
-            frames += _part(tracks, DEVICES, bases[run], len(chosen))
-        tracks = [
-            (device, track)
-            for track in (
-                *ranges.get(run, ()),
-                *([paths[run]] if run in paths else []),
-                _states(of_chosen[run], "device"),
-                *_streams(device),
-            )
-        ]
-        frames += _part(tracks, TRACE, bases[run], len(chosen))
-        if (step := _median_step(device)) is not None:
-            number, start, end = step
-            inside = [(each, _Track(t.name, t.spans.inside(start, end), t.kinds, t.names)) for each, t in tracks]
-            frames += _part(inside, STEP, bases[run], len(chosen), number)
+        before, after = ranges.get(run, []), [states[run], *_streams(device)]
+        of_trace, of_step = paths[run]
+        parts[run] += _part([*before, of_trace, *after], device, TRACE, bases[run], len(chosen))
+        if of_step is not None and (step := _median_step(device)) is not None:
+            tracks = [*(each.inside(step) for each in before), of_step, *(each.inside(step) for each in after)]
+            parts[run] += _part(tracks, device, STEP, bases[run], len(chosen), step.number)
+    frames = [frame for of_run in parts.values() for frame in of_run]
     whole = dict.fromkeys(("rank", "device", "step", "events"), "Int64")
     columns = [column.name for column in _COLUMNS]
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
@@ -135,14 +142,14 @@ def _usual_step(device: TraceDevice) -> float:
     return float(np.median(steps.ends - steps.starts)) if len(steps.numbers) else float(device.span)
 
 
-def _median_step(device: TraceDevice) -> tuple[int, int, int] | None:
-    """Number, begin and end of the step of median length, of all but the first if there are others."""
+def _median_step(device: TraceDevice) -> _Step | None:
+    """Return the step of median length, of all but the first; None if there are no others."""
     steps = device.steps
     if len(steps.numbers) < 2:
         return None
     lengths = (steps.ends - steps.starts)[1:]
     place = 1 + int(np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2])
-    return int(steps.numbers[place]), int(steps.starts[place]), int(steps.ends[place])
+    return _Step(int(steps.numbers[place]), place, int(steps.starts[place]), int(steps.ends[place]))
 
 
 def _bases(devices: Sequence[TraceDevice]) -> dict[int, int]:
@@ -154,13 +161,21 @@ def _bases(devices: Sequence[TraceDevice]) -> dict[int, int]:
 
 
 def _part(
-    tracks: Sequence[tuple[TraceDevice, _Track]], part: str, bases: dict[int, int], runs: int, step: int | None = None
+    tracks: Sequence[_Track],
+    device: TraceDevice,
+    part: str,
+    bases: dict[int, int],
+    parts: int,
+    step: int | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield the rows of the tracks of a part, at the level of detail that they have together."""
+    """Yield the rows of the tracks of a device, at the level of detail that they have together.
+
+    `parts`: how many parts of this kind share the spans.
+    """
     import pandas as pd
 
-    grain = grain_for([track.spans for _, track in tracks], MOST_SPANS[part] // runs)
-    for device, track in tracks:
+    grain = grain_for([track.spans for track in tracks], MOST_SPANS[part] // parts)
+    for track in tracks:
         spans = merged(track.spans, grain)
         if not len(spans):
             continue
@@ -185,7 +200,7 @@ def _device_name(device: TraceDevice) -> str:
     return ", ".join(known) or device.device_name or "device"
 
 
-def _states(idle: DeviceIdle, name: str) -> _Track:
+def _states(idle: DeviceIdle) -> _Track:
     """The time of a device, divided: exposed states and idle time by cause."""
     work = idle.device.work
     sets: dict[str, Intervals] = dict(exposed_of(work.states()))
@@ -195,7 +210,7 @@ def _states(idle: DeviceIdle, name: str) -> _Track:
     kinds = np.repeat(np.arange(len(sets)), [len(each.starts) for each in sets.values()])
     events = np.maximum(np.searchsorted(work.starts, ends) - np.searchsorted(work.starts, starts), 1)
     events[kinds >= len(STATES)] = 1
-    return _Track(name, spans_of(starts, ends, kinds, np.full(len(starts), _NO_NAME), events), list(sets), [])
+    return _Track("device", spans_of(starts, ends, kinds, np.full(len(starts), _NO_NAME), events), list(sets), [])
 
 
 def _streams(device: TraceDevice) -> Iterator[_Track]:
@@ -211,19 +226,21 @@ def _streams(device: TraceDevice) -> Iterator[_Track]:
         yield _Track(f"stream {number}" if number >= 0 else "no stream", spans, work.categories, words)
 
 
-def _paths_of(tables: Tables, chosen: Sequence[TraceDevice]) -> dict[str, _Track]:
-    """The critical path of these devices, by run."""
-    wanted, found = {id(device): device.run for device in chosen}, dict[str, _Track]()
+def _paths_of(tables: Tables, chosen: Sequence[TraceDevice]) -> dict[str, tuple[_Track, _Track | None]]:
+    """The critical path of these devices, by run: that of the trace, and that of the step of median length."""
+    wanted, found = {id(device) for device in chosen}, dict[str, tuple[_Track, _Track | None]]()
     for paths in critical_paths(tables):
-        if id(paths.device) in wanted:
-            found[paths.device.run] = _path(paths)
+        device, walk = paths.device, paths.walk
+        if id(device) in wanted:
+            step = _median_step(device)
+            of_step = walk.path(step.start, step.end, int(walk.step_threads[step.place])) if step else None
+            found[device.run] = _path(paths.trace), _path(of_step) if of_step is not None else None
         if len(found) == len(wanted):
             break
     return found
 
 
-def _path(paths: DevicePaths) -> _Track:
-    path = paths.trace
+def _path(path: CriticalPath) -> _Track:
     names, words = path.names()
     spans = spans_of(path.starts, path.ends, path.kinds.astype(np.int64), names.astype(np.int64))
     return _Track("critical path", spans, kinds_of(path.dependencies), words)
