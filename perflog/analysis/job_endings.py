@@ -289,6 +289,7 @@ def _cut(
         judged = judge(group, steps.ranks, world)
         restarts, last = steps.new_attempt(group[0].line, None), steps.last_before(group[0].line)
         caught = [row for before in found if before.goes_on for row in before.rows if id(row) not in ended]
+        caught = [row for row in caught if row.section == group[0].section]  # by this start of the program
         survived = {_type_of(row) for row in caught if _may_be_caught(row)}
         survived |= {_type_of(row) for row in group if TRACEBACK.startswith(row.message)} if survived else set()  # cut
         is_caught = all(_may_be_caught(row) and (_type_of(row) in survived or steps.goes_on(row)) for row in group)

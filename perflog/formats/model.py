@@ -120,6 +120,7 @@ class Line(Struct, frozen=True, eq=False):
         bar: The fields of the state of a progress bar that the line is; None if it is none.
         fills_steps: Whether numbers of table `values` that are named like columns of `steps` fill those of their step.
         step_by: How the line takes its step from a progress bar, one of `STEP_BY`; None if it does not.
+        warns: Whether the line is a warning, which may tell of a failure.
         dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
             dropped field without a reason are unread.
         paths: By field that only its path in an object names (`metadata.step`), the path: the key of its row in table
@@ -165,6 +166,7 @@ class Line(Struct, frozen=True, eq=False):
     bar: BarFields | None = None
     fills_steps: bool = False
     step_by: str | None = None
+    warns: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
     phases: frozenset[str] = frozenset()

@@ -500,6 +500,67 @@ gpu-node2:2985003:2985024 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connec
 [rank1]:[E ProcessGroupNCCL.cpp:583] [Rank 1] To avoid data inconsistency, we are taking the entire process down.
 """,
     ),
+    "an engine that its server sees fail, which tells the root cause above": (
+        "gpu_unavailable",
+        None,
+        """\
+Process SpawnProcess-1:
+Traceback (most recent call last):
+  File "/x/torch/cuda/__init__.py", line 399, in set_device
+    torch._C._cuda_setDevice(device)
+RuntimeError: CUDA error: invalid device ordinal
+Traceback (most recent call last):
+  File "/x/vllm/v1/engine/utils.py", line 664, in wait_for_engine_startup
+RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
+""",
+    ),
+    "an exception in a group of exceptions": (
+        "missing_file",
+        None,
+        """\
+ERROR:    Exception in ASGI application
+  + Exception Group Traceback (most recent call last):
+  |   File "/x/starlette/_utils.py", line 87, in collapse
+  |     yield
+  | exceptiongroup.ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/x/app.py", line 72, in prepare
+    | FileNotFoundError: [Errno 2] No such file or directory: '/data/a.bin'
+    +------------------------------------
+""",
+    ),
+    "an engine of which only a request tells that it is dead": (
+        "remote_exit",
+        None,
+        """\
+Traceback (most recent call last):
+  File "/x/vllm/engine/async_llm_engine.py", line 9, in add_request
+vllm.engine.async_llm_engine.AsyncEngineDeadError: Background loop is not running.
+""",
+    ),
+    "a coordinator that does not answer: those who tell it are not accused": (
+        "link_error",
+        None,
+        """\
+[rank0] :UNAVAILABLE:failed to connect to all addresses; last error: UNKNOWN:
+ipv4:10.0.0.145:13305: Failed to connect to remote host: Connection refused
+[rank3] WatchTasksAsync failed for task 3: UNAVAILABLE: failed to connect to all addresses
+""",
+    ),
+    "a warning of PyTorch's socket, which a format for any log knows, before a torn traceback": (
+        "rendezvous_timeout",
+        None,
+        """\
+[W228 18:45:15.738941174 socket.cpp:462] [c10d] waitForInput: poll for socket SocketImpl(fd=11, addr=[node-3]:38674, \
+remote=[::ffff:10.0.0.162]:23456) returned 0, likely a timeout
+[W228 18:45:15.741177013 socket.cpp:487] [c10d] waitForInput: socket SocketImpl(fd=11, addr=[node-3]:38674, \
+remote=[::ffff:10.0.0.162]:23456) timed out after 900000ms
+Traceback (most recent call last):
+  File "/x/torch/distributed/run.py", line 923, in <module>
+    main()
+""",
+    ),
 }
 
 
@@ -510,6 +571,82 @@ def test_failures_as_programs_print_them(name: str, tmp_path: Path) -> None:
     assert answer.kind == kind
     ranks = rank if isinstance(rank, list) else [] if rank is None else [rank]
     assert [each.rank for each in answer.culprits if each.rank is not None] == ranks
+
+
+STARTED_AGAIN = """\
+07/15/2023 04:57:51 - WARNING - pet.core.parse - `ddp_find_unused_parameters` needs to be set as False
+07/15/2023 04:57:51 - INFO - pet.core.parse - Process rank: 0, device: cuda:0, n_gpu: 1
+Traceback (most recent call last):
+  File "/w/train.py", line 65, in init_adapter
+AssertionError: Provided path (/w/checkpoint-1) does not contain a LoRA weight.
+07/15/2023 13:02:46 - WARNING - pet.core.parse - `ddp_find_unused_parameters` needs to be set as False
+{between}Traceback (most recent call last):
+  File "/w/train.py", line 1, in <module>
+ModuleNotFoundError: No module named 'datasets'
+nohup: ignoring input
+07/17/2023 06:01:10 - WARNING - pet.core.parse - `ddp_find_unused_parameters` needs to be set as False
+Traceback (most recent call last):
+  File "/w/train.py", line 65, in init_adapter
+AssertionError: Provided path (/w/checkpoint-2) does not contain a LoRA weight.
+"""
+
+
+def test_a_first_line_that_stands_behind_failures_again_is_that_of_a_new_start(tmp_path: Path) -> None:
+    """Its time stamp differs. A line that is printed elsewhere too, such as that of each step, tells no start."""
+    answer = perflog.diagnose(read(tmp_path, STARTED_AGAIN.format(between="")))
+    assert (answer.kind, "/w/checkpoint-2" in answer.verdict) == ("checkpoint", True)
+    other = "".join(f"batch {n}\n" for n in range(9)) + STARTED_AGAIN.splitlines()[5] + "\n"
+    sections = read(tmp_path, STARTED_AGAIN.format(between=other), "b.log").table("failures")["section"]
+    assert set(sections) == {0}
+
+
+def test_the_message_of_an_abort_and_of_a_panic_stands_in_the_next_line(tmp_path: Path) -> None:
+    text = """\
+terminate called after throwing an instance of 'oneflow::Exception'
+  what():  the shape has no such axis
+  File "liboneflow.so", line <unknown>, in
+thread 'tokio-runtime-worker' panicked at src/router.rs:112:50:
+the lock is poisoned
+note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+"""
+    rows = read(tmp_path, text).table("failures")
+    assert rows[["kind", "last_line"]].values.tolist() == [["abort", 2], ["exception", 5]]
+    assert rows["message"].str.split("\n").str[1].tolist() == [
+        "what():  the shape has no such axis",
+        "the lock is poisoned",
+    ]
+
+
+def test_what_stands_behind_an_indented_traceback_is_not_of_it(tmp_path: Path) -> None:
+    text = """\
+      message: |-
+          RuntimeError: Traceback (most recent call last):
+            File "/x/serve.py", line 3, in initialize
+          ValueError: bfloat16 is not supported for awq
+  qwen:
+    status: RUNNING
+"""
+    rows = read(tmp_path, text).table("failures")
+    assert rows[["line", "last_line", "message"]].values.tolist() == [
+        [2, 4, "ValueError: bfloat16 is not supported for awq"]
+    ]
+
+
+def test_what_processes_of_ray_repeat_accuses_none_of_them(tmp_path: Path) -> None:
+    label = "(RayWorkerWrapper pid=269885, ip=10.0.0.7) ERROR 04-11 11:26:12 [worker_base.py:620] "
+    lines = [
+        "Traceback (most recent call last): [repeated 7x across cluster]",
+        '  File "/x/worker.py", line 9, in load_model',
+        "KeyError: 'layers.61.w2' [repeated 7x across cluster]",
+    ]
+    log = read(tmp_path, "".join(f"{label}{line}\n" for line in lines))
+    assert log.table("failures")[["message", "count"]].values.tolist() == [["KeyError: 'layers.61.w2'", 7]]
+    assert not culprits(log)
+
+
+def test_processes_on_tpus_are_told_apart_by_their_device(tmp_path: Path) -> None:
+    text = "Exception in device=TPU:5: Aborted: Session f2e0 is not found.\nterminate called recursively\n"
+    assert culprits(read(tmp_path, text))[0]["device"] == "TPU:5"
 
 
 TORN_BEFORE_SUMMARY = """\

@@ -180,7 +180,8 @@ def load(path: Path, is_tested: bool = False) -> Format:
         text = entry.template("text")
         reason = entry.get("dropped", str)
         dropped = reasons({"*": reason} if reason else {})
-        lines.append(Line(text.text, text, entry.texts("sample", required=True), role="context", dropped=dropped))
+        samples, warns = entry.texts("sample", required=True), bool(entry.get("warns", bool))
+        lines.append(Line(text.text, text, samples, role="context", dropped=dropped, warns=warns))
     for entry in entries(file, "block"):
         lines += _block(entry, is_tested)
     adjacent = []

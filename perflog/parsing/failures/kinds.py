@@ -115,13 +115,15 @@ _MAKERS = (
     ("NPU", lazy_pattern(r"\bNPU\b|(?i:ascend|aclnn)")),
     ("XPU", lazy_pattern(r"\bXPU\b|\bUR_RESULT_|\bSYCL\b|level_zero")),
     ("MUSA", lazy_pattern(r"\bMUSA\b")),
+    ("HPU", lazy_pattern(r"\bHPU\b|\bsynStatus\b|(?i:habana)|MODULE:PT_")),
+    ("Neuron", lazy_pattern(r"\b(?:NRT|TDRV):|\bNrt::|\bNeuronCores?\b")),
     ("MPS", lazy_pattern(r"\bMPS\b")),
     ("TPU", lazy_pattern(r"\bTPU|(?i:\bhbm\b)")),
     ("GPU", lazy_pattern(r"\bGPU\b")),
 )
 """Words of a text that tell whose device it speaks of."""
 
-_SPELT = ("NPU", "XPU", "MPS")  # words before which stands `an`
+_SPELT = ("NPU", "XPU", "HPU", "MPS")  # words before which stands `an`
 
 
 def title_of(name: str, message: str) -> str:

@@ -34,13 +34,15 @@ from perflog.parsing.failures.origins import Origin, origin_of, split_labels
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.records import MAX_TEXT, Batch, FormatLine, strings
 from perflog.tables.arrow import matching_mask, text_array
-from perflog.tables.row_order import PART_BITS
+from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import CLOCKS
 
 _MOST = 10_000  # failures of a log that are kept one by one
 _MESSAGE = 1_000  # characters of a message
 _LEAST_OPENING = 10  # characters of the first line of a log by which it is known again
 _LEAST_LINES = 3  # that a start of a program prints: what is printed more often is not its first line
+_BEHIND = 5  # lines behind a failure in which a new start begins
+_DIGITS = np.isin(np.arange(256), np.frombuffer(b"0123456789", np.uint8))  # of all bytes
 _PATIENCE = 400  # unread lines of its process in which a traceback ends
 _EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\w+\))?(?P<rest>: .*|:?)$")
 _NO_NAME = frozenset((*LEVELS, "frame", "error", "warning", "info"))
@@ -48,10 +50,21 @@ _DIRECT, _HANDLING = "was the direct cause of the following exception", "another
 _ORIGINAL = f"Original {TRACEBACK}"
 """What stands behind an exception that a worker or a replica raised: where it was raised."""
 
+_GUTTER = lazy_pattern(r"^ +[|+] ?(?=\S|  )|^ +\|$")
+_PART_OF_GROUP = "---------------- 1 ----------------"
+"""What Python prints in front of the lines of a group of exceptions, and in front of the first of them."""
+
+_REPEATED = lazy_pattern(r" \[repeated (\d+)x across cluster\]$")
+"""Behind the text that so many processes of Ray print; the label is that of one of them."""
+
 _GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
+_WHAT = lazy_pattern(r"^\s*what\(\):\s+\S")
+_PANIC = lazy_pattern(r"^\S+\.rs:\d+:\d+:$")
+"""What Rust prints of a panic in its first line: its message follows."""
+
 _FRAME = lazy_pattern(r"^(?:Exception raised from |frame #\d+: |[=-]{20,}$)")
-_LONG = ("nccl_error", "checkpoint", "rendezvous_timeout", "actor_died")
-"""Kinds of which the text may have several lines, without a traceback of Python."""
+_LONG = ("nccl_error", "checkpoint", "rendezvous_timeout", "actor_died", "abort")
+"""Kinds of which the text may have several lines, without a traceback of Python; of an abort, the exception's own."""
 
 _EXIT = lazy_pattern(
     r"^(?:=\s+EXIT CODE: (?P<status>\d+)|=\s+KILLED BY SIGNAL: (?P<signal>\d+)\b.*"
@@ -139,6 +152,7 @@ class _Stream(Struct):
     begun: list[tuple[int, str]] = field(default_factory=list)  # places of tracebacks, and the prefix of their lines
     lines: int = 0  # read since the last of them began
     frame: str = ""  # the last frame of the traceback
+    indent: int = 0  # of the line of the last exception
     child: str | None = None  # the process of which a launcher repeats the traceback
     last: Failure | None = None  # the last exception: what follows may belong to it
     chain: str = ""  # how the next traceback follows from it
@@ -167,6 +181,7 @@ class FailureReader:
         self._notices: dict[tuple[str, str, str], Failure] = {}  # by stream, kind and text
         self._opening: bytes | None = None  # the first line of the log, if it tells no failure
         self._openings: list[Ints] = []  # places at which it is printed
+        self._similar: list[Ints] = []  # with other digits too, such as those of a time stamp
         self._goes_on = False  # whether the last line belongs to a failure: the next one may too
         self._newest: Failure | None = None  # of any stream: the frames of a stack have no label
         self._lacking: dict[int, set[str]] | None = None  # by rank what it lacks, while Horovod lists it
@@ -227,11 +242,19 @@ class FailureReader:
         if not len(opening):
             return
         rows: Ints = np.flatnonzero(batch.ends.astype(np.int64) - batch.starts == len(opening))
-        for part in (slice(None, None, 8), slice(None)):  # few bytes first: most lines differ in them
+        digits = _DIGITS[opening]
+        letters = np.flatnonzero(~digits)
+        for part in (letters[::8], letters):  # few bytes first: most lines differ in them
             if len(rows):
-                bytes_of = batch.starts[rows].astype(np.int64)[:, None] + np.arange(len(opening))[part]
+                bytes_of = batch.starts[rows].astype(np.int64)[:, None] + part
                 rows = rows[(data[bytes_of] == opening[part]).all(axis=1)]
-        if len(rows):
+        if len(rows) and digits.any():
+            bytes_of = data[batch.starts[rows].astype(np.int64)[:, None] + np.flatnonzero(digits)]
+            rows, bytes_of = (part[_DIGITS[bytes_of].all(axis=1)] for part in (rows, bytes_of))
+            is_same = (bytes_of == opening[digits]).all(axis=1)
+            self._openings.append(batch.places_of(rows[is_same]))
+            self._similar.append(batch.places_of(rows))
+        elif len(rows):
             self._openings.append(batch.places_of(rows))
 
     def _rows_to_read(self, hits: Sequence[int], count: int) -> Iterator[int]:
@@ -254,6 +277,8 @@ class FailureReader:
         self._lacking = None
         labels, text = split_labels(line)
         stream = self._streams.get(labels)
+        if (stream is not None or TRACEBACK in text) and (gutter := _GUTTER.match(text)) is not None:
+            text = text[gutter.end() :]
         if stream is not None and self._continues(stream, labels, place, text):
             return True
         is_ignored = stream is not None and stream.ignored and TRACEBACK in text
@@ -319,7 +344,8 @@ class FailureReader:
         before = text[: text.index(TRACEBACK)]
         if before.count('"') % 2 or before.count("'") % 2:
             return False
-        if (found := told(before)) is not None:  # a launcher's line, glued to the traceback behind it
+        found = told(before)
+        if found is not None and not found.kind.plain:  # a launcher's line, glued to the traceback behind it
             self._add(self._failure(place, labels, before, found))
         stream = self._streams.setdefault(labels, _Stream())
         stream.begun.append((place, before))
@@ -365,6 +391,7 @@ class FailureReader:
         if TRACEBACK in text:
             return False
         text = _without(before, text)
+        indent = len(text) - len(text.lstrip(" "))
         if text.startswith("  ") and _EXCEPTION.match(text.strip()) and told(text.strip()) is not None:
             text = text.strip()  # of a traceback that is printed with an indent
         if not text or text.startswith(("  ", "\t", "[Previous line repeated", 'File "')):  # pasted without its indent
@@ -377,6 +404,7 @@ class FailureReader:
         if found is not None and found.kind.name in SUMMARIES:  # `Failures:` behind a torn traceback
             return False
         stream.begun.pop(0)
+        stream.indent = indent
         kind = found.kind if found is not None else kinds()["exception"]
         values = found.values if found is not None else {}
         start = found.start if found is not None else 0
@@ -387,6 +415,7 @@ class FailureReader:
             values = {"op": of["op"]} | values
         stream.frame = ""
         failure = Failure(begun, place >> PART_BITS, kind, text[:_MESSAGE], values, origin, labels)
+        _count_repeated(failure)
         failure.traced = _WARNED.search(before) is None
         if stream.ignored:
             stream.ignored = False
@@ -439,7 +468,10 @@ class FailureReader:
             return True
         if last.kind.name == "actor_died" and _add_about_actor(last, text, line):
             return True
-        if (line == last.last_line + 1 and last.message.endswith("Last error:")) or _GOES_ON.match(text):
+        if last.kind.name == "abort" and (not _WHAT.match(text) or told(text) is not None):
+            return False
+        opens = last.message.endswith("Last error:") or _PANIC.search(last.message)
+        if (line == last.last_line + 1 and opens) or _GOES_ON.match(text[stream.indent :]):
             last.message = f"{last.message}\n{text.strip()}"[:_MESSAGE]
             last.last_line = line
             found = told(text.strip())
@@ -543,11 +575,26 @@ class FailureReader:
         self._close()
         self.failures = [failure for failure in self.failures if not failure.is_refusal]
         self.failures.sort(key=lambda failure: failure.place)
-        openings = np.concatenate([np.zeros(0, np.int64), *self._openings])
-        if len(openings) and (np.diff(openings >> PART_BITS) >= _LEAST_LINES).all():
-            for failure in self.failures:
-                failure.section = max(int(np.searchsorted(openings, failure.place)) - 1, 0)
+        openings = self._starts()
+        for failure in self.failures if len(openings) else ():
+            failure.section = max(int(np.searchsorted(openings, failure.place)) - 1, 0)
         return self.failures
+
+    def _starts(self) -> Ints:
+        """Return the places at which a program prints the first line of the log, [] if that line may be any other.
+
+        With other digits it counts only where it always stands right behind a failure.
+        """
+        none = np.zeros(0, np.int64)
+        ends = np.array(sorted(failure.last_line for failure in self.failures), np.int64)
+        similar: Ints = np.concatenate([none, *self._similar])
+        similar = similar[similar & PART_MASK == 0]  # no part of a bar
+        again = similar[1:] >> PART_BITS
+        before: Ints = np.append(-_BEHIND, ends)[np.searchsorted(ends, again)]
+        if len(again) and (again - before < _BEHIND).all():
+            return similar
+        openings: Ints = np.concatenate([none, *self._openings])
+        return openings if (np.diff(openings >> PART_BITS) >= _LEAST_LINES).all() else none
 
     def _add_times(self, failures: Sequence[Failure], batch: Batch) -> None:
         """Read the time stamps in front of the lines in which failures begin."""
@@ -563,14 +610,14 @@ class FailureReader:
 
 
 def _places(lines: Sequence[FormatLine], batch: Batch) -> Ints:
-    """Return the places of lines that may tell a failure: the unread, and those of formats for any program."""
+    """Return the places of lines that may tell a failure: the unread, those of formats for any program, warnings."""
     parts = [batch.unread_segments]
-    parts += [places for kind, places in batch.owner.items() if kind >= 0 and _is_generic(lines[kind])]
+    parts += [places for kind, places in batch.owner.items() if kind >= 0 and _may_tell(lines[kind])]
     return np.unique(np.concatenate(parts)) if len(parts) > 1 else parts[0]
 
 
-def _is_generic(line: FormatLine) -> bool:
-    return line[0].generic or line[0].guessed
+def _may_tell(line: FormatLine) -> bool:
+    return line[0].generic or line[0].guessed or line[1].warns
 
 
 def _without(before: str, text: str) -> str:
@@ -593,7 +640,9 @@ def _merge(first: Failure, later: Failure, how: str) -> None:
     plain = kinds()["exception"]
     first.last_line = later.last_line
     replaces = first.kind is plain and (later.kind is not plain or how == _HANDLING)
-    replaces |= how == _ORIGINAL and (first.kind is later.kind or (first.kind.plain and not later.kind.plain))
+    replaces |= how in (_ORIGINAL, _PART_OF_GROUP) and (
+        first.kind is later.kind or (first.kind.plain and not later.kind.plain)
+    )
     if replaces:
         first.kind, first.message, first.values, first.origin = later.kind, later.message, later.values, later.origin
 
@@ -612,9 +661,16 @@ def _add_entry(entry: Failure, key: str, value: str, line: int) -> None:
         entry.message = f"{entry.message}, {key} {value}".removeprefix(", ")[:_MESSAGE]
 
 
+def _count_repeated(failure: Failure) -> None:
+    """Read of how many processes of Ray a text is that it prints once."""
+    if (repeated := _REPEATED.search(failure.message)) is not None:
+        failure.message, failure.count = failure.message[: repeated.start()], int(repeated[1])
+        failure.origin = Origin()
+
+
 def _chains(stream: _Stream, last: Failure, place: int, text: str) -> bool:
     """Return whether a line says that the next traceback belongs to the last exception, or begins that traceback."""
-    mark = next((mark for mark in (_DIRECT, _HANDLING, _ORIGINAL) if mark in text), None)
+    mark = next((mark for mark in (_DIRECT, _HANDLING, _ORIGINAL, _PART_OF_GROUP) if mark in text), None)
     if mark is not None:
         stream.chain, last.last_line = mark, place >> PART_BITS
     begins = bool(stream.chain) and TRACEBACK in text
