@@ -644,6 +644,27 @@ def test_what_processes_of_ray_repeat_accuses_none_of_them(tmp_path: Path) -> No
     assert not culprits(log)
 
 
+def test_a_warning_that_another_process_went_away_ends_nothing(tmp_path: Path) -> None:
+    """Rank 0, which holds the store, ends first where all is well."""
+    text = (
+        "[rank3]:[W1201 10:00:00.738941174 ProcessGroupNCCL.cpp:1641] [PG ID 0 PG GUID 0(default_pg) Rank 3] Failed to "
+        'check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: '
+        "Broken pipe\n"
+    )
+    assert perflog.diagnose(read(tmp_path, DONE + text)).kind is None
+
+
+def test_the_rank_that_a_barrier_names_is_accused(tmp_path: Path) -> None:
+    text = next(s for _, s in SAMPLES if "successfully reached monitoredBarrier" in s)
+    assert [each["rank"] for each in culprits(read(tmp_path, text + "\n"))] == [5]
+
+
+def test_an_address_of_any_node_names_none(tmp_path: Path) -> None:
+    text = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tip: {}\n"
+    found = [culprits(read(tmp_path, text.format(ip), f"{ip}.log")) for ip in ("0.0.0.0", "10.0.0.7")]
+    assert [[each["node"] for each in each_log] for each_log in found] == [[], ["10.0.0.7"]]
+
+
 def test_processes_on_tpus_are_told_apart_by_their_device(tmp_path: Path) -> None:
     text = "Exception in device=TPU:5: Aborted: Session f2e0 is not found.\nterminate called recursively\n"
     assert culprits(read(tmp_path, text))[0]["device"] == "TPU:5"

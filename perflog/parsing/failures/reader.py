@@ -18,6 +18,7 @@ from perflog.arrays import Ints
 from perflog.formats.vocabulary import LEVELS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.kinds import (
+    ECHO,
     IGNORED,
     NOTICE,
     SUMMARIES,
@@ -182,6 +183,7 @@ class FailureReader:
         self._opening: bytes | None = None  # the first line of the log, if it tells no failure
         self._openings: list[Ints] = []  # places at which it is printed
         self._similar: list[Ints] = []  # with other digits too, such as those of a time stamp
+        self._is_warning = False  # whether the line is known as a warning
         self._goes_on = False  # whether the last line belongs to a failure: the next one may too
         self._newest: Failure | None = None  # of any stream: the frames of a stack have no label
         self._lacking: dict[int, set[str]] | None = None  # by rank what it lacks, while Horovod lists it
@@ -193,7 +195,7 @@ class FailureReader:
         self._runs += runs
         self._find_openings(batch)
         self._mark_refusals(batch)
-        places, belongs = _places(lines, batch), []
+        (places, warnings), belongs = _places(lines, batch), []
         if not len(places):
             return places
         rows = batch.rows(places)
@@ -206,6 +208,7 @@ class FailureReader:
         view = memoryview(batch.chunk.data)
         for k in self._rows_to_read(hits.tolist(), len(places)):
             text = str(view[starts[k] : ends[k]], "utf-8", "backslashreplace").rstrip("\r\n \t")
+            self._is_warning = places.item(k) in warnings
             self._goes_on = self._read(places.item(k), text)
             if self._goes_on:
                 belongs.append(k)
@@ -305,7 +308,9 @@ class FailureReader:
         if self._adds_exit(place >> PART_BITS, text):
             return True
         found = told(text)
-        if found is None:
+        if found is None or (
+            self._is_warning and found.kind.role == ECHO
+        ):  # at a good end, too, one process is the last
             return False
         if found.kind.name in SUMMARIES:
             return self._begin_summary(labels, place, text, found.kind)
@@ -609,11 +614,15 @@ class FailureReader:
                     failure.time, failure.clock = time, CLOCKS[clock]
 
 
-def _places(lines: Sequence[FormatLine], batch: Batch) -> Ints:
-    """Return the places of lines that may tell a failure: the unread, those of formats for any program, warnings."""
-    parts = [batch.unread_segments]
-    parts += [places for kind, places in batch.owner.items() if kind >= 0 and _may_tell(lines[kind])]
-    return np.unique(np.concatenate(parts)) if len(parts) > 1 else parts[0]
+def _places(lines: Sequence[FormatLine], batch: Batch) -> tuple[Ints, frozenset[int]]:
+    """Return the places of lines that may tell a failure: the unread, those of formats for any program, warnings.
+
+    The second value: the places of the warnings.
+    """
+    known = {kind: places for kind, places in batch.owner.items() if kind >= 0}
+    parts = [places for kind, places in known.items() if _may_tell(lines[kind])]
+    warnings = frozenset(place for kind, places in known.items() if lines[kind][1].warns for place in places.tolist())
+    return np.unique(np.concatenate([batch.unread_segments, *parts])) if parts else batch.unread_segments, warnings
 
 
 def _may_tell(line: FormatLine) -> bool:

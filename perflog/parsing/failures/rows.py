@@ -35,6 +35,7 @@ _SIGNALS = {
     "SIGSEGV": -11, "SIGBUS": -7, "SIGILL": -4, "SIGFPE": -8,
 }  # fmt: skip
 _RANK_IN_NAME = lazy_pattern(r"(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
+_NO_NODE = lazy_pattern(r"^(?:0\.0\.0\.0|127(?:\.\d+){3}|localhost|::1?|)$")
 _WORD_BEFORE = lazy_pattern(r"(?:tp|pp|dp|cp|ep|local|node)[-_. ]?$", re.IGNORECASE)
 
 
@@ -103,7 +104,7 @@ def _row(failure: Failure, run: str) -> FailureRow:
         rank_by=origin.rank_by if rank is None else "printed",
         local_rank=_number(values, "local_rank") if origin.local_rank is None else origin.local_rank,
         task=task,
-        node=values.get("node", origin.node),
+        node=None if _NO_NODE.match(node := values.get("node") or origin.node or "") else node,
         gpu=_number(values, "gpu") if "gpu" in values else origin.gpu,
         device=values.get("address"),
         kind=failure.kind.name,
