@@ -114,6 +114,14 @@ _SEVERAL = 2  # units: of the rows of one table they are those of several quanti
 _OUTCOME = lazy_pattern(r"(?:.*[_. ])?(?:status|state|outcome|result)", re.IGNORECASE)
 """Names of words that say what came of a case."""
 
+_OUTCOMES = lazy_pattern(
+    r"ok|pass\w*|succe\w+|complet\w+|done|finish\w+|running|pending|queued|waiting|prun\w+|terminat\w+|fail\w*|error\w*"
+    r"|oom\w*|out.of.memory|crash\w*|time.?d?.?out\w*|cancel\w*|kill\w*|abort\w*|invalid|skip\w*|nan|inf|best|preempt\w*"
+    r"|node_fail|true|false|yes|no|[xX✓✗✅❌]+",
+    re.IGNORECASE,
+)
+"""Words that say it. A `state` may also be what is measured, such as one in FP32 or BF16."""
+
 _NAMES_WORK = lazy_pattern(
     r"(?:.*[_. ])?(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job)s?", re.IGNORECASE
 )
@@ -646,7 +654,8 @@ def _are_words(cells: Sequence[Any]) -> bool:
 
 def _tells_outcome(name: str, cells: Sequence[Any]) -> bool:
     """Whether a column says in words what came of each case."""
-    return _OUTCOME.fullmatch(name) is not None and _are_words(cells)
+    said = any(x and _OUTCOMES.match(x.strip()) for x in cells if isinstance(x, str))
+    return _OUTCOME.fullmatch(name) is not None and _are_words(cells) and said
 
 
 def _is_open(name: str, cells: Sequence[Any]) -> bool:

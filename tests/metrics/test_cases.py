@@ -483,3 +483,13 @@ def test_searches_of_triton(tmp_path: Path) -> None:
         "BLOCK_M: 256, BLOCK_N: 64",
         "BK: 64, BV: 64",
     ]
+
+
+def test_a_state_that_is_no_outcome_is_a_parameter(tmp_path: Path) -> None:
+    """Cases of one size in FP32 and BF16 are two cases. Words that say what came of each case tell none apart."""
+    head = "| Operation | State | Batch | Triton (us) | Helion (us) |\n|---|---|---|---|---|\n"
+    rows = [("decode", "FP32", 1, 4.1, 2.3), ("decode", "BF16", 1, 3.3, 2.8), ("decode", "FP32", 4, 4.5, 2.7)]
+    path = tmp_path / "table.md"
+    path.write_text(head + "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows))
+    table = cases(perflog.read(path))
+    assert set(table["cases"]) == {3} and set(table["over"]) == {"State x Batch"}
