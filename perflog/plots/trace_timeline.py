@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.metrics.traces.device_work import COMMUNICATION, MEMORY, WAITING
 from perflog.metrics.traces.path_walk import DEVICE_KINDS, HOST_KINDS
-from perflog.metrics.traces.trace_timeline import DEVICES, IDLE, RANGE, STEP
+from perflog.metrics.traces.trace_timeline import DEVICES, IDLE, MIDDLE, RANGE, STEP
 from perflog.plots.canvas import (
     BLUE,
     GREEN,
@@ -63,7 +63,7 @@ def _group(kind: str) -> str:
 @plot(
     title="Timeline of the trace",
     caption="what each device did when, with idle time by cause; of one device its streams, the ranges of the host and "
-    "the critical path, over the whole trace and in a step of median length",
+    "the critical path, over the whole trace and in one part of it",
     metric="trace_timeline",
 )
 def trace_timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
@@ -102,7 +102,8 @@ def _merged_note(rows: pd.DataFrame) -> str:
     if not grain:
         return ""
     unit, factor = unit_of([grain], "s")
-    return f"Events shorter than {grain / factor:.3g} {unit} are merged with their neighbours; a step shows finer ones."
+    shorter = f"{grain / factor:.3g} {unit}"
+    return f"Events shorter than {shorter} are merged with their neighbours; the last part has finer ones."
 
 
 def _tracks(rows: pd.DataFrame) -> list[str]:
@@ -116,13 +117,14 @@ def _title(row: pd.Series[Any], part: str) -> str:
     rank = "" if is_null(row["rank"]) else f"rank {row['rank']}"
     device = "" if is_null(row["device"]) else f"device {row['device']}"
     which = ", ".join(filter(None, (rank, device))) or plain(row["device_name"] or "device", 60)
-    return f"{which}, step {row['step']}" if part == STEP else f"{which}, the whole trace"
+    of_part = {STEP: f"step {row['step']}", MIDDLE: "the middle of the trace"}
+    return f"{which}, {of_part.get(part, 'the whole trace')}"
 
 
 def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[str, Any]) -> None:
     base = float(rows["begin_s"].min())
     ends = rows["begin_s"].to_numpy(np.float64) + rows["span_s"].to_numpy(np.float64)
-    of_step = rows["part"].iloc[0] == STEP
+    of_step = rows["part"].iloc[0] in (STEP, MIDDLE)
     base = base if of_step else min(base, 0.0)
     unit, factor = unit_of([ends.max() - base], "s")
     places = {name: place for place, name in enumerate(names)}
@@ -143,7 +145,7 @@ def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[st
     axes.set_yticks(list(places.values()), [plain(name, 30) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(0 if of_step else base / factor, (ends.max() - (base if of_step else 0)) / factor)
-    axes.set_xlabel(axis_label("time since the step began" if of_step else "time since the first work", unit))
+    axes.set_xlabel(axis_label("time in this part" if of_step else "time since the first work", unit))
 
 
 def _said(kind: str, name: Any) -> str:

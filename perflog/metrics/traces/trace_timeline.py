@@ -29,16 +29,17 @@ from perflog.statistics.groups import distinct
 if TYPE_CHECKING:
     import pandas as pd
 
-DEVICES, TRACE, STEP = "devices", "trace", "step"
-"""Parts of a timeline: all devices, one of them, and a step of it."""
+DEVICES, TRACE, STEP, MIDDLE = "devices", "trace", "step", "middle"
+"""Parts of a timeline: all devices, one of them, and a step of it; without steps the middle of the trace."""
 
-MOST_SPANS = {DEVICES: 900, TRACE: 1500, STEP: 1200}
+MOST_SPANS = {DEVICES: 900, TRACE: 1500, STEP: 1200, MIDDLE: 1200}
 """Spans of each part of a run, about; of several runs together not many more."""
 
 IDLE = "idle: "
 """What the kind of idle time begins with; its cause follows."""
 
 RANGE = "range"
+_PARTS = 16  # of a trace without steps, of which the middle one is shown
 _NO_NAME = -1
 _MOST_DEVICES, _MOST_STREAMS, _MOST_THREADS, _MOST_DEPTHS = 64, 12, 2, 4
 
@@ -46,7 +47,8 @@ _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
     MetricColumn("part", meaning=f"{DEVICES}: all devices, each a track; {TRACE}: one device, that with the longest "
-        f"steps; {STEP}: the step of median length of that device"),
+        f"steps; {STEP}: the step of median length of that device; "
+        f"{MIDDLE}: where there are no two steps, a {_PARTS}th of the trace in its middle"),
     MetricColumn("step", meaning="number of the step; null of other parts"),
     MetricColumn("track", meaning="what the span is on: the device (its state, or why it is idle), a stream, the "
         "ranges of a thread by depth, the critical path"),
@@ -64,13 +66,14 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-class _Step(Struct, frozen=True):
-    """A step of a device: its number, its place among them, begin and end in ns."""
+class _Window(Struct, frozen=True):
+    """The part of a trace that is shown by itself: begin and end in ns; of a step its number and place among them."""
 
-    number: int
-    place: int
+    part: str
     start: int
     end: int
+    number: int | None = None
+    place: int | None = None
 
 
 class _Track(Struct, frozen=True, eq=False):
@@ -81,9 +84,9 @@ class _Track(Struct, frozen=True, eq=False):
     kinds: Sequence[str]
     names: Sequence[str | None]
 
-    def inside(self, step: _Step) -> _Track:
-        """Return what lies in a step."""
-        return replace(self, spans=self.spans.inside(step.start, step.end))
+    def inside(self, window: _Window) -> _Track:
+        """Return what lies in a window."""
+        return replace(self, spans=self.spans.inside(window.start, window.end))
 
 
 @metric(
@@ -124,11 +127,13 @@ def trace_timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     paths, ranges = _paths_of(tables, list(chosen.values())), _ranges_of(tables, list(chosen.values()))
     for run, device in chosen.items():
         before, after = ranges.get(run, []), [states[run], *_streams(device)]
-        of_trace, of_step = paths[run]
-        parts[run] += _part([*before, of_trace, *after], device, TRACE, bases[run], len(chosen))
-        if of_step is not None and (step := _median_step(device)) is not None:
-            tracks = [*(each.inside(step) for each in before), of_step, *(each.inside(step) for each in after)]
-            parts[run] += _part(tracks, device, STEP, bases[run], len(chosen), step.number)
+        of_trace, of_window = paths[run]
+        trace = [*before, of_trace, *after]
+        parts[run] += _part(trace, device, TRACE, bases[run], len(chosen))
+        if any((frame["grain_s"] > 0).any() for frame in parts[run]) or len(device.steps.numbers) > 1:
+            window = _window(device)
+            tracks = [*(each.inside(window) for each in before), of_window, *(each.inside(window) for each in after)]
+            parts[run] += _part(tracks, device, window.part, bases[run], len(chosen), window.number)
     frames = [frame for of_run in parts.values() for frame in of_run]
     whole = dict.fromkeys(("rank", "device", "step", "events"), "Int64")
     columns = [column.name for column in _COLUMNS]
@@ -142,14 +147,17 @@ def _usual_step(device: TraceDevice) -> float:
     return float(np.median(steps.ends - steps.starts)) if len(steps.numbers) else float(device.span)
 
 
-def _median_step(device: TraceDevice) -> _Step | None:
-    """Return the step of median length, of all but the first; None if there are no others."""
+def _window(device: TraceDevice) -> _Window:
+    """Return the step of median length, of all but the first; without two steps the middle of the trace."""
     steps = device.steps
     if len(steps.numbers) < 2:
-        return None
+        start, end = int(device.work.busy.starts[0]), int(device.work.busy.ends[-1])
+        half = max((end - start) // (2 * _PARTS), 1)
+        middle = (start + end) // 2
+        return _Window(MIDDLE, middle - half, middle + half)
     lengths = (steps.ends - steps.starts)[1:]
     place = 1 + int(np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2])
-    return _Step(int(steps.numbers[place]), place, int(steps.starts[place]), int(steps.ends[place]))
+    return _Window(STEP, int(steps.starts[place]), int(steps.ends[place]), int(steps.numbers[place]), place)
 
 
 def _bases(devices: Sequence[TraceDevice]) -> dict[int, int]:
@@ -226,15 +234,15 @@ def _streams(device: TraceDevice) -> Iterator[_Track]:
         yield _Track(f"stream {number}" if number >= 0 else "no stream", spans, work.categories, words)
 
 
-def _paths_of(tables: Tables, chosen: Sequence[TraceDevice]) -> dict[str, tuple[_Track, _Track | None]]:
-    """The critical path of these devices, by run: that of the trace, and that of the step of median length."""
-    wanted, found = {id(device) for device in chosen}, dict[str, tuple[_Track, _Track | None]]()
+def _paths_of(tables: Tables, chosen: Sequence[TraceDevice]) -> dict[str, tuple[_Track, _Track]]:
+    """The critical path of these devices, by run: that of the trace, and that of the part that is shown by itself."""
+    wanted, found = {id(device) for device in chosen}, dict[str, tuple[_Track, _Track]]()
     for paths in critical_paths(tables):
         device, walk = paths.device, paths.walk
         if id(device) in wanted:
-            step = _median_step(device)
-            of_step = walk.path(step.start, step.end, int(walk.step_threads[step.place])) if step else None
-            found[device.run] = _path(paths.trace), _path(of_step) if of_step is not None else None
+            window = _window(device)
+            thread = NO_CALL if window.place is None else int(walk.step_threads[window.place])
+            found[device.run] = _path(paths.trace), _path(walk.path(window.start, window.end, thread))
         if len(found) == len(wanted):
             break
     return found

@@ -51,7 +51,17 @@ def test_a_step_of_median_length_is_shown_by_itself() -> None:
     streams = inside[inside["track"].str.startswith("stream")]
     assert streams["begin_s"].min() == pytest.approx(2000e-9)
     assert sorted(streams["span_s"]) == pytest.approx([200e-9, 300e-9])
-    assert trace_timeline(tables(steps=1)).query("part == 'step'").empty
+    assert set(trace_timeline(tables(steps=1, ranks=1))["part"]) == {"trace"}, "nothing is merged"
+
+
+def test_without_steps_the_middle_is_shown_in_detail() -> None:
+    given = by_hand([kernel(100 * k, 100 * k + 90) for k in range(4000)])
+    found = trace_timeline(given)
+    middle = found[found["part"] == "middle"]
+    assert (found[found["part"] == "trace"]["grain_s"] > 0).all() and (middle["grain_s"] == 0).all()
+    streams = middle[middle["track"].str.startswith(("stream", "no stream"))]
+    assert len(streams) == pytest.approx(4000 / 16, abs=2)
+    assert streams["begin_s"].mean() == pytest.approx(200e-6, rel=0.01)
 
 
 def test_devices_without_a_common_time_begin_at_0_each() -> None:
