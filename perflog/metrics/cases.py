@@ -74,7 +74,7 @@ _PAIR_COLUMNS = (
 _CONFIGURES = lazy_pattern(
     r"(?:.*[_.])?(?:size|len|length|dim|dims|heads|layers|hidden|experts|topk|chunk|chunks|sms|batch|bs|seq\w*|tp|dp|pp|"
     r"ep|cp|isl|osl|tokens|concurrency|conc|nodes|gpus|ranks|threads|blocks?|warps|stages|iters?|width|depth|world_size|"
-    r"channels|degree|shape|from|to|src|dst|gpu|cpu|peer)|(?:num|n|max|min|micro|global|local)_\w+|\w+_(?:in|out)put_(?:len|tokens)|[a-z]|[a-z]dim",
+    r"channels|degree|shape|level|of_rank|from|to|src|dst|gpu|cpu|peer)|(?:num|n|max|min|micro|global|local)_\w+|\w+_(?:in|out)put_(?:len|tokens)|[a-z]|[a-z]dim",
     re.IGNORECASE,
 )
 """Names of whole numbers that configure a measurement."""

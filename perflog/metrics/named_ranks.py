@@ -28,6 +28,9 @@ HIGHEST, LOWEST = "rank_with_highest_", "rank_with_lowest_"
 STRAGGLER = "named_as_straggler"
 """Key of table `values`: the number is a rank that the program calls a straggler."""
 
+HANGS = "rank_hangs"
+"""Key of table `values`: whether a program says that a rank hangs. Such a rank may wait for another one."""
+
 _WORSE = {"Hz": LOWEST, "°C": HIGHEST}
 """Units of which one end is worse, where `directions` tells none."""
 
@@ -118,6 +121,17 @@ def named_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
 def named_rank_rows(tables: Tables) -> list[NamedRank]:
     """Return the rows of the metric in the order of the runs."""
     return cached(tables, ("named ranks",), lambda: list(_rows(tables)))
+
+
+def hanging_ranks(tables: Tables) -> dict[str, tuple[list[int], int]]:
+    """Return by run the ranks that hang by the last word of the log about each, and the number of ranks it tells of."""
+    found = {}
+    for run, rows in tables.rows_by_run("values").items():
+        rows = rows.where(rows.one_of("key", (HANGS,)) & rows.known("rank", "value"))
+        last: dict[int, float] = dict(rows.records("rank", "value"))
+        if last:
+            found[run] = sorted(rank for rank, value in last.items() if value > 0), len(last)
+    return found
 
 
 def names_an_extreme(key: str) -> bool:

@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.allocator_files import block, segment, snapshot
 from support.benchmark_files import RESULTS, asv, bencher, cargo, data_js, entry, hud_records
 from support.examples import examples
 from support.flight_recorder_files import call, dump
@@ -164,6 +165,17 @@ def pickled_dump(folder: Path, seed: int, mutations: Sequence[Mutation]) -> str:
         return str(path)
     changed = changed_document(json.loads(documents("flight_recorder")[0]), mutations)
     path.write_bytes(pickle.dumps(changed, 2 + seed % 4))
+    return str(path)
+
+
+def memory_snapshot(folder: Path, seed: int, mutations: Sequence[Mutation]) -> str:
+    path = folder / "snapshot.pickle"
+    blocks = [block(512 << k, name) for k, name in enumerate(("forward", "optimizer", "native", None))]
+    content = snapshot(segment(*blocks, block(512, state="inactive")), segment(block(1024), pool=(1, 0)), failed=[2048])
+    if mutations[0].what % 4 == 0:
+        path.write_bytes(changed_bytes(pickle.dumps(content, 2 + seed % 4), mutations[:1]))
+    else:
+        path.write_bytes(pickle.dumps(changed_document(content, mutations), 2 + seed % 4))
     return str(path)
 
 
@@ -335,6 +347,7 @@ TARGETS: dict[str, tuple[str, Write]] = {
     "rocpd": ("rocpd_sqlite", database("rocpd")),
     "operations": ("operations", operations),
     "ranks of traces": ("chrome_trace", ranks_of_traces),
+    "allocator snapshot": ("allocator_snapshot", memory_snapshot),
     "ranks of dumps": ("flight_recorder", ranks_of_dumps),
 }
 """By name: the reader that is to be reached, and what writes a damaged input for it. No reader: a log of lines."""

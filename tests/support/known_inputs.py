@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -11,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 
+from support.allocator_files import block, segment, snapshot
 from support.benchmark_files import RESULTS, asv, bencher, cargo, data_js, entry, hud, hud_records
 from support.nsys_files import write_export
 from support.operation_tables import made_job, rows_of, times_of, write_table
@@ -71,7 +73,9 @@ def readers() -> tuple[KnownReader, ...]:
         ]
         histories = [data_js(here / "data.js", {"Rust": [entry(0, "cargo", cargo(0))]}), asv(here, 0, RESULTS)]
         histories += [hud(here / "records.json", hud_records(0)), bencher(here / "perf.json", {0: 0.1})]
-        made: list[str | Path] = [report, results, database, operations, *profiles, *histories]
+        memory = here / "snapshot.pickle"
+        memory.write_bytes(pickle.dumps(snapshot(segment(block(512, "forward"), block(512, state="inactive")))))
+        made: list[str | Path] = [memory, report, results, database, operations, *profiles, *histories]
         logs = [perflog.read(path) for path in (*TRACES, *HISTORIES, *OTHER_TRACES, DUMPS, *made)]
     loaded = [resolve_name(entry.reader)() for entry in builtin_readers()]
     known_readers = [KnownReader(r.name, r.title, r.source, dict(_columns(r.name, logs))) for r in loaded]

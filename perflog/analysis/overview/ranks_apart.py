@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from perflog.analysis.lint.wording import count, first_few
 from perflog.analysis.overview.run_figures import RunFigure
 from perflog.metrics import Tables
-from perflog.metrics.named_ranks import SPEED_UNITS, NamedRank, named_rank_rows
+from perflog.metrics.named_ranks import SPEED_UNITS, NamedRank, hanging_ranks, named_rank_rows
 from perflog.metrics.ranks import RankRow, rank_name, rank_rows
 from perflog.units import show
 
@@ -48,6 +48,11 @@ def ranks_named(tables: Tables, run: str) -> Iterator[str]:
     if called:
         ranks = first_few((f"rank {row.rank} ({row.times:,} of {row.reports:,} reports)" for row in called), 4)
         yield f"The log calls {ranks} a straggler." if len(called) == 1 else f"The log calls stragglers: {ranks}."
+    hanging, number = hanging_ranks(tables.only([run])).get(run, ((), 0))
+    if hanging:
+        who = "all ranks" if len(hanging) == number else f"{count(len(hanging), 'rank')} of {number:,}"
+        each = "" if len(hanging) == number else f": {first_few(map(str, hanging), 12)}"
+        yield f"The log says that {who} hang{'s' * (len(hanging) == 1 < number)}{each}."
 
 
 def _slowest(row: NamedRank, rows: Sequence[NamedRank]) -> str:
