@@ -14,6 +14,7 @@ from perflog.errors import UsageError
 from perflog.formats.flops import Convention, convention
 from perflog.formats.model import Format
 from perflog.formats.template import Field
+from perflog.formats.vocabulary import quantities
 from perflog.metrics.hardware import given_peak, gpu_model
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.possible import RATES, impossible
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _PER_GPU, _PER_GPU_KEYS = "tokens_per_s_gpu", {"tokens_per_gpu_per_s", "tokens_per_device_per_s"}
+_NO_SHARE = 1.5  # an MFU above it is a percentage
 _PACE = "pace"  # seconds per step, else seconds per unit of a printed rate: the warm-up is detected in it
 
 _COLUMNS = (
@@ -139,6 +141,8 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
             wanted = np.searchsorted(different, series.steps) * most + series.lines
             index = rows[order[np.searchsorted(packed, wanted, side="right") - 1]]
         columns = {name: _taken(all_steps[name], index) for name in names}
+        if "mfu" in columns and not _known(columns["mfu"]).any():
+            columns["mfu"] = _mfu_without_unit(tables, series)
         chosen[series.run] = series, columns | {_PER_GPU: _rates_of_a_gpu(tables, series)}
     return chosen
 
@@ -150,8 +154,26 @@ def _taken(values: Floats, index: Ints) -> Floats:
 
 def _rates_of_a_gpu(tables: Tables, series: StepSeries) -> Floats:
     """Tokens per second of a GPU that are printed on the lines of a series, NaN where none is."""
+    return _values_on_lines(tables, series, _PER_GPU_KEYS)
+
+
+def _mfu_without_unit(tables: Tables, series: StepSeries) -> Floats:
+    """The MFU that a run prints without a unit, as a share, if its values can only be percent; else NaN.
+
+    `mfu: 0.41` may be a share or a small percentage; `mfu: 41.2` cannot be a share.
+    """
+    names = quantities()["mfu"].names
+    printed = _values_on_lines(tables, series, {*names, *map(str.upper, names)})
+    steady = printed[series.warmup.cut :]
+    steady = steady[_known(steady)]
+    is_percent = len(steady) > 0 and steady.min() > _NO_SHARE and steady.max() <= 100
+    return printed / 100 if is_percent else np.broadcast_to(np.nan, len(series.lines))
+
+
+def _values_on_lines(tables: Tables, series: StepSeries, keys: Collection[str]) -> Floats:
+    """The values of some names, printed without a unit or with that of a rate, on the lines of a series; else NaN."""
     rows = tables.rows_of("values", series.run)
-    rows = rows.where(rows.one_of("key", _PER_GPU_KEYS))
+    rows = rows.where(rows.one_of("key", keys))
     printed = dict(zip(rows["line"].tolist(), rows["value"].tolist(), strict=True))
     if not printed:
         return np.broadcast_to(np.nan, len(series.lines))

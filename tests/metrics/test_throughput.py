@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
+from pathlib import Path
 from statistics import harmonic_mean, mean, median
 from typing import TYPE_CHECKING, Any
 
@@ -316,3 +318,18 @@ def test_rates_are_work_over_the_times_of_the_same_part(times: list[float]) -> N
     assert every["tflops"] == pytest.approx(every["step_flops"] / median(times) / 1e12)
     assert every["tflops_total"] == pytest.approx(harmonic_mean([every["step_flops"] / t / 1e12 for t in times]))
     assert every["tflops_total"] * (1 + 1e-12) >= every["step_flops"] / max(times) / 1e12
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [(41.2, 0.412), (0.412, math.nan), (337.6, math.nan)],
+    ids=["percent", "a share or a small percentage", "neither"],
+)
+def test_an_mfu_without_a_unit_is_percent_where_it_can_be_nothing_else(
+    tmp_path: Path, printed: float, expected: float
+) -> None:
+    path = tmp_path / "run.log"
+    lines = [f"step: {k} | loss: 2.5 | tokens_per_second: 5120.5 | mfu: {printed + k / 1000}\n" for k in range(12)]
+    path.write_text("".join(lines))
+    shares = throughput(perflog.read(path))["printed_mfu"].astype(float)
+    assert shares.iloc[0] == pytest.approx(expected, rel=0.01, nan_ok=True)
