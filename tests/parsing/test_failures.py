@@ -27,6 +27,7 @@ NOT_FAILURES = (
     "Setting NCCL_ASYNC_ERROR_HANDLING to 1",
     "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=600",
     "checkpoint saved to /out/step_100",
+    "gpu:2912164:2912210 [0] misc/nvmlwrap.cc:100 NCCL WARN nvmlInit_v2() failed: Driver/library version mismatch",
 )
 
 
