@@ -361,11 +361,15 @@ def _providers(table: CaseTable) -> list[str]:
     """Figures that measure the same quantity and are named after what is measured: cuBLAS, Triton. Else [].
 
     A header names them, so they have no unit, and no name says what quantity it is. Statistics of one quantity, such as
-    P50 and P99, are no variants of each other. Ratios and shares beside them measure nothing by themselves.
+    P50 and P99, are no variants of each other. Ratios and shares beside them measure nothing by themselves. Nor are
+    counts beside other numbers, or differences, which may be negative.
     """
     names = [name for name in table.figures if table.units.get(name) != "1"]
     plain = [name for name in names if not table.units.get(name) and better(name, "") is None]
     are_alike = plain == names and not any(_CONFIGURES.fullmatch(n) or _STATISTIC.fullmatch(n) for n in names)
+    known = [table.figures[name][np.isfinite(table.figures[name])] for name in names]
+    are_counts = [bool((values % 1 == 0).all()) for values in known]
+    are_alike &= all((values > 0).all() for values in known) and (all(are_counts) or not any(are_counts))
     return names if len(names) > 1 and are_alike else []
 
 
@@ -566,7 +570,7 @@ def _sweeps(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
 def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[list[str], dict[str, Any]]:
     """The names that tell records apart, and those that are the same in all; no parameters if they are a series."""
     settings = {name: cells[0] for name, cells in columns.items() if _is_setting(cells, units[name])}
-    moments = [name for name in columns if name.lower() in _MOMENTS]
+    moments = [name for name, cells in columns.items() if _tells_moment(name, cells)]
     trial = _number_of_trials(columns)
     leading = _leading({n: of for n, of in columns.items() if n not in {*settings, *moments, *trial}}, units)
     if _is_series(leading, columns) or (moments and not _tells_work(leading, columns)):
@@ -640,6 +644,11 @@ def _number_of_trials(columns: dict[str, list[Any]]) -> list[str]:
 def _tells_work(leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     """Whether records that tell when they were written are cases all the same: words and sizes tell them apart."""
     return _tell_apart(leading, columns) and any(_are_words(columns[name]) for name in leading)
+
+
+def _tells_moment(name: str, cells: Sequence[Any]) -> bool:
+    """Whether a column says when records were written, or how long each took in words such as `40:02:47`."""
+    return name.lower() in _MOMENTS or (name.lower() == "time" and _are_words(cells))
 
 
 def _names_variants(name: str, cells: Sequence[Any]) -> bool:

@@ -49,12 +49,13 @@ _UNITS = {
     **dict.fromkeys(("step", "steps"), "step"),
     **dict.fromkeys(("epoch", "epochs"), "epoch"),
     **dict.fromkeys(("prompt", "prompts"), "prompt"),
+    **dict.fromkeys(("inference", "inferences"), "inference"),
 }
 _COUNTS = frozenset(
     ("token", "tokens", "total", "num", "number", "n", "of", "generated", "output", "images", "samples", "all", "new")
 )
 """Words of a name that counts units, and nothing else."""
-_ORDER = ("token", "sample", "image", "request", "query", "prompt", "step", "epoch")
+_ORDER = ("token", "sample", "image", "request", "query", "prompt", "inference", "step", "epoch")
 _MULTIPLE = lazy_pattern(r"(?:per[_ ]|/ ?)(?P<number>10+(?:[0,]*)|1?[kKM](?![a-z])|million)")
 _MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "million": 1e6}
 _JOULES = {"j": 1.0, "joule": 1.0, "joules": 1.0, "wh": 3.6e3, "kwh": 3.6e6, "w": 1.0, "watt": 1.0, "watts": 1.0}

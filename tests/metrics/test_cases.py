@@ -144,6 +144,19 @@ def test_results_with_the_time_of_each_are_cases(tmp_path: Path) -> None:
     assert not len(cases(log_of(tmp_path, "\n".join(["timestamp,queue_size,latency_ms", *series, ""]), "series.csv")))
 
 
+def test_counts_and_differences_are_no_variants(tmp_path: Path) -> None:
+    text = "model,nrGPUshf,throughputhf\na,1,37.5\nb,8,1.5\nc,2,9.75\n"
+    assert case_pairs(log_of(tmp_path, text, "counts.csv"))["parameter"].notna().all()
+    text = "feature,rmsle,delta\na,0.475,-0.001\nb,0.5,0.002\nc,0.45,-0.5\n"
+    assert case_pairs(log_of(tmp_path, text, "delta.csv"))["parameter"].notna().all()
+
+
+def test_how_long_each_took_in_words_makes_no_series(tmp_path: Path) -> None:
+    text = "training_file,time,energy(kWh)\na,40:02:47,14.0\nb,111:11:54,40.5\nc,57:05:03,13.5\n"
+    [row] = cases(log_of(tmp_path, text)).to_dict("records")
+    assert (row["over"], row["key"], row["min_at"]) == ("training_file", "energy", "training_file c")
+
+
 def test_the_frame_of_the_trials_of_optuna(tmp_path: Path) -> None:
     """What it optimises is called `value`: no text beside it has this number, and it comes first."""
     text = (
@@ -223,11 +236,12 @@ def test_trials_in_a_box_without_bars_between_columns(tmp_path: Path) -> None:
         "│ Trial name          status         batch_size         lr     iter       loss │",
         "│ train_9a1c2_00000   TERMINATED             16   0.001100       10   1.231140 │",
         "│ train_9a1c2_00001   TERMINATED             32   0.000213       10   1.102710 │",
+        "│ train_9a1c2_00002   TERMINATED             64   0.000213       10  15.1025   │",
     ]
     rule = "─" * (len(lines[0]) - 2)
     box = [f"╭{rule}╮", lines[0], f"├{rule}┤", *lines[1:], f"╰{rule}╯", ""]
     [row] = cases(log_of(tmp_path, "\n".join(box), "tune.log")).to_dict("records")
-    assert (row["over"], row["key"], row["min"], row["max"]) == ("batch_size x lr", "loss", 1.10271, 1.23114)
+    assert (row["over"], row["key"], row["min"], row["max"]) == ("batch_size x lr", "loss", 1.10271, 15.1025)
 
 
 def test_the_trials_of_optuna(tmp_path: Path) -> None:

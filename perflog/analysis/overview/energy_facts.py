@@ -50,7 +50,7 @@ def _of_cases(tables: Tables, options: Options) -> Iterator[str]:
         if len(rows) < _LEAST_CASES:
             continue
         unit, of = rows["unit"].iloc[0], rows["of"].iloc[0]
-        what = f"a {unit}" if isinstance(unit, str) else "a case"
+        what = f"{'an' if unit[0] in 'aeiou' else 'a'} {unit}" if isinstance(unit, str) else "a case"
         measured = f" of {_MEASURED.get(of, of)}" if isinstance(of, str) else ""
         low, high = rows.loc[rows["energy_unit_j"].idxmin()], rows.loc[rows["energy_unit_j"].idxmax()]
         ends = [f"{show(row['energy_unit_j'], 'J')} ({row['case']})" for row in (low, high)]

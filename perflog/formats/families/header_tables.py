@@ -95,7 +95,7 @@ def without_bar(text: str) -> str:
     return _BAR.sub("", text) if "%" in text else text
 
 
-def _without_frame(text: str) -> str:
+def without_frame(text: str) -> str:
     """Return a line of a box that has bars at both ends only, with blanks in their place."""
     bare = text.strip()
     bars = bare[:1] + bare[-1:]
@@ -257,7 +257,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     def header(self, text: str) -> Header | None:
         """Return the header that a line is; None if the line does not name the columns that the table needs."""
         for style in self.styles:
-            line = text if style in _DELIMITERS else _without_frame(text)
+            line = text if style in _DELIMITERS else without_frame(text)
             names = [x.strip() for x in split(line, style)]
             ends = tuple(_BOX_BARS) if style == "boxes" else _DELIMITERS.get(style, "\n")
             if names and not names[-1] and text.rstrip(" ").endswith(ends) and not spans_to_end(line, style):
@@ -524,7 +524,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
 
     def _all_cells(self, text: str) -> list[str]:
         """Return the cells of a row in all columns; [] if the line cannot be a row."""
-        text = text if self.style in _DELIMITERS else _without_frame(text)
+        text = text if self.style in _DELIMITERS else without_frame(text)
         if self.extents and self._inside(text):
             return [text[slice(*extent)].strip() for extent in self.extents]
         if self.style == "bars" and "|" not in text:

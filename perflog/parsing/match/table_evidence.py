@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from perflog.arrays import Mask
-from perflog.formats.families.header_tables import is_rule, spans_to_end, split, without_bar
+from perflog.formats.families.header_tables import is_rule, spans_to_end, split, without_bar, without_frame
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
 from perflog.formats.vocabulary import COUNTERS, SENTENCE_WORDS
@@ -158,8 +158,9 @@ class PrintedTable(Struct, frozen=True):
     @classmethod
     def of(cls, lines: Sequence[str], style: str) -> PrintedTable | None:
         """Return the table that begins with the first of these lines; None if no rows of values follow."""
-        cut = _cells_at(lines[0]) if style == "left" else partial(_cells, style=style)
-        names = cut(lines[0])
+        bare = list(lines) if style in _MARKS else list(map(without_frame, lines))
+        cut = _cells_at(bare[0]) if style == "left" else partial(_cells, style=style)
+        names = cut(bare[0])
         if not names or (style == "tab" and any(name.startswith("|") for name in names)):
             return None
         rows: dict[int, list[str]] = {}
@@ -167,7 +168,7 @@ class PrintedTable(Struct, frozen=True):
         for place, text in enumerate(lines[1:], 1):
             if is_rule(text) or (text[:1] == "#" == lines[0][:1]):
                 continue
-            cells = cut(text)
+            cells = cut(bare[place])
             has_value = any(map(value_and_unit, cells))
             own_cells = cells[1:-1] if names[-1].endswith("...") else cells  # `UserCounters...` above pairs
             names_itself = style != "tab" and any(map(_NAMED_VALUE.search, own_cells))
@@ -268,7 +269,7 @@ class PrintedTable(Struct, frozen=True):
     def _is_aligned(self, text: str) -> bool:
         """Whether each cell of a row is under its own name, or under none."""
         names, cells = (
-            [match.span() for match in _SPANS[self.style].finditer(without_bar(line)) if match[0] != ":"]
+            [match.span() for match in _SPANS[self.style].finditer(without_frame(without_bar(line))) if match[0] != ":"]
             for line in (self.block[0], text)
         )
         above = ({i for i, (a, b) in enumerate(names) if a < end and begin < b} for begin, end in cells)
