@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from perflog.metrics.pipeline import stage_times
+from perflog.metrics.pipeline import StageTimes, stage_times
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.schedule_simulation import (
@@ -23,12 +23,17 @@ from perflog.metrics.schedule_simulation import (
     step,
 )
 from perflog.metrics.semantics import semantics_by_run
+from perflog.statistics.groups import groups_of
+from perflog.tables.arrow import Where, one_of
+from perflog.tables.columns import of_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _BACKWARD = 2.0  # times the forward, where the log has no times: two matrix products for each one of the forward
 _MOST_STAGES = 64
+_COMPUTES = {"forward-compute": FORWARD, "backward-compute": BACKWARD}
+"""Names of the operations of a job that compute a micro-batch on a stage."""
 _FACTORS = (1, 2)  # of the micro-batches of the run
 TIMED, EQUAL = "stages as timed", "equal stages"
 
@@ -92,9 +97,9 @@ class ScheduleRow(Struct, frozen=True):
 def schedules(tables: Tables, options: Options) -> pd.DataFrame:
     """Idle share, step and memory of each pipeline under six schedules, with its micro-batches and twice as many.
 
-    No figure is measured. Times of stages come from the log's layers; without them all stages are equal, and the
-    backward takes twice the forward. Gradients of weights take half of the backward. Sending takes no time, and devices
-    end a step together. Of twice as many micro-batches each takes half the time.
+    No figure is measured. Times of stages come from the log's layers, or from a profile of all its ranks; else all
+    stages are equal, and the backward takes twice the forward. Gradients of weights take half of the backward. Sending
+    takes no time, and devices end a step together. Of twice as many micro-batches each takes half the time.
 
     Example:
         >>> table = perflog.metrics.schedules(perflog.find_runs("reference:pipeline_layers.txt"))
@@ -116,8 +121,12 @@ def schedule_rows(tables: Tables, options: Options) -> Sequence[ScheduleRow]:
 
 def _rows(tables: Tables, options: Options) -> Iterator[ScheduleRow]:
     timed = {times.run: times for times in stage_times(tables, options)} if tables.count("layers") else {}
+    profiled = {times.run: (times, chunks) for times, chunks in _of_operations(tables)}
     for run, means in semantics_by_run(tables.rows("runs")).items():
         stages, batches, printed = (_count(means.quantities, name) for name in ("stages", "micro_batches", "chunks"))
+        if run in profiled:
+            timed[run], printed = profiled[run]
+            stages, batches = len(timed[run].seconds[FORWARD]), timed[run].micro_batches
         if stages is None or batches is None or not 1 < stages <= _MOST_STAGES:
             continue
         chunks = printed if printed is not None and printed > 1 else 2
@@ -143,6 +152,31 @@ def _rows(tables: Tables, options: Options) -> Iterator[ScheduleRow]:
                         np.nan if times is None else found.makespan_s, base.makespan_s / found.makespan_s,
                         found.activations / factor, found.copies, assumes,
                     )  # fmt: skip
+
+
+def _of_operations(tables: Tables) -> Iterator[tuple[StageTimes, int]]:
+    """Yield the stage times and the number of chunks of runs that a profiler of the job times by stage and micro-batch.
+
+    The time of a stage is the sum over its chunks of the median over micro-batches, steps and replicas.
+    """
+    columns = ("name", "stage", "chunk", "micro_batch", "duration_ns")
+    where: Where = {"kind": one_of("operation"), "name": one_of(*_COMPUTES)}
+    for (run, _), events in tables.arrow_by_file("events", where, *columns):
+        rows = of_arrow(events)
+        rows = rows.where(rows.known("stage", "micro_batch", "duration_ns"))
+        if not len(rows):
+            continue
+        count, chunks = int(rows["stage"].max()) + 1, max(int(rows["chunk"].max()), 0) + 1
+        seconds = {direction: np.zeros((count, 1)) for direction in _COMPUTES.values()}
+        found = set()
+        for name, of_name in rows.by("name").items():
+            of = groups_of(of_name["stage"], of_name["chunk"])
+            for number, first in enumerate(of.first.tolist()):
+                stage = int(of_name["stage"][first])
+                seconds[_COMPUTES[name]][stage, 0] += np.median(of_name["duration_ns"][of.of_row == number]) / 1e9
+                found.add((_COMPUTES[name], stage))
+        if len(found) == count * len(_COMPUTES):
+            yield StageTimes(run, len(set(rows["micro_batch"].tolist())), [], seconds, {}), chunks
 
 
 def _count(quantities: Mapping[str, float], name: str) -> int | None:

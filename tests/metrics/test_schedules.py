@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.metrics_logs import row, rows
+from support.operation_tables import made_job, rows_of, times_of, write_table
 
 import perflog
 from perflog.metrics import pipeline, schedules
@@ -138,3 +139,27 @@ def test_stages_as_timed_are_those_of_the_pipeline() -> None:
 
 def test_a_log_without_a_pipeline_has_no_schedules() -> None:
     assert not len(schedules(perflog.find_runs("reference:moe_layer.txt")))
+
+
+def test_stages_as_a_profile_of_the_job_times_them(tmp_path: Path) -> None:
+    """4 stages, 8 micro-batches, F = B = 0.1 s: 3 / 11 idle; with a last stage of 0.15 s that of the simulation."""
+    job = made_job(2, 4, 8)
+    equal = write_table(tmp_path / "equal.parquet", rows_of(job, times_of(job, 2, lambda *_: 0.1), 2))
+    found = [each for each in rows(schedules(perflog.read(equal))) if each["schedule"] == ONE_F_ONE_B]
+    assert [(each["stages"], each["micro_batches"], each["of"]) for each in found] == [
+        (4, 8, "stages as timed"), (4, 16, "stages as timed"),
+    ]  # fmt: skip
+    assert (found[0]["idle"], found[0]["step_s"]) == (pytest.approx(3 / 11), pytest.approx(2.2))
+    slow = times_of(job, 1, lambda _, __, node: 0.15 if node[0] == 3 else 0.1)
+    path = write_table(tmp_path / "slow.parquet", rows_of(job, slow, 1))
+    first = next(each for each in rows(schedules(perflog.read(path))) if each["schedule"] == ONE_F_ONE_B)
+    expected = step(ONE_F_ONE_B, [0.1, 0.1, 0.1, 0.15], [0.1, 0.1, 0.1, 0.15], 8)
+    assert expected is not None and first["step_s"] == pytest.approx(expected.makespan_s)
+
+
+def test_chunks_of_a_stage_are_one_after_the_other(tmp_path: Path) -> None:
+    job = made_job(1, 2, 4, chunks=2)
+    path = write_table(tmp_path / "chunks.parquet", rows_of(job, times_of(job, 1, lambda *_: 0.1), 1))
+    found = {each["schedule"]: each for each in reversed(list(rows(schedules(perflog.read(path)))))}
+    assert found[ONE_F_ONE_B]["step_s"] == pytest.approx((4 + 1) * 0.4)
+    assert found["interleaved 1F1B"]["chunks"] == 2
