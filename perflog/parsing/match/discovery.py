@@ -407,6 +407,8 @@ class TemplateDiscovery:
     def _first_lines(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
         """Return the Lines that the first fitting family makes of a text; add the unknown ones to `new`."""
         for form, family in families:
+            if family.required_literal not in text:
+                continue
             if (form.name, family.name) in self._full:
                 if re.match(f"(?s:{family.pattern})".encode(), text):
                     return ()  # the text belongs to this family, so no later family may take it
