@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ def test_each_sample_is_of_its_kind(name: str, sample: str) -> None:
     found = told(sample)
     assert found is not None
     assert found.kind.name == name
-    assert re.search(needles(), sample)
+    assert any(literal.decode() in sample for literal in needles())
 
 
 @pytest.mark.parametrize("text", FAILURES)

@@ -80,11 +80,10 @@ LAUNCHERS = ("torchrun ", "torch.distributed.run", "torch.distributed.launch", "
 
 
 @cache
-def needles() -> str:
-    """Return the pattern, for RE2, of the literals of which a line that tells a failure holds one."""
-    literals = dict.fromkeys(re.findall(r'^has += "(.*)"$', _FILE.read_text("utf-8"), re.MULTILINE))
-    undone = re.findall(r'^undone += "(.*)"$', _FILE.read_text("utf-8"), re.MULTILINE)
-    return "|".join(map(_escaped, [*literals, *undone, TRACEBACK, IGNORED, *LAUNCHERS]))
+def needles() -> tuple[bytes, ...]:
+    """Return the literals of which a line that tells a failure holds one."""
+    literals = re.findall(r'^(?:has|undone) += "(.*)"$', _FILE.read_text("utf-8"), re.MULTILINE)
+    return tuple(text.encode() for text in dict.fromkeys([*literals, TRACEBACK, IGNORED, *LAUNCHERS]))
 
 
 @cache
@@ -196,7 +195,3 @@ def _speaks_of(before: str) -> bool:
     if before.startswith("{") and before.endswith('"'):  # a record of JSON, whose message it begins
         return False
     return bool(_CODE.search(before) or _ADVICE.search(before))
-
-
-def _escaped(literal: str) -> str:
-    return re.sub(r"([^A-Za-z0-9 _/<>-])", r"\\\1", literal)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
 
-from perflog.arrays import Ints
+from perflog.arrays import Ints, Mask
+from perflog.formats.template import escape
 from perflog.formats.vocabulary import LEVELS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.kinds import (
@@ -33,10 +35,14 @@ from perflog.parsing.failures.kinds import (
 )
 from perflog.parsing.failures.origins import Origin, origin_of, split_labels
 from perflog.parsing.match.line_stamps import StampReader
+from perflog.parsing.match.prefilter import held_literals
 from perflog.parsing.match.records import MAX_TEXT, Batch, FormatLine, strings
-from perflog.tables.arrow import matching_mask, text_array
+from perflog.tables.arrow import matching_mask
 from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import CLOCKS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _MOST = 10_000  # failures of a log that are kept one by one
 _MESSAGE = 1_000  # characters of a message
@@ -201,7 +207,7 @@ class FailureReader:
         rows = batch.rows(places)
         starts = batch.starts[rows].astype(np.int64)
         ends = np.minimum(batch.ends[rows].astype(np.int64), starts + MAX_TEXT)
-        hits = np.flatnonzero(matching_mask(strings(batch.chunk.data, starts, ends), [needles()]))
+        hits = np.flatnonzero(_holding_needles(strings(batch.chunk.data, starts, ends)))
         if not len(hits) and not self._streams and not self._goes_on:
             return places[:0]
         known = len(self.failures)
@@ -237,9 +243,7 @@ class FailureReader:
         if self._opening is None:
             first = data[batch.starts[0] : batch.ends[0]].tobytes()
             text = first[:MAX_TEXT].decode("utf-8", "backslashreplace").rstrip()
-            is_plain = (
-                _LEAST_OPENING <= len(text) < MAX_TEXT and not matching_mask(text_array([text]), [needles()]).any()
-            )
+            is_plain = _LEAST_OPENING <= len(text) < MAX_TEXT and not any(literal in first for literal in needles())
             self._opening = first if is_plain else b""
         opening = np.frombuffer(self._opening, np.uint8)
         if not len(opening):
@@ -612,6 +616,11 @@ class FailureReader:
             for failure, time, clock in zip(here, stamps.time.tolist(), stamps.clock.tolist(), strict=True):
                 if time >= 0 and clock >= 0:
                     failure.time, failure.clock = time, CLOCKS[clock]
+
+
+def _holding_needles(texts: pa.Array) -> Mask:
+    """Return which texts hold a literal of a kind. Few of the many literals are in a log: the others are not tried."""
+    return matching_mask(texts, [escape(literal.decode()) for literal in sorted(held_literals(texts, needles()))])
 
 
 def _places(lines: Sequence[FormatLine], batch: Batch) -> tuple[Ints, frozenset[int]]:

@@ -23,10 +23,10 @@ from perflog.formats.object_shapes import ObjectShapes
 from perflog.formats.template import Template, escape, unnamed
 from perflog.formats.torn_shapes import is_torn_shape
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.input.chunks import SLACK, Chunk
+from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.figure_counts import number_shape
 from perflog.parsing.match.partial_lines import PartialLines
-from perflog.parsing.match.prefilter import LiteralPrefilter
+from perflog.parsing.match.prefilter import held_literals
 from perflog.parsing.match.rank_labels import (
     ANY_LABELS,
     bare_texts,
@@ -113,18 +113,6 @@ def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> Mask:
     patterns = [f"(?s:{pattern})" for family in families if (pattern := family.pattern_with(held))]
     mask[mask] = matching_mask(texts.take(index_array(mask)), patterns, ANY_LABELS)
     return mask
-
-
-def held_literals(texts: pa.Array, literals: tuple[bytes, ...]) -> set[bytes]:
-    """Return the literals that the texts may hold; they hold none of the others."""
-    body = bytes(texts.buffers()[2] or b"")
-    return {literals[k] for k in _prefilter(literals).candidates(body + bytes(SLACK), len(body))}
-
-
-@lru_cache(16)
-def _prefilter(literals: tuple[bytes, ...]) -> LiteralPrefilter:
-    """Return the prefilter of some literals. Many texts are tried with the same ones."""
-    return LiteralPrefilter(literals)
 
 
 @lru_cache(256)

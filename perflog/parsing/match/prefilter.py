@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from perflog.arrays import Ints, Mask
+from perflog.parsing.input.chunks import SLACK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,3 +115,15 @@ def _hash(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     words = words * _MULTIPLIER
     words >>= np.uint32(16)
     return words
+
+
+def held_literals(texts: pa.Array, literals: tuple[bytes, ...]) -> set[bytes]:
+    """Return the literals that the texts may hold; they hold none of the others."""
+    body = bytes(texts.buffers()[2] or b"")
+    return {literals[k] for k in _prefilter(literals).candidates(body + bytes(SLACK), len(body))}
+
+
+@lru_cache(16)
+def _prefilter(literals: tuple[bytes, ...]) -> LiteralPrefilter:
+    """Return the prefilter of some literals. Many texts are tried with the same ones."""
+    return LiteralPrefilter(literals)
