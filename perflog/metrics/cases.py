@@ -228,6 +228,18 @@ def names_of_records(tables: Tables) -> set[str]:
     return found
 
 
+def names_of_kernels(tables: Tables) -> set[str]:
+    """Return the names of `names_of_records` whose records have a rate of FLOP: each record measures another shape."""
+    rows = tables.rows("values")
+    rows = rows.where(rows.one_of("key", names_of_records(tables)))
+    found: set[str] = set()
+    for of_run in rows.by("run").values():
+        lines = of_run.where(of_run.one_of("unit", ["TFLOP/s"]))["line"]
+        counts = of_run.where(np.isin(of_run["line"], lines)).counts("key")
+        found.update(name for name, times in counts.items() if times > 1)
+    return found
+
+
 def case_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """Yield each figure of each case: a comparison matches cases by their parameters."""
     for run, found in case_tables(tables).items():

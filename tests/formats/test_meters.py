@@ -978,3 +978,44 @@ def test_two_rates_in_one_bracket_are_named_by_their_units() -> None:
     got = read(line.encode())
     assert [(row["key"], row["value"]) for row in got.rows("values") if row["unit"] == "1/s"] == [("it_per_sec", 238.1)]
     assert [row["samples_per_s"] for row in got.rows("steps")] == [243848.0]
+
+
+MEASURED = {
+    "Fwd Time: 0.0258 ms": {"Fwd_Time": (2.58e-5, "s")},
+    "[01/12/2026-09:11:02] [TRT-LLM] [I] LLM latency: 3.345 sec": {"LLM_latency": (3.345, "s")},
+    "FLOPS:               16.5236 TFLOPs per second": {"FLOPS": (16.5236, "TFLOP/s")},
+    "vLLM Triton: 0.087 ms, 86.40 TFLOPS": {
+        "vLLM_Triton": (8.7e-5, "s"), "vLLM_Triton_tflops": (86.4, "TFLOP/s"),
+    },
+    "CUBLAS average time: 0.004911 ms, 122.992 TFLOPS": {
+        "CUBLAS_average_time": (4.911e-6, "s"), "CUBLAS_average_tflops": (122.992, "TFLOP/s"),
+    },
+    "Request Throughput (req/sec):                     248.4751": {"Request_Throughput": (248.4751, "1/s")},
+    "2024/07/11 23:37:56 End to End Latency (ms) p50: 328.000": {"End_to_End_Latency_p50": (0.328, "s")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MEASURED)
+def test_a_line_that_measures_something_is_enough(text: str) -> None:
+    rows = read(f"{text}\n".encode()).rows("values")
+    assert {str(row["key"]): row["unit"] for row in rows} == {key: unit for key, (_, unit) in MEASURED[text].items()}
+    values = {key: value for key, (value, _) in MEASURED[text].items()}
+    assert {str(row["key"]): row["value"] for row in rows} == pytest.approx(values)
+    assert {row["step"] for row in rows} == {None}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Loading model took 12.3 s",
+        "All tests took: 12.3 seconds",
+        "The latency of each layer was 3.2 ms",
+        "note that the kernel time: 3.2 ms",
+        "Waiting for the server: 5 s",
+        "Peak memory: 1.23 GB",
+        "Step latency: 3.2",  # in which unit?
+    ],
+)
+def test_prose_and_what_has_no_unit_measure_nothing(text: str) -> None:
+    with pytest.raises(InputError):
+        read(f"{text}\n".encode())

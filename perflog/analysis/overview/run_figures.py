@@ -32,7 +32,7 @@ from perflog.metrics import (
     throughput,
 )
 from perflog.metrics.breakdown import UNTIMED
-from perflog.metrics.cases import case_tables, names_of_records
+from perflog.metrics.cases import case_tables, names_of_kernels, names_of_records
 from perflog.metrics.possible import are_moments
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.series_ends import last_values, summary_figures
@@ -387,6 +387,7 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     figures = list(_last_values(tables, options)) or list(_named_values(tables))
     of_cases = set(_names_of_cases(tables))
     of_cases |= {name for name in names_of_records(tables) if is_latency_statistic(name)}  # several benchmarks
+    of_cases |= names_of_kernels(tables)
     figures = [figure for figure in figures if figure.name not in of_cases]  # no case stands for the others
     rows = tables.rows("values")
     of_steps = rows.where(rows.known("step")).counts("key")

@@ -28,7 +28,9 @@ from perflog.formats.families.base import (
     spec_of,
     template_of,
 )
-from perflog.formats.families.name_units import name_and_unit
+from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
+from perflog.formats.families.measured_lines import is_measured
+from perflog.formats.families.name_units import is_statistic, name_and_unit
 from perflog.formats.model import BarFields, Line
 from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_64, unnamed
@@ -67,6 +69,8 @@ _ROUNDED = "rounded"  # the last part of the name of a counter that is printed w
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _TIMED = lazy_pattern(r"time|elapsed|duration|eta\b", re.IGNORECASE)  # a name of a number whose `m` is a minute
 _KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
+_SPEEDS = {"TFLOP/s": "tflops", "GB/s": "bandwidth"}  # the same, of what the number before took its time for
+_TIME_AT_END = lazy_pattern(r"(?<=\w)[ _](?:time|latency|tflops)$", re.IGNORECASE)
 _NAMES_OF = {
     "s": re.compile("time|sec|dur|cost|elapsed|latency|wall|data|batch|forward|backward", re.IGNORECASE),
     "B": _OF_MEMORY,
@@ -110,6 +114,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         keys: The field that takes the number of a name (see `plain_name`).
         needs: Names that a line must have, each with its alternatives; `*` is any text.
         unit_names: What printed units mean here: `MB = "MiB"`.
+        measures: Whether a line must measure something: see `measured_lines`.
     """
 
     name: str
@@ -119,6 +124,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
     keys: Mapping[str, str]
     needs: tuple[tuple[str, ...], ...] = ()
     unit_names: Mapping[str, str] = field(default_factory=dict)
+    measures: bool = False
 
     @property
     def openings(self) -> Sequence[Opening]:
@@ -134,6 +140,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def pattern(self) -> str:
+        if self.measures:
+            return MEASURED_PATTERN
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         names = "|".join(_name_pattern(name) for name in (self.needs[0] if self.needs else ()))
         if not names:
@@ -200,9 +208,9 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         gap = before[len(before.rstrip(" \t")) :]
         template = template_of(prefix.text + _gap(gap) + head.text + rest.text)
         is_row = (ANY_BAR,) in self.needs and (prefix.is_row or rest.is_row)
-        if template is None or is_row:
-            return None
         units = {**prefix.units, **rest.units}
+        if template is None or is_row or (self.measures and not is_measured(template, units)):
+            return None
         if iteration and len(steps) > 1 and common.table == "steps":
             common = replace(common, compute={**common.compute, **_time_of_step(template.names, units)})
         line = replace(self.shape, line=common).line_of(template, names.from_keys, names.paths)
@@ -521,7 +529,8 @@ class _MeterText(Struct):
         is_value = self._is_bound and self._mark == "="  # `Device=cpu Epoch=1`
         self._words = [] if is_value else [word] if self._is_bound else [*self._words, word][-_MOST_WORDS:]
         self._words = [] if word in LEVELS else self._words
-        self._is_bound, self._suffix, self._key_unit = False, "", ""
+        self._is_bound, self._suffix = False, ""
+        self._key_unit = self._key_unit if is_statistic(word) and len(self._words) > 1 else ""  # `Latency (ms) p50: 3`
         if len(self._words) > 2 and self._words[-2] == "in":
             self._key_unit = unit_of(self._words[-1])[0]  # `train_step_timing in s=12.80`
         return k + 1
@@ -664,6 +673,9 @@ class _MeterText(Struct):
             kind = _KINDS.get(UNITS[unit].base, "")  # `step = 3301 (1.491 sec)`: no mean of the step
             return (f"bracket {kind}", "") if kind else ("", None)
         if unit and not self._bracket and UNITS[unit].base != (UNITS[self._last_unit].base if self._last_unit else ""):
+            speed = _SPEEDS.get(UNITS[unit].base, "")
+            if speed and self.family.shape.line.table == "values":  # `cuBLAS time: 0.034 ms, 221.1 TFLOPS, 12 GB/s`
+                return f"{_TIME_AT_END.sub('', key)} {speed}", ""
             kind = _KINDS.get(UNITS[unit].base, "")  # `loss 2.31, 12.1 ms`: not a second loss
             return kind, "" if kind else None
         if self._bracket:

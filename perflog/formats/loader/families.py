@@ -107,7 +107,8 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
     fields = [Field(name, "d" if name in ("rank", "step") else "f", "") for name in keys.values()]
     shape = _shape(entry, scopes, fields)
     needs = tuple(_alternatives(with_names(entry, text)) for text in entry.texts("needs"))
-    if not needs and shape.letters < MIN_LETTERS:
+    measures = entry.get("measures", bool, False)
+    if not needs and not measures and shape.letters < MIN_LETTERS:
         raise entry.error("the lines have neither a head nor names", "needs", "write `needs`: names that each line has")
     return MeterFamily(
         name=shape.line.name,
@@ -117,6 +118,7 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
         keys={plain_name(key): name for key, name in keys.items()},
         needs=needs,
         unit_names=unit_names(entry),
+        measures=measures,
     )
 
 

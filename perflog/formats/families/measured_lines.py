@@ -1,0 +1,60 @@
+"""Lines that measure something, of programs that count no steps: `Fwd time: 0.0258 ms`, `LLM latency: 3.345 sec`.
+
+Prose names numbers too. So a line counts only if a mark binds its first figure to a name, if the name is none of a
+sentence, and if the unit or the name says that the speed of something was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perflog.formats.template import Template
+from perflog.formats.vocabulary import SENTENCE_WORDS, plain_name
+from perflog.lazy_patterns import lazy_pattern
+from perflog.units import Unit
+
+_UNIT = (
+    r"(?:(?:[mnuµ]|milli|micro|nano)?s(?:ecs?|econds?)?|[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[kmgt]i?b(?:ytes|its)?/s(?:ec)?"
+    r"|[gt]bps|tps|[a-z]+/s(?:ec(?:ond)?)?)"
+)
+_NUMBER = r"[0-9][0-9.,]*(?:e[+-]?[0-9]+)?"
+PATTERN = rf"(?i:.*?[a-z].*?(?:[:=][ \t]*{_NUMBER}[ \t]*{_UNIT}\b|[(\[]{_UNIT}[)\]][^:=]*[:=][ \t]*{_NUMBER}))"
+"""What each such line has: a number after a mark, with a unit behind it or in its name."""
+
+_MEASURED = {
+    "s": lazy_pattern(
+        r"latency|ttft|tpot|itl\b|time_(?:to_first|per)_|per_iter|^(?:fwd|bwd|forward|backward)(?:_pass)?$|"
+        r"(?:fwd|bwd|forward|backward|kernel|gpu|cuda|device|comput|exec|inference|prefill|decode|step|iter|average|avg"
+        r"|mean|median|min|max|best|p[0-9]+)[a-z]*_(?:[a-z]+_)?(?:time|duration|ms|us)|(?:time|duration)_(?:mean|median|avg)"
+    ),
+    "1/s": lazy_pattern(r"throughput|tok|tps|rate|speed|samples|images|requests|qps|rps"),
+    "GB/s": lazy_pattern(r"bandwidth|throughput|(?:^|_)bw(?:_|$)|bus|speed"),
+}
+"""By base unit, the names of measured figures. A rate of FLOP is measured, whatever its name."""
+
+_OF_NAMES = frozenset(
+    "to per of in".split()
+)  # words of sentences that names of figures have too: `time to first token`
+_MOST_WORDS = 8  # of a name
+
+
+def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
+    """Return whether the Line of a text measures something.
+
+    Args:
+        template: Its template. Numbers without a name are dropped by it.
+        units: The units of its fields that the text prints.
+    """
+    numbers = [f.name for f in template.fields if f.numeric]
+    named = [name for name in numbers if not name.startswith("_")]
+    if not named or 2 * len(named) < len(numbers) or not all(name in units for name in named):
+        return False
+    words = [plain_name(name).split("_") for name in named]
+    if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - _OF_NAMES) & set(name) for name in words):
+        return False
+    return any(_is_speed(plain_name(name), units[name].base) for name in named)
+
+
+def _is_speed(name: str, base: str) -> bool:
+    """Return whether a figure with this name and base unit is a speed, or the time of a piece of work."""
+    return base == "TFLOP/s" or (base in _MEASURED and _MEASURED[base].search(name) is not None)
