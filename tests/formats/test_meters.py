@@ -1014,6 +1014,7 @@ def test_a_line_that_measures_something_is_enough(text: str) -> None:
         "Waiting for the server: 5 s",
         "Peak memory: 1.23 GB",
         "Step latency: 3.2",  # in which unit?
+        "result: 1450617.5 Mflop/s per node",
     ],
 )
 def test_prose_and_what_has_no_unit_measure_nothing(text: str) -> None:

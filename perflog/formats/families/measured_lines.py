@@ -36,6 +36,7 @@ _OF_NAMES = frozenset(
     "to per of in".split()
 )  # words of sentences that names of figures have too: `time to first token`
 _MOST_WORDS = 8  # of a name
+_PER_OTHER = lazy_pattern(r"\} ?[\w/%]+ per (?!s(?:ec|econd)?\b)")  # `1450617.5 Mflop/s per node`: not that of all
 
 
 def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
@@ -50,6 +51,8 @@ def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
     if not named or 2 * len(named) < len(numbers) or not all(name in units for name in named):
         return False
     words = [plain_name(name).split("_") for name in named]
+    if _PER_OTHER.search(template.text):
+        return False
     if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - _OF_NAMES) & set(name) for name in words):
         return False
     return any(_is_speed(plain_name(name), units[name].base) for name in named)
