@@ -990,7 +990,7 @@ MEASURED = {
     "CUBLAS average time: 0.004911 ms, 122.992 TFLOPS": {
         "CUBLAS_average_time": (4.911e-6, "s"), "CUBLAS_average_tflops": (122.992, "TFLOP/s"),
     },
-    "Request Throughput (req/sec):                     248.4751": {"Request_Throughput": (248.4751, "1/s")},
+    "Decode throughput (tokens/s):                     248.4751": {"Decode_throughput": (248.4751, "1/s")},
     "2024/07/11 23:37:56 End to End Latency (ms) p50: 328.000": {"End_to_End_Latency_p50": (0.328, "s")},
 }  # fmt: skip
 
