@@ -513,7 +513,7 @@ def test_a_result_and_what_a_line_says_of_a_moment_are_no_settings(tmp_path: Pat
 
 
 NAMES: dict[str, list[tuple[str, float, str | None]]] = {
-    "Average time-to-first-token [TTFT] (ms):    52.5": [("average_time_to_first_token_ttft", 0.0525, "s")],
+    "Average wait-for-first-reply [WFFR] (ms):    52.5": [("average_wait_for_first_reply_wffr", 0.0525, "s")],
     "Per User Speed [1/TPOT] (tokens/sec/user): 5.5": [("per_user_speed_1_tpot_tokens_sec_user", 5.5, None)],
     "||Ax-b||_oo/(eps*(||A||_oo+||b||_oo)*N)=        0.0102 .. PASSED": [("ax_b_oo_eps_a_oo_b_oo_n", 0.0102, None)],
     "Score is -0.5 per frame, over 136 frames = -0.4 + 0.1": [
