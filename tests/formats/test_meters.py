@@ -1020,3 +1020,10 @@ def test_a_line_that_measures_something_is_enough(text: str) -> None:
 def test_prose_and_what_has_no_unit_measure_nothing(text: str) -> None:
     with pytest.raises(InputError):
         read(f"{text}\n".encode())
+
+
+def test_the_utilization_beside_the_lines_of_steps() -> None:
+    got = read(b"step 7 loss 0.5\nMFU: 41.2% (407.50 TFLOPS/GPU)\nstep 8 loss 0.4\n")
+    rows = [(row["key"], row["value"], row["unit"]) for row in got.rows("values")]
+    assert rows == [("MFU", pytest.approx(0.412), "1"), ("tflops", 407.5, "TFLOP/s")]
+    assert [row["step"] for row in got.rows("steps")] == [7, 8]
