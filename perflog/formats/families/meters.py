@@ -672,7 +672,7 @@ class _MeterText(Struct):
         if self._bracket and unit and not self._has_unit_of_last(unit):
             speed = _SPEEDS.get(UNITS[unit].base, "")
             if speed and self.family.shape.line.table == "values":  # `MFU: 41.2% (407.5 TFLOPS/GPU)`
-                return speed, ""
+                return speed if "mfu" in key.lower() else f"{_TIME_AT_END.sub('', key)} {speed}", ""
             kind = _KINDS.get(UNITS[unit].base, "")  # `step = 3301 (1.491 sec)`: no mean of the step
             return (f"bracket {kind}", "") if kind else ("", None)
         if unit and not self._bracket and UNITS[unit].base != (UNITS[self._last_unit].base if self._last_unit else ""):
