@@ -329,7 +329,7 @@ def _with_drift(figures: Floats, places: Floats) -> tuple[float, list[Level]]:
 def _beside_a_line(figures: Floats, places: Floats, found: list[Level]) -> tuple[float, float, list[Level]]:
     """The criterion of a line and the levels beside it, its slope, and the levels, from those to begin with."""
     drift, p = _rise(figures, places, found)
-    for _ in range(_PASSES):
+    for _ in range(_PASSES if p <= _DRIFT_P else 0):
         edges = [level.start for level in found]
         found = _of_dependent(figures - drift * places)
         drift, p = _rise(figures, places, found)
