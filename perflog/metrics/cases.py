@@ -228,15 +228,24 @@ def names_of_records(tables: Tables) -> set[str]:
     return found
 
 
-def names_of_kernels(tables: Tables) -> set[str]:
-    """Return the names of `names_of_records` whose records have a rate of FLOP: each record measures another shape."""
+def names_without_case(tables: Tables) -> set[str]:
+    """Return the names that a run prints several times, for cases that nothing tells: none stands for the others.
+
+    They are those of `names_of_records` beside a rate of FLOP, as each record measures another shape; and those that
+    are alone on their lines in a file of tables, which has a table for each phase, say.
+    """
     rows = tables.rows("values")
-    rows = rows.where(rows.one_of("key", names_of_records(tables)))
+    of_tables = {run for run, form in tables.rows("runs").records("run", "format") if form == "tables"}
+    of_records = names_of_records(tables)
     found: set[str] = set()
-    for of_run in rows.by("run").values():
+    for run, of_run in rows.where(~rows.known("step")).by("run").items():
         lines = of_run.where(of_run.one_of("unit", ["TFLOP/s"]))["line"]
-        counts = of_run.where(np.isin(of_run["line"], lines)).counts("key")
-        found.update(name for name, times in counts.items() if times > 1)
+        counted = of_run.where(np.isin(of_run["line"], lines) & of_run.one_of("key", of_records))
+        found.update(name for name, times in counted.counts("key").items() if times > 1)
+        if run in of_tables:
+            records = groups_of(of_run["line"], of_run["part"])
+            alone = of_run.where((records.sizes[records.of_row] == 1) & of_run.known("value"))
+            found.update(name for name, times in alone.counts("key").items() if times > 1)
     return found
 
 

@@ -507,3 +507,17 @@ def test_a_state_that_is_no_outcome_is_a_parameter(tmp_path: Path) -> None:
     path.write_text(head + "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows))
     table = cases(perflog.read(path))
     assert set(table["cases"]) == {3} and set(table["over"]) == {"State x Batch"}
+
+
+def test_no_table_of_several_stands_for_the_others(tmp_path: Path) -> None:
+    """A table of names and values for each phase: the screen has the ends of each name, not its last value."""
+    path = tmp_path / "phases.md"
+    phases = {"load": (0.1, 0.4), "prefill": (0.3, 2.5), "decode": (0.2, 1.5)}
+    head = "\n| metric | value | unit |\n| :--- | ---: | ---: |\n"
+    path.write_text(
+        "".join(f"# {name}\n{head}| cpu | {a} | kJ |\n| gpu | {b} | kJ |\n" for name, (a, b) in phases.items())
+    )
+    shown = perflog.overview(perflog.read(path))
+    assert not shown.figures
+    (text,) = (reason for reason in shown.reasons if "Measured" in reason)
+    assert "cpu 100 J (line 5) to 300 J (line 11), 3 times; gpu 400 J (line 6) to 2500 J (line 12)" in text

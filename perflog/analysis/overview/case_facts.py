@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perflog.metrics import Options, Tables, case_pairs, cases
-from perflog.metrics.cases import MOST_FAILED, OBJECTIVES, names_of_kernels
+from perflog.metrics.cases import MOST_FAILED, OBJECTIVES, names_without_case
 from perflog.metrics.scaling_studies import table_studies
 from perflog.units import show
 
@@ -48,21 +48,24 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if number_of_tables > _MOST_TABLES:
         yield f"{number_of_tables - _MOST_TABLES} more tables of cases."
     if not number_of_tables:
-        yield from _kernels(tables, run)
+        yield from _without_case(tables, run)
 
 
-def _kernels(tables: Tables, run: str) -> Iterator[str]:
-    """How far the figures of each kernel lie apart that is measured several times, over shapes that are not known."""
+def _without_case(tables: Tables, run: str) -> Iterator[str]:
+    """How far figures lie apart that are measured several times, for cases that are not known."""
     rows = tables.rows_of("values", run)
-    rows = rows.where(rows.one_of("key", names_of_kernels(tables)) & rows.known("value"))
-    ends = list[str]()
-    for key, of_key in rows.by("key").items():
-        unit = next(unit for (unit,) in of_key.records("unit")) or ""
-        low, high = (show(float(end), unit, _DIGITS) for end in (of_key["value"].min(), of_key["value"].max()))
-        ends.append(f"{key} {low} to {high} ({len(of_key)} times)")
-    if ends:
-        more = f"; {len(ends) - _MOST_FIGURES} more figures" if len(ends) > _MOST_FIGURES else ""
-        yield f"Measured: {'; '.join(ends[:_MOST_FIGURES])}{more}."
+    rows = rows.where(rows.one_of("key", names_without_case(tables)) & rows.known("value"))
+    parts = []
+    for name, of_name in rows.by("key").items():
+        units = {unit or "" for (unit,) in of_name.records("unit")}
+        if len(units) == 1:
+            values, lines, unit = of_name["value"], of_name["line"], units.pop()
+            places = values.argmin(), values.argmax()
+            ends = (f"{show(float(values[k]), unit, _DIGITS)} (line {lines[k]})" for k in places)
+            parts.append(f"{name} {' to '.join(ends)}, {len(values)} times")
+    if parts:
+        more = f"; {len(parts) - _MOST_FIGURES} more figures" if len(parts) > _MOST_FIGURES else ""
+        yield f"Measured: {'; '.join(parts[:_MOST_FIGURES])}{more}."
 
 
 def variants(tables: Tables, run: str, options: Options) -> Iterator[str]:

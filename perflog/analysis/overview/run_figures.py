@@ -32,7 +32,7 @@ from perflog.metrics import (
     throughput,
 )
 from perflog.metrics.breakdown import UNTIMED
-from perflog.metrics.cases import case_tables, names_of_kernels, names_of_records
+from perflog.metrics.cases import case_tables, names_of_records, names_without_case
 from perflog.metrics.possible import are_moments
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.series_ends import last_values, summary_figures
@@ -387,7 +387,7 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     figures = list(_last_values(tables, options)) or list(_named_values(tables))
     of_cases = set(_names_of_cases(tables))
     of_cases |= {name for name in names_of_records(tables) if is_latency_statistic(name)}  # several benchmarks
-    of_cases |= names_of_kernels(tables)
+    of_cases |= names_without_case(tables)
     figures = [figure for figure in figures if figure.name not in of_cases]  # no case stands for the others
     rows = tables.rows("values")
     of_steps = rows.where(rows.known("step")).counts("key")
@@ -413,10 +413,11 @@ def _names_of_cases(tables: Tables) -> Iterator[str]:
 def _named_values(tables: Tables) -> Iterator[RunFigure]:
     """The last value of each name, where the names do not tell which way is better.
 
-    Not of names that stand together in several records: none of these rows stands for the others.
+    Not of names that stand together in several records, or in several tables of a file: none of these rows stands for
+    the others.
     """
     rows = tables.rows("values")
-    rows = rows.where(~rows.one_of("key", names_of_records(tables)))
+    rows = rows.where(~rows.one_of("key", names_of_records(tables) | names_without_case(tables)))
     rows = rows.where(rows.known("value") & ~are_moments(rows["value"]))
     for name, of_name in rows.by("key").items():
         units, words = of_name.codes("unit")
