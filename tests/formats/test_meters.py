@@ -1019,6 +1019,11 @@ def test_a_line_that_measures_something_is_enough(text: str) -> None:
         "Peak memory: 1.23 GB",
         "Step latency: 3.2",  # in which unit?
         "result: 1450617.5 Mflop/s per node",
+        "Download speed: 12.3 MB/s",
+        "Average sleep time: 5 s",
+        "Request rate: 4 req/s",
+        "max step time: 600 seconds",
+        "Setting min iteration time: 10 ms",
     ],
 )
 def test_prose_and_what_has_no_unit_measure_nothing(text: str) -> None:

@@ -32,6 +32,12 @@ _MEASURED = {
 }
 """By base unit, the names of measured figures. A rate of FLOP is measured, whatever its name."""
 
+_NOT_MEASURED = lazy_pattern(
+    r"timeout|time_out|sleep|wait|download|upload|setting|limit|interval|target|budget|deadline|request_rate"
+    r"|(?:^|_)max_(?:step|iter|iteration|batch)_"
+)
+"""Names of what was set, or of what is no work of the program."""
+
 _OF_NAMES = frozenset(
     "to per of in".split()
 )  # words of sentences that names of figures have too: `time to first token`
@@ -54,6 +60,8 @@ def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
     if _PER_OTHER.search(template.text):
         return False
     if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - _OF_NAMES) & set(name) for name in words):
+        return False
+    if any(_NOT_MEASURED.search(plain_name(name)) for name in named):
         return False
     return any(_is_speed(plain_name(name), units[name].base) for name in named)
 
