@@ -34,6 +34,7 @@ _MEASURED = {
 
 _NOT_MEASURED = lazy_pattern(
     r"timeout|time_out|sleep|wait|download|upload|setting|limit|interval|target|budget|deadline|request_rate"
+    r"|theoretical|expected|ideal|nominal|roofline|required|allowed|(?:^|_)sl[ao](?:_|$)"
     r"|(?:^|_)max_(?:step|iter|iteration|batch)_"
 )
 """Names of what was set, or of what is no work of the program."""
