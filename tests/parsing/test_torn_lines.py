@@ -291,6 +291,8 @@ def test_a_number_that_goes_on_is_read_whole_or_not_at_all(number: str) -> None:
             continue
         place = rng.choice(places)
         before, behind = lines[3][: place.start()], lines[3][place.end() :]
+        if re.search(r"\[[0-9,. ]*$", before):  # so is it here
+            continue
         try:
             log = read("\n".join([*lines[:3], f"{before}{number}{behind}\n"]).encode())
         except PerflogError:
