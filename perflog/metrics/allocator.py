@@ -184,7 +184,7 @@ def holder_of(stack: str) -> tuple[str, str | None]:
     """Return who asked for memory, by a stack with the innermost frame first, and during what.
 
     Example:
-        >>> holder_of("wrapper (/venv/site-packages/torch/optim/adamw.py:12); main (/work/train.py:52)")
+        >>> holder_of("wrapper (/venv/site-packages/torch/optim/adamw.py:12); main (/app/train.py:52)")
         ('train.py:52 main', 'optimizer')
     """
     frames = [match for text in stack.split("; ") if (match := _FRAME.fullmatch(text))]

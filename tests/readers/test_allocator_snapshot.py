@@ -73,7 +73,7 @@ def test_stacks_of_older_snapshots(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("/work/train.py", "train.py:3 step"), ("C:\\work\\train.py", "train.py:3 step"),
+        ("/app/train.py", "train.py:3 step"), ("C:\\app\\train.py", "train.py:3 step"),
         ("/venv/lib/python3.12/site-packages/transformers/trainer.py", "trainer.py:3 step"),
     ],
 )  # fmt: skip

@@ -10,15 +10,15 @@ LIB = "/opt/venv/lib/python3.11/site-packages/torch"
 FRAMES = {
     "forward": [
         (f"{LIB}/nn/modules/linear.py", 125, "forward"), (f"{LIB}/nn/modules/module.py", 1750, "_call_impl"),
-        ("/work/model.py", 88, "forward"), ("/work/train.py", 40, "main"),
+        ("/app/model.py", 88, "forward"), ("/app/train.py", 40, "main"),
     ],
     "optimizer": [
         (f"{LIB}/optim/adamw.py", 120, "_init_group"), (f"{LIB}/optim/optimizer.py", 480, "wrapper"),
-        ("/work/train.py", 52, "main"),
+        ("/app/train.py", 52, "main"),
     ],
     "backward": [
         (f"{LIB}/autograd/graph.py", 824, "_engine_run_backward"), (f"{LIB}/_tensor.py", 626, "backward"),
-        ("/work/train.py", 47, "main"),
+        ("/app/train.py", 47, "main"),
     ],
     "native": [("??", 0, "cudaMalloc"), ("/src/c10/cuda/CUDACachingAllocator.cpp", 0, "malloc")],
 }  # fmt: skip
