@@ -65,8 +65,8 @@ _COLUMNS = (
     columns=_COLUMNS,
     main="value",
     formula="levels: binary segmentation of the logarithms by Student's t; a cut needs p <= 1 % for normal scatter and "
-    "p <= 5 % among 999 random orders",
-    source="Scott and Knott 1974; James and Matteson 2014, as used for nightly tests by Daly et al. 2020",
+    "p <= 5 % among 999 random orders; of fewer than 20 versions p <= 1 % by the scatter of all histories",
+    source="Scott and Knott 1974; James and Matteson 2014, as used for nightly tests by Daly et al. 2020; Smyth 2004",
 )
 def history(tables: Tables, options: Options) -> pd.DataFrame:
     """Figures of like runs in the order of their commits or dates, and the versions that begin another level.
