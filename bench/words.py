@@ -1,5 +1,8 @@
 """Counts the words that perflog uses more often than its field does, and fails where one has become more frequent.
 
+    python bench/words.py                    the table, with what is above its limit
+    python bench/words.py perflog/readers    each line below a folder or in a file that has one of the words
+
 Comments and docstrings of the package are counted as the seven projects were: httpx, narwhals, rich, pyperf,
 sqlite-utils, golang/perf and TraceLens. Messages are the other texts of the package that have two words or more;
 documents are README.md, CONTRIBUTING.md and docs/. A limit is lowered when a word has become rarer, until it is theirs.
@@ -53,40 +56,75 @@ MOST_NAMES = 660
 KINDS = ("comments", "messages", "documents")
 
 
-def texts_of_code(source: str) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of each comment, docstring and message."""
+class Passage(NamedTuple):
+    """A comment, docstring, message or document, and the line that it begins on."""
+
+    kind: str
+    line: int
+    content: str
+
+
+def passages_of_code(source: str) -> Iterator[Passage]:
+    """Yield each comment, docstring and message."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
-            yield "comments", token.string
+            yield Passage("comments", token.start[0], token.string)
     tree = ast.parse(source)
     described = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if id(node) in described:
-                yield "comments", node.value
+                yield Passage("comments", node.lineno, node.value)
             elif re.search(r"[a-z]{2,} [a-z]{2,}", node.value):
-                yield "messages", node.value
+                yield Passage("messages", node.lineno, node.value)
 
 
-def names_of_code(source: str) -> Iterator[str]:
-    """Yield each name that is assigned or defined."""
+def names_of_code(source: str) -> Iterator[tuple[int, str]]:
+    """Yield each name that is assigned or defined, after its line."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
+            yield node.lineno, node.id
         elif isinstance(node, ast.arg):
-            yield node.arg
+            yield node.lineno, node.arg
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.name
+            yield node.lineno, node.name
+
+
+def files_below(paths: list[Path]) -> Iterator[Path]:
+    """Yield the Python files and documents of folders, and the given files."""
+    for path in paths:
+        yield from (
+            sorted(file for file in path.rglob("*") if file.suffix in {".py", ".md"}) if path.is_dir() else [path]
+        )
+
+
+def show(paths: list[Path]) -> None:
+    """Print each line that has one of the words or names."""
+    pattern = re.compile("|".join(rf"\b(?:{word.pattern})\b" for word in WORDS), re.IGNORECASE)
+    for path in files_below(paths):
+        source = path.read_text("utf-8")
+        code = path.suffix == ".py"
+        for kind, begin, content in sorted(passages_of_code(source)) if code else [Passage("documents", 1, source)]:
+            for offset, line in enumerate(content.splitlines()):
+                if pattern.search(line):
+                    print(f"{path}:{begin + offset}: {kind}: {line.strip()}")
+        for line_number, name in sorted(names_of_code(source)) if code else []:
+            if NAMES.fullmatch(name):
+                print(f"{path}:{line_number}: name: {name}")
 
 
 def main() -> int:
+    if sys.argv[1:]:
+        show([Path(argument) for argument in sys.argv[1:]])
+        return 0
     texts: dict[str, list[str]] = {kind: [] for kind in KINDS}
     names = 0
-    for path in sorted((ROOT / "perflog").rglob("*.py")):
-        source = path.read_text("utf-8")
-        for kind, text in texts_of_code(source):
-            texts[kind].append(text)
-        names += sum(NAMES.fullmatch(name) is not None for name in names_of_code(source))
+    for path in files_below([ROOT / "perflog"]):
+        if path.suffix == ".py":
+            source = path.read_text("utf-8")
+            for kind, _, content in passages_of_code(source):
+                texts[kind].append(content)
+            names += sum(NAMES.fullmatch(name) is not None for _, name in names_of_code(source))
     documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     texts["documents"] = [path.read_text("utf-8") for path in documents]
     whole = {kind: "\n".join(found) for kind, found in texts.items()}
