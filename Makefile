@@ -89,8 +89,6 @@ clean:
 
 # Set-up. The stamps make the second time quick; a change of what is to be installed makes it run again.
 # The build backend comes first and pinned, so that the build is the same everywhere (no isolated environment of its own).
-# The distribution was once named perflog. An environment from that time would keep it beside perflog-ml, with entry points
-# that name modules of that time, so the rules remove it; -qq says nothing where there is none.
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -101,12 +99,10 @@ $(BIN)/python:
 
 $(VENV)/ready: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) hatchling
-	@$(BIN)/python -m pip --disable-pip-version-check uninstall -qq --yes perflog
 	$(PIP) --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/ready-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) hatchling
-	@$(BIN)/python -m pip --disable-pip-version-check uninstall -qq --yes perflog
 	$(PIP) --no-build-isolation --editable '.[dev,docs,train]'
 	@touch $@ $(VENV)/ready

@@ -17,6 +17,8 @@ YAML = sorted(
     for pattern in ("action.yml", ".github/**/*.yml", ".pre-commit-config.yaml", "mkdocs.yml", "CITATION.cff")
     for path in ROOT.glob(pattern)
 )
+TEXTS = ("*.md", "docs/*.md", "parsers/*.md", "reference_runs/*.md", "notebooks/*.ipynb", "perflog/**/*.py", "*.yml")
+PIP = re.compile(r"\bpip[3\"]? install (?!--)([^\n`#]+)")
 TEMPLATES = [name for name in YAML if "ISSUE_TEMPLATE/" in name and not name.endswith("config.yml")]
 
 
@@ -115,6 +117,35 @@ def test_one_address_and_one_version_everywhere() -> None:
     assert f"## [{version}] - {citation['date-released']}" in changes
     assert f"[{version}]: {home}/releases/tag/v{version}" in changes
     assert citation["license"] == PROJECT["project"]["license"]
+
+
+def pip_commands(*patterns: str) -> list[tuple[str, list[str]]]:
+    """What the files of these patterns install with pip: the file, and the words after `pip install`."""
+    paths = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+    commands = ((path, line) for path in paths for line in PIP.findall(path.read_text("utf-8")))
+    return [
+        (path.relative_to(ROOT).as_posix(), re.findall(r"'[^']*'|\"[^\"]*\"|[^\s'\"]+", line))
+        for path, line in commands
+    ]
+
+
+def test_perflog_is_installed_from_what_exists() -> None:
+    """PyPI does not have it: a clone, a wheel, or the repository."""
+    commands = pip_commands(*TEXTS)
+    assert {"README.md", "docs/remote.md", "docs/ci.md", "perflog/tables/sql.py"} <= {name for name, _ in commands}
+    named = [(name, word.strip("'\"")) for name, words in commands for word in words if "perflog" in word]
+    assert named and [(name, word) for name, word in named if not re.search(r"\.whl$|@ git\+https://", word)] == []
+
+
+def test_messages_name_packages_of_the_extras() -> None:
+    """They work however perflog was installed, as a name of an extra would not."""
+    extras = [r for extra in PROJECT["project"]["optional-dependencies"].values() for r in extra]
+    packages = {canonical(re.split(r"[\[<>=!~; ]", requirement)[0]) for requirement in extras}
+    commands = pip_commands("perflog/**/*.py")
+    assert len(commands) > 5
+    for where, words in commands:
+        first = canonical(re.split(r"[<>=,]", words[0].strip("'"))[0])
+        assert first in packages, (where, words)
 
 
 def test_everything_that_make_installs_is_pinned() -> None:
