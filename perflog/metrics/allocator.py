@@ -142,7 +142,7 @@ def _blocks(tables: Tables, name: str = BLOCK) -> Iterator[tuple[_Place, Rows]]:
         for first, number in zip(of.first.tolist(), range(len(of.sizes)), strict=True):
             rank, device = (int(rows[column][first]) for column in ("rank", "device"))
             place = (run, labels.get(run), None if rank == NULL else rank, None if device == NULL else device)
-            yield place, rows.where(of.of_row == number)
+            yield place, rows.where(of.inverse == number)
 
 
 def _devices(tables: Tables) -> Iterator[tuple[_Place, dict[str, Any]]]:

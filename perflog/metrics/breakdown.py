@@ -221,7 +221,7 @@ def _parts_of_time(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
     of_run = groups_of(place, phases)
     names = rows["phase"].to_numpy()[of_run.first]
     hidden = [runs[i].semantics.is_hidden(name, None) for i, name in zip(place[of_run.first], names, strict=True)]
-    counts = steady & in_timed_step & ~np.array(hidden, np.bool_)[of_run.of_row]
+    counts = steady & in_timed_step & ~np.array(hidden, np.bool_)[of_run.inverse]
     orphans = np.bincount(place[counts & rows["parent"].isna().to_numpy()], minlength=len(runs))
     known = orphans <= np.bincount(place[counts & is_step], minlength=len(runs))  # the step alone has no parent
     return rows[counts & known[place]]
@@ -240,13 +240,13 @@ def _times(
     above = rows["parent"].to_numpy()[cases.first]
     around = [printed_parent(runs[i], name, printed[i]) for i, name in zip(place[cases.first], above, strict=True)]
     words = {name: code for code, name in enumerate(dict.fromkeys(around))}
-    kinds = groups_of(place, phases, np.array([words[name] for name in around])[cases.of_row])
+    kinds = groups_of(place, phases, np.array([words[name] for name in around])[cases.inverse])
     of_kinds = place[kinds.first]
     world = np.array([run.world or 0 for run in runs])
     seconds = _per_step(rows, kinds, world[place], np.array([steps[i] for i in of_kinds.tolist()]))
     times: dict[int, dict[tuple[str, str | None], float]] = {}
     for i, row, time in zip(of_kinds.tolist(), kinds.first.tolist(), seconds.tolist(), strict=True):
-        times.setdefault(i, {})[names[row], around[cases.of_row[row]]] = time
+        times.setdefault(i, {})[names[row], around[cases.inverse[row]]] = time
     return times
 
 
@@ -277,11 +277,11 @@ def _per_step(rows: pd.DataFrame, kinds: Groups, world: Ints, steps: Ints) -> Fl
     """
     ranks = rows["rank"].to_numpy(np.float64)
     anonymous = np.isnan(ranks)
-    groups = groups_of(kinds.of_row, rows["step"].to_numpy())
-    kind, values = kinds.of_row[groups.first], groups.sizes
-    with_rank = groups.of_row[~anonymous]
+    groups = groups_of(kinds.inverse, rows["step"].to_numpy())
+    kind, values = kinds.inverse[groups.first], groups.sizes
+    with_rank = groups.inverse[~anonymous]
     on_a_rank = with_rank[groups_of(with_rank, ranks[~anonymous].astype(np.int64)).first]
-    known = np.bincount(groups.of_row, anonymous, len(values)) == 0
+    known = np.bincount(groups.inverse, anonymous, len(values)) == 0
     is_of_step = (values == 1) | (values == world[groups.first])
     sharers = np.where(known, np.bincount(on_a_rank, minlength=len(values)), np.where(is_of_step, values, 0))
     most = np.zeros(len(steps), np.int64)

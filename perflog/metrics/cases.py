@@ -223,7 +223,7 @@ def names_of_records(tables: Tables) -> set[str]:
     found: set[str] = set()
     for of_run in rows.where(~rows.known("step")).by("run").values():
         records = groups_of(of_run["line"], of_run["part"])
-        together = of_run.where(records.sizes[records.of_row] > 1)
+        together = of_run.where(records.sizes[records.inverse] > 1)
         found.update(name for name, times in together.counts("key").items() if times > 1)
     return found
 
@@ -244,7 +244,7 @@ def names_without_case(tables: Tables) -> set[str]:
         found.update(name for name, times in counted.counts("key").items() if times > 1)
         if run in of_tables:
             records = groups_of(of_run["line"], of_run["part"])
-            alone = of_run.where((records.sizes[records.of_row] == 1) & of_run.known("value"))
+            alone = of_run.where((records.sizes[records.inverse] == 1) & of_run.known("value"))
             found.update(name for name, times in alone.counts("key").items() if times > 1)
     return found
 
@@ -422,7 +422,7 @@ def _tables_of(rows: Rows) -> Iterator[CaseTable]:
         return
     codes, words = rows.codes("key")
     by_names: dict[tuple[int, ...], list[int]] = {}
-    order = np.argsort(records.of_row, kind="stable")
+    order = np.argsort(records.inverse, kind="stable")
     bounds = np.append(0, np.cumsum(records.sizes))
     for record in np.flatnonzero(records.sizes > 1).tolist():
         names = tuple(codes[order[bounds[record] : bounds[record + 1]]].tolist())
@@ -465,7 +465,7 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
         cells: list[Any] = [None] * number
         for place in places.tolist():
             value = values[place]
-            cells[records.of_row[place]] = (
+            cells[records.inverse[place]] = (
                 texts[place] or None if math.isnan(value) and not nans[place] else float(value)
             )
         columns[name] = cells

@@ -200,10 +200,10 @@ def _places(rows: Rows, names: Sequence[str]) -> _Texts:
         known = rows.known(name)
         if not known.any():
             continue
-        numbers, of_row = np.unique(rows[name][known], return_inverse=True)
+        numbers, inverse = np.unique(rows[name][known], return_inverse=True)
         parts = ["", *(f"{name} {number}" for number in numbers.tolist())]
         codes *= len(parts)
-        codes[known] += of_row + 1
+        codes[known] += inverse + 1
         used, codes = np.unique(codes, return_inverse=True)
         both = ((words[code // len(parts)], parts[code % len(parts)]) for code in used.tolist())
         words = [", ".join(filter(None, texts)) for texts in both]

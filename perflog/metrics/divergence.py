@@ -107,7 +107,7 @@ def _of_series(run: str, name: str, rows: Rows, column: str) -> Iterator[Diverge
     ranks = groups_of(rows["rank"])
     alike: dict[tuple[int | None, bool], list[tuple[int, Divergence]]] = {}
     for place, first in enumerate(ranks.first.tolist()):
-        of_rank = rows.where(ranks.of_row == place)
+        of_rank = rows.where(ranks.inverse == place)
         if (found := _of_rank(run, name, of_rank, column)) is not None:
             alike.setdefault((found.step, found.lasts), []).append((int(rows["rank"][first]), found))
     for members in alike.values():

@@ -50,4 +50,4 @@ def _of_run(rows: Rows, column: str) -> Mask:
     if not same.any():
         return same
     fast: Mask = same & (rates > _TIMES * np.median(rates[same]))
-    return fast & (groups_of(rows["step"]).of_row < _EARLY) if fast.any() else fast
+    return fast & (groups_of(rows["step"]).inverse < _EARLY) if fast.any() else fast

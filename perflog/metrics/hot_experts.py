@@ -197,11 +197,11 @@ def _layers(rows: Rows, jobs: Ints) -> Iterator[tuple[int, str | None, LayerLoad
     steps, ranks = rows["step"], rows["rank"]
     of_layer = (jobs, units, layers)
     in_steps = groups_of(*of_layer, steps)
-    ranks_of_step = np.bincount(in_steps.of_row[groups_of(in_steps.of_row, ranks).first])
-    work = groups_of(in_steps.of_row, rows["expert"])
-    amounts = np.bincount(work.of_row, weights=rows["amount"])  # of whole numbers, as tokens are, exact
-    step_of_work, experts_of_work = in_steps.of_row[work.first], rows["expert"][work.first]
-    layer_of_step = groups_of(*of_layer).of_row[in_steps.first]
+    ranks_of_step = np.bincount(in_steps.inverse[groups_of(in_steps.inverse, ranks).first])
+    work = groups_of(in_steps.inverse, rows["expert"])
+    amounts = np.bincount(work.inverse, weights=rows["amount"])  # of whole numbers, as tokens are, exact
+    step_of_work, experts_of_work = in_steps.inverse[work.first], rows["expert"][work.first]
+    layer_of_step = groups_of(*of_layer).inverse[in_steps.first]
     ends = np.searchsorted(layer_of_step, np.arange(layer_of_step.max() + 2)).tolist() if len(rows) else []
     for start, end in pairwise(ends):
         complete = ranks_of_step[start:end] == ranks_of_step[start:end].max()

@@ -134,7 +134,7 @@ def _loads(tables: Tables, warmup: int | None) -> _Amounts:
     run = runs.index.get_indexer(words)[codes]
     experts = rows.known("expert")
     printed = groups_of(run, rows.codes("unit")[0], rows.codes("layer")[0])
-    groups = groups_of(run, printed.first[printed.of_row], experts.astype(np.int64))  # in the order of their rows
+    groups = groups_of(run, printed.first[printed.inverse], experts.astype(np.int64))  # in the order of their rows
     worlds = runs["world_size"].astype("Float64").to_numpy(np.float64, na_value=np.nan)[run]
     ranks = np.where(rows.known("rank"), rows["rank"], np.where(worlds == 1, 0.0, np.nan))  # 1: there is no other rank
     members = np.where(experts, rows["expert"], ranks)
@@ -148,7 +148,7 @@ def _loads(tables: Tables, warmup: int | None) -> _Amounts:
     labels = [label if isinstance(label, str) else None for label in runs["label"].reindex(names)]
     steady = [first[name] for name in names]
     of_runs = {"run": names, "label": labels, "world": worlds[groups.first], "first": steady}
-    columns = {"group": groups.of_row, "step": rows["step"], "member": members, "amount": rows["amount"]}
+    columns = {"group": groups.inverse, "step": rows["step"], "member": members, "amount": rows["amount"]}
     amounts = pd.DataFrame(columns, copy=False)
     idle = _idle_experts(amounts if experts.all() else amounts[experts])
     return _Amounts(_groups(of_runs, keys), pd.concat([amounts, idle], ignore_index=True) if len(idle) else amounts)
@@ -187,7 +187,7 @@ def _phases(tables: Tables, warmup: int | None) -> _Amounts:
         if kind != "wait":
             numbers[group] = len(parts)
             parts.append((run, ("phase", name, node, "rank", kind)))
-    rows = _by_member(table, "rank").assign(group=numbers[groups.of_row])
+    rows = _by_member(table, "rank").assign(group=numbers[groups.inverse])
     return _Amounts(_groups_of_runs(parts), rows[rows["group"] >= 0])
 
 

@@ -54,7 +54,7 @@ def phase_table(*runs: RunRows) -> pd.DataFrame:
         place=place,
         rank=rows["rank"].mask(torn & often),
         torn=torn,
-        parent=parents[cases.of_row],
+        parent=parents[cases.inverse],
         node=rows["occurrence"].mask(ever_torn),
     )
 

@@ -74,7 +74,7 @@ def _times_in_steps(
         (name, means.parent(name, k)) for name, k in zip(names, rows["occurrence"][keys.first].tolist(), strict=True)
     ]
     parts = {pair: place for place, pair in enumerate(dict.fromkeys(pairs[key] for key in np.argsort(keys.first)))}
-    part = np.array([parts[pair] for pair in pairs])[keys.of_row]
+    part = np.array([parts[pair] for pair in pairs])[keys.inverse]
     ranks, all_known = _numbers_of_ranks(rows, part, len(parts))
     totals = list(totals_of_steps(rows, part, len(parts)))
     for place, (name, whole) in enumerate(parts):

@@ -183,9 +183,9 @@ def _of_unlabelled(rows: Rows, run: str, number: int) -> Iterator[RankRow]:
         if not len(known) or (steps.sizes < 2).all():
             continue
         low, high = np.full((2, len(steps.sizes)), np.nan)
-        np.fmin.at(low, steps.of_row, known[name])
-        np.fmax.at(high, steps.of_row, known[name])
-        in_steps = np.lexsort((known[name], steps.of_row))
+        np.fmin.at(low, steps.inverse, known[name])
+        np.fmax.at(high, steps.inverse, known[name])
+        in_steps = np.lexsort((known[name], steps.inverse))
         middles = known[name][in_steps[np.cumsum(steps.sizes) - 1 - steps.sizes // 2]]
         low, middles, high = (values[steps.sizes > 1] for values in (low, middles, high))
         yield RankRow(
@@ -238,14 +238,14 @@ def _figures(
     ranks = np.where(rows.known("rank"), rows["rank"], -1 - sources)  # of a source a number below 0
     steps, runs = _steps(rows, table), rows.codes("run")[1]
     figures = groups_of(rows.codes("run")[0], *(rows.codes(w)[0] for w in words), *(rows[n] for n in numbers))
-    order = np.lexsort((rows["line"], steps, ranks, figures.of_row))
-    cells = groups_of(figures.of_row, ranks, steps)
+    order = np.lexsort((rows["line"], steps, ranks, figures.inverse))
+    cells = groups_of(figures.inverse, ranks, steps)
     times = np.empty(len(rows), np.int64)  # k for the k-th row of its rank at its step
-    in_order = cells.of_row[order]
+    in_order = cells.inverse[order]
     starts = np.flatnonzero(np.append(True, in_order[1:] != in_order[:-1]))
     times[order] = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
     bounds = np.append(0, np.cumsum(figures.sizes))
-    by_figure = np.argsort(figures.of_row, kind="stable")
+    by_figure = np.argsort(figures.inverse, kind="stable")
     values, codes = rows[column], [rows.codes(word) for word in words]
     run_codes = rows.codes("run")[0]
     for figure, first in enumerate(figures.first.tolist()):
@@ -277,9 +277,9 @@ def _matrix(ranks: Ints, steps: Ints, times: Ints, values: Floats) -> tuple[tupl
     if not usual.any():
         return None
     place = np.cumsum(usual) - 1
-    kept = usual[rows.of_row]
+    kept = usual[rows.inverse]
     matrix = np.full((len(members), int(usual.sum())), np.nan)
-    matrix[of_member[kept], place[rows.of_row[kept]]] = values[kept]
+    matrix[of_member[kept], place[rows.inverse[kept]]] = values[kept]
     printing = ~np.isnan(matrix).all(axis=1)
     if printing.sum() < 2:
         return None

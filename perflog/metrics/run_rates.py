@@ -129,7 +129,7 @@ def _printed_once(tables: Tables) -> _Printed:
 def _find_printed_once(tables: Tables) -> _Printed:
     rows = tables.rows("values")
     rows = rows.where(~rows.known("step") & ~rows.known("rank"))
-    of_name = groups_of(rows.codes("run")[0], rows.codes("key")[0]).of_row
+    of_name = groups_of(rows.codes("run")[0], rows.codes("key")[0]).inverse
     rows = rows.where(np.bincount(of_name)[of_name] == 1)
     found: dict[str, tuple[dict[str, str], dict[str, float]]] = {run: ({}, {}) for run in tables.rows("runs")["run"]}
     for run, key, value, text in rows.records("run", "key", "value", "text"):

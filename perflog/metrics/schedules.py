@@ -173,7 +173,7 @@ def _of_operations(tables: Tables) -> Iterator[tuple[StageTimes, int]]:
             of = groups_of(of_name["stage"], of_name["chunk"])
             for number, first in enumerate(of.first.tolist()):
                 stage = int(of_name["stage"][first])
-                seconds[_COMPUTES[name]][stage, 0] += np.median(of_name["duration_ns"][of.of_row == number]) / 1e9
+                seconds[_COMPUTES[name]][stage, 0] += np.median(of_name["duration_ns"][of.inverse == number]) / 1e9
                 found.add((_COMPUTES[name], stage))
         if len(found) == count * len(_COMPUTES):
             yield StageTimes(run, len(set(rows["micro_batch"].tolist())), [], seconds, {}), chunks

@@ -32,7 +32,7 @@ def unattributed_times(rows: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[
 
     place, steps = rows["place"].to_numpy(), rows["step"].to_numpy()
     moments = groups_of(place, steps)  # steps of different runs are different moments
-    rows = rows[[*_RECORD, "place", "rank", "phase", "node", "parent", "time_s"]].assign(moment=moments.of_row)
+    rows = rows[[*_RECORD, "place", "rank", "phase", "node", "parent", "time_s"]].assign(moment=moments.inverse)
     worlds = pd.Series(worlds_of(runs)[place[moments.first]])
     phases, parents = (rows[name].to_numpy() for name in ("phase", "parent"))
     cases = groups_of(place, pd.factorize(phases)[0])
@@ -40,10 +40,10 @@ def unattributed_times(rows: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[
     is_hidden = np.array(
         [bool((phase := meaning.phase(name)) and phase.hidden) for meaning, name in declared], np.bool_
     )
-    hidden, orphan = is_hidden[cases.of_row], rows["parent"].isna().to_numpy()
+    hidden, orphan = is_hidden[cases.inverse], rows["parent"].isna().to_numpy()
     for parent in rows["parent"].dropna().unique():
         inside = np.array([parent in meaning.possible_parents(name) for meaning, name in declared], np.bool_)
-        clear = ~moments.any_of(inside[cases.of_row] & ~hidden & orphan)
+        clear = ~moments.any_of(inside[cases.inverse] & ~hidden & orphan)
         outer, inner = rows[clear & (phases == parent)], rows[clear & (parents == parent) & ~hidden]
         for method, compute in _METHODS.items():
             outer, inner = outer[outer["place"].isin(inner["place"])], inner[inner["place"].isin(outer["place"])]

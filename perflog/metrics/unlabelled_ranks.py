@@ -53,13 +53,13 @@ def _ranks_of(rows: Rows) -> int:
         return 1
     several = steps.sizes > 1
     places = np.arange(len(rows))
-    first, last = _ends(places, steps.of_row, len(steps.sizes))
+    first, last = _ends(places, steps.inverse, len(steps.sizes))
     members = len(groups_of(ranks, names).sizes)
     near = last - first < _NEAR * members * steps.sizes
-    low, high = _ends(rows["loss"], steps.of_row, len(steps.sizes))
+    low, high = _ends(rows["loss"], steps.inverse, len(steps.sizes))
     differs = np.zeros(len(steps.sizes), np.bool_)
     for column in _OWN:
-        least, most = _ends(rows[column], steps.of_row, len(steps.sizes))
+        least, most = _ends(rows[column], steps.inverse, len(steps.sizes))
         differs |= least < most
     are_ranks = all(map(_holds, (near, low == high, differs), (_MOST, _MOST, _HALF), (several,) * 3))
     return number * members if are_ranks else 1
@@ -70,7 +70,7 @@ def _holds(flags: Mask, share: float, of: Mask) -> bool:
     return bool(np.mean(flags[of]) >= share)
 
 
-def _ends(values: Ints, of_row: Ints, count: int) -> tuple[Ints, Ints]:
+def _ends(values: Ints, inverse: Ints, count: int) -> tuple[Ints, Ints]:
     """The smallest and the largest known value of each group; NaN where a float has none."""
     if values.dtype == np.float64:
         low, high = np.full(count, np.nan), np.full(count, np.nan)
@@ -78,6 +78,6 @@ def _ends(values: Ints, of_row: Ints, count: int) -> tuple[Ints, Ints]:
         return np.zeros(count, np.int64), np.zeros(count, np.int64)
     else:
         low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, NULL)
-    np.fmin.at(low, of_row, values)
-    np.fmax.at(high, of_row, values)
+    np.fmin.at(low, inverse, values)
+    np.fmax.at(high, inverse, values)
     return low, high

@@ -22,19 +22,21 @@ _SHORT = 1 << 16  # groups whose numbers fit into two bytes, which numpy sorts b
 
 
 class Groups(Struct, frozen=True):
-    """Rows with equal keys. `of_row[i]` is the group of row i; `first[g]` is the first row of group g; `sizes[g]` is
-    the number of its rows. Groups are in the order of their keys.
+    """Rows grouped by equal keys. Groups are in the order of their keys.
+
+    `inverse[i]`: index of the group of row i, as `np.unique` returns it. `first[g]`: first row of group g. `sizes[g]`:
+    number of rows of group g.
     """
 
-    of_row: Ints
+    inverse: Ints
     first: Ints
     sizes: Ints
 
     def any_of(self, flags: Mask) -> Mask:
         """Flag the rows in whose group any row is flagged."""
         flagged = np.zeros(len(self.sizes), np.bool_)
-        flagged[self.of_row[flags]] = True
-        return flagged[self.of_row]
+        flagged[self.inverse[flags]] = True
+        return flagged[self.inverse]
 
     def sums(self, values: Floats) -> Floats:
         """Return the exact sum of each group, rounded once.
@@ -42,16 +44,16 @@ class Groups(Struct, frozen=True):
         So it depends neither on the order of the rows nor on other groups, and equal values give equal sums: rank
         statistics of sums would else take rounding errors for differences.
         """
-        of_row = self.of_row.astype(np.uint16) if len(self.sizes) <= _SHORT else self.of_row
-        in_groups = values[np.argsort(of_row, kind="stable")]
+        inverse = self.inverse.astype(np.uint16) if len(self.sizes) <= _SHORT else self.inverse
+        in_groups = values[np.argsort(inverse, kind="stable")]
         ends = np.append(0, np.cumsum(self.sizes))
         sums = np.zeros(len(self.sizes))
         begin = 0
         while begin < len(sums):  # some groups at a time: a value as a Python object takes four times as much memory
             end = max(int(np.searchsorted(ends, ends[begin] + _BLOCK, "right")) - 1, begin + 1)
-            of_block = in_groups[ends[begin] : ends[end]].tolist()
+            values_of_block = in_groups[ends[begin] : ends[end]].tolist()
             cuts = (ends[begin : end + 1] - ends[begin]).tolist()
-            groups = [of_block[start:stop] for start, stop in pairwise(cuts)]
+            groups = [values_of_block[start:stop] for start, stop in pairwise(cuts)]
             try:
                 sums[begin:end] = list(map(math.fsum, groups))
             except (OverflowError, ValueError):
@@ -85,8 +87,8 @@ def groups_of(*keys: Keys) -> Groups:
         span *= width
     if span <= _DENSE * len(codes):
         return _counted(codes, span)
-    _, first, of_row, sizes = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)
-    return Groups(of_row, first, sizes)
+    _, first, inverse, sizes = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)
+    return Groups(inverse, first, sizes)
 
 
 def _counted(codes: Ints, span: int) -> Groups:

@@ -18,7 +18,7 @@ from perflog.statistics.groups import groups_of
 def test_groups_are_in_the_order_of_their_keys() -> None:
     steps, ranks = np.array([2, 1, 2, 1, 2]), np.array([0, 7, -3, 7, 0])
     groups = groups_of(steps, ranks)
-    assert groups.of_row.tolist() == [2, 0, 1, 0, 2]
+    assert groups.inverse.tolist() == [2, 0, 1, 0, 2]
     assert groups.first.tolist() == [1, 2, 0]
     assert groups.sizes.tolist() == [2, 1, 2]
     assert groups.sums(np.array([1.0, 2.0, 4.0, 8.0, 16.0])).tolist() == [10.0, 4.0, 17.0]
@@ -29,7 +29,7 @@ def test_groups_are_in_the_order_of_their_keys() -> None:
 def test_keys_that_lie_close_together_are_grouped_as_those_far_apart(rows: list[tuple[int, int]]) -> None:
     steps, ranks = np.array(rows).T
     close, far = groups_of(steps, ranks), groups_of(steps * 1_000_000, ranks)
-    for name in ("of_row", "first", "sizes"):
+    for name in ("inverse", "first", "sizes"):
         assert getattr(close, name).tolist() == getattr(far, name).tolist()
 
 
@@ -41,7 +41,7 @@ def test_no_rows_are_no_groups() -> None:
 def test_keys_as_wide_as_integers_do_not_overflow() -> None:
     ends = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max, 0])
     groups = groups_of(ends, ends, ends)
-    assert groups.of_row.tolist() == [0, 2, 1]
+    assert groups.inverse.tolist() == [0, 2, 1]
 
 
 @examples(50)

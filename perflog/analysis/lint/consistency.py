@@ -289,8 +289,8 @@ def _runs_that_may_not_fit(data: LintInput) -> list[LintedRun]:
                 inside[run, "step"] = inside.get((run, "step"), 0.0) + (0.0 if name == "step" else seconds_of_run)
     of_steps = set(whole)
     of_phase = groups_of(phases.codes("run")[0], phases.codes("phase")[0])
-    ranks = np.bincount(of_phase.of_row[groups_of(of_phase.of_row, phases["rank"]).first])
-    times = np.bincount(of_phase.of_row, phases["time_s"]) / ranks
+    ranks = np.bincount(of_phase.inverse[groups_of(of_phase.inverse, phases["rank"]).first])
+    times = np.bincount(of_phase.inverse, phases["time_s"]) / ranks
     semantics = {run.id: run.semantics for run in data.runs}
     named = phases.where(of_phase.first)
     for run, name, time in zip(named["run"].tolist(), named["phase"].tolist(), times.tolist(), strict=True):
@@ -329,7 +329,7 @@ def _runs_with_long_parts(data: LintInput) -> list[LintedRun]:
 
     def rough_sums(names: Collection[str]) -> Floats:
         chosen = phases.one_of("phase", names)
-        return np.bincount(steps.of_row[chosen], times[chosen], len(steps.first)).astype(np.float64)
+        return np.bincount(steps.inverse[chosen], times[chosen], len(steps.first)).astype(np.float64)
 
     too_long = np.zeros(len(steps.first), np.bool_)
     for form in {run.semantics.format for run in data.runs}:

@@ -92,13 +92,13 @@ def _runs_with_uneven_steps(data: LintInput, table: str, name: str) -> list[Lint
     """The runs that print a phase, unit or layer more often in one of their steps than in another."""
     rows, steps = data.by_step(table)
     named = rows.known(name)
-    rows, of_step = rows.where(named), steps.of_row[named]
+    rows, of_step = rows.where(named), steps.inverse[named]
     runs, subjects = rows.codes("run")[0], rows.codes(name)[0]
     counts = groups_of(subjects, of_step)
     of_subject = groups_of(runs[counts.first], subjects[counts.first])
     steps_of_run = np.bincount(runs[groups_of(of_step).first])
     usual, run = counts.sizes[of_subject.first], runs[counts.first[of_subject.first]]
-    is_even = (counts.sizes == usual[of_subject.of_row]) & (of_subject.sizes == steps_of_run[run])[of_subject.of_row]
+    is_even = (counts.sizes == usual[of_subject.inverse]) & (of_subject.sizes == steps_of_run[run])[of_subject.inverse]
     return data.runs_of(rows, counts.first[~is_even])
 
 

@@ -273,7 +273,7 @@ def _overlaps(rows: Rows) -> _Overlaps:
     if not len(rows):
         return _Overlaps(0, [], 0, 0)
     starts, lengths, (names, _) = rows["start_ns"], rows["duration_ns"], rows.codes("name")
-    streams = groups_of(rows.codes("process")[0], rows["device"], rows["context"], rows["stream"]).of_row
+    streams = groups_of(rows.codes("process")[0], rows["device"], rows["context"], rows["stream"]).inverse
     order = np.lexsort((-lengths, starts, streams))
     starts, ends, names = starts[order], (starts + lengths)[order], names[order]
     streams, launches = streams[order], np.where(rows.known("correlation"), rows["correlation"], -1)[order]

@@ -48,7 +48,7 @@ def nominal_work(data: LintInput) -> Iterator[Finding]:
         rows = loads["amount"] * unit
         low, high = float(rows.min()), float(rows.max())
         steps = groups_of(loads["step"])
-        complete = (steps.sizes == most_frequent(steps.sizes))[steps.of_row]  # steps that all ranks print
+        complete = (steps.sizes == most_frequent(steps.sizes))[steps.inverse]  # steps that all ranks print
         mean = float(rows[complete].mean())
         if low == high == nominal:
             continue

@@ -185,7 +185,7 @@ def _calls(job: Job) -> pd.DataFrame | None:
         (printed, collectives), (name, names) = (device.work.messages.codes(of) for of in ("collective", "name"))
         words = groups_of(np.where(printed >= 0, printed, len(collectives) + name))
         texts = [collectives[printed[i]] if printed[i] >= 0 else names[name[i]] for i in words.first.tolist()]
-        op = np.array([*map(collective_op, texts), None], object)[words.of_row]  # with None, it is an array of objects
+        op = np.array([*map(collective_op, texts), None], object)[words.inverse]  # with None, it is an array of objects
         streams = np.unique(rows["stream"].to_numpy(np.float64, na_value=-1), return_inverse=True)[1]
         kept = ["group", "group_ranks", "stream", "seq", "bytes", "dtype", "ranks", "src_rank", "dst_rank", "in_split",
                 "out_split", "line"]  # fmt: skip
@@ -211,7 +211,7 @@ def _with_lanes(calls: pd.DataFrame) -> pd.DataFrame:
     group, ranks = (pd.factorize(calls[name])[0] for name in ("group", "group_ranks"))
     named = group >= 0
     streams = np.where(named, -1, calls["of_stream"])
-    calls["lane"] = groups_of(group, np.where(named, ranks, -1), streams, calls["paired"].to_numpy(np.int64)).of_row
+    calls["lane"] = groups_of(group, np.where(named, ranks, -1), streams, calls["paired"].to_numpy(np.int64)).inverse
     return _with_peers(calls)
 
 
@@ -226,7 +226,7 @@ def _with_peers(calls: pd.DataFrame) -> pd.DataFrame:
     of_pair = [ends[name].fillna(-1).to_numpy(np.int64) for name in ends]
     lanes = groups_of(calls["lane"].to_numpy(), known.to_numpy(np.int64), *of_pair)
     return calls.assign(
-        lane=lanes.of_row, paired=calls["paired"] & ~known,
+        lane=lanes.inverse, paired=calls["paired"] & ~known,
         seq=calls["seq"].astype("Int64").mask(known), ranks=calls["ranks"].mask(known, 2), **ends,
     )  # fmt: skip
 

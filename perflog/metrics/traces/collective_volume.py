@@ -130,7 +130,7 @@ def _volumes(rows: Rows, operation: Keys, operations: list[str], sizes: Ints) ->
     words = {"op": (operation, operations)} | {name: rows.codes(name) for name in _KEYS}
     groups = groups_of(rows["rank"], *(codes for codes, _ in words.values()), rows["ranks"])
     known = sizes != NULL
-    of_known, sizes = groups.of_row[known], sizes[known]
+    of_known, sizes = groups.inverse[known], sizes[known]
     total, largest, smallest = (np.full(len(groups.first), start) for start in (0, NULL, np.iinfo(np.int64).max))
     np.add.at(total, of_known, sizes)
     np.maximum.at(largest, of_known, sizes)

@@ -81,7 +81,7 @@ def _curves(rows: Rows) -> Iterator[pd.DataFrame]:
     begin = int(rows["start_ns"].min())
     length = max(int(rows["start_ns"].max()) - begin, 1)
     period = (rows["start_ns"] - begin) * _BINS // (length + 1)
-    parts = np.split(np.argsort(counters.of_row, kind="stable"), np.cumsum(counters.sizes)[:-1])
+    parts = np.split(np.argsort(counters.inverse, kind="stable"), np.cumsum(counters.sizes)[:-1])
     for code in np.argsort(counters.first, kind="stable").tolist():
         index = parts[code]
         if len(index) >= _FEWEST:
@@ -94,15 +94,15 @@ def _curve(rows: Rows, period: Ints, length: int) -> pd.DataFrame:
     known: dict[str, Any] = {name: _first_word(rows, name) for name in ("name", "subject", "device_name", "unit")}
     unit = UNITS.get(known["unit"] or "")
     values = rows["value"] * (unit.factor if unit else 1.0)
-    distinct, first, of_row = np.unique(period, return_index=True, return_inverse=True)
-    count = np.bincount(of_row)
+    distinct, first, inverse = np.unique(period, return_index=True, return_inverse=True)
+    count = np.bincount(inverse)
     least, most = np.full(len(distinct), np.inf), np.full(len(distinct), -np.inf)
-    np.minimum.at(least, of_row, values)
-    np.maximum.at(most, of_row, values)
+    np.minimum.at(least, inverse, values)
+    np.maximum.at(most, inverse, values)
     who = {name: int(rows[name][0]) if rows.known(name)[0] else None for name in ("rank", "device")}
     return pd.DataFrame({
         **who, "device_name": known["device_name"], "counter": known["name"], "subject": known["subject"],
-        "at_s": seconds(distinct * (length + 1) // _BINS), "mean": np.bincount(of_row, values) / count,
+        "at_s": seconds(distinct * (length + 1) // _BINS), "mean": np.bincount(inverse, values) / count,
         "min": least, "max": most, "unit": unit.base if unit else known["unit"], "readings": count,
         "first_line": rows["line"][first],
     })  # fmt: skip

@@ -272,6 +272,6 @@ def _of_sums(
 def _sums(path: CriticalPath, *codes: npt.NDArray[Any]) -> _Sums:
     groups = groups_of(*codes)
     times = np.zeros(len(groups.first), np.int64)
-    np.add.at(times, groups.of_row, path.ends - path.starts)
+    np.add.at(times, groups.inverse, path.ends - path.starts)
     distinct = zip(*(code[groups.first].tolist() for code in codes), strict=True)
     return _Sums(list(distinct), times, groups.sizes)

@@ -187,7 +187,7 @@ def _by_device(rows: Rows, index: Ints) -> Iterator[Ints]:
     """The events of each device of each process and rank; those of the host come last."""
     device = np.where(rows["device"][index] == NULL, np.iinfo(np.int64).max, rows["device"][index])
     alike = groups_of(rows["rank"][index], device, rows.codes("process")[0][index])
-    in_groups = index[np.argsort(alike.of_row, kind="stable")]
+    in_groups = index[np.argsort(alike.inverse, kind="stable")]
     yield from np.split(in_groups, np.cumsum(alike.sizes)[:-1]) if len(index) else ()
 
 

@@ -346,7 +346,7 @@ def _launching_processes(work: Rows, place: tuple[str, int], tables: Tables) -> 
     process, words = launches.codes("process")
     first = groups_of(launches["correlation"], process).first
     of_number = groups_of(launches["correlation"][first])
-    return _most_first(process[first[of_number.sizes[of_number.of_row] == 1]], words)
+    return _most_first(process[first[of_number.sizes[of_number.inverse] == 1]], words)
 
 
 def _device_names(rows: Rows, index: Ints) -> tuple[Keys, list[str]]:
@@ -362,7 +362,7 @@ def _device_names(rows: Rows, index: Ints) -> tuple[Keys, list[str]]:
     pairs = groups_of(names[unnumbered], context[unnumbered])
     distinct = zip(names[unnumbered[pairs.first]].tolist(), context[unnumbered[pairs.first]].tolist(), strict=True)
     labels = [*words, *(name_in_context(words[name], number) for name, number in distinct)]
-    names[unnumbered] = pairs.of_row + len(words)
+    names[unnumbered] = pairs.inverse + len(words)
     return names, labels
 
 

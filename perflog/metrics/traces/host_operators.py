@@ -115,7 +115,7 @@ def _rows(operators: Operators, label: str | None) -> pd.DataFrame:
     import pandas as pd
 
     alike = groups_of(operators.name, operators.shapes)
-    which, count = alike.of_row, len(alike.first)
+    which, count = alike.inverse, len(alike.first)
 
     def sums(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sums of the known values of each row, NaN where none is known, and their numbers."""

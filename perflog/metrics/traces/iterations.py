@@ -45,8 +45,8 @@ def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: 
     if not len(streams):
         return NO_STEPS
     alike = groups_of(streams)
-    main = np.flatnonzero(alike.of_row == alike.sizes.argmax())
-    codes = groups_of(names[main]).of_row
+    main = np.flatnonzero(alike.inverse == alike.sizes.argmax())
+    codes = groups_of(names[main]).inverse
     found = _clearest(codes, optimizer[main])
     if found is None:
         return NO_STEPS

@@ -103,7 +103,7 @@ def threads_of(rows: Rows) -> tuple[Ints, list[Thread]]:
     (process, processes), (thread, threads) = rows.codes("process"), rows.codes("thread")
     pairs = groups_of(process, thread)
     names = zip(process[pairs.first].tolist(), thread[pairs.first].tolist(), strict=True)
-    return pairs.of_row, [(_word(processes, i), _word(threads, j)) for i, j in names]
+    return pairs.inverse, [(_word(processes, i), _word(threads, j)) for i, j in names]
 
 
 def _word(words: Sequence[str], code: int) -> str | None:

@@ -212,8 +212,8 @@ def _joined(
     keys = [key[calls] for key in keys]
     groups = groups_of(*keys)
     sums, lines = np.zeros(len(groups.first), np.int64), np.full(len(groups.first), np.iinfo(np.int64).max)
-    np.add.at(sums, groups.of_row, times[calls])
-    np.minimum.at(lines, groups.of_row, tree.rows["line"][calls])
+    np.add.at(sums, groups.inverse, times[calls])
+    np.minimum.at(lines, groups.inverse, tree.rows["line"][calls])
     order, operators = np.argsort(lines), []
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
@@ -227,4 +227,4 @@ def _joined(
         operators.append(
             OperatorCalls(inputs, int(groups.sizes[place]), int(sums[place]), bool(code[6]), int(lines[place]))
         )
-    return operators, places[groups.of_row]
+    return operators, places[groups.inverse]

@@ -383,7 +383,7 @@ class PathWalk:
             named = range_of(kinds[kind[call]], names[name[call]]) if name[call] >= 0 else None
             if named is not None:
                 code_of[i] = words.setdefault(named[0], len(words))
-        codes = code_of[alike.of_row]
+        codes = code_of[alike.inverse]
         around = np.where((codes >= 0) | (tree.parents == NO_CALL), np.arange(len(codes)), tree.parents)
         while (around != (further := around[around])).any():
             around = further

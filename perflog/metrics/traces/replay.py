@@ -136,16 +136,17 @@ class _Block(Struct, frozen=True, eq=False):
 
 
 class _Segments(Struct, frozen=True, eq=False):
-    """Parts of the streams of a block that are each begun by one thread, as late as at their begin.
+    """Parts of the streams of a block: each is begun by one thread, as late as at its begin.
 
-    What another stream or a thread waits for ends a segment, what waits for another stream begins one. `of_row`: the
-    segment of each row. `firsts`: first row; `follow`: whether it goes on with the stream of the one before; `threads`:
-    that launch them, or NO_CALL; `sources`: the row that the first one waits for, or NO_WORK. `behind`: largest of
-    (begin - sum) of each segment, as far as it is known; `launched`: the same of what launches allow. `later`: how much
-    later than alone its thread is.
+    A row that another stream or a thread waits for ends a segment. A row that waits for another stream begins one.
+
+    `segment_by_row`: segment of each row. `firsts`: first row. `follow`: whether the segment follows the one before in
+    its stream. `threads`: thread that launches it, or NO_CALL. `sources`: row that the first row waits for, or NO_WORK.
+    `behind`: largest known (begin - sum) of each segment. `launched`: the same of what launches allow. `later`: how
+    much later than alone its thread is.
     """
 
-    of_row: Ints
+    segment_by_row: Ints
     firsts: Ints
     follow: Mask
     threads: Ints
@@ -252,7 +253,7 @@ class Replay:
             block.possible[row] = np.maximum(block.possible[row], ended + block.delays[row])
         segments = self._segments(block, sources, waited, changes)
         self._go_through(block, segments, waited, changes)
-        possible = np.maximum(block.possible, block.launched + segments.later[segments.of_row])
+        possible = np.maximum(block.possible, block.launched + segments.later[segments.segment_by_row])
         needs = needs[sources[needs] != NO_WORK]
         ended = self._ends_of_segments(block, segments, sources[needs])
         possible[needs] = np.maximum(possible[needs], ended + block.delays[needs])
@@ -348,12 +349,12 @@ class Replay:
         last = np.maximum.accumulate(np.where(known, np.arange(count), 0))
         is_cut[1:] |= (late[1:] != NO_CALL) & (late[1:] != late[last[:-1]])
         firsts = np.flatnonzero(is_head | is_cut | (sources != NO_WORK))
-        of_row = np.cumsum(np.bincount(firsts, minlength=count)) - 1
+        segment_by_row = np.cumsum(np.bincount(firsts, minlength=count)) - 1
         behind = np.maximum.reduceat(block.possible - block.sums, firsts) if count else block.possible
         launched = np.maximum.reduceat(block.launched - block.sums, firsts) if count else block.launched
         of_segment = np.maximum.reduceat(threads, firsts) if count else threads
         later = np.zeros(behind.shape, np.int64)
-        return _Segments(of_row, firsts, ~is_head[firsts], of_segment, sources[firsts], behind, launched, later)
+        return _Segments(segment_by_row, firsts, ~is_head[firsts], of_segment, sources[firsts], behind, launched, later)
 
     def _go_through(self, block: _Block, segments: _Segments, waited: Ints, changes: _Changes) -> None:
         """Complete `behind` and `later` of the segments, and what the changes do to the threads, in order."""
@@ -361,7 +362,7 @@ class Replay:
         places = np.append(2 * block.positions[firsts] + 1, 2 * (changes.places - block.begin))
         needs = np.flatnonzero(sources != NO_WORK)
         of_sources = np.full(len(firsts), NO_WORK)
-        of_sources[needs] = segments.of_row[sources[needs]]
+        of_sources[needs] = segments.segment_by_row[sources[needs]]
         waits = np.zeros(segments.behind.shape, np.int64)  # from the sum of the source to that of what waits for it
         rows = sources[needs]
         waits[needs] = block.sums[rows] + block.lengths[rows] + block.delays[firsts[needs]] - block.sums[firsts[needs]]
@@ -384,7 +385,7 @@ class Replay:
 
     def _ends_of_segments(self, block: _Block, segments: _Segments, rows: Ints) -> Ints:
         """When the works of these rows end, the last of their segments."""
-        ends: Ints = segments.behind[segments.of_row[rows]] + block.sums[rows] + block.lengths[rows]
+        ends: Ints = segments.behind[segments.segment_by_row[rows]] + block.sums[rows] + block.lengths[rows]
         return ends
 
     def _shifts(self, changes: _Changes) -> tuple[Ints, Ints]:

@@ -105,7 +105,7 @@ def _streams(of: Dependencies) -> Iterator[Scenario]:
     times = np.where(np.isin(kind, WAITS), first, 0) + more
     other = of.bound_by == OTHER_STREAM
     alike = groups_of(streams)
-    numbers, place = streams[alike.first], alike.of_row
+    numbers, place = streams[alike.first], alike.inverse
     waiting = np.bincount(place, times + other, len(numbers))  # one that waits without a gap counts too
     if len(numbers) < 2:
         return

@@ -161,7 +161,7 @@ def work_by_name(device: TraceDevice, nodes: Ints, chosen: Mask | None = None) -
     names, words = work.rows.codes("name")
     alike = groups_of(nodes[index], names[index])
     times = np.zeros(len(alike.first), np.int64)
-    np.add.at(times, alike.of_row, (work.ends - work.starts)[index])
+    np.add.at(times, alike.inverse, (work.ends - work.starts)[index])
     first = index[alike.first]
     found = zip(nodes[first].tolist(), names[first].tolist(), times.tolist(), alike.sizes.tolist(), strict=True)
     yield from ((node, words[name] if name >= 0 else "-", time, number) for node, name, time, number in found)
@@ -203,7 +203,7 @@ def joined_calls(calls: CallTree, word_of: WordOf, with_shapes: bool = False) ->
     for i, call in enumerate(alike.first.tolist()):
         word = word_of(kinds[kind[call]], names[name[call]], shapes[shape[call]] if shape[call] >= 0 else None)
         codes[i] = words.setdefault(word or Word("", ""), len(words))
-    nodes, parents, of_node = _joined(calls.parents, codes[alike.of_row])
+    nodes, parents, of_node = _joined(calls.parents, codes[alike.inverse])
     listed = list(words)
     return JoinedCalls(calls, nodes, np.array(parents, np.int64), [listed[code] for code in of_node])
 
@@ -221,7 +221,7 @@ def _joined(parents: Ints, codes: Ints) -> tuple[Ints, list[int], list[int]]:
     while len(level):
         above = np.append(node, NO_CALL)[parents[level]]
         joined = groups_of(above, codes[level])
-        node[level] = joined.of_row + len(around)
+        node[level] = joined.inverse + len(around)
         around += above[joined.first].tolist()
         of_node += codes[level[joined.first]].tolist()
         is_above = np.zeros(len(parents) + 1, np.bool_)
