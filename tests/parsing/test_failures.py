@@ -11,7 +11,7 @@ import pytest
 import perflog
 from perflog.formats.registry import known
 from perflog.formats.sample_checks import sample_lines
-from perflog.parsing.failures.kinds import kinds, needles, told
+from perflog.parsing.failures.kinds import kinds, needles, reported
 
 SAMPLES = [(kind.name, sample) for kind in kinds().values() for text in kind.text for sample in text.samples]
 FAILURES = ("[ERROR] [launch.py:324:sigkill_handler] ['/bin/python', '/u/try/until/x'] exits with return code = -11",)
@@ -43,7 +43,7 @@ def culprits(log: perflog.Log) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("name", "sample"), SAMPLES)
 def test_each_sample_is_of_its_kind(name: str, sample: str) -> None:
-    found = told(sample)
+    found = reported(sample)
     assert found is not None
     assert found.kind.name == name
     assert any(literal.decode() in sample for literal in needles())
@@ -51,17 +51,17 @@ def test_each_sample_is_of_its_kind(name: str, sample: str) -> None:
 
 @pytest.mark.parametrize("text", FAILURES)
 def test_words_of_paths_are_no_advice(text: str) -> None:
-    assert told(text) is not None
+    assert reported(text) is not None
 
 
 @pytest.mark.parametrize("text", NOT_FAILURES)
 def test_advice_and_code_are_no_failures(text: str) -> None:
-    assert told(text) is None
+    assert reported(text) is None
 
 
 def test_samples_of_formats_are_no_failures() -> None:
     lines = [text for form in known().values() for line in (*form.lines, *sample_lines(form)) for text in line.samples]
-    assert [text for text in lines if told(text) is not None] == []
+    assert [text for text in lines if reported(text) is not None] == []
 
 
 def test_a_traceback_is_one_failure_with_its_chain(tmp_path: Path) -> None:

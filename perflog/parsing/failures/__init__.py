@@ -1,1 +1,1 @@
-"""Failures that a log tells of: their kinds, the lines that tell them, and which of them came first."""
+"""Failures that a log reports: their kinds, the lines that report them, and which of them came first."""

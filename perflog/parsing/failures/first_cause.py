@@ -1,7 +1,7 @@
 """Which of the failures of a job came first, and which followed from it.
 
-Told, in this order, by what a text says of itself (an echo names another process), by who waits for whom, by what
-torchrun and srun saw, and by the order of lines. Where these do not tell, several processes may be the first.
+The evidence, in this order: what a message says of itself (an echo names another process), who waits for whom, what
+torchrun and srun saw, and the order of lines. Where this evidence decides nothing, several processes may be the first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SURE, LIKELY, ONE_OF, NOT_KNOWN = "sure", "likely", "one of", "unknown"
 """How sure it is which process was the first."""
 
 SILENT = "silent_end"
-"""Kind of a failure of which no text is left: a process ended, and only the others tell."""
+"""Kind of a failure without a message: a process ended, and only the other processes report it."""
 
 _OUTSIDE = ("time_limit", "preemption", "node_failure")
 _DEVICES = ("gpu_fault",)
@@ -33,25 +33,25 @@ _EITHER = (
 )  # fmt: skip
 _OF_SIGNALS = {9: "killed", 11: "segmentation_fault", 7: "crash", 4: "crash", 8: "crash"}
 _SIGNALS = {code: kind for signal, kind in _OF_SIGNALS.items() for code in (-signal, 128 + signal)}
-"""By exit code, as Python and as a shell tell the signal that ended a process."""
+"""By exit code, as Python and as a shell report the signal that ended a process."""
 
 _SIGABRT, _SIGTERM = -6, -15
 _TASK_FAILURE = "DUE TO TASK FAILURE"
 _OF_SRUN = ("task_exit", "terminated")
 _BY_OTHERS = (_SIGABRT, _SIGTERM, -9, 134, 137, 143)
-"""Exit codes of processes that a watchdog or a launcher ends; above 128 as a shell tells them."""
+"""Exit codes of processes that a watchdog or a launcher ends; above 128 as a shell reports them."""
 
-_OF_OTHERS = {"lost_process": "another process tells that it no longer answers"}
+_OF_OTHERS = {"lost_process": "another process reports that it no longer answers"}
 """Why a rank is named, for kinds that another process than the failed one prints."""
 
-_NO_FIRST = "its text tells no first process"
-_TELL_NO_PROCESS = ("terminated", "rendezvous_timeout", "no_progress", "nccl_error")
+_NO_FIRST = "its message names no first process"
+_WITHOUT_PROCESS = ("terminated", "rendezvous_timeout", "no_progress", "nccl_error")
 
 _EITHER_OF_BOTH = "detected by watchdog at work"
 """What a watchdog prints of a time-out, and of an error too."""
 
 _DEFAULT_GROUP = lazy_pattern(r"^0?(?:\(?default_pg\)?)?$|default_pg")
-_ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that tell the same
+_ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that report the same
 _NUMBER = lazy_pattern(r"\d+")
 _BARRIER = lazy_pattern(r"monitoredBarrier|Barrier timed out")
 _OF_A_TENSOR = lazy_pattern(r"\[missing ranks: |\nMissing ranks: ")
@@ -62,10 +62,10 @@ class Judgement(Struct):
 
     Attributes:
         kind: Its kind; None if there is no failure.
-        first: The rows that tell it.
+        first: The rows that report it.
         ranks: The ranks that are accused: of `first`, or those that are absent among the others.
         certainty: How sure that is.
-        why: What tells it, in words.
+        why: The evidence, in words.
         link: The connection that is accused, by the names of both ends.
     """
 
@@ -101,7 +101,7 @@ def judge(rows: Sequence[FailureRow], ranks_seen: Collection[int] = (), world_si
 
 
 def role_of(row: FailureRow, judged: Judgement) -> str:
-    """Return the role of a failure among those of which this came first."""
+    """Return the role of a failure, given which failure came first."""
     is_absent = bool(judged.ranks) and not {first.rank for first in judged.first} & set(judged.ranks)
     accused = not judged.ranks or is_absent or row.rank is None or row.rank in judged.ranks
     if any(row is first for first in judged.first) and not is_absent and accused:
@@ -123,7 +123,7 @@ def _from_outside(rows: Sequence[FailureRow]) -> Judgement | None:
 
 
 def _of_devices(rows: Sequence[FailureRow]) -> Judgement | None:
-    """A device failed: the rank on it is the one whose program tells of a GPU error."""
+    """A device failed: the rank on it is the one with a GPU error in its own output."""
     faults = [row for row in rows if row.kind in _DEVICES]
     if not faults:
         return None
@@ -135,28 +135,28 @@ def _of_devices(rows: Sequence[FailureRow]) -> Judgement | None:
     on_gpu = [row for row in rows if row.kind in _ON_GPU and row.rank is not None]
     ranks = sorted({row.rank for row in on_gpu if row.rank is not None})
     if len(devices) <= 1 and len(ranks) == 1:
-        why = f"the driver tells of the fault, and only rank {ranks[0]} of a CUDA error"
+        why = f"the driver reports the fault, and only rank {ranks[0]} a CUDA error"
         return Judgement("gpu_fault", [*faults, *on_gpu], ranks, LIKELY, why)
-    return Judgement("gpu_fault", faults, [], SURE if len(devices) <= 1 else ONE_OF, "the driver tells of the fault")
+    return Judgement("gpu_fault", faults, [], SURE if len(devices) <= 1 else ONE_OF, "the driver reports the fault")
 
 
 def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
-    """Processes tell what went wrong with them."""
+    """Processes report what went wrong with them."""
     causes = [row for row in rows if kinds()[row.kind].role == CAUSE and row.kind not in (*_OUTSIDE, *_DEVICES)]
     causes = [row for row in causes if not _of_a_collective(row)]
     causes = [row for row in causes if row.kind != "interrupted"] or [
         row for row in causes if not any(other.kind == "collective_timeout" for other in rows)
     ]
-    if len(rows) > 1:  # of a launcher's traceback that is torn, its processes tell more
-        told = [row for row in rows if not row.message.startswith(TRACEBACK)]
-        causes = [row for row in causes if not row.message.startswith(TRACEBACK) or _is_own(row, told)]
+    if len(rows) > 1:  # the processes of a launcher report more than its torn traceback
+        others = [row for row in rows if not row.message.startswith(TRACEBACK)]
+        causes = [row for row in causes if not row.message.startswith(TRACEBACK) or _is_own(row, others)]
     if not causes:
         return None
     by_process: dict[object, list[FailureRow]] = {}
     for row in causes:
         by_process.setdefault(_process(row), []).append(row)
     _join_unnamed(by_process)
-    firsts = {process: _most_telling(of_process) for process, of_process in by_process.items()}
+    firsts = {process: _most_exact(failures) for process, failures in by_process.items()}
     if len(firsts) == 1:
         ((_, row),) = firsts.items()
         if row.message == TRACEBACK:
@@ -179,12 +179,12 @@ def _of_the_only(row: FailureRow, rows: Sequence[FailureRow]) -> tuple[str, str]
         follows = kinds()[other.kind].role in (ECHO, EITHER) and not _by_launcher(other)
         before = other.last_line < row.line and _log(other) == _log(row) and not _later(other, row)
         if follows and before and _process(other) != _process(row):
-            return LIKELY, f"{says}; another one told before that it lost a process, or waited for one"
+            return LIKELY, f"{says}; another one reported before that it lost a process, or waited for one"
     return SURE, says
 
 
 def _by_summary(row: FailureRow, rows: Sequence[FailureRow]) -> Judgement | None:
-    """Torchrun names the process that failed first, and all that the log tells of it is an exception without a rank."""
+    """Torchrun names the process that failed first; the only exception in the log has no rank."""
     ended = [each for each in rows if each.kind in SUMMARIES and each.rank is not None]
     first = [each for each in ended if each.kind == "first_failed"]
     echoes = [each for each in rows if kinds()[each.kind].role in (ECHO, EITHER) and not _by_launcher(each)]
@@ -197,25 +197,25 @@ def _by_summary(row: FailureRow, rows: Sequence[FailureRow]) -> Judgement | None
     return Judgement(row.kind, [row, *ended], ranks, ONE_OF, f"torchrun saw {len(ranks)} processes fail")
 
 
-def _is_own(row: FailureRow, told: Sequence[FailureRow]) -> bool:
-    """Return whether a torn traceback is that of a known process, not of a launcher that tells more in its line.
+def _is_own(row: FailureRow, others: Sequence[FailureRow]) -> bool:
+    """Return whether a torn traceback comes from a known process, not from a launcher that reports more in its line.
 
-    Behind the echo of another process, it may be one more echo.
+    After the echo of another process, it may be one more echo.
     """
-    echoes = [each for each in told if kinds()[each.kind].role == ECHO and not _by_launcher(each)]
-    behind = any(each.last_line < row.line and _process(each) != _process(row) for each in echoes)
-    return row.rank is not None and not behind and all(each.line != row.line for each in told)
+    echoes = [each for each in others if kinds()[each.kind].role == ECHO and not _by_launcher(each)]
+    is_after_echo = any(each.last_line < row.line and _process(each) != _process(row) for each in echoes)
+    return row.rank is not None and not is_after_echo and all(each.line != row.line for each in others)
 
 
 def _of_several(ordered: Sequence[FailureRow], causes: Sequence[FailureRow]) -> Judgement:
-    """Several processes tell a cause: the earliest by clocks, else the first text if the others tell something else."""
+    """Several processes report a cause: the earliest by clocks, else the first message if the others differ from it."""
     earliest = _earliest(ordered)
     alike = {(row.kind, _NUMBER.sub("#", row.message) if is_plain(row.kind) else "") for row in ordered}
     if len(alike) == 1:
         if earliest is not None:
-            return _of_one(earliest, causes, LIKELY, "it is the earliest of those that tell the same")
+            return _of_one(earliest, causes, LIKELY, "it is the earliest of several equal reports")
         ranks = sorted({row.rank for row in ordered if row.rank is not None})
-        return Judgement(ordered[0].kind, list(ordered), ranks, ONE_OF, f"{len(ordered)} processes tell the same")
+        return Judgement(ordered[0].kind, list(ordered), ranks, ONE_OF, f"{len(ordered)} processes report the same")
     specific = [row for row in ordered if not is_plain(row.kind)]
     if earliest is None and len(specific) == 1:
         earliest = specific[0] if specific[0] is ordered[0] else None
@@ -224,9 +224,9 @@ def _of_several(ordered: Sequence[FailureRow], causes: Sequence[FailureRow]) -> 
     if len(set(map(_log, ordered))) == 1 and ordered[1].line > ordered[0].last_line:
         later = [row for row in ordered if row.kind == ordered[0].kind and row.message == ordered[0].message]
         if len(later) == 1:
-            return _of_one(ordered[0], causes, LIKELY, "its text stands first in the log")
+            return _of_one(ordered[0], causes, LIKELY, "its message is the first in the log")
     ranks = sorted({row.rank for row in ordered if row.rank is not None})
-    why = f"{len(ordered)} processes fail, and no clock tells which was first"
+    why = f"{len(ordered)} processes fail, and no clock shows which was first"
     return Judgement(ordered[0].kind, list(ordered), ranks, ONE_OF, why)
 
 
@@ -267,15 +267,15 @@ def _signal(row: FailureRow) -> str:
 
 
 def _of_exits(rows: Sequence[FailureRow]) -> Judgement | None:
-    """One task exited by itself, and another was aborted when it was gone: only the aborted one tells of it.
+    """One task exited by itself, and another was aborted when it was gone: only the aborted one reports it.
 
-    Where srun alone tells, the task that exited by itself was the first if srun ended the others behind it.
+    If srun alone reports, the task that exited by itself was the first if srun ended the others afterwards.
     """
     tasks = [row for row in rows if row.kind == "task_exit" and row.task is not None and row.exit_code is not None]
     own = [row for row in tasks if (row.exit_code or 0) > 0 and row.exit_code not in _BY_OTHERS]
     if len(own) == 1 < len(rows) and own[0] is rows[0] and all(row.kind in _OF_SRUN for row in rows):
         ranks = [own[0].rank] if own[0].rank is not None else []
-        return Judgement("task_exit", own, ranks, LIKELY, "it exited by itself, and srun ended the others behind it")
+        return Judgement("task_exit", own, ranks, LIKELY, "it exited by itself, and srun ended the others after it")
     failed = [row for row in rows if row.kind == "task_exit" and _TASK_FAILURE in row.message]
     if failed and not own and all(row.kind in _OF_SRUN for row in rows):
         return Judgement("task_exit", failed, [], NOT_KNOWN, _why_task_failed(rows))
@@ -286,92 +286,99 @@ def _of_exits(rows: Sequence[FailureRow]) -> Judgement | None:
     aborted = [row for row in exits if row.exit_code in _BY_OTHERS and row.rank in printed]
     if not aborted or len(own) != 1 or own[0].rank in printed or any(row.kind == "collective_timeout" for row in rows):
         return None
-    why = "it exited by itself; the others tell that a process went away, and were aborted"
+    why = "it exited by itself; the others report that a process went away, and were aborted"
     return Judgement("task_exit", own, [own[0].rank or 0], LIKELY, why)
 
 
 def _why_task_failed(rows: Sequence[FailureRow]) -> str:
-    """Say what srun tells of the tasks that it ended when one had failed."""
+    """Say what srun reports of the tasks that it ended after one had failed."""
     ended = [row.peer for row in rows if row.kind == "task_exit" and row.exit_code == _SIGTERM and row.peer]
     tasks = {task for text in ended for task in tasks_of(text)}
     left = set(range(max(tasks, default=0) + 1)) - tasks
     only = f", and only task {left.pop()} is not among them" if tasks and len(left) == 1 else ""
-    return f"a task failed; srun ended tasks {', '.join(ended)}{only}" if ended else "the log tells no reason"
+    return f"a task failed; srun ended tasks {', '.join(ended)}{only}" if ended else "the log gives no reason"
 
 
 def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement | None:
-    """No text tells a cause: what may be one, by who waits for whom."""
+    """No message states a cause. What may be a cause is judged by who waits for whom."""
     for kind in _EITHER:
-        told = [row for row in rows if row.kind == kind or (kind == "nccl_error" and _of_a_collective(row))]
-        if not told:
+        failures = [row for row in rows if row.kind == kind or (kind == "nccl_error" and _of_a_collective(row))]
+        if not failures:
             continue
         if kind == "collective_timeout":
-            if all(_EITHER_OF_BOTH in row.message for row in told) and _of_echoes(rows, seen, world_size) is not None:
+            if (
+                all(_EITHER_OF_BOTH in row.message for row in failures)
+                and _of_echoes(rows, seen, world_size) is not None
+            ):
                 continue
-            return _of_timeouts(told, seen, world_size)
-        if kind == "rendezvous_timeout" and (absent := _named_absent(told)):
-            return Judgement(kind, told, absent, SURE, "the text names the ranks that did not come")
-        processes = {_process(row) for row in told}
-        ranks = sorted({row.rank for row in told if row.rank is not None})
+            return _of_timeouts(failures, seen, world_size)
+        if kind == "rendezvous_timeout" and (absent := _named_absent(failures)):
+            return Judgement(kind, failures, absent, SURE, "the message names the ranks that did not come")
+        processes = {_process(row) for row in failures}
+        ranks = sorted({row.rank for row in failures if row.rank is not None})
         if kind == "link_error":
-            return _of_links(told)
-        if kind in _TELL_NO_PROCESS or len(processes) > 1:
+            return _of_links(failures)
+        if kind in _WITHOUT_PROCESS or len(processes) > 1:
             silent = _of_echoes(rows, seen, world_size) if kind == "nccl_error" else None
             if silent is not None and silent.ranks:
                 return silent
-            why = "a collective failed, which another process may have left" if _of_a_collective(told[0]) else _NO_FIRST
-            return Judgement(told[0].kind, told, [], NOT_KNOWN, why)
-        return Judgement(kind, told, ranks, LIKELY, _OF_OTHERS.get(kind) or _says(told[0]))
+            why = (
+                "a collective failed, which another process may have caused"
+                if _of_a_collective(failures[0])
+                else _NO_FIRST
+            )
+            return Judgement(failures[0].kind, failures, [], NOT_KNOWN, why)
+        return Judgement(kind, failures, ranks, LIKELY, _OF_OTHERS.get(kind) or _says(failures[0]))
     return None
 
 
-def _of_links(told: Sequence[FailureRow]) -> Judgement:
-    """A connection failed: it is named if both its ends are; neither end is accused for telling of it."""
-    links = {f"{_place(row)} - {row.peer}" for row in told if row.peer is not None and _place(row)}
+def _of_links(failures: Sequence[FailureRow]) -> Judgement:
+    """A connection failed: it is named if both its ends are; an end is not accused because it reports the failure."""
+    links = {f"{_place(row)} - {row.peer}" for row in failures if row.peer is not None and _place(row)}
     why = "either of its ends may have failed, or what is between them"
-    if len(links) == 1 and len({_process(row) for row in told}) == 1:
-        return Judgement(told[0].kind, list(told), [], ONE_OF, why, links.pop())
-    return Judgement(told[0].kind, list(told), [], NOT_KNOWN, f"of each connection, {why}")
+    if len(links) == 1 and len({_process(row) for row in failures}) == 1:
+        return Judgement(failures[0].kind, list(failures), [], ONE_OF, why, links.pop())
+    return Judgement(failures[0].kind, list(failures), [], NOT_KNOWN, f"of each connection, {why}")
 
 
 def _place(row: FailureRow) -> str:
     return f"rank {row.rank}" if row.rank is not None else row.node or ""
 
 
-def _of_timeouts(told: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement:
+def _of_timeouts(failures: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement:
     """Collectives timed out: the ranks that lack them hold the others up."""
     kind = "collective_timeout"
-    if absent := _named_absent(told):
-        return Judgement(kind, list(told), absent, SURE, "the text names the ranks that did not come")
+    if absent := _named_absent(failures):
+        return Judgement(kind, list(failures), absent, SURE, "the message names the ranks that did not come")
     for column, what in (("last_enqueued", "enqueued"), ("last_completed", "completed")):
-        behind = _behind(told, column)
-        if behind:
-            return Judgement(kind, list(told), behind, LIKELY, f"it {what} fewer collectives than the others")
-    printed = {row.rank for row in told if row.rank is not None}
-    whole_job = all(row.group is None or _DEFAULT_GROUP.search(row.group) for row in told)
-    absent = _absent(printed, seen, world_size, told[0].line == 1) if whole_job else []
+        lagging = _lagging(failures, column)
+        if lagging:
+            return Judgement(kind, list(failures), lagging, LIKELY, f"it {what} fewer collectives than the others")
+    printed = {row.rank for row in failures if row.rank is not None}
+    whole_job = all(row.group is None or _DEFAULT_GROUP.search(row.group) for row in failures)
+    absent = _absent(printed, seen, world_size, failures[0].line == 1) if whole_job else []
     if absent:
         first, last = min(printed | set(absent)), max(printed | set(absent))
         why = f"the only {'rank' if len(absent) == 1 else 'ranks'} of {first} to {last} without a time-out"
-        return Judgement(kind, list(told), absent, LIKELY, why)
-    odd = _odd_operation(told)
+        return Judgement(kind, list(failures), absent, LIKELY, why)
+    odd = _odd_operation(failures)
     if odd:
-        return Judgement(kind, list(told), odd, ONE_OF, "it waits in another operation than the others")
-    return Judgement(kind, list(told), [], NOT_KNOWN, "the time-outs do not tell which rank is missing")
+        return Judgement(kind, list(failures), odd, ONE_OF, "it waits in another operation than the others")
+    return Judgement(kind, list(failures), [], NOT_KNOWN, "the time-outs do not show which rank is missing")
 
 
-def _named_absent(told: Sequence[FailureRow]) -> list[int]:
-    """Return the ranks that a barrier names: those that did not come. Of tensors, those that lack all of them."""
-    lists = [row.peer or "" for row in told if _BARRIER.search(row.message)]
-    of_tensors = [set(_NUMBER.findall(row.peer or "")) for row in told if _OF_A_TENSOR.search(row.message)]
-    named = [*map(_NUMBER.findall, lists), set.intersection(*of_tensors) if of_tensors else ()]
+def _named_absent(failures: Sequence[FailureRow]) -> list[int]:
+    """Return the ranks that a barrier names as absent. For a barrier on tensors: the ranks that lack every tensor."""
+    lists = [row.peer or "" for row in failures if _BARRIER.search(row.message)]
+    absent_by_tensor = [set(_NUMBER.findall(row.peer or "")) for row in failures if _OF_A_TENSOR.search(row.message)]
+    named = [*map(_NUMBER.findall, lists), set.intersection(*absent_by_tensor) if absent_by_tensor else ()]
     return sorted({int(rank) for ranks in named for rank in ranks})
 
 
-def _behind(told: Sequence[FailureRow], column: str) -> list[int]:
-    """Return the ranks whose number is less than that of most ranks, in the group in which they waited."""
+def _lagging(failures: Sequence[FailureRow], column: str) -> list[int]:
+    """Return the ranks with the least number, if at most a third of their group is below the greatest."""
     by_group: dict[str | None, dict[int, int]] = {}
-    for row in told:
+    for row in failures:
         number = getattr(row, column)
         if row.rank is not None and number is not None and number >= 0:
             numbers = by_group.setdefault(row.group, {})
@@ -379,10 +386,10 @@ def _behind(told: Sequence[FailureRow], column: str) -> list[int]:
     found: set[int] = set()
     for numbers in by_group.values():
         most = max(numbers.values())
-        behind = {rank for rank, number in numbers.items() if number < most}
-        if behind and 3 * len(behind) <= len(numbers):
-            least = min(numbers[rank] for rank in behind)
-            found |= {rank for rank in behind if numbers[rank] == least}
+        lagging = {rank for rank, number in numbers.items() if number < most}
+        if lagging and 3 * len(lagging) <= len(numbers):
+            least = min(numbers[rank] for rank in lagging)
+            found |= {rank for rank in lagging if numbers[rank] == least}
     return sorted(found) if len(by_group) == 1 else []
 
 
@@ -403,15 +410,15 @@ def _absent(printed: Collection[int], seen: Collection[int], world_size: int | N
     absent = sorted(expected - set(ranks))
     is_whole = world_size is not None and len(expected) == world_size
     if not is_whole and (min(expected) % _ON_A_NODE or len(ranks) < _WITNESSES):
-        return []  # a log that is cut, or that has only some ranks, tells of none that it is missing
+        return []  # a log that is cut, or that has only some ranks, is no evidence that a rank is missing
     if is_excerpt and not is_whole and not set(absent) <= set(seen):
         return []
     return absent if 3 * len(absent) <= len(ranks) or len(absent) == 1 else []
 
 
-def _odd_operation(told: Sequence[FailureRow]) -> list[int]:
+def _odd_operation(failures: Sequence[FailureRow]) -> list[int]:
     """Return the rank that waits in another operation under the number under which all others wait."""
-    ops = {row.rank: (row.seq, row.op) for row in told if row.rank is not None and row.op is not None}
+    ops = {row.rank: (row.seq, row.op) for row in failures if row.rank is not None and row.op is not None}
     counts = Counter(ops.values())
     if len(ops) < 4 or len(counts) != 2 or len({seq for seq, _ in counts}) != 1:
         return []
@@ -420,7 +427,7 @@ def _odd_operation(told: Sequence[FailureRow]) -> list[int]:
 
 
 def _of_echoes(rows: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement | None:
-    """Only what another process left behind: the rank that tells nothing is the one that went away."""
+    """Only echoes of another process are left: the rank that prints nothing is the one that went away."""
     echoes = [
         row for row in rows if kinds()[row.kind].role == ECHO or row.kind == "nccl_error" or _of_a_collective(row)
     ]
@@ -430,13 +437,13 @@ def _of_echoes(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
     absent = _absent(printed, seen, world_size, rows[0].line == 1)
     named = [row for row in rows if row.kind == "first_failed" and row.rank in absent]
     if len(absent) == 1:
-        why = "the others tell that a process went away, and only it tells nothing"
+        why = "the others report that a process went away, and only it reports nothing"
         return Judgement(SILENT, [*named, *echoes], absent, LIKELY, why)
-    return Judgement("remote_exit", echoes, [], NOT_KNOWN, "the log tells only that a process went away")
+    return Judgement("remote_exit", echoes, [], NOT_KNOWN, "the log shows only that a process went away")
 
 
 def _of_reports(rows: Sequence[FailureRow]) -> Judgement | None:
-    """Only launchers tell that processes ended."""
+    """Only launchers report that processes ended."""
     reports = [row for row in rows if kinds()[row.kind].role == REPORT]
     if not reports:
         return None
@@ -450,9 +457,9 @@ def _of_reports(rows: Sequence[FailureRow]) -> Judgement | None:
     own = first[0].node is not None and first[0].exit_code not in (None, _SIGTERM, 128 - _SIGTERM)
     if len(processes) == 1 and (ranks or first[0].local_rank is not None or (own and first[0].kind == "child_failed")):
         aborted = first[0].exit_code in (_SIGABRT, 128 - _SIGABRT)
-        why = "signal 6 ended it; its text is lost" if aborted else "its launcher saw it fail; it tells no reason"
+        why = "signal 6 ended it; its message is lost" if aborted else "its launcher saw it fail; it gives no reason"
         return Judgement("abort" if aborted else first[0].kind, first, ranks, LIKELY, why)
-    return Judgement(first[0].kind, first, [], NOT_KNOWN, "the log tells no reason")
+    return Judgement(first[0].kind, first, [], NOT_KNOWN, "the log gives no reason")
 
 
 def _of_one(row: FailureRow, causes: Iterable[FailureRow], certainty: str, why: str) -> Judgement:
@@ -460,19 +467,19 @@ def _of_one(row: FailureRow, causes: Iterable[FailureRow], certainty: str, why: 
     return Judgement(row.kind, [row, *same], [] if row.rank is None else [row.rank], certainty, why)
 
 
-def _most_telling(rows: Sequence[FailureRow]) -> FailureRow:
-    """Return the first failure of a process; a bare exception is what a more exact text before or behind it tells."""
+def _most_exact(rows: Sequence[FailureRow]) -> FailureRow:
+    """Return the first failure of a process: a more exact message near a bare exception counts as the first."""
     exact = [row for row in rows if row.kind not in ("exception", "assertion", "abort")]
     return exact[0] if exact and exact[0].line - rows[0].last_line < 50 else rows[0]
 
 
 def _join_unnamed(by_process: dict[object, list[FailureRow]]) -> None:
-    """Add the failures of unknown processes to the only process that tells a failure of the same kind."""
+    """Add the failures of unknown processes to the only process that reports a failure of the same kind."""
     unnamed = [process for process, rows in by_process.items() if all(not _is_named(row) for row in rows)]
     for process in unnamed:
-        of_kind = {row.kind for row in by_process[process]}
+        names = {row.kind for row in by_process[process]}
         others = [
-            other for other, rows in by_process.items() if other not in unnamed and of_kind & {row.kind for row in rows}
+            other for other, rows in by_process.items() if other not in unnamed and names & {row.kind for row in rows}
         ]
         if len(others) == 1:
             by_process[others[0]] = [*by_process.pop(process), *by_process[others[0]]]
@@ -485,7 +492,7 @@ def _of_a_collective(row: FailureRow) -> bool:
 
 
 def _by_launcher(row: FailureRow) -> bool:
-    """Whether a launcher tells that it ends the other processes."""
+    """Whether a launcher reports that it ends the other processes."""
     return "closing signal" in row.message or "death signal" in row.message
 
 
@@ -499,7 +506,7 @@ def _is_named(row: FailureRow) -> bool:
 
 
 def _process(row: FailureRow) -> object:
-    """Return what tells the process of a failure apart from others."""
+    """Return what distinguishes the process of a failure from others."""
     if row.rank is not None:
         return row.rank
     if row.task is not None or row.local_rank is not None:
@@ -508,7 +515,7 @@ def _process(row: FailureRow) -> object:
 
 
 def _earliest(rows: Sequence[FailureRow]) -> FailureRow | None:
-    """Return the failure that was printed at least a second before all others, if clocks tell."""
+    """Return the failure that was printed at least a second before all others, if clocks show it."""
     timed = sorted((row for row in rows if row.time_ns is not None), key=lambda row: row.time_ns or 0)
     if len(timed) < len(rows) or len({row.clock for row in timed}) > 1 or len(timed) < 2:
         return None
@@ -516,10 +523,10 @@ def _earliest(rows: Sequence[FailureRow]) -> FailureRow | None:
 
 
 def _later(row: FailureRow, other: FailureRow) -> bool:
-    """Return whether clocks tell that a failure was printed after another one."""
+    """Return whether clocks show that a failure was printed after another one."""
     known = row.time_ns is not None and other.time_ns is not None and row.clock == other.clock
     return known and (row.time_ns or 0) > (other.time_ns or 0)
 
 
 def _says(row: FailureRow) -> str:
-    return "it is the only process that tells a cause" if _is_named(row) else "it is the only cause that the log tells"
+    return "it is the only process that reports a cause" if _is_named(row) else "it is the only cause in the log"

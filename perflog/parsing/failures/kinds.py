@@ -1,4 +1,4 @@
-"""Kinds of failures, as `kinds.toml` describes them, and the kind that a line tells of.
+"""Kinds of failures, as `kinds.toml` describes them, and the kind that a line reports.
 
 A line is looked at only if it holds one of the texts `has` of the file. Its pattern may not stand in source code, in a
 comment or in advice: `raise RuntimeError("CUDA out of memory")` is no failure, and neither is `this may be caused by`.
@@ -16,8 +16,8 @@ from perflog.formats.surroundings import prefix_ends
 from perflog.lazy_patterns import lazy_pattern
 
 CAUSE, EITHER, ECHO, REPORT, NOTICE = "cause", "either", "echo", "report", "notice"
-"""What a text of a kind tells: a cause; a cause or its echo; an echo; what a launcher says of its processes; nothing
-that ends anything."""
+"""What a message of a kind reports: a cause; a cause or its echo; an echo; what a launcher says of its processes;
+nothing that ends anything."""
 
 SUMMARIES = ("first_failed", "later_failed")
 """Kinds of what torchrun's summary says of the ranks that it saw end."""
@@ -38,7 +38,7 @@ _ADVICE = lazy_pattern(
 
 
 class Text(Struct, frozen=True):
-    """A text that tells a failure: a literal that each of its lines holds, and what is searched for in the line."""
+    """A message of a failure: a literal that each of its lines holds, and the pattern that is searched in the line."""
 
     has: str
     pattern: str
@@ -63,8 +63,8 @@ class Kind(Struct, frozen=True):
     undone: str = ""
 
 
-class Told(Struct, frozen=True):
-    """What a line tells: a kind, the values of the named groups, and where the text of the failure begins."""
+class Report(Struct, frozen=True):
+    """What a line reports: a kind, the values of the named groups, and the offset of the failure's message."""
 
     kind: Kind
     values: dict[str, str]
@@ -74,14 +74,14 @@ class Told(Struct, frozen=True):
 
 TRACEBACK = "Traceback (most recent call last)"
 IGNORED = "Exception ignored in"
-"""What Python prints in front of a traceback after which the program goes on."""
+"""What Python prints before a traceback after which the program goes on."""
 
 LAUNCHERS = ("torchrun ", "torch.distributed.run", "torch.distributed.launch", "accelerate launch")
 
 
 @cache
 def needles() -> tuple[bytes, ...]:
-    """Return the literals of which a line that tells a failure holds one."""
+    """Return literals. Each line that reports a failure holds one of them."""
     literals = re.findall(r'^(?:has|undone) += "(.*)"$', _FILE.read_text("utf-8"), re.MULTILINE)
     return tuple(text.encode() for text in dict.fromkeys([*literals, TRACEBACK, IGNORED, *LAUNCHERS]))
 
@@ -98,12 +98,12 @@ def kinds() -> dict[str, Kind]:
 
 @cache
 def undone_by() -> dict[str, str]:
-    """Return, by a text after which failures of a kind are none, the name of the kind."""
+    """Return, by a message that cancels failures of a kind, the name of the kind."""
     return {kind.undone: name for name, kind in kinds().items() if kind.undone}
 
 
 def is_plain(name: str | None) -> bool:
-    """Return whether failures of a kind are exceptions that their message alone tells, and that may be caught."""
+    """Return whether failures of a kind are exceptions that only their message reports, and that may be caught."""
     kind = kinds().get(name or "")
     return kind is not None and kind.plain
 
@@ -120,13 +120,13 @@ _MAKERS = (
     ("TPU", lazy_pattern(r"\bTPU|(?i:\bhbm\b)")),
     ("GPU", lazy_pattern(r"\bGPU\b")),
 )
-"""Words of a text that tell whose device it speaks of."""
+"""Words of a message that say which device it means."""
 
-_SPELT = ("NPU", "XPU", "HPU", "MPS")  # words before which stands `an`
+_SPELT = ("NPU", "XPU", "HPU", "MPS")  # words that follow `an`
 
 
 def title_of(name: str, message: str) -> str:
-    """Return the title of a kind, with the word for the device of which the message speaks.
+    """Return the title of a kind, with the word for the device that the message names.
 
     Example:
         >>> title_of("gpu_out_of_memory", "RuntimeError: HIP out of memory. Tried to allocate 2.00 GiB")
@@ -148,8 +148,8 @@ def _texts() -> list[tuple[Kind, str, re.Pattern[str], bool]]:
     ]
 
 
-def told(line: str) -> Told | None:
-    """Return what a line tells, without a rank label in front; None for no failure."""
+def reported(line: str) -> Report | None:
+    """Return what a line without its rank label reports; None for no failure."""
     starts: list[int] | None = None
     for kind, has, pattern, is_anchored in _texts():
         if has not in line:
@@ -167,15 +167,15 @@ def told(line: str) -> Told | None:
             if match is None or _speaks_of(line[: match.start()]):
                 continue
         values = {name.rstrip("0123456789"): text for name, text in match.groupdict().items() if text is not None}
-        return Told(kind, values, start + match.start(), is_anchored)
+        return Report(kind, values, start + match.start(), is_anchored)
     return None
 
 
-def message_start(line: str, told_at: int) -> int:
-    """Return where the message begins: behind the prefix of the line, at the latest where the failure is told."""
+def message_start(line: str, report_offset: int) -> int:
+    """Return where the message begins: after the prefix of the line, and not after the report of the failure."""
     begin = len(line) - len(line.lstrip())
     for end in _starts(line):
-        if end <= told_at and not re.search(r"(?:Error|Exception|Interrupt|error)\S*: *$", line[:end]):
+        if end <= report_offset and not re.search(r"(?:Error|Exception|Interrupt|error)\S*: *$", line[:end]):
             begin = end
         else:
             break
@@ -183,7 +183,7 @@ def message_start(line: str, told_at: int) -> int:
 
 
 def _starts(line: str) -> list[int]:
-    """Return the offsets at which the message of a line may begin: its first letter, or behind tokens of a prefix."""
+    """Return the offsets at which the message of a line may begin: its first letter, or after tokens of a prefix."""
     raw = line.encode("utf-8", "surrogateescape")
     offsets = prefix_ends(raw)[:_MOST_TOKENS]
     starts = [len(raw[:end].decode("utf-8", "surrogateescape")) for end in offsets]
@@ -191,7 +191,7 @@ def _starts(line: str) -> list[int]:
 
 
 def _speaks_of(before: str) -> bool:
-    """Return whether the text in front of a failure's shows that the line is code, or advice."""
-    if before.startswith("{") and before.endswith('"'):  # a record of JSON, whose message it begins
+    """Return whether the string before a failure's message shows that the line is code, or advice."""
+    if before.startswith("{") and before.endswith('"'):  # the message of a record of JSON begins with it
         return False
     return bool(_CODE.search(before) or _ADVICE.search(before))

@@ -1,4 +1,4 @@
-"""Where the text of a failure comes from: the rank, node and GPU that its line names, and the label in front of it."""
+"""Where a failure comes from: the rank, node and GPU that its line names, and the label before it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Origin(Struct):
 
 
 def split_labels(line: str) -> tuple[str, str]:
-    """Return the labels of launchers in front of a line, and the rest."""
+    """Return the labels of launchers before a line, and the rest."""
     at = 0
     for _ in range(_MOST_LABELS):
         match = _LABEL.match(line, at)
@@ -63,10 +63,10 @@ def split_labels(line: str) -> tuple[str, str]:
     return line[:at], line[at:]
 
 
-def origin_of(labels: str, text: str, told_at: int) -> Origin:
-    """Return where a failure comes from: `labels` and `text` are its line, the failure is told at `told_at`."""
+def origin_of(labels: str, text: str, offset: int) -> Origin:
+    """Return where a failure comes from: `labels` and `text` are its line, its message begins at `offset`."""
     origin = Origin()
-    before = text[:told_at]
+    before = text[:offset]
     if match := _RANK_LABEL.search(labels):
         origin.rank, origin.rank_by = int(match["rank"] or match["mpi"]), "label"
     if match := _LOCAL_LABEL.search(labels):
@@ -84,7 +84,7 @@ def origin_of(labels: str, text: str, told_at: int) -> Origin:
 
 
 def _add_from_text(origin: Origin, labels: str, text: str, before: str) -> None:
-    """Add what stands behind the labels: in front of the failure, `before`, or in it."""
+    """Add what is printed after the labels: before the failure's message, `before`, or in it."""
     if printed := _printed_rank(before) or _printed_rank(text):
         origin.rank, origin.rank_by = printed if origin.rank is None else (origin.rank, origin.rank_by)
     if origin.local_rank is None and (match := _LOCAL.search(before)):
@@ -98,7 +98,7 @@ def _add_from_text(origin: Origin, labels: str, text: str, before: str) -> None:
 
 
 def _printed_rank(text: str) -> tuple[int, str] | None:
-    """Return the rank that a text names, if it names one and no other."""
+    """Return the rank that a string names, if it names one and no other."""
     if match := _TENSOR_PARALLEL.match(text):
         return int(match["tp"]), "printed"
     found = {int(next(filter(None, match.groups()))) for match in _RANK.finditer(text)}

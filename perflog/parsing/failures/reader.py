@@ -1,9 +1,9 @@
 """Finds the failures among the lines of a log, batch after batch.
 
 In: the lines that no format reads, and those that only a format of any program's lines reads. Out: one `Failure` for
-each text, with its lines; these lines are read. A traceback is one failure, with those that were raised while it was
-handled; so is each process in torchrun's summary. Of a failure that a process repeats in a run, the first is kept, with
-the number of them; so it is of each notice.
+each message, with its lines; these lines are read. A traceback is one failure, with the exceptions that were raised
+while it was handled; each process in torchrun's summary is one failure. Of a failure that a process repeats in a run,
+only the first is kept, with the number of repeats. The same holds for each notice.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from perflog.parsing.failures.kinds import (
     SUMMARIES,
     TRACEBACK,
     Kind,
-    Told,
+    Report,
     kinds,
     message_start,
     needles,
-    told,
+    reported,
     undone_by,
 )
 from perflog.parsing.failures.origins import Origin, origin_of, split_labels
@@ -48,21 +48,21 @@ _MOST = 10_000  # failures of a log that are kept one by one
 _MESSAGE = 1_000  # characters of a message
 _LEAST_OPENING = 10  # characters of the first line of a log by which it is known again
 _LEAST_LINES = 3  # that a start of a program prints: what is printed more often is not its first line
-_BEHIND = 5  # lines behind a failure in which a new start begins
+_LINES_AFTER = 5  # lines after a failure in which a new start begins
 _DIGITS = np.isin(np.arange(256), np.frombuffer(b"0123456789", np.uint8))  # of all bytes
 _PATIENCE = 400  # unread lines of its process in which a traceback ends
 _EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\w+\))?(?P<rest>: .*|:?)$")
 _NO_NAME = frozenset((*LEVELS, "frame", "error", "warning", "info"))
 _DIRECT, _HANDLING = "was the direct cause of the following exception", "another exception occurred"
 _ORIGINAL = f"Original {TRACEBACK}"
-"""What stands behind an exception that a worker or a replica raised: where it was raised."""
+"""What Python prints after an exception that a worker or a replica raised: where it was raised."""
 
 _GUTTER = lazy_pattern(r"^ +[|+] ?(?=\S|  )|^ +\|$")
 _PART_OF_GROUP = "---------------- 1 ----------------"
-"""What Python prints in front of the lines of a group of exceptions, and in front of the first of them."""
+"""What Python prints before the lines of a group of exceptions, and before the first of them."""
 
 _REPEATED = lazy_pattern(r" \[repeated (\d+)x across cluster\]$")
-"""Behind the text that so many processes of Ray print; the label is that of one of them."""
+"""Suffix of a message that so many processes of Ray print. Its label names one of them."""
 
 _GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
 _WHAT = lazy_pattern(r"^\s*what\(\):\s+\S")
@@ -71,13 +71,13 @@ _PANIC = lazy_pattern(r"^\S+\.rs:\d+:\d+:$")
 
 _FRAME = lazy_pattern(r"^(?:Exception raised from |frame #\d+: |[=-]{20,}$)")
 _LONG = ("nccl_error", "checkpoint", "rendezvous_timeout", "actor_died", "abort")
-"""Kinds of which the text may have several lines, without a traceback of Python; of an abort, the exception's own."""
+"""Kinds with messages of several lines, without a traceback of Python; of an abort, the exception's own."""
 
 _EXIT = lazy_pattern(
     r"^(?:=\s+EXIT CODE: (?P<status>\d+)|=\s+KILLED BY SIGNAL: (?P<signal>\d+)\b.*"
     r"|\s*Exit code: +(?P<exit_code>\d+))$"
 )
-_BY_SIGNAL = ("6", "9", "11", "15")  # statuses of MPICH, which tell a signal as its number
+_BY_SIGNAL = ("6", "9", "11", "15")  # statuses of MPICH, which reports a signal as its number
 """How a process ended that MPI or Horovod names in the lines before."""
 
 _ENTRY = lazy_pattern(r"(?:^|[\s\]])(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.*)$")
@@ -99,35 +99,35 @@ _IN_COLLECTIVE = lazy_pattern(
     r"(?:torch/distributed/distributed_c10d|torch/distributed/c10d_logger|horovod/\w+/mpi_ops|deepspeed/comm/\w+)\.py"
     r'", line \d+, in (?P<op>\w+)'
 )
-"""The last frame of a traceback: the exception is that of a collective, which may be what another process left."""
+"""The last frame of a traceback: the exception comes from a collective, so another process may have caused it."""
 
 _IN_LAUNCHER = lazy_pattern(
     r"/bin/(?:torchrun|accelerate|deepspeed|horovodrun)\b|/(?:torch/distributed/(?:run|launch|launcher/api|elastic/"
     r"multiprocessing/errors/__init__)|accelerate/commands/launch|deepspeed/launcher/\w+|horovod/runner/[\w/]+)\.py\b"
 )
-"""A frame of a launcher: it only tells that a process of its own has failed."""
+"""A frame of a launcher: it only reports that a process of its own has failed."""
 
 _OF_A_BACKEND = lazy_pattern(r"^(?:\w+\.)*(?:RuntimeError|Dist\w*Error|HorovodInternalError)\b")
 _WARNED = lazy_pattern(r"\bWARN(?:ING)?\b")
-"""In front of a traceback: the program caught it."""
+"""Before a traceback: the program caught it."""
 
 _NUMBER = lazy_pattern(r"\d+")
-_TELL_APART = ("job", "seq", "node", "tasks", "absent", "rank", "local_rank", "address", "gpu")
-"""Values by which failures of the same text are of different processes, devices, jobs or collectives."""
+_DISTINGUISHING = ("job", "seq", "node", "tasks", "absent", "rank", "local_rank", "address", "gpu")
+"""Values that distinguish failures with the same message: of different processes, devices, jobs or collectives."""
 
 
 class Failure(Struct):
-    """A failure that a log tells of.
+    """A failure that a log reports.
 
     Attributes:
-        place: Where it begins. `last_line`: the line in which its text ends.
+        place: The index of its first segment. `last_line`: the line in which its message ends.
         kind: Its kind.
         message: What is printed.
         values: What the pattern of its kind found.
         origin: Where it comes from.
-        stream: The labels in front of its lines, which tell processes apart.
-        traced: Whether it is the end of a traceback, or a text that no program goes on after.
-        count: How often it is told in a row.
+        stream: The labels before its lines, which distinguish processes.
+        traced: Whether it is the end of a traceback, or a message that ends every program.
+        count: How often it is reported in a row.
         time: Time at which it was printed, in ns of `clock`; None if unknown.
         section: How often the first line of the log was printed again before.
         is_refusal: Whether a server only refused a request, with a status of HTTP that blames the client.
@@ -154,13 +154,13 @@ class Failure(Struct):
 
 
 class _Stream(Struct):
-    """What is open of the lines with one label: tracebacks whose exception is still to come, or a summary."""
+    """What is open among the lines with one label: tracebacks without their exception so far, or a summary."""
 
     begun: list[tuple[int, str]] = field(default_factory=list)  # places of tracebacks, and the prefix of their lines
     lines: int = 0  # read since the last of them began
     frame: str = ""  # the last frame of the traceback
     indent: int = 0  # of the line of the last exception
-    child: str | None = None  # the process of which a launcher repeats the traceback
+    child: str | None = None  # the process that raised the traceback which a launcher repeats
     last: Failure | None = None  # the last exception: what follows may belong to it
     chain: str = ""  # how the next traceback follows from it
     summary: Kind | None = None
@@ -174,7 +174,7 @@ class FailureReader:
     `has_launcher`: whether the log shows that a launcher such as torchrun starts the processes of a node.
 
     Args:
-        logs: The places at which logs begin that are read together: no text goes on in the next log.
+        logs: The indices of the first segments of logs that are read together: no message goes on in the next log.
     """
 
     def __init__(self, logs: Sequence[int] = (0,)) -> None:
@@ -185,16 +185,16 @@ class FailureReader:
         self._streams: dict[str, _Stream] = {}
         self._stamps = StampReader()
         self._latest: dict[str, Failure] = {}  # by stream
-        self._notices: dict[tuple[str, str, str], Failure] = {}  # by stream, kind and text
-        self._opening: bytes | None = None  # the first line of the log, if it tells no failure
+        self._notices: dict[tuple[str, str, str], Failure] = {}  # by stream, kind and message
+        self._opening: bytes | None = None  # the first line of the log, if it reports no failure
         self._openings: list[Ints] = []  # places at which it is printed
-        self._similar: list[Ints] = []  # with other digits too, such as those of a time stamp
+        self._similar: list[Ints] = []  # with other digits too, as in a time stamp
         self._is_warning = False  # whether the line is known as a warning
         self._goes_on = False  # whether the last line belongs to a failure: the next one may too
         self._newest: Failure | None = None  # of any stream: the frames of a stack have no label
         self._lacking: dict[int, set[str]] | None = None  # by rank what it lacks, while Horovod lists it
         self._list_prefix = ""  # of the lines of this list
-        self._unanswered: list[Failure] = []  # exceptions whose next line is still to be looked at
+        self._unanswered: list[Failure] = []  # exceptions with a next line that is still to be read
 
     def feed(self, lines: Sequence[FormatLine], batch: Batch, runs: Sequence[int] = ()) -> Ints:
         """Read a batch, in which runs begin at these places. Return the places of the lines that belong to failures."""
@@ -265,7 +265,7 @@ class FailureReader:
             self._openings.append(batch.places_of(rows))
 
     def _rows_to_read(self, hits: Sequence[int], count: int) -> Iterator[int]:
-        """Yield the rows that may tell a failure, and all that follow while a text is not complete."""
+        """Yield the rows that may report a failure, and all that follow while a message is not complete."""
         at = 0
         for hit in [*hits, count]:
             while at < hit and (self._streams or self._goes_on):
@@ -305,13 +305,13 @@ class FailureReader:
         return self._read_failure(labels, place, text)
 
     def _read_failure(self, labels: str, place: int, text: str) -> bool:
-        """Read a line that may tell a failure by itself, or about the last one. Return whether it does."""
+        """Read a line that may report a failure by itself, or may be about the last failure. Return whether it does."""
         for mark, kind in undone_by().items():
             if mark in text:
                 self.failures = [failure for failure in self.failures if failure.kind.name != kind]
         if self._adds_exit(place >> PART_BITS, text):
             return True
-        found = told(text)
+        found = reported(text)
         if found is None or (
             self._is_warning and found.kind.role == ECHO
         ):  # at a good end, too, one process is the last
@@ -326,7 +326,7 @@ class FailureReader:
         return kept
 
     def _adds_exit(self, line: int, text: str) -> bool:
-        """Read how the process ended that the line before names. Return whether the line tells it."""
+        """Read how the process in the previous line ended. Return whether the line reports it."""
         named = self._newest
         if named is None or named.kind.name != "child_failed" or line != named.last_line + 1:
             return False
@@ -353,8 +353,8 @@ class FailureReader:
         before = text[: text.index(TRACEBACK)]
         if before.count('"') % 2 or before.count("'") % 2:
             return False
-        found = told(before)
-        if found is not None and not found.kind.plain:  # a launcher's line, glued to the traceback behind it
+        found = reported(before)
+        if found is not None and not found.kind.plain:  # a launcher's line, joined to the traceback after it
             self._add(self._failure(place, labels, before, found))
         stream = self._streams.setdefault(labels, _Stream())
         stream.begun.append((place, before))
@@ -372,8 +372,8 @@ class FailureReader:
             stream.entry = Failure(place, place >> PART_BITS, kind, "", {}, Origin(), labels)
         return True
 
-    def _failure(self, place: int, labels: str, text: str, found: Told) -> Failure:
-        """Return what a line tells, which is no traceback."""
+    def _failure(self, place: int, labels: str, text: str, found: Report) -> Failure:
+        """Return the failure that a line reports without a traceback."""
         message = found.values.get("message") or text[message_start(text, found.start) :]
         origin = origin_of(labels, text, found.start)
         traced = not found.anchored  # a line like an exception may be one that a program caught
@@ -401,7 +401,7 @@ class FailureReader:
             return False
         text = _without(before, text)
         indent = len(text) - len(text.lstrip(" "))
-        if text.startswith("  ") and _EXCEPTION.match(text.strip()) and told(text.strip()) is not None:
+        if text.startswith("  ") and _EXCEPTION.match(text.strip()) and reported(text.strip()) is not None:
             text = text.strip()  # of a traceback that is printed with an indent
         if not text or text.startswith(("  ", "\t", "[Previous line repeated", 'File "')):  # pasted without its indent
             stream.frame = text if text.lstrip(" ").startswith('File "') else stream.frame
@@ -409,8 +409,8 @@ class FailureReader:
         match = _EXCEPTION.match(text)
         if match is None or match["name"].split(".")[0] in _NO_NAME or not _is_exception(match["name"]):
             return False
-        found = told(text)
-        if found is not None and found.kind.name in SUMMARIES:  # `Failures:` behind a torn traceback
+        found = reported(text)
+        if found is not None and found.kind.name in SUMMARIES:  # `Failures:` after a torn traceback
             return False
         stream.begun.pop(0)
         stream.indent = indent
@@ -457,7 +457,7 @@ class FailureReader:
         return True
 
     def _continues_exception(self, stream: _Stream, place: int, text: str) -> bool:
-        """Read what stands behind an exception: more of its message, or that the next one follows from it."""
+        """Read the line after an exception: more of its message, or that the next one follows from it."""
         last = stream.last
         assert last is not None
         line = place >> PART_BITS
@@ -468,7 +468,7 @@ class FailureReader:
         if _WRAPPED in last.message and (match := _EXCEPTION.match(text)) and _is_exception(match["name"]):
             self._unwrap(last, text, line)
             return True
-        if last.message.endswith(":") and (found := told(text)) is not None and found.kind.name == "child_failed":
+        if last.message.endswith(":") and (found := reported(text)) is not None and found.kind.name == "child_failed":
             last.kind, last.values, last.last_line = found.kind, last.values | found.values, line
             return True
         if last.kind.name == "rendezvous_timeout" and (match := _TASK_NAME.match(text)):
@@ -477,13 +477,13 @@ class FailureReader:
             return True
         if last.kind.name == "actor_died" and _add_about_actor(last, text, line):
             return True
-        if last.kind.name == "abort" and (not _WHAT.match(text) or told(text) is not None):
+        if last.kind.name == "abort" and (not _WHAT.match(text) or reported(text) is not None):
             return False
         opens = last.message.endswith("Last error:") or _PANIC.search(last.message)
         if (line == last.last_line + 1 and opens) or _GOES_ON.match(text[stream.indent :]):
             last.message = f"{last.message}\n{text.strip()}"[:_MESSAGE]
             last.last_line = line
-            found = told(text.strip())
+            found = reported(text.strip())
             if found is not None and last.kind.name in ("nccl_error", "remote_exit", "exception"):
                 last.kind, last.values = found.kind, last.values | found.values
             return True
@@ -491,8 +491,8 @@ class FailureReader:
 
     @staticmethod
     def _unwrap(wrapper: Failure, text: str, line: int) -> None:
-        """Put the exception of a task in place of the one in which Ray wraps it, with its traceback in between."""
-        found = told(text)
+        """Replace the exception in which Ray wraps the exception of a task, with its traceback in between."""
+        found = reported(text)
         wrapper.kind = found.kind if found is not None else kinds()["exception"]
         wrapper.values = found.values if found is not None else {}
         wrapper.message, wrapper.last_line = text[:_MESSAGE], line
@@ -510,14 +510,14 @@ class FailureReader:
             if match["key"] == "exitcode":
                 self.failures.append(entry)
             return True
-        if "====" in text or told(text) is not None:
+        if "====" in text or reported(text) is not None:
             if "====" in text and entry is not None:  # the summary ends with the process that failed first
                 entry.kind = kinds()["first_failed"]
             stream.summary = stream.entry = None
             if not stream.begun:  # of a torn log tracebacks may still be open
                 self._streams.pop(labels, None)
             return "====" in text
-        if entry is not None and (found := told(text.strip())) is not None:
+        if entry is not None and (found := reported(text.strip())) is not None:
             entry.values |= {"cause": found.kind.name}
         return True
 
@@ -528,8 +528,8 @@ class FailureReader:
         if is_first and entry is not None and entry not in self.failures:
             self.failures.append(entry)
         kind = kinds()["child_failed" if _IN_LAUNCHER.search(stream.frame) else "exception"]
-        is_told = bool(stream.chain) and stream.last is not None  # what the torn one followed from is told
-        for place, before in stream.begun[is_told:]:
+        cause_is_known = bool(stream.chain) and stream.last is not None  # the cause of the torn one is known
+        for place, before in stream.begun[cause_is_known:]:
             origin = origin_of(labels, before, len(before))
             self._add(Failure(place, place >> PART_BITS, kind, TRACEBACK, {}, origin, labels))
         self._streams.pop(labels, None)
@@ -543,7 +543,7 @@ class FailureReader:
         latest = self._latest.get(failure.stream)
         alike = latest is not None and latest.kind is failure.kind and latest.origin == failure.origin
         alike = alike and latest is not None and all(
-            latest.values.get(name) == failure.values.get(name) for name in _TELL_APART
+            latest.values.get(name) == failure.values.get(name) for name in _DISTINGUISHING
         )  # fmt: skip
         if (
             latest is not None
@@ -561,7 +561,7 @@ class FailureReader:
         return True
 
     def _add_notice(self, notice: Failure) -> bool:
-        """Add a notice, once for each process and text."""
+        """Add a notice, once for each process and message."""
         key = notice.stream, notice.kind.name, _masked(notice.message)
         known = self._notices.get(key)
         if known is not None:
@@ -590,23 +590,23 @@ class FailureReader:
         return self.failures
 
     def _starts(self) -> Ints:
-        """Return the places at which a program prints the first line of the log, [] if that line may be any other.
+        """Return the segments that are the first line of the log, printed again; [] if that line may be any other.
 
-        With other digits it counts only where it always stands right behind a failure.
+        With other digits it counts only if a failure always precedes it.
         """
         none = np.zeros(0, np.int64)
         ends = np.array(sorted(failure.last_line for failure in self.failures), np.int64)
         similar: Ints = np.concatenate([none, *self._similar])
         similar = similar[similar & PART_MASK == 0]  # no part of a bar
         again = similar[1:] >> PART_BITS
-        before: Ints = np.append(-_BEHIND, ends)[np.searchsorted(ends, again)]
-        if len(again) and (again - before < _BEHIND).all():
+        before: Ints = np.append(-_LINES_AFTER, ends)[np.searchsorted(ends, again)]
+        if len(again) and (again - before < _LINES_AFTER).all():
             return similar
         openings: Ints = np.concatenate([none, *self._openings])
         return openings if (np.diff(openings >> PART_BITS) >= _LEAST_LINES).all() else none
 
     def _add_times(self, failures: Sequence[Failure], batch: Batch) -> None:
-        """Read the time stamps in front of the lines in which failures begin."""
+        """Read the time stamps before the lines in which failures begin."""
         first = batch.chunk.first_line << PART_BITS
         here = sorted((failure for failure in failures if failure.place >= first), key=lambda each: each.place)
         if not here:
@@ -624,9 +624,9 @@ def _holding_needles(texts: pa.Array) -> Mask:
 
 
 def _places(lines: Sequence[FormatLine], batch: Batch) -> tuple[Ints, frozenset[int]]:
-    """Return the places of lines that may tell a failure: the unread, those of formats for any program, warnings.
+    """Return the segments that may report a failure: unread lines, lines of formats for any program, warnings.
 
-    The second value: the places of the warnings.
+    The second value: the indices of the warnings.
     """
     known = {kind: places for kind, places in batch.owner.items() if kind >= 0}
     parts = [places for kind, places in known.items() if _may_tell(lines[kind])]
@@ -648,7 +648,7 @@ def _without(before: str, text: str) -> str:
 
 
 def _is_exception(name: str) -> bool:
-    """Return whether a name may be that of an exception: `mylib.errors.Empty`, `RuntimeError`."""
+    """Return whether a name may name an exception: `mylib.errors.Empty`, `RuntimeError`."""
     last = name.rpartition(".")[2]
     return last[:1].isupper() or "." in name or last.endswith("error")
 
@@ -680,7 +680,7 @@ def _add_entry(entry: Failure, key: str, value: str, line: int) -> None:
 
 
 def _count_repeated(failure: Failure) -> None:
-    """Read of how many processes of Ray a text is that it prints once."""
+    """Read how many processes of Ray printed a message that appears once."""
     if (repeated := _REPEATED.search(failure.message)) is not None:
         failure.message, failure.count = failure.message[: repeated.start()], int(repeated[1])
         failure.origin = Origin()
@@ -701,7 +701,7 @@ def _add_about_actor(failure: Failure, text: str, line: int) -> bool:
     """Add the next line about an actor of Ray that died: its node, or why it is dead. Return whether it is one."""
     if match := _ACTOR_NODE.match(text):
         failure.origin.node = match["node"]
-    elif line != failure.last_line + 1 or (found := told(text)) is None or found.kind is not failure.kind:
+    elif line != failure.last_line + 1 or (found := reported(text)) is None or found.kind is not failure.kind:
         return False
     failure.message, failure.last_line = f"{failure.message}\n{text.strip()}"[:_MESSAGE], line
     return True

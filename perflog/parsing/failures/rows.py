@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FATAL, ERROR = "fatal", "error"
-"""Severities: a text that ends a process; an exception that may have been caught. A notice ends nothing."""
+"""Severities: a message that ends a process; an exception that may have been caught. A notice ends nothing."""
 
 UNKNOWN = "unknown"
 _ON_A_NODE = 8  # a world size beyond it is not of one node
@@ -127,15 +127,15 @@ def _row(failure: Failure, run: str) -> FailureRow:
 
 def _fill_ranks(rows: Sequence[FailureRow], world_size: int | None, file: str, has_launcher: bool) -> None:
     """Fill in the ranks that local ranks, tasks and the name of the file prove."""
-    of_launchers = has_launcher or any(row.kind in _OF_LAUNCHERS for row in rows)
+    is_launched = has_launcher or any(row.kind in _OF_LAUNCHERS for row in rows)
     tasks = {row.task for row in rows if row.task is not None}
     on_gpus = [(row.task, row.gpu) for row in rows if row.task is not None and row.gpu is not None]
     tasks_are_ranks = bool(tasks) and all(gpu <= task for task, gpu in on_gpus)
     if world_size is None:
-        tasks_are_ranks &= tasks != {0}  # it may be that of a script which starts all processes
+        tasks_are_ranks &= tasks != {0}  # the task may be a script that starts all processes
     else:
         tasks_are_ranks &= bool(tasks) and max(tasks) < world_size
-        of_launchers &= not (tasks and 2 * (max(tasks) + 1) > world_size)
+        is_launched &= not (tasks and 2 * (max(tasks) + 1) > world_size)
     one_node = world_size <= _ON_A_NODE if world_size is not None else len({row.node for row in rows} - {None}) < 2
     in_name = rank_in_name(file)
     for row in rows:
@@ -143,14 +143,14 @@ def _fill_ranks(rows: Sequence[FailureRow], world_size: int | None, file: str, h
             continue
         if row.local_rank is not None and one_node and row.task is None and row.kind != "child_failed":
             row.rank, row.rank_by = row.local_rank, "label"
-        elif row.task is not None and row.local_rank is None and tasks_are_ranks and not of_launchers:
+        elif row.task is not None and row.local_rank is None and tasks_are_ranks and not is_launched:
             row.rank, row.rank_by = row.task, "task"
         elif in_name is not None and kinds()[row.kind].role != REPORT:
             row.rank, row.rank_by = in_name, "file"
 
 
 def rank_in_name(file: str) -> int | None:
-    """Return the rank that the name of a file states, behind the word `rank`."""
+    """Return the rank that the name of a file states, after the word `rank`."""
     match = _RANK_IN_NAME.search(file)
     return None if match is None or _WORD_BEFORE.search(file[: match.start()]) else int(match[1])
 
@@ -161,5 +161,5 @@ def _number(values: Mapping[str, Any], name: str) -> int | None:
 
 
 def place_of(row: FailureRow) -> int:
-    """Return the place of a row in its log."""
+    """Return the index of the row's first segment in its log."""
     return row.line << PART_BITS | row.part
