@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from perflog import providers
+
 if TYPE_CHECKING:
     from perflog import metrics, plots
     from perflog.analysis.compare import Comparison, compare
@@ -41,6 +43,9 @@ _HOMES = {
     "causes": "perflog.metrics.causes",
     "report": "perflog.output.report",
 }
+# What `Log` asks for by these names.
+providers.register("attempts", "perflog.metrics.attempts")
+providers.register("notebook", "perflog.output.report.html.notebook")
 _MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "plots": "perflog.plots"}
 
 __all__ = [

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from msgspec import Struct
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.parsing.input.log_names import split_run
+from perflog.providers import provider
 from perflog.tables.arrow import Where, of_runs, row_counts, rows_where, storable
 from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
@@ -60,6 +60,40 @@ class Fetch(Protocol):
         where: Where | None = None,
         /,
     ) -> pa.Table: ...
+
+
+class Attempts(Protocol):
+    """Finds the runs that continue one another."""
+
+    def with_attempts(self, runs: pa.Table, log: Log) -> pa.Table:
+        """Return table `runs` of a log with the job and the attempt of each run that is an attempt."""
+
+
+class LivePlot(Protocol):
+    """A plot that a notebook shows."""
+
+    def _repr_html_(self) -> str: ...
+
+
+class LivePlots(Protocol):
+    """The plots of a log by name. Each is called with options of the metrics."""
+
+    def __getattr__(self, name: str) -> Callable[..., LivePlot]: ...
+
+
+class Notebook(Protocol):
+    """What a notebook shows of a log."""
+
+    def overview_html(self, log: Log) -> str:
+        """Return the overview of a log with its first plots, as HTML."""
+
+    def plots_of(self, log: Log) -> LivePlots:
+        """Return the plots of a log."""
+
+
+def _notebook() -> Notebook:
+    notebook: Notebook = provider("notebook")
+    return notebook
 
 
 class Log:
@@ -115,12 +149,10 @@ class Log:
         """The overview with the first plots; of more runs than it takes a moment for, the runs. Jupyter calls it."""
         if not 0 < len(self) <= _RUNS_OF_OVERVIEW:
             return self._runs_as_html()
-        # Ways up from here, as `overview`.
-        first_plots: str = import_module("perflog.output.report.html.notebook").overview_plots(self)
-        return f"{self.overview()._repr_html_()}{first_plots}"
+        return _notebook().overview_html(self)
 
     @property
-    def plot(self) -> Any:
+    def plot(self) -> LivePlots:
         """The plots of these runs for a notebook: `log.plot.steps()` answers to the pointer.
 
         `log.plot` lists those that have something to draw. `perflog.plots.steps(log)` is the same as a figure of
@@ -130,7 +162,7 @@ class Log:
             >>> perflog.find_runs("reference:moe_layer.txt").plot.steps()
             <live plot: Step times; a notebook shows it>
         """
-        return import_module("perflog.output.report.html.notebook").LivePlots(self)
+        return _notebook().plots_of(self)
 
     def _runs_as_html(self) -> str:
         """The first runs as a table, with the settings in which they differ."""
@@ -141,25 +173,6 @@ class Log:
         runs = shown.runs[columns].dropna(axis="columns", how="all").join(settings[varying].add_prefix("setting: "))
         more = f"<p>and {len(self) - len(shown)} more runs</p>" if len(self) > len(shown) else ""
         return f"<p>{html.escape(repr(self))}</p>{runs.to_html(index=False, na_rep='')}{more}"
-
-    def overview(self, **options: Any) -> Any:
-        """Return what ran, how fast, where the time goes, what not to trust, and what to ask next.
-
-        The same as `perflog.overview(log)`, for those who have a log at hand.
-
-        Args:
-            **options: Those of `perflog.overview`: warmup, gpu, peak_tflops, flops.
-
-        Returns:
-            A `perflog.Overview`. A notebook shows it as a table and lists.
-
-        Example:
-            >>> log = perflog.find_runs("reference:nvprof.txt")
-            >>> log.overview().figures[0].name
-            'GPU work'
-        """
-        # A way up from here, as `_with_attempts`: a log loads nothing before of what is computed from it.
-        return import_module("perflog.analysis.overview").overview(self, **options)
 
     def __len__(self) -> int:
         return len(self.run_keys)
@@ -262,8 +275,8 @@ class Log:
         """Return table `runs` with the job and the attempt of each run that is an attempt."""
         if not self.some_rows("milestones", {"kind": lambda kind: kind in ("restore", "startup")}).num_rows:
             return runs
-        table: pa.Table = import_module("perflog.metrics.attempts").with_attempts(runs, self)
-        return table
+        attempts: Attempts = provider("attempts")
+        return attempts.with_attempts(runs, self)
 
     def _rows(
         self,

@@ -67,12 +67,10 @@ def test_a_notebook_shows_the_overview(sweep: perflog.Log) -> None:
     assert "<b>" not in perflog.Log(renamed(sweep, "<b>bold</b>").fetch)._repr_html_()
 
 
-def test_options_of_the_overview_of_a_log(sweep: perflog.Log) -> None:
-    ours, theirs = sweep.overview(warmup=3), perflog.overview(sweep, warmup=3)
-    assert (ours.figures, ours.reasons, ours.doubts) == (theirs.figures, theirs.reasons, theirs.doubts)
-    assert ours.figures != sweep.overview(warmup=5).figures
+def test_options_of_the_overview(sweep: perflog.Log) -> None:
+    assert perflog.overview(sweep, warmup=3).figures != perflog.overview(sweep, warmup=5).figures
     with pytest.raises(UsageError, match="did you mean `warmup`"):
-        sweep.overview(warmpu=3)
+        perflog.overview(sweep, warmpu=3)  # type: ignore[arg-type]  # what is tried
 
 
 def test_a_notebook_shows_many_runs_as_a_table(sweep: perflog.Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,7 +242,7 @@ def test_the_last_step_of_a_run_that_its_program_ended(tmp_path: Path) -> None:
 def test_the_mean_step_of_a_run_without_steps(tmp_path: Path) -> None:
     text = "step:3325/3350 val_loss:3.27898 train_time:488.809s step_avg:147.00ms\n"
     (tmp_path / "run.txt").write_text(text + text.replace("3325", "3350"), encoding="utf-8")
-    figures = perflog.read(tmp_path / "run.txt").overview().figures
+    figures = perflog.overview(perflog.read(tmp_path / "run.txt")).figures
     assert {figure.name: next(iter(figure.values.values())) for figure in figures}["step_avg"] == pytest.approx(0.147)
 
 

@@ -61,7 +61,7 @@ def test_statistics_are_no_variants(tmp_path: Path) -> None:
 
 
 def test_no_case_is_the_headline(tmp_path: Path) -> None:
-    overview = log_of(tmp_path, IMPLEMENTATIONS, "run.jsonl").overview()
+    overview = perflog.overview(log_of(tmp_path, IMPLEMENTATIONS, "run.jsonl"))
     assert not overview.figures
     assert overview.reasons[0].startswith(
         "4 cases over impl x seq_len: time best 0.02 (impl plain, seq_len 128), worst"
@@ -83,17 +83,17 @@ SHARES = """\
 def test_what_follows_from_a_parameter_is_no_figure(tmp_path: Path) -> None:
     log = log_of(tmp_path, SHARES, "run.md")
     assert set(cases(log)["key"]) == {"Avg"}
-    assert log.overview().figures == []
+    assert perflog.overview(log).figures == []
 
 
 def test_a_column_with_one_value_is_no_headline(tmp_path: Path) -> None:
     text = "| Metric | BASE | MID |\n|---|---|---|\n| CORE | 0.22 | - |\n| ARC | - | 0.29 |\n| GSM8K | - | 0.03 |\n"
-    assert log_of(tmp_path, text, "run.md").overview().figures == []
+    assert perflog.overview(log_of(tmp_path, text, "run.md")).figures == []
 
 
 def test_the_last_row_of_a_table_is_no_headline(tmp_path: Path) -> None:
     text = "| M | Kind | Time |\n|---:|---|---|\n| 2048 | No | about 3 ms |\n| 32768 | Yes | about 49 ms |\n"
-    assert log_of(tmp_path, text, "run.md").overview().figures == []
+    assert perflog.overview(log_of(tmp_path, text, "run.md")).figures == []
 
 
 def test_columns_that_name_what_is_measured_are_variants(tmp_path: Path) -> None:
@@ -422,7 +422,7 @@ def test_jobs_are_no_variants_of_each_other(tmp_path: Path) -> None:
     elapsed = rows["elapsed"]
     assert (elapsed["min"], elapsed["max"], elapsed["max_at"]) == (4212, 4215, "job 2355542.bat+")
     assert (rows["max_rss"]["min"], rows["max_rss"]["max"]) == (18112344 * 1024, 181.5 * 2**30)
-    assert log.overview().reasons[0] == "Job state in the scheduler's accounting: TIMEOUT, CANCELLED, COMPLETED."
+    assert perflog.overview(log).reasons[0] == "Job state in the scheduler's accounting: TIMEOUT, CANCELLED, COMPLETED."
 
 
 BLOCKS = """\

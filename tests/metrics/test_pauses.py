@@ -135,7 +135,7 @@ def test_a_log_of_llama_factory(tmp_path: Path) -> None:
     log.write_text("".join(f"{json.dumps(line | {'remaining_time': '0:07:32'})}\n" for line in lines))
     (row,) = records(pauses(perflog.read(log)))
     assert (row["kind"], row["known_by"], row["n"], row["total_s"]) == ("validation", "clock", 3, 24.0)
-    assert "Validation takes 9 % of the run's time: 3 x 8 s." in perflog.read(log).overview().reasons
+    assert "Validation takes 9 % of the run's time: 3 x 8 s." in perflog.overview(perflog.read(log)).reasons
 
 
 @pytest.mark.skipif(not MLPERF.is_dir(), reason="needs the MLPerf results in ../shared/campaigns")

@@ -41,7 +41,7 @@ def test_a_report(tmp_path: Path) -> None:
     assert list(rows.index) == ["ttft", "itl", "Output_token_throughput"]
     assert (rows.loc["ttft", "mean"], rows.loc["ttft", "p99"]) == (pytest.approx(2.63355), pytest.approx(4.61048))
     assert rows.loc["itl", "tail"] == pytest.approx(258.31 / 46.55)
-    overview = log.overview()
+    overview = perflog.overview(log)
     assert [figure.name for figure in overview.figures][:4] == ["TTFT mean", "TTFT p99", "ITL median", "ITL p99"]
     assert "ITL: median 46.5 ms, p99 258 ms (5.5 times the median)." in overview.reasons
     assert not any("times nothing inside" in text for text in overview.reasons)
@@ -57,7 +57,7 @@ def test_an_idle_server_is_no_reading(tmp_path: Path) -> None:
     log = log_of(tmp_path, "\n".join([*lines, ""]))
     rows = serving(log).set_index("of")
     assert (rows.loc["generation_tokens_per_s", "median"], rows.loc["generation_tokens_per_s", "n"]) == (1100, 2)
-    [text] = log.overview().reasons
+    [text] = perflog.overview(log).reasons
     load = "18 running, 42 to 43 waiting, KV cache 96 % full: the server is saturated."
     assert text == f"While requests run (2 of 3 readings): {load}"
 
@@ -81,8 +81,8 @@ def test_a_request_that_fails_ends_no_server(tmp_path: Path) -> None:
     after = READING.format(second=11, prompt=900.0, generation=100.0, running=2, waiting=0, cache=5.0)
     log = log_of(tmp_path, "\n".join([busy, *failure, after, ""]))
     assert len(log.arrow("failures")) == 1
-    assert not log.overview().outcome
-    assert log_of(tmp_path, "\n".join([busy, *failure, ""]), "ended.txt").overview().outcome
+    assert not perflog.overview(log).outcome
+    assert perflog.overview(log_of(tmp_path, "\n".join([busy, *failure, ""]), "ended.txt")).outcome
 
 
 def test_a_table_of_metrics_whose_names_go_on_in_the_next_line(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_the_plots_of_a_log_are_listed(log: perflog.Log) -> None:
     assert [line.split("  ")[0].strip() for line in repr(log.plot).splitlines()] == [
         f"log.plot.{n}()" for n in possible
     ]
-    assert "Warm-up steps are shaded" in log.plot.steps.__doc__
+    assert "Warm-up steps are shaded" in str(log.plot.steps.__doc__)
     with pytest.raises(AttributeError, match="did you mean `steps`"):
         _ = log.plot.stepz
     with pytest.raises(UsageError, match="there is nothing to draw for `kernels`"):

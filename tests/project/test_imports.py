@@ -17,7 +17,7 @@ import perflog
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
 errors bundled arrays lazy_patterns provenance entry_points units remote file_names whole_files file_lock temporary
-signals
+signals providers
 tables: nulls arrow row_order schema columns chunked_columns sink parquet sql
 tables.store: runs_footer folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects sessions bootstrap rank_tests two_tests standing_out repeats

@@ -362,7 +362,7 @@ def test_a_log_without_figures_asks_for_a_format(tmp_path: Path) -> None:
 
 
 def test_the_next_command_names_the_runs_as_they_were_found() -> None:
-    seen = perflog.find_runs("reference:training_sweep.txt").overview()
+    seen = perflog.overview(perflog.find_runs("reference:training_sweep.txt"))
     assert seen.next[0] == "perflog compare reference:training_sweep.txt --by system"
 
 

@@ -417,7 +417,7 @@ def test_rates_of_the_same_operator_and_shapes_are_compared(tmp_path: Path) -> N
 
 
 def overview_of(log: perflog.Log, **options: Any) -> str:
-    return next((line for line in log.overview(**options).reasons if "of the GPU time and run at" in line), "")
+    return next((line for line in perflog.overview(log, **options).reasons if "of the GPU time and run at" in line), "")
 
 
 def test_the_overview_tells_how_far_below_the_roof(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Plots in a notebook: `log.plot.steps()`, and those below the overview of a log.
+"""What a notebook shows of a log: its overview with the first plots, and `log.plot.steps()`.
 
 They are the plots of a page, with its script and with its style inside class `perflog` alone. Where no script runs,
 they are pictures.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from perflog import plots
+from perflog.analysis.overview import overview
 from perflog.errors import UsageError
 from perflog.metrics import Options, Tables
 from perflog.output.report.data import PlotSketch
@@ -96,10 +97,15 @@ class LivePlots:
         return "\n".join(rows) or "<no plot has anything to draw>"
 
 
-def overview_plots(log: Log) -> Html:
-    """Return the first plots of a log, as its page has them."""
+def plots_of(log: Log) -> LivePlots:
+    """Return the plots of a log."""
+    return LivePlots(log)
+
+
+def overview_html(log: Log) -> str:
+    """Return the overview of a log and its first plots, as its page has them."""
     drawn = filter(is_first, sketched_plots(Tables(log), Options()))
-    return live(list(islice(drawn, FIRST)))
+    return f"{overview(log)._repr_html_()}{live(list(islice(drawn, FIRST)))}"
 
 
 def live(drawn: Iterable[PlotSketch]) -> Html:
