@@ -1,6 +1,7 @@
-"""Block bootstrap of the figures of a run, whose steps depend on their neighbours.
+"""Block bootstrap of the statistics of one run: successive step times are correlated.
 
-A sample is one-dimensional: the values of a run in the order of its steps, without NaN.
+Künsch 1989, doi:10.1214/aos/1176347265, in its circular form (Politis and Romano 1992). A sample is one-dimensional:
+the values of a run in step order, without NaN.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _FIRST_LAGS = 32  # of the autocorrelation
 
 
 def autocorrelation(values: Floats, lags: int) -> Floats:
-    """Return the autocorrelation at lags 0 to `lags`, by mean and variance of the whole sample; 0 if constant."""
+    """Return the autocorrelation at lags 0 to `lags`, with the mean and variance of the whole sample; 0 if constant."""
     n = len(values)
     centred = values - values.mean()
     power = float(centred @ centred)
@@ -36,9 +37,10 @@ def autocorrelation(values: Floats, lags: int) -> Floats:
 def block_length(values: Floats) -> int:
     """Return the block length of a circular bootstrap of the median.
 
-    Politis and White (2004), corrected by Patton, Politis and White (2009), computed from the signs about the median,
-    because these determine the median's error. At least the cube root of n, since dependence that is too weak to detect
-    in so few steps still widens intervals. At most a third of n.
+    Politis and White (2004, doi:10.1081/ETC-120028836), corrected by Patton, Politis and White (2009,
+    doi:10.1080/07474930802459016), computed from the signs about the median, because these determine the error of the
+    median. At least the cube root of n, since dependence that is too weak to detect in so few steps still widens
+    intervals. At most a third of n.
     """
     n = len(values)
     least, most = max(round(math.cbrt(n)), 1), max(n // 3, 1)
@@ -60,9 +62,10 @@ def block_length(values: Floats) -> int:
 
 
 def _significant(values: Floats, reach: int, quiet: int) -> tuple[Floats, int]:
-    """The autocorrelation, and its last significant lag: the first one that `quiet` insignificant lags follow.
+    """Return the autocorrelation and its last significant lag: the first one that `quiet` insignificant lags follow.
 
-    It has at least twice as many lags as that, or `reach`. Most runs need a few of the hundreds that a long run has.
+    The autocorrelation has at least twice as many lags, or `reach`. Few lags are computed first: a long run has
+    hundreds, and most runs need only a few.
     """
     n = len(values)
     lags = min(_FIRST_LAGS, reach)
@@ -83,11 +86,11 @@ def block_draws(values: Floats, statistic: str, draws: int, rng: np.random.Gener
     block = block_length(values)
     if statistic == "median":
         return block_medians(values, block, draws, rng)
-    figures = [
+    statistics = [
         drawn.mean(axis=1) if statistic == "mean" else np.quantile(drawn, 0.99, axis=1)
         for drawn in _block_samples(values, block, draws, rng)
     ]
-    return np.concatenate(figures)
+    return np.concatenate(statistics)
 
 
 def block_medians(values: Floats, block: int, draws: int, rng: np.random.Generator) -> Floats:
@@ -105,9 +108,9 @@ def block_medians(values: Floats, block: int, draws: int, rng: np.random.Generat
 
 
 def _block_samples(items: npt.NDArray[Any], block: int, draws: int, rng: np.random.Generator) -> Iterator[Any]:
-    """Yield the samples, one per row, some at a time.
+    """Yield bootstrap samples in chunks, shape (samples, n).
 
-    A sample is n items from blocks of neighbouring items laid end to end; the last item is followed by the first.
+    A sample is n items from blocks of neighbouring items, concatenated. The first item follows the last.
     """
     n = len(items)
     closed = np.resize(items, n + block)
@@ -118,15 +121,15 @@ def _block_samples(items: npt.NDArray[Any], block: int, draws: int, rng: np.rand
 
 
 def draws_for(values: Floats, draws: int) -> int:
-    """Return the number of bootstrap samples of a run: fewer for long ones, whose intervals are narrow anyway."""
+    """Return the number of bootstrap samples of a run. Long runs have narrow intervals, so they get fewer samples."""
     return max(min(draws, _WORK // max(len(values), 1)), min(draws, _FEWEST))
 
 
 def median_of_medians(runs: Sequence[Floats]) -> float:
-    """Return the centre of a side: the median of its runs' medians."""
+    """Return the centre of a side: the median of the medians of its runs."""
     return median(np.array([median(run) for run in runs]))
 
 
 def independent_units(values: Floats) -> float:
-    """Return the number of independent units of a run: its blocks."""
+    """Return the number of independent units of a run: the number of its blocks."""
     return len(values) / block_length(values)

@@ -13,12 +13,12 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints, Mask
 
 Keys = npt.NDArray[np.signedinteger[Any]]
-"""Integers of any width, such as codes of words."""
+"""Integers of any width, such as dictionary codes of strings."""
 
-_WIDEST = 1 << 62  # of the numbers that stand for several keys
-_DENSE = 4  # numbers for each row up to which it is faster to count them than to sort them
-_BLOCK = 1 << 18  # rows whose values are Python objects at a time
-_SHORT = 1 << 16  # groups whose numbers fit into two bytes, which numpy sorts by radix
+_WIDEST = 1 << 62  # of the integers that combine several keys
+_DENSE = 4  # combined keys for each row, up to which counting is faster than sorting
+_BLOCK = 1 << 18  # rows that are converted to Python objects at a time
+_SHORT = 1 << 16  # up to this number of groups, an index takes two bytes, which NumPy sorts by radix
 
 
 class Groups(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Groups(Struct, frozen=True):
     sizes: Ints
 
     def any_of(self, flags: Mask) -> Mask:
-        """Flag the rows in whose group any row is flagged."""
+        """Flag all rows of the groups that have a flagged row."""
         flagged = np.zeros(len(self.sizes), np.bool_)
         flagged[self.inverse[flags]] = True
         return flagged[self.inverse]
@@ -41,8 +41,8 @@ class Groups(Struct, frozen=True):
     def sums(self, values: Floats) -> Floats:
         """Return the exact sum of each group, rounded once.
 
-        So it depends neither on the order of the rows nor on other groups, and equal values give equal sums: rank
-        statistics of sums would else take rounding errors for differences.
+        A sum does not depend on the order of the rows or on other groups, and equal values have equal sums. Otherwise
+        rank statistics of sums would count rounding errors as differences.
         """
         inverse = self.inverse.astype(np.uint16) if len(self.sizes) <= _SHORT else self.inverse
         in_groups = values[np.argsort(inverse, kind="stable")]
@@ -81,7 +81,7 @@ def groups_of(*keys: Keys) -> Groups:
         if span * width >= _WIDEST:
             codes = np.unique(codes, return_inverse=True)[1]
             span = int(codes.max()) + 1
-        codes *= width  # in place: each array of a whole table counts
+        codes *= width  # in-place operations save memory for whole tables
         codes += key
         codes -= least
         span *= width

@@ -102,10 +102,10 @@ class Growth(Struct, frozen=True):
         return self.mean_y + self.slope * (self.term.at(size) - self.mean_x)
 
     def interval(self, size: float, level: float) -> tuple[float, float]:
-        """Return the prediction interval of a new cost, from three sizes on: it holds those of the rivals.
+        """Return the prediction interval of a new cost, from three sizes on: it includes the intervals of the rivals.
 
-        In simulations with 5 to 8 sizes, six laws and a scatter of 0.2 and 1 %, 80 to 100 % of the costs of twice the
-        largest size lay in the interval of 95 %.
+        In simulations with 5 to 8 sizes, six laws and a scatter of 0.2 and 1 %, the 95 % interval covered 80 to 100 %
+        of the costs at twice the largest size.
         """
         ends = [each._ends(size, level) for each in (self, *self.rivals)]
         return min(low for low, _ in ends), max(high for _, high in ends)

@@ -15,7 +15,7 @@ from perflog.arrays import Floats
 EXACT = 20
 """Up to this number of values a side, the Mann-Whitney test is exact."""
 
-_PAIRS = 2000  # values of a side whose differences are taken; longer sides are thinned evenly
+_PAIRS = 2000  # values of a side in the pairwise differences; a longer side is thinned evenly
 
 
 def midranks(values: Floats) -> Floats:
@@ -26,10 +26,11 @@ def midranks(values: Floats) -> Floats:
 
 
 def mann_whitney(a: Floats, b: Floats) -> float:
-    """Return the two-sided p of the Mann-Whitney U test that `a` and `b` are drawn from one distribution.
+    """Return the two-sided p-value of the Mann-Whitney U test that `a` and `b` have the same distribution.
 
-    Up to EXACT values a side it counts all arrangements, with the ties as they are (Streitberg and Roehmel 1986).
-    Beyond, it is the normal approximation with correction for ties and continuity. NaN if a side is empty.
+    Mann and Whitney 1947, doi:10.1214/aoms/1177730491. Up to EXACT values a side, all arrangements are counted, with
+    ties (Streitberg and Roehmel 1986). Above, it is the normal approximation, corrected for ties and continuity. NaN if
+    a side is empty.
     """
     if not len(a) or not len(b):
         return math.nan
@@ -41,7 +42,7 @@ def mann_whitney(a: Floats, b: Floats) -> float:
 
 
 def attainable_p(a: Floats, b: Floats) -> Floats | None:
-    """Return every p that the Mann-Whitney U test can give for these values, the least first; None where it can be any.
+    """Return all p-values that the U test can give for these values, ascending; None if there are too many to list.
 
     Few values have few arrangements: of 5 and 5 without ties, p is 0.0079, 0.0159, 0.0317, 0.0556 and so on.
     """
@@ -52,10 +53,10 @@ def attainable_p(a: Floats, b: Floats) -> Floats | None:
 
 
 def shift_interval(a: Floats, b: Floats, p: float) -> tuple[float, float]:
-    """Return the interval of shifts from `a` to `b` that the U test does not exclude at the level `p`.
+    """Return the confidence interval of the shift from `a` to `b`: shifts that the U test does not reject at level `p`.
 
-    Its ends are differences `b[i] - a[j]` (Hodges and Lehmann 1963; Bauer 1972). They are infinite where so few values
-    exclude none.
+    Its ends are differences `b[i] - a[j]` (Hodges and Lehmann 1963, doi:10.1214/aoms/1177704172; Bauer 1972,
+    doi:10.1080/01621459.1972.10481279). They are infinite if the samples are too small to reject any shift.
     """
     outside = _differences_outside(len(a), len(b), p)
     if not outside:
@@ -68,24 +69,24 @@ def shift_interval(a: Floats, b: Floats, p: float) -> tuple[float, float]:
 
 
 def _differences_outside(size: int, other: int, p: float) -> int:
-    """The number of values of U, from 0 on, whose two-sided p is at most `p`; of samples without ties."""
+    """Return the number of values of U, from 0 on, with a two-sided p-value up to `p`, in samples without ties."""
     if max(size, other) <= EXACT:
         by_sum = _p_by_sum(tuple(range(2, 2 * (size + other) + 2, 2)), size)
-        of_u = by_sum[size * (size + 1) :: 2][: size * other // 2]
-        return int((of_u <= p).sum())
+        by_u = by_sum[size * (size + 1) :: 2][: size * other // 2]
+        return int((by_u <= p).sum())
     deviation = math.sqrt(size * other * (size + other + 1) / 12)
     return max(math.floor(size * other / 2 - 0.5 + NormalDist().inv_cdf(p / 2) * deviation) + 1, 0)
 
 
 def _doubled(ranks: Floats) -> list[int]:
-    """Ranks times two, so that those of ties are integers too."""
+    """Return twice the ranks: the midranks of ties become integers too."""
     doubled: list[int] = np.rint(2 * ranks).astype(np.int64).tolist()
     return doubled
 
 
 @lru_cache(maxsize=256)
 def _p_by_sum(doubled: tuple[int, ...], size: int) -> Floats:
-    """Two-sided p for each sum that `size` of these ranks can have, over all choices; infinite for other sums."""
+    """Return the two-sided p-value of each sum of `size` of these ranks, over all choices; infinity for other sums."""
     total = sum(doubled)
     ways = np.zeros((size + 1, total + 1), np.int64)  # ways[k, s]: choices of k ranks with the sum s; C(40, 20) fits
     ways[0, 0] = 1
@@ -98,7 +99,7 @@ def _p_by_sum(doubled: tuple[int, ...], size: int) -> Floats:
 
 
 def _normal(ranks: Floats, size: int) -> float:
-    """Normal approximation of p, with correction for ties and continuity."""
+    """Return the p-value by the normal approximation, corrected for ties and continuity."""
     n, other = len(ranks), len(ranks) - size
     _, ties = np.unique(ranks, return_counts=True)
     ties = ties.astype(np.float64)
@@ -111,7 +112,7 @@ def _normal(ranks: Floats, size: int) -> float:
 
 
 def holm_adjusted(p: Sequence[float]) -> list[float]:
-    """Return p values adjusted for the number of tests (Holm 1979). NaN is no test and stays."""
+    """Return the p-values adjusted for the number of tests (Holm 1979, jstor.org/stable/4615733). NaN stays NaN."""
     tested = sorted((value, i) for i, value in enumerate(p) if value == value)
     raised = (min(1.0, (len(tested) - k) * value) for k, (value, _) in enumerate(tested))
     adjusted = dict(zip((i for _, i in tested), accumulate(raised, max), strict=True))
@@ -133,7 +134,10 @@ def _thinned(values: Floats) -> Floats:
 
 
 def cliffs_delta(a: Floats, b: Floats) -> float:
-    """Return Cliff's delta: P(b > a) - P(b < a), from -1 (all of `b` below `a`) to 1."""
+    """Return Cliff's delta: P(b > a) - P(b < a), from -1 (all of `b` below `a`) to 1.
+
+    Cliff 1993, doi:10.1037/0033-2909.114.3.494.
+    """
     ordered = np.sort(a)
     below, upto = np.searchsorted(ordered, b, "left"), np.searchsorted(ordered, b, "right")
     return float((below + upto - len(a)).sum()) / (len(a) * len(b))

@@ -1,4 +1,4 @@
-"""Whether runs can be repeats of one configuration: how far repeats lie apart at most."""
+"""Determines whether runs can be repeats of one configuration, by the largest spread that repeats have."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from perflog.arrays import Floats
 
 BETWEEN_RUNS, BETWEEN_RESULTS = 0.05, 0.1
-"""Standard deviation of repeats on a machine that others share, in logarithms: of step times, and of other results."""
+"""Standard deviation of repeats on a shared machine, in logarithms: of step times, and of other results."""
 
-_CHANCE = 1e-3  # that equal runs are taken for different ones
-_ONE_OUTLIER, _OUTLIERS = 5, 8  # runs of which one may be an outlier, and of which one in so many may be
+_CHANCE = 1e-3  # probability of rejecting true repeats
+_ONE_OUTLIER, _OUTLIERS = 5, 8  # fewest runs with one allowed outlier; above, one outlier for each so many runs
 
 
 def widest_spread(runs: int, noise: float) -> float:
-    """Return how far repeats lie apart at most: logarithm of the largest over the smallest.
+    """Return the upper bound of the spread of repeats: logarithm of the largest value over the smallest.
 
-    By Bonferroni's bound over all pairs of normal values.
+    Bonferroni's bound over all pairs of normal values.
 
     Args:
         runs: Number of runs, at least 2.
@@ -30,10 +30,10 @@ def widest_spread(runs: int, noise: float) -> float:
 
 
 def are_repeats(values: Floats, noise: float) -> bool:
-    """Return whether values of runs, all positive, lie no farther apart than those of repeats with this `noise`.
+    """Return whether the positive values of runs differ by no more than repeats with this `noise` do.
 
-    Of five runs the farthest from the median of all does not count, of sixteen the two farthest: an outlier is no other
-    configuration.
+    Outliers do not make another configuration: of five runs, the one farthest from the median is left out; of sixteen
+    runs, two.
     """
     logs = np.log(values)
     if len(logs) < 2:

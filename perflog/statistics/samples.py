@@ -1,4 +1,4 @@
-"""Statistics of one sample: deviation, outliers, interval of the median, drift. Samples are flat, without NaN."""
+"""Statistics of one sample: deviation, outliers, interval of the median, drift. Samples are 1-D, without NaN."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUTLIER = 3.5
 def median(values: Floats) -> float:
     """Return the median; NaN for an empty sample, and if a value is NaN.
 
-    It is that of np.median, which takes ten times as long for short samples.
+    Equal to np.median, which takes ten times as long for short samples.
     """
     n = len(values)
     ordered = np.sort(values)
@@ -30,24 +30,24 @@ def median(values: Floats) -> float:
 
 
 def medians(values: Floats, axis: int) -> Floats:
-    """Return the medians of the numbers along an axis of a matrix, without NaN; NaN where all are NaN.
+    """Return the medians along an axis of a matrix, without NaN; NaN where all are NaN.
 
-    NumPy's median that leaves out NaN takes ten times as long for a small matrix as the one that does not.
+    np.nanmedian takes ten times as long as np.median for a small matrix, so it runs only if there is a NaN.
     """
     found: Floats = np.nanmedian(values, axis) if np.isnan(values).any() else np.median(values, axis)
     return found
 
 
 def mad(values: Floats) -> float:
-    """Median absolute deviation (MAD), not scaled. NaN for an empty sample."""
+    """Return the median absolute deviation (MAD), not scaled. NaN for an empty sample."""
     return median(np.abs(values - median(values)))
 
 
 def modified_z_scores(values: Floats, of: Floats | None = None) -> Floats:
     """Return modified z-scores: distance from the median of `of` (default: the values) in scaled MADs.
 
-    If more than half of the sample is one value, the MAD is 0; then the scale is the mean absolute deviation, times
-    1.2533.
+    Iglewicz and Hoaglin 1993. If more than half of the sample is one value, the MAD is 0; then the scale is the mean
+    absolute deviation, times 1.2533.
     """
     of = values if of is None else of
     centre = median(of)
@@ -60,10 +60,10 @@ def modified_z_scores(values: Floats, of: Floats | None = None) -> Floats:
 
 
 def median_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
-    """Return the confidence interval of the median from order statistics (benchstat).
+    """Return the confidence interval of the median from order statistics, as benchstat computes it.
 
-    It is exact for independent values of any continuous distribution. NaN if the sample is too small for the level:
-    n < 6 for 95 %.
+    https://pkg.go.dev/golang.org/x/perf/cmd/benchstat. It is exact for independent values of any continuous
+    distribution. NaN if the sample is too small for the level: n < 6 for 95 %.
     """
     n = len(values)
     low = _outside_interval(n, level)
@@ -75,7 +75,7 @@ def median_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
 
 @lru_cache(maxsize=4096)
 def _outside_interval(n: int, level: float) -> int:
-    """The number of ordered values on each side of the interval of the median; -1 if the sample is too small."""
+    """Return the number of ordered values outside each end of the interval; -1 if the sample is too small."""
     low, tail = -1, 0.0
     for k in range(n // 2):  # P(fewer than k + 1 of n below the median) must stay below half of 1 - level
         tail += binomial(k, n, 0.5)
@@ -92,7 +92,7 @@ def binomial(k: int, n: int, p: float) -> float:
 
 
 def drift(values: Floats) -> float:
-    """Return the drift inside a run: median of its second half / median of its first half - 1.
+    """Return the drift within a run: median of its second half / median of its first half - 1.
 
     NaN below 4 values, or if the first median is 0.
     """
@@ -102,6 +102,6 @@ def drift(values: Floats) -> float:
 
 
 def half_difference(values: Floats) -> float:
-    """Return the median of the second half less that of the first. NaN below 4 values."""
+    """Return the median of the second half minus the median of the first half. NaN below 4 values."""
     half = len(values) // 2
     return median(values[half:]) - median(values[:half]) if half >= 2 else math.nan

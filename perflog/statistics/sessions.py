@@ -1,8 +1,8 @@
-"""Scatter of runs within and between sessions: days, hosts or jobs in which several runs were measured together.
+"""Scatter of runs within and between sessions: days, hosts or jobs in which several runs were measured.
 
-Figures of runs are level + session + error. Two variances follow from the sums of squares of a fit without and with
-sessions (Henderson 1953, method 3), also where sessions have unequal numbers of runs or are shared by levels, as where
-base and change ran in turns: then the differences inside each session count.
+Model: statistic of a run = level + session + error. Both variances follow from the sums of squares of a fit without
+sessions and one with sessions (Henderson 1953, method 3, doi:10.2307/3001853). Sessions may have unequal numbers of
+runs, and levels may share sessions: where base and change ran alternately, the differences within each session count.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from perflog.statistics.effects import Effect
 from perflog.statistics.students_t import f_tail
 
 _NOISIER = 0.05
-"""Levels whose runs surely scatter more than those of others, at this p, are not pooled with them."""
+"""Significance level of the F test in `are_noisier`: noisier levels are not pooled with the others."""
 
 _TINY = 1e-9  # of a singular value, relative to the largest
 
 
 class Level(Struct, frozen=True):
-    """Logarithms of the figures of repeats, and the session of each run."""
+    """Logarithms of the statistics of repeats, and the session of each run."""
 
     logs: Floats
     sessions: tuple[str, ...]
 
 
 class MeanSquares(Struct, frozen=True):
-    """The mean squares of runs within sessions and of sessions, each with its degrees of freedom; 0 without any.
+    """Mean squares of runs within sessions, and of sessions, each with its degrees of freedom; 0 if it has none.
 
-    That of sessions is `size` times the variance between sessions, plus the variance within them. `size` is the mean
-    number of runs of a session.
+    The expected mean square of sessions is `size` times the variance between sessions, plus the variance within them.
+    `size` is the mean number of runs of a session.
     """
 
     within: float
@@ -46,7 +46,7 @@ class MeanSquares(Struct, frozen=True):
 
     @property
     def session_variance(self) -> float:
-        """The variance between sessions; NaN where no level has several."""
+        """The variance between sessions; NaN if no level has several sessions."""
         return max(self.between - self.within, 0.0) / self.size if self.between_freedom else math.nan
 
     @property
@@ -58,19 +58,19 @@ class MeanSquares(Struct, frozen=True):
 
 
 class _Design(Struct, frozen=True):
-    """Orthonormal bases of what levels explain, and of what levels with sessions explain, and the mean session size."""
+    """Orthonormal bases of the column spaces of levels, and of levels with sessions, and the mean session size."""
 
     levels: Floats
     sessions: Floats
     size: float
 
 
-@lru_cache(maxsize=64)  # the figures of a comparison share their runs
+@lru_cache(maxsize=64)  # the metrics of a comparison have the same runs
 def _design(levels: tuple[int, ...], sessions: tuple[str, ...]) -> _Design:
-    of_levels, of_sessions = _indicators(levels), _indicators(sessions)
-    basis = _basis(of_levels)
-    full = _basis(np.hstack([of_levels, of_sessions]))
-    left = of_sessions - basis @ (basis.T @ of_sessions)
+    level_columns, session_columns = _indicators(levels), _indicators(sessions)
+    basis = _basis(level_columns)
+    full = _basis(np.hstack([level_columns, session_columns]))
+    left = session_columns - basis @ (basis.T @ session_columns)
     freedom = full.shape[1] - basis.shape[1]
     return _Design(basis, full, float((left**2).sum()) / freedom if freedom else math.nan)
 
@@ -89,7 +89,8 @@ def mean_squares(levels: Sequence[Level], least_error: float = 0.0) -> MeanSquar
 
     Args:
         levels: Groups of repeats, each with a mean of its own.
-        least_error: Least standard deviation of a figure: the rounding of the log where figures are the same.
+        least_error: Lower bound of the standard deviation of a statistic: the rounding of the log, if statistics are
+            equal.
     """
     logs = np.concatenate([level.logs - level.logs.mean() for level in levels])
     numbers = tuple(k for k, level in enumerate(levels) for _ in level.logs)
@@ -105,9 +106,9 @@ def mean_squares(levels: Sequence[Level], least_error: float = 0.0) -> MeanSquar
 
 
 def session_weight(base: Level, side: Level) -> float:
-    """Return the variance of the difference of both means, in variances between sessions; 0 where they cancel.
+    """Return the variance of the difference of both means, in units of the variance between sessions; 0 if it cancels.
 
-    It is the sum over sessions of the squared difference of the shares that they have in both sides.
+    It is the sum over sessions of the squared difference of the session's shares of the runs of both sides.
     """
     names = dict.fromkeys((*base.sessions, *side.sessions))
     shares = [[level.sessions.count(name) / len(level.sessions) for name in names] for level in (base, side)]
@@ -124,27 +125,27 @@ def effect_with_sessions(
     """Return the effect between two sides with the variances of all repeats.
 
     The variance of the difference is c_b V_b + c_w V_w: c_b as `session_weight` returns it, c_w = 1 / n + 1 / m. As a
-    sum of mean squares it has the degrees of freedom of Satterthwaite (1946). A mean square with a negative weight is
-    left out, which makes the interval wider, never narrower. Without a known variance between sessions the effect has
-    that of runs alone. Where a single degree of freedom tells most, there is one in all.
+    sum of mean squares, it has the degrees of freedom of Satterthwaite (1946, doi:10.2307/3002019). A mean square with
+    a negative weight is left out, which makes the interval wider, never narrower. If the variance between sessions is
+    unknown, the effect has the variance of runs alone. If the largest part has one degree of freedom, so has the total.
 
     Args:
         base: The runs of the base.
-        side: Those of the other side.
-        squares: Those of all repeats.
-        own: The variance of the difference that the runs of both sides show within their sessions, if it is to count
-            in place of c_w V_w.
+        side: The runs of the other side.
+        squares: The mean squares of all repeats.
+        own: The variance of the difference, estimated from both sides within their sessions, if it is to replace
+            c_w V_w.
         more: Variances to add.
     """
-    of_runs = 1 / len(base.logs) + 1 / len(side.logs)
-    of_sessions = session_weight(base, side) / squares.size if squares.between_freedom else 0.0
-    within, freedom = own or (of_runs * squares.within, float(squares.within_freedom))
+    run_weight = 1 / len(base.logs) + 1 / len(side.logs)
+    session_share = session_weight(base, side) / squares.size if squares.between_freedom else 0.0
+    within, freedom = own or (run_weight * squares.within, float(squares.within_freedom))
     parts = [
-        (of_sessions * squares.between, float(squares.between_freedom)),
-        (max(within - of_sessions * squares.within, 0.0), freedom),
+        (session_share * squares.between, float(squares.between_freedom)),
+        (max(within - session_share * squares.within, 0.0), freedom),
     ]
-    if not freedom:  # then the mean square of sessions, which is larger
-        parts = [(max(of_runs, of_sessions) * squares.between, float(squares.between_freedom))]
+    if not freedom:  # the mean square of sessions is an upper bound then
+        parts = [(max(run_weight, session_share) * squares.between, float(squares.between_freedom))]
     main = max(parts)
     parts += [part for part in more if part[0] > 0]
     total = sum(variance for variance, _ in parts)
@@ -155,10 +156,10 @@ def effect_with_sessions(
 
 
 def are_noisier(levels: Sequence[Level], others: Sequence[Level], least_error: float = 0.0) -> bool:
-    """Return whether the runs of some levels surely scatter more, within sessions, than those of others (F test)."""
-    own, of_others = mean_squares(levels, least_error), mean_squares(others, least_error)
-    if not own.within_freedom or not of_others.within_freedom or own.within <= of_others.within:
+    """Return whether the runs of some levels scatter significantly more, within sessions, than others do (F test)."""
+    own, rest = mean_squares(levels, least_error), mean_squares(others, least_error)
+    if not own.within_freedom or not rest.within_freedom or own.within <= rest.within:
         return False
-    if of_others.within == 0:
+    if rest.within == 0:
         return True
-    return f_tail(own.within / of_others.within, own.within_freedom, of_others.within_freedom) < _NOISIER
+    return f_tail(own.within / rest.within, own.within_freedom, rest.within_freedom) < _NOISIER

@@ -1,8 +1,9 @@
-"""How much figures scatter, learned from many short series: one of eight figures hardly shows its own scatter.
+"""The scatter of values, estimated from many short series: a series of eight values hardly shows its own scatter.
 
-The variances of the series have a prior, a scaled inverse chi-square, by the moments of their logarithms (Smyth 2004).
-A series then counts with its own variance and that of the prior, weighted by their degrees of freedom. The variance
-of a series is that of neighbours: levels change few of their differences.
+Empirical Bayes (Smyth 2004, doi:10.2202/1544-6115.1027). The variances of the series have a prior, a scaled inverse
+chi-square, estimated from the moments of their logarithms. The variance of a series is the mean of its own variance and
+the prior's, weighted by their degrees of freedom. Its own variance comes from the differences of neighbours: a change
+of level affects few of them.
 """
 
 from __future__ import annotations
@@ -16,36 +17,36 @@ from msgspec import Struct
 from perflog.arrays import Floats
 from perflog.statistics.samples import NORMAL, median
 
-_FEWEST = 8  # series that tell how much their variances differ
-_FREEDOM = 0.4  # degrees of freedom of a median of differences, for each difference: by simulation of 8 to 40 figures
-_MOST = 100.0  # degrees of freedom of a prior: more is as good as known
+_FEWEST = 8  # series from which the prior is estimated
+_FREEDOM = 0.4  # degrees of freedom of a median of differences, for each difference: by simulation of 8 to 40 values
+_MOST = 100.0  # degrees of freedom of a prior: with more, the variance is as good as known
 
 
 class SharedScatter(Struct, frozen=True):
-    """Variance that the series of a kind have, and how many degrees of freedom it counts in each of them."""
+    """Variance that the series of a kind have in common, and its degrees of freedom in each of them."""
 
     variance: float
     freedom: float
 
-    def of_series(self, figures: Floats, least: float = 0.0) -> SharedScatter:
-        """Return the variance of the figures of a series and its degrees of freedom, with what it shows itself.
+    def for_series(self, values: Floats, least: float = 0.0) -> SharedScatter:
+        """Return the variance of the values of a series and its degrees of freedom: prior and own scatter combined.
 
         Args:
-            figures: Figures in the order of time, two or more.
-            least: Least standard deviation of a figure: that of its rounding.
+            values: Values in the order of time, two or more.
+            least: Lower bound of the standard deviation of a value: that from its rounding.
         """
-        own, freedom = _of_neighbours(figures)
+        own, freedom = _neighbour_variance(values)
         total = self.freedom + freedom
         return SharedScatter(max((self.freedom * self.variance + freedom * own) / total, least**2), total)
 
 
 def shared_scatter(series: Sequence[Floats]) -> SharedScatter | None:
-    """Return the scatter that many series have in common; None for fewer than eight that scatter.
+    """Return the prior that many series have in common; None for fewer than eight that scatter.
 
     Args:
-        series: Figures in the order of time, two or more of each.
+        series: Values in the order of time, two or more in each series.
     """
-    known = [found for figures in series if (found := _of_neighbours(figures))[0] > 0]
+    known = [found for values in series if (found := _neighbour_variance(values))[0] > 0]
     if len(known) < _FEWEST:
         return None
     logs = np.log([variance for variance, _ in known])
@@ -55,9 +56,9 @@ def shared_scatter(series: Sequence[Floats]) -> SharedScatter | None:
     return SharedScatter(math.exp(median(logs)), freedom)
 
 
-def _of_neighbours(figures: Floats) -> tuple[float, float]:
-    """The variance by the median difference of neighbours, and its degrees of freedom."""
-    differences = np.abs(np.diff(figures))
+def _neighbour_variance(values: Floats) -> tuple[float, float]:
+    """Return the variance by the median difference of neighbours, and its degrees of freedom."""
+    differences = np.abs(np.diff(values))
     return (NORMAL * median(differences)) ** 2 / 2, _FREEDOM * len(differences)
 
 
@@ -71,7 +72,7 @@ def _trigamma(x: float) -> float:
 
 
 def _inverse_trigamma(value: float) -> float:
-    """The x whose trigamma is `value`, by Newton's method on 1 / trigamma, which is nearly linear (Smyth 2004)."""
+    """Solve trigamma(x) = `value` by Newton's method on 1 / trigamma, which is nearly linear (Smyth 2004)."""
     x = 0.5 + 1 / value
     for _ in range(50):
         now, step = _trigamma(x), 1e-4 * x

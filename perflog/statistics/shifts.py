@@ -1,8 +1,8 @@
-"""Shifts: where a long series, such as the step times of a run, changes its level for good.
+"""Shifts: changes of the level of a long series, such as the step times of a run, that last.
 
-Blocks of neighbouring values, by their medians, are what `levels` divides: a median hides single outliers and short
-periods. A cut stays only if it is a step, and no slope or slow wander, which serial dependence makes: the values right
-before and after it differ by most of the change, and by more than neighbouring values do elsewhere, and neither side
+`levels` segments the medians of blocks of neighbouring values: a median hides single outliers and short periods. A cut
+is kept if it is a step. A slope or a slow drift, which serial dependence causes, is none. At a step, the values right
+before and after differ by most of the change and by more than neighbouring values do elsewhere, and neither side
 changes as much by itself.
 """
 
@@ -28,11 +28,11 @@ _LEAST = 0.02  # change of a level, relative
 _CLEAR = 4.0  # times the scatter of the blocks
 _ABRUPT = 0.6  # of the change lies between the values next to the cut
 _SLOPE = 0.5  # of the change, within one of the levels: it is a slope
-_WINDOW = 3  # values, at least, on each side of a cut whose medians tell the jump there
-_STEEP, _FEW = 1.6, 16.0  # times the differences of such windows elsewhere; more in a series of few values
-_OFTEN = 0.95  # of these differences are less
-_COPIED = 1 << 22  # values of all windows whose medians numpy computes
-_MOST = 6  # levels; a series with more wanders
+_WINDOW = 3  # least number of values on each side of a cut: the difference of their medians is the jump
+_STEEP, _FEW = 1.6, 16.0  # least ratio of the jump to jumps elsewhere; larger in a series of few values
+_OFTEN = 0.95  # quantile of the jumps elsewhere
+_COPIED = 1 << 22  # values in all windows, up to which NumPy computes their medians
+_MOST = 6  # levels; a series with more drifts
 
 
 def shifts(values: Floats) -> list[Level]:
@@ -59,11 +59,11 @@ def shifts(values: Floats) -> list[Level]:
         edges = _moved(logs, edges, size)
     if len(p) > _MOST:
         return whole
-    return [Level(*ends, of_cut) for ends, of_cut in zip(pairwise(edges), p, strict=True)]
+    return [Level(*ends, cut_p) for ends, cut_p in zip(pairwise(edges), p, strict=True)]
 
 
 def _cuts(blocks: Floats) -> dict[int, float]:
-    """The cuts of the blocks, with their p; if there are none, those of halves: a level between two that are equal."""
+    """Return the cuts of the blocks with their p-values. If there are none, search halves: two changes may cancel."""
     n = len(blocks)
     for windows in ([(0, n)], [(0, n // 2), (n // 4, 3 * n // 4), (n // 2, n)]):
         found = {a + level.start: level.p for a, b in windows for level in levels(blocks[a:b])[1:]}
@@ -73,7 +73,7 @@ def _cuts(blocks: Floats) -> dict[int, float]:
 
 
 def _without_single(blocks: Floats, noise: float) -> Floats:
-    """Replace a block that is far from those on both sides, such as one with two pauses, by their mean."""
+    """Replace a block that is far from both neighbours, such as one with two pauses, by their mean."""
     before, here, after = blocks[:-2], blocks[1:-1], blocks[2:]
     far = np.minimum(np.abs(here - before), np.abs(here - after)) > _SINGLE * noise
     far &= (here > before) == (here > after)
@@ -81,7 +81,7 @@ def _without_single(blocks: Floats, noise: float) -> Floats:
 
 
 def _moved(logs: Floats, edges: list[int], size: int) -> list[int]:
-    """Move each cut to where it divides the values around it best."""
+    """Move each cut to the index nearby with the least sum of absolute deviations on both sides."""
     moved = [edges[0]]
     for before, cut, after in zip(edges[:-2], edges[1:-1], edges[2:], strict=True):
         low, high = max(cut - 2 * size, before + 1, moved[-1] + 1), min(cut + 2 * size, after - 1)
@@ -94,7 +94,7 @@ def _moved(logs: Floats, edges: list[int], size: int) -> list[int]:
 
 
 def _grade(logs: Floats, start: int, cut: int, stop: int, size: int, noise: float) -> float:
-    """How clear a cut is: below 1 it is none."""
+    """Return how clear a cut is; below 1 it does not count."""
     left, right = logs[start:cut], logs[cut:stop]
     if min(len(left), len(right)) < _SHORTEST:
         return 0.0
@@ -110,7 +110,7 @@ def _grade(logs: Floats, start: int, cut: int, stop: int, size: int, noise: floa
 
 
 def _steepness(left: Floats, right: Floats, size: int, n: int) -> float:
-    """How far the values next to a cut differ, over what neighbouring windows of either side differ by."""
+    """Return the jump at a cut over the jumps between neighbouring windows on either side."""
     width = min(len(left), len(right), max(_WINDOW, size))
     usual = np.concatenate([_differences(left, width), _differences(right, width)])
     allowed = _STEEP * (1 + _FEW / n) * float(np.quantile(usual, _OFTEN)) if len(usual) else 0.0
@@ -119,7 +119,7 @@ def _steepness(left: Floats, right: Floats, size: int, n: int) -> float:
 
 
 def _differences(values: Floats, width: int) -> Floats:
-    """By how much the medians of neighbouring windows differ."""
+    """Return the absolute differences between the medians of neighbouring windows."""
     if len(values) < 2 * width:
         return values[:0]
     medians = _running_medians(values, width)
@@ -128,11 +128,11 @@ def _differences(values: Floats, width: int) -> Floats:
 
 
 def _running_medians(values: Floats, width: int) -> Floats:
-    """The median of each window of so many values. Pandas slides over the values; numpy copies each window."""
+    """Return the median of each window of `width` values. pandas slides over the values; NumPy copies each window."""
     if len(values) * width <= _COPIED:
-        of_copies: Floats = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
-        return of_copies
-    import pandas as pd  # takes as long to load as so many values to copy
+        of_windows: Floats = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
+        return of_windows
+    import pandas as pd  # its import takes as long as copying so many values
 
     medians: Floats = pd.Series(values).rolling(width).median().to_numpy()
     return medians[width - 1 :]

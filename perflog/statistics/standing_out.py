@@ -1,8 +1,9 @@
-"""Which member of a group stands out: one rank whose values differ from those of the others, in most rows.
+"""Determines which member of a group stands out: a rank with values unlike the other ranks' in most rows.
 
-A member's deviation is the median over the rows of its distance from the median of the members in a row, in logarithms.
-It is divided by the scatter of the members, a scaled MAD (Iglewicz and Hoaglin 1993). Few members show their scatter
-badly, so it is shrunk towards what equal members show (Smyth 2004, a moderated t): 1.5 % and the noise of the medians.
+The deviation of a member is the median over the rows of its distance from the median of the members in a row, in
+logarithms. It is divided by the scatter of the members, a scaled MAD (Iglewicz and Hoaglin 1993). With few members this
+estimate is poor, so it is shrunk towards the scatter of equal members: 1.5 % and the noise of the medians (a moderated
+t, Smyth 2004, doi:10.2202/1544-6115.1027).
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from perflog.statistics.samples import NORMAL, mad, medians
 from perflog.statistics.students_t import t_tail
 
 LEVEL = 0.005
-"""Probability of naming a member although all are equal, over all members and figures."""
+"""Probability of reporting any member or metric although all members are equal."""
 
 _SCATTER = 0.015  # of equal members: standard deviation of the logarithms
-_KNOWN = 6.0  # degrees of freedom that this is worth
-_FEW, _SCATTER_OF_FEW, _KNOWN_OF_FEW = 3, 0.05, 2.0  # rows that show no noise, and what is then assumed
-_TAILS_OF_FEW = 5.0  # degrees of freedom at most: a single measurement has heavy tails
+_KNOWN = 6.0  # degrees of freedom of _SCATTER
+_FEW, _SCATTER_OF_FEW, _KNOWN_OF_FEW = 3, 0.05, 2.0  # below 3 rows the noise is unknown, and these are assumed
+_TAILS_OF_FEW = 5.0  # upper bound of the degrees of freedom then: a single measurement has heavy tails
 _PER_MEMBER = 0.37  # degrees of freedom of a MAD for each value: its efficiency
-_MEDIAN = 1.2533  # standard error of a median over that of a mean
-_LARGEST = 700.0  # logarithm of a ratio that a float can hold
-_BLOCKS, _IN_BLOCK = 10, 5  # medians of blocks of rows show noise that lasts for some rows
-_LEAST, _LEAST_OF_FEW, _MANY = 0.02, 0.05, 20  # smallest difference that counts, and rows from which the first does
+_MEDIAN = 1.2533  # standard error of a median / standard error of a mean
+_LARGEST = 700.0  # largest logarithm of a ratio that fits in a float
+_BLOCKS, _IN_BLOCK = 10, 5  # medians of blocks of rows show noise that lasts for several rows
+_LEAST, _LEAST_OF_FEW, _MANY = 0.02, 0.05, 20  # least difference; for fewer rows than 20 the second
 
 
 class StandingOut(Struct, frozen=True):
     """A member that stands out.
 
-    `member`: its row of the matrix. `ratio`: its value over that of the others. `t`: its deviation in standard
-    deviations. `p`: probability that equal members show one such deviation, over all of them and all `figures`.
-    `persistence`: share of its values that differ to the same side, by half as much or more.
+    `member`: its row of the matrix. `ratio`: its value / the value of the others. `t`: its deviation in standard
+    deviations. `p`: probability of such a deviation of any member in any of the `metrics` if all members are equal.
+    `persistence`: share of its values that differ to the same side by at least half of the deviation.
     """
 
     member: int
@@ -45,14 +46,14 @@ class StandingOut(Struct, frozen=True):
     persistence: float
 
 
-def standing_out(values: Floats, figures: int = 1) -> list[StandingOut]:
-    """Return the members that stand out, the farthest first.
+def standing_out(values: Floats, metrics: int = 1) -> list[StandingOut]:
+    """Return the members that stand out, the largest `t` first.
 
-    Of two members that differ each is the reverse of the other: both are returned.
+    If a group has two members and they differ, both are returned: each is the inverse of the other.
 
     Args:
-        values: Positive values of members x rows, NaN where one is missing.
-        figures: Number of figures that are tested together.
+        values: Positive values, shape (members, rows), NaN where one is missing.
+        metrics: Number of metrics that are tested together.
     """
     known = ~np.isnan(values)
     shared = known.sum(axis=0) > 1  # a row of one member compares nothing
@@ -64,7 +65,7 @@ def standing_out(values: Floats, figures: int = 1) -> list[StandingOut]:
     distance = logs - _centres(logs)
     deviation = medians(distance, axis=1)
     scale, freedom = _scale(distance, deviation)
-    tests = figures * (members if members > 2 else 1)
+    tests = metrics * (members if members > 2 else 1)
     least = math.log1p(_LEAST if rows >= _MANY else _LEAST_OF_FEW)
     found = []
     for member in np.flatnonzero(np.abs(deviation) >= least).tolist():
@@ -79,7 +80,7 @@ def standing_out(values: Floats, figures: int = 1) -> list[StandingOut]:
 
 
 def _centres(logs: Floats) -> Floats:
-    """The median of each row: of all members, or of the others where there are two or three."""
+    """Return the median of each row: of all members, or of the others if there are two or three members."""
     if len(logs) > 3:
         return medians(logs, axis=0)
     total, known = np.nansum(logs, axis=0), (~np.isnan(logs)).sum(axis=0)
@@ -89,7 +90,7 @@ def _centres(logs: Floats) -> Floats:
 
 
 def _scale(distance: Floats, deviation: Floats) -> tuple[Floats, float]:
-    """The standard deviation of each member's deviation if all are equal, and its degrees of freedom."""
+    """Return the standard deviation of each member's deviation if all are equal, and its degrees of freedom."""
     members, rows = distance.shape
     noise = _noise(distance)
     typical = float(np.nanmedian(noise)) if not np.isnan(noise).all() else 0.0
@@ -98,9 +99,9 @@ def _scale(distance: Floats, deviation: Floats) -> tuple[Floats, float]:
     variance = known * ((_SCATTER_OF_FEW if few else _SCATTER) ** 2 + typical**2)
     freedom = known
     if members > 3:
-        of_members = _PER_MEMBER * (members - 1)
-        variance += of_members * (NORMAL * mad(deviation[~np.isnan(deviation)])) ** 2
-        freedom += of_members
+        scatter_freedom = _PER_MEMBER * (members - 1)
+        variance += scatter_freedom * (NORMAL * mad(deviation[~np.isnan(deviation)])) ** 2
+        freedom += scatter_freedom
     variance /= freedom
     if few:
         freedom = min(freedom, _TAILS_OF_FEW)
@@ -109,16 +110,16 @@ def _scale(distance: Floats, deviation: Floats) -> tuple[Floats, float]:
 
 
 def _noise(distance: Floats) -> Floats:
-    """The standard error of each member's median over the rows, NaN if it has too few of them."""
+    """Return the standard error of each member's median over the rows; NaN if it has too few rows."""
     members, rows = distance.shape
     if rows < _FEW:
         return np.full(members, np.nan)
     blocks = min(_BLOCKS, rows // _IN_BLOCK)
     if blocks >= _IN_BLOCK:
         parts = np.array_split(distance, blocks, axis=1)
-        of_blocks = np.array([medians(part, axis=1) for part in parts if not np.isnan(part).all(axis=1).any()])
-        if len(of_blocks) >= _IN_BLOCK:
-            error: Floats = np.std(of_blocks, axis=0, ddof=1) / math.sqrt(len(of_blocks))
+        block_medians = np.array([medians(part, axis=1) for part in parts if not np.isnan(part).all(axis=1).any()])
+        if len(block_medians) >= _IN_BLOCK:
+            error: Floats = np.std(block_medians, axis=0, ddof=1) / math.sqrt(len(block_medians))
             return error
     known = (~np.isnan(distance)).sum(axis=1)
     spread = np.nanstd(distance, axis=1) * np.sqrt(known / np.maximum(known - 1, 1))

@@ -1,7 +1,8 @@
-"""Student's t: probability and quantile for any number of degrees of freedom, also fractions; the noncentral t; F.
+"""Student's t distribution: tail and quantile for any real number of degrees of freedom; noncentral t; F.
 
-Welch's test needs fractions. The tail is a regularised incomplete beta function, computed from its continued fraction
-(Abramowitz and Stegun 26.5.8, 26.7.1; evaluated as Lentz 1976 does).
+Welch's test needs fractional degrees of freedom. The tail is a regularised incomplete beta function, computed from its
+continued fraction (https://dlmf.nist.gov/8.17; Abramowitz and Stegun 26.5.8, 26.7.1) by the method of Lentz 1976,
+doi:10.1364/AO.15.000668.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _REACH = 10  # standard deviations of the scale that the integral covers
 
 
 def t_tail(t: float, freedom: float) -> float:
-    """Return P(T > t) for `freedom` degrees of freedom, above 0."""
+    """Return P(T > t) for `freedom` degrees of freedom, greater than 0."""
     if math.isinf(t):
         return 0.0 if t > 0 else 1.0
     both_tails = _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t), t * t / (freedom + t * t))
@@ -31,19 +32,19 @@ def t_tail(t: float, freedom: float) -> float:
 
 
 def f_tail(f: float, freedom: float, other: float) -> float:
-    """Return P(F > f), the ratio of two mean squares with `freedom` and `other` degrees of freedom (A&S 26.6.2)."""
+    """Return P(F > f) for `freedom` and `other` degrees of freedom of numerator and denominator (A&S 26.6.2)."""
     whole = other + freedom * f
     return _incomplete_beta(other / 2, freedom / 2, other / whole, freedom * f / whole)
 
 
 @lru_cache(maxsize=4096)
 def t_quantile(p: float, freedom: float) -> float:
-    """Return the value that T stays below with probability `p`, between 0 and 1."""
+    """Return the quantile: P(T < t) = `p`, 0 < p < 1."""
     if p < 0.5:
         return -t_quantile(1 - p, freedom)
     low, high = 0.0, math.inf
     t = NormalDist().inv_cdf(p)
-    for _ in range(_STEPS):  # Newton's method; a step that leaves the bracket is replaced by a middle
+    for _ in range(_STEPS):  # Newton's method; bisection if a step leaves the bracket
         excess = t_tail(t, freedom) - (1 - p)
         low, high = (t, high) if excess > 0 else (low, t)
         following = t + excess / _density(t, freedom)
@@ -58,8 +59,8 @@ def t_quantile(p: float, freedom: float) -> float:
 def noncentral_t_tail(t: float, freedom: float, shift: float, least: float = -math.inf) -> float:
     """Return P((Z + shift) / U > t and Z + shift >= least) for a normal Z and U = sqrt(chi squared / freedom).
 
-    With `least` left out this is the tail of the noncentral t (Johnson, Kotz and Balakrishnan 1995, chapter 31).
-    Given U it is a tail of the normal. The integral over the density of U, which is
+    Without `least` this is the tail of the noncentral t (Johnson, Kotz and Balakrishnan 1995, chapter 31). Given U it
+    is a tail of the normal distribution. The integral over the density of U, which is
     2 (f/2)^(f/2) / Gamma(f/2) u^(f-1) exp(-f u^2 / 2), is a Gauss-Legendre sum, exact to 1e-5.
 
     Args:
@@ -80,7 +81,7 @@ def noncentral_t_tail(t: float, freedom: float, shift: float, least: float = -ma
 
 @cache
 def gauss_legendre(count: int) -> tuple[Floats, Floats]:
-    """Return the nodes of a Gauss-Legendre sum over -1 .. 1, and their weights."""
+    """Return the nodes and weights of Gauss-Legendre quadrature over -1 .. 1."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return nodes, weights
 
@@ -91,7 +92,7 @@ def _density(t: float, freedom: float) -> float:
 
 
 def _incomplete_beta(a: float, b: float, x: float, y: float) -> float:
-    """Return the regularised incomplete beta function I_x(a, b). `y` is 1 - x, exact also where x is almost 1."""
+    """Return the regularised incomplete beta function I_x(a, b). `y` is 1 - x, exact even if x is almost 1."""
     if x == 0 or y == 0:
         return 1.0 if y == 0 else 0.0
     if x > (a + 1) / (a + b + 2):  # the fraction converges fast on the other side
@@ -101,7 +102,7 @@ def _incomplete_beta(a: float, b: float, x: float, y: float) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function."""
+    """Return the continued fraction of the incomplete beta function."""
     c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
     fraction = d
     for m in range(1, _TERMS):

@@ -1,6 +1,6 @@
-"""A test of means and a rank test of the same two samples, taken together: one p, and one interval of the shift.
+"""A test of means combined with a rank test of the same two samples: one p-value, and one interval of the shift.
 
-The test of means is lost where one value lies far away, the rank test where there are few values.
+A single outlier makes the test of means lose its power; few values make the rank test lose its power.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from perflog.statistics.effects import Effect
 from perflog.statistics.rank_tests import attainable_p, cliffs_delta, mann_whitney, midranks, shift_interval
 from perflog.statistics.students_t import gauss_legendre
 
-_LEAST = 1e-300  # below this, a p has no quantile of the normal
+_LEAST = 1e-300  # below this, the normal distribution has no quantile for a p-value
 _NODES = 64
 _HALVINGS = 10
 
 
 class TwoTests(Struct, frozen=True, dict=True):
-    """The effect between two samples, whose p is that of a test of means, and a Mann-Whitney U test beside it.
+    """The effect between two samples with the p-value of a test of means, combined with a Mann-Whitney U test.
 
-    If nothing differs, both statistics are sums over one sample, of values or of ranks, and nearly normal. Over all
-    ways to deal the values to the samples they are correlated as values and ranks are.
+    Under the null hypothesis, both statistics are sums over one sample, of values or of ranks, and nearly normal. Over
+    all permutations of the values they are correlated as values and ranks are.
     """
 
     effect: Effect
@@ -35,20 +35,20 @@ class TwoTests(Struct, frozen=True, dict=True):
 
     @cached_property
     def p_rank(self) -> float:
-        """Two-sided p of the U test."""
+        """Two-sided p-value of the U test."""
         return mann_whitney(self.base, self.side)
 
     @cached_property
     def p(self) -> float:
-        """The smaller p, adjusted because there are two. The U test counts only if it shows the same direction."""
+        """The smaller p-value, adjusted for two tests. The U test counts only if it shows the same direction."""
         agrees = cliffs_delta(self.base, self.side) * self.effect.shift > 0
         return min(self._level(min(self.effect.p(), self.p_rank if agrees else 1.0)), 1.0)
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the interval of all shifts that neither test excludes. It excludes 0 if `p` is below 1 - `level`.
+        """Return the interval of all shifts that neither test rejects. It excludes 0 if `p` is below 1 - `level`.
 
-        Both tests get one limit, at which they exclude the true shift in 1 - `level` of the cases. The U test excludes
-        no shift on the other side of the estimate.
+        Both tests have the same limit, so that they reject the true shift with probability 1 - `level`. The U test
+        rejects no shift on the other side of the estimate.
         """
         limit = self.limit(level)
         low, high = self.effect.interval(1 - limit)
@@ -56,7 +56,7 @@ class TwoTests(Struct, frozen=True, dict=True):
         return max(low, min(by_ranks[0], self.effect.shift)), min(high, max(by_ranks[1], self.effect.shift))
 
     def limit(self, level: float) -> float:
-        """Return the largest p that makes either of both tests count, so that they err in at most 1 - `level`."""
+        """Return the largest p-value at which a test counts: together the tests reject in at most 1 - `level`."""
         low, high = (1 - level) / 2, 1 - level
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
@@ -64,9 +64,9 @@ class TwoTests(Struct, frozen=True, dict=True):
         return low
 
     def _level(self, limit: float) -> float:
-        """The probability that a test gives a p up to `limit` if nothing differs.
+        """Return the probability of p <= `limit` in either test under the null hypothesis.
 
-        The U test gives only some p: so few values count as its limit the largest one that there is.
+        The U test of few values has few attainable p-values: its limit is the largest of them up to `limit`.
         """
         if limit >= 1 or limit < _LEAST:
             return limit
@@ -87,13 +87,13 @@ class TwoTests(Struct, frozen=True, dict=True):
 
 
 def either_beyond(p: float, p_other: float, correlation: float) -> float:
-    """Return the probability that at least one of two correlated normals lies beyond its two-sided limit.
+    """Return the probability that at least one of two correlated normals exceeds its two-sided limit.
 
     Given one normal, the other is normal too; the integral over the first is a Gauss-Legendre sum.
 
     Args:
-        p: Probability that the first one does, above 0.
-        p_other: Probability that the other one does, at most `p`, so that what is integrated has no jump.
+        p: Probability that the first one does, greater than 0.
+        p_other: Probability that the other one does, at most `p`: then the integrand is continuous.
         correlation: Their correlation, at least 0.
     """
     if p_other < _LEAST:
@@ -108,7 +108,7 @@ def either_beyond(p: float, p_other: float, correlation: float) -> float:
 
 
 def limit_of_normal(size: int, level: float) -> float:
-    """Return the limit of both tests of two samples of `size` values each that look normal; see `TwoTests.limit`."""
+    """Return the limit for two normal samples of `size` values each; see `TwoTests.limit`."""
     normal = NormalDist()
     values = np.array([normal.inv_cdf((k + 0.5) / (2 * size)) for k in range(2 * size)])
     return TwoTests(Effect(0.0, 0.0, 1.0), values[::2], values[1::2]).limit(level)

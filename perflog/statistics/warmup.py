@@ -1,4 +1,4 @@
-"""Detection of the warm-up: how many values at the start of a run to cut."""
+"""Detection of the warm-up: the number of values to remove at the start of a run."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from perflog.arrays import Floats
 from perflog.statistics.samples import NORMAL, OUTLIER, mad, median, modified_z_scores
 
 _BATCH = 5  # of MSER-5
-_ROUNDING = 8 * np.finfo(np.float64).eps  # of the largest mean square: more than an estimate of MSER is off
+_ROUNDING = 8 * np.finfo(np.float64).eps  # of the largest mean square: bound of the rounding error of MSER
 _PAYS = 0.9  # a longer warm-up must lower MSER to at most this share ...
-_APART = 1.645  # ... and be another level: its median is outside of 90 % of a normal distribution of the steady values
+_APART = 1.645  # ... and have another level: its median outside of 90 % of a normal distribution of the steady values
 
 
 class Warmup(Struct, frozen=True):
-    """Number of values cut at the start, and the reason."""
+    """Number of values removed at the start, and the reason."""
 
     cut: int
     reason: str
 
 
 def _mser(values: Floats) -> tuple[int, bool]:
-    """Return the number of values to cut by MSER-5, and whether that lowers MSER enough to pay.
+    """Return the number of values to remove by MSER-5, and whether that lowers MSER enough to pay.
 
-    MSER of a truncation by whole batches of five is the variance of the remaining batches / their number. Sums from the
-    end on give all of them at once, with rounding errors: a sum of n squares is off by at most n of its own roundings,
-    MSER divides it by n twice. Of truncations that these errors do not tell apart, the shortest counts.
+    MSER of a truncation by whole batches of five is the variance of the remaining batches / their number. Cumulative
+    sums from the end give MSER of all truncations at once, with rounding errors: a sum of n squares is off by at most n
+    of its own roundings, and MSER divides it by n twice. The shortest truncation within the rounding error of the
+    minimum is returned.
     """
     batches = values[: len(values) // _BATCH * _BATCH].reshape(-1, _BATCH).mean(axis=1)
     tried = max(len(batches) // 2, 1)
@@ -45,9 +46,9 @@ def _mser_of(batches: Floats, cut: int) -> float:
 def warm_up(values: Floats, chosen: int | None = None) -> Warmup:
     """Return the warm-up of a run, at most half of its values.
 
-    First the leading outliers against the second half (modified z > 3.5). Then, if it pays, the truncation of the least
-    MSER-5 (White 1997), with outliers clipped. MSER alone mistakes slow swings for warm-up: on the steady half of real
-    runs it cuts a third of the steps.
+    First, leading outliers against the second half are removed (modified z > 3.5). Then, if it pays, the values before
+    the minimum of MSER-5 (White 1997, doi:10.1177/003754979706900601), with outliers clipped. MSER alone mistakes slow
+    variation for warm-up: on the steady half of real runs it removes a third of the steps.
 
     `chosen` is the number that the user chose, and is taken as it is.
     """
@@ -55,7 +56,7 @@ def warm_up(values: Floats, chosen: int | None = None) -> Warmup:
     if chosen is not None:
         return Warmup(min(chosen, n), "given")
     if n < 4:
-        return Warmup(0, "too few steps to tell")
+        return Warmup(0, "too few steps")
     late = values[n // 2 :]
     high = modified_z_scores(values, late) > OUTLIER
     cut = 0

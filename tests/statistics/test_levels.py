@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.arrays import Floats
-from perflog.statistics.levels import FEWEST, _clearest_stretch, _largest_of_stretches, course, levels
+from perflog.statistics.levels import FEWEST, _clearest_stretch, _largest_stretch_score, course, levels
 from perflog.statistics.students_t import t_tail
 
 TRIALS = 200
@@ -127,7 +127,7 @@ def test_the_clearest_stretch_is_that_of_all_pairs_of_ends() -> None:
     every = {(a, b): score(a, b) for a in range(2, 11) for b in range(a + 2, 13)}
     best, start, stop = _clearest_stretch(figures)
     assert every[start, stop] == max(every.values()) == pytest.approx(best)
-    assert _largest_of_stretches(figures[None])[0] == pytest.approx(best)
+    assert _largest_stretch_score(figures[None])[0] == pytest.approx(best)
 
 
 def test_the_last_figure_is_tested_against_the_level_so_far() -> None:
