@@ -1,7 +1,7 @@
 """The grammar of progress bars: what tqdm and its users, rich and Keras print of a loop that goes on.
 
     12%|█▏        | 12/100 [00:30<03:40,  2.50s/it, loss=1.2]      tqdm
-    14it [00:01, 12.9it/s]                                         tqdm, of a loop whose length is not known
+    14it [00:01, 12.9it/s]                                         tqdm, of a loop of unknown length
     ━━━━╸━━━━━━━ 10/100 0:00:05 • 0:00:45 1.98it/s                 rich, as Lightning uses it
     10/100 [==>.......] - ETA: 5s - loss: 2.3                      Keras 2
     10/100 ━━━━━━━━━━━━ 45s 500ms/step - loss: 2.3                 Keras 3
@@ -18,7 +18,7 @@ from perflog.lazy_patterns import lazy_pattern
 
 
 def _over_bytes(pattern: str) -> str:
-    """Return a pattern over text as one over UTF-8 bytes, without named groups."""
+    """Return a pattern over characters as a pattern over UTF-8 bytes, without named groups."""
     plain = re.sub(r"[?]P<[^>]*>", "?:", pattern)
     return "".join(c if c.isascii() else "".join(f"\\x{byte:02x}" for byte in c.encode()) for c in plain)
 
@@ -56,7 +56,7 @@ _KERAS_RATE = r"(?: (?P<keras_rate>[0-9]{1,12}(?:\.[0-9]{0,9})?)(?P<keras_unit>[
 _INSIDE = r"(?:[^\[\]\n\r]|\[[^\[\]\n\r]*\])*"
 
 NAMED = rf"(?:(?:{_WITH_TOTAL}|{_WITHOUT_TOTAL}|{_RICH})(?:,?{_RATE})?|{_KERAS}{_KERAS_RATE}?)"
-"""Pattern of a state up to its rate over text, with named groups. `left` may be longer than what rich prints."""
+"""Pattern of a state up to its rate, over characters, with named groups. `left` may be longer than what rich prints."""
 
 STATE = _over_bytes(
     rf"(?:(?:{_WITH_TOTAL}|{_WITHOUT_TOTAL})(?:,{_INSIDE})?\]|{_RICH}(?:{_RATE})?|{_KERAS}{_KERAS_RATE}?)"

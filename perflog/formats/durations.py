@@ -1,4 +1,4 @@
-"""Durations printed as text: `0:00:24`, `1 day, 2:03:04.5`, `1-02:03:04`, `2h3m`, `1 minute 3.5 seconds`.
+"""Durations as programs print them: `0:00:24`, `1 day, 2:03:04.5`, `1-02:03:04`, `2h3m`, `1 minute 3.5 seconds`.
 
 Two numbers with one colon, such as `5:37`, are none: nothing says whether they are minutes or hours.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-# Few logs have durations as text: `re` compiles a pattern when it is needed, and keeps it.
+# Few logs have durations in these forms: `re` compiles a pattern when it is needed, and keeps it.
 
 _SECONDS = r"[0-9]+(?:\.[0-9]+)? ?s(?:ec(?:ond)?s?)?"
 _MINUTES = r"[0-9]+ ?m(?:in(?:ute)?s?)?"
@@ -42,7 +42,7 @@ _OF_DAY = (
 
 
 def is_duration(text: str) -> bool:
-    """Return whether a text is a duration."""
+    """Return whether a string is a duration."""
     return re.fullmatch(DURATION, text) is not None
 
 
@@ -53,7 +53,7 @@ def names_duration(name: str) -> bool:
 
 
 def measures(name: str, text: str) -> bool:
-    """Return whether a text after a name is a duration: it prints its units, or the name says so."""
+    """Return whether a string after a name is a duration: it prints its units, or the name calls it a duration."""
     return re.fullmatch(PARTS, text) is not None or (is_duration(text) and names_duration(name))
 
 

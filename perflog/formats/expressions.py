@@ -83,7 +83,7 @@ class Expression:
         names: The names that it needs, sorted.
 
     Raises:
-        FormatError: The text is something else than arithmetic.
+        FormatError: The expression is not arithmetic.
 
     Example:
         >>> Expression("2 * batch + 1")({"batch": 8})

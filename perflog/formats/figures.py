@@ -1,7 +1,7 @@
-"""Tells which numbers in a text are figures.
+"""Finds the figures among the numbers of a string.
 
 A figure is a number that a program measured, counted or was given: a time, a loss, a step, a size. Numbers that are
-only part of something else are no figures: dates and times of day, versions, addresses, paths, process ids, places in
+only part of something else are no figures: dates and times of day, versions, addresses, paths, process ids, lines of
 source code (`train.py:218`), names (`fp16`, `h4toh`, `cuda:0`, `resnet-50`, `2nd`).
 """
 
@@ -69,7 +69,7 @@ _TOKENS = lazy_pattern(
     | \b(?:cuda|hip|rocm|xpu|npu|gpu|cpu|mps|mlu|hpu|tpu|xla|GPU|CPU):\d+(?:/\d+)?                            # a device
     | (?=[0-9a-f-]*[a-f])(?=[0-9a-f-]*\d)[0-9a-f]{{7,}}(?:-[0-9a-f]{{4,}})*\b                    # a hash
     | [^\W\d]\w*(?:(?:[.-]|@(?!{_PART}{_PHYSICAL}))+\w+)*(?:{_IN_NAME})?                            # a name
-    | \d\dd\d\dh\d\dm\d\ds\b  # 02d07h54m43s: a clock of fixed width, as in front of lines
+    | \d\dd\d\dh\d\dm\d\ds\b  # 02d07h54m43s: a clock of fixed width, as before lines
     | (?P<figure>{PARTS.replace(" ", r"[ ]")}(?![\w-])|(?:{_NUMBER})(?:\ ?%|{_UNIT})?(?![\w-]|\.\d))
     | \d[\w.]*(?:-+\w+)*                                                                         # a name such as 2nd
     """,
@@ -81,21 +81,21 @@ SEVERAL_WORDS = lazy_pattern(
     rf"|\bdays?,? \d|\d ?(?:d|h|m)[a-z]*,? (?:and )?\d[\d.]* ?[hms]|\w\(\d[\d.]*%\) ?[:=]|\[\d{{4}} \d\d:"
     rf"|:\d+{_LEVEL}|\.\w+:\d+ - |/\d+ @ |\] (?:PMIX|PRTE|ORTE|OPAL|mca_|\*\*\*|\[\[)"
 )
-"""Finds texts in which a number is no figure because of the word before it. Elsewhere a word can be judged alone."""
+"""Finds strings in which a number is no figure because of the word before it. Elsewhere a word can be judged alone."""
 
 
 def figure_spans(text: str) -> list[tuple[int, int]]:
-    """Return begin and end of each figure in a text.
+    """Return begin and end of each figure in a string.
 
     Example:
-        >>> text = "2022-09-19 00:20:22 [train.py:218] step 20/200: loss 6.5, 13.25GB of fp16"
-        >>> [text[begin:end] for begin, end in figure_spans(text)]
+        >>> line = "2022-09-19 00:20:22 [train.py:218] step 20/200: loss 6.5, 13.25GB of fp16"
+        >>> [line[begin:end] for begin, end in figure_spans(line)]
         ['20', '200', '6.5', '13.25GB']
     """
     return [token.span() for token in _TOKENS.finditer(text) if token["figure"] is not None]
 
 
 def name_spans(text: str) -> list[tuple[int, int]]:
-    """Return begin and end of each text with digits that is no figure: `20x4MB`, `2024-01-31`."""
+    """Return begin and end of each string with digits that is no figure: `20x4MB`, `2024-01-31`."""
     matches = (token for token in _TOKENS.finditer(text) if token["figure"] is None)
     return [match.span() for match in matches if any(char.isdigit() for char in match[0])]

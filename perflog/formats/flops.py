@@ -41,7 +41,7 @@ class Convention(Struct, frozen=True):
         flops: FLOPs of one GPU in a step.
         counts: The operations that it counts, in words.
         source: The paper or program that defines it.
-        time: The printed times whose sum divides the FLOPs.
+        time: The printed times. Their sum divides the FLOPs.
         model: FLOPs of the model alone, where `flops` includes recomputation.
         trains: Whether it counts the backward too.
     """
@@ -56,7 +56,7 @@ class Convention(Struct, frozen=True):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The names, of those in `NAMES`, whose numbers it takes."""
+        """The names in `NAMES` that it takes numbers of."""
         return self.flops.names
 
     def work(self, numbers: Mapping[str, float]) -> float | None:

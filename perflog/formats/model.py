@@ -26,7 +26,7 @@ NOT_KNOWN = -1
 """Value of `covers` for a line that covers its own step alone, or all since the previous one: nothing says which."""
 
 RUNNING_MEAN = -2
-"""Value of `covers` for a line whose numbers are means since a step that it does not print."""
+"""Value of `covers` for a line of means since a step that it does not print."""
 
 
 STEP_BY = ("bar", "bar_in_front", "next_bar")
@@ -64,9 +64,9 @@ class Cells(Struct, frozen=True):
 
     Attributes:
         column: The name of the label of the column.
-        number: The name of the number in the cell; `*` stands for the name of the first column.
+        number: The name of the number in the cell; `*` means the name of the first column.
         diagonal: Its name where both labels are equal; "" for the same.
-        unknown: The number that stands for an unknown value.
+        unknown: The number that means an unknown value.
         title: The fields of the title that belong to each record.
         labels: In the Line of a row: by field of a cell, the label of its column.
         row: In the Line of a row: the field with the label of the row.
@@ -81,7 +81,7 @@ class Cells(Struct, frozen=True):
     row: str = ""
 
     def named_after(self, corner: str) -> Cells:
-        """Return the cells with the name of the first column in place of `*`."""
+        """Return the cells with the name of the first column instead of `*`."""
         names = {key: getattr(self, key).replace("*", corner) for key in ("number", "diagonal")}
         return replace(self, **names)
 
@@ -95,7 +95,7 @@ class Line(Struct, frozen=True, eq=False):
         role: "line", "context", or for the parts of a block "begin", "body", "end".
         table: The table that the line's rows go to; None for a line that only counts as known.
         unit: Units of fields that are printed without one, by field.
-        unknown: By field, the number that stands for an unknown value.
+        unknown: By field, the number that means an unknown value.
         each_process: Whether each process of a job prints this line, which opens a run.
         covers: Number of steps that one line covers, `SINCE_PREVIOUS`, `NOT_KNOWN` or `RUNNING_MEAN`.
         window: The number of steps that a line covers, computed from its numbers; it comes before `covers`.
@@ -104,23 +104,23 @@ class Line(Struct, frozen=True, eq=False):
         items: The columns that take the places of the items in a list: each item is a row of its own.
         clock: The fields that read the run's clock; a line has one of them, or none.
         clock_of_bar: Whether `clock` reads the whole seconds since a progress bar began.
-        clock_starts: The fields, each with a text, of the lines at which the clock starts: {} for all, None for none.
+        clock_starts: The fields, each with a string, of the lines at which the clock starts: {} for all, None for none.
         clock_stops: The same for the lines at which it stops.
         pause: Whether the program did something else than steps before it printed the line.
-        within: The field or inherited field, such as an epoch, in each value of which the steps start again.
-        header_of: The `HeaderTable` whose header, or the title above it, this line is.
+        within: The field or inherited field, such as an epoch. The steps start again in each of its values.
+        header_of: The `HeaderTable` with this line as its header, or as the title above it.
         cells: How the cells of a row of a matrix are records; None for other lines.
-        under_header: Whether the line is read only where it stands, under such a header or in an open block, never by
-            its text alone.
-        keep: Whether the text of a block is kept with the run.
+        under_header: Whether the line is read only under such a header or in an open block, never by its template
+            alone.
+        keep: Whether the lines of a block are kept with the run.
         telling: Whether a match proves the format, however few letters the line has; None: the letters decide.
-        partial: Whether a part of its text is neither read nor known: a text that is no pair, what is before
-            a line or after it. Another line that reads the whole text is the better one.
+        partial: Whether a part of its string is neither read nor known: a string that is no pair, what is before
+            a line or after it. Another line that reads the whole string is the better one.
         behind_prefix: Whether only a prefix before it is not read: the rest is a whole line.
         bar: The fields of the state of a progress bar that the line is; None if it is none.
-        fills_steps: Whether numbers of table `values` that are named like columns of `steps` fill those of their step.
+        fills_steps: Whether numbers of table `values` fill the columns of `steps` that have their names.
         step_by: How the line takes its step from a progress bar, one of `STEP_BY`; None if it does not.
-        warns: Whether the line is a warning, which may tell of a failure.
+        warns: Whether the line is a warning, which may report a failure.
         dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
             dropped field without a reason are unread.
         paths: By field that only its path in an object names (`metadata.step`), the path: the key of its row in table
@@ -216,7 +216,7 @@ class Fingerprint(Struct, frozen=True):
 
 
 class Family(Protocol):
-    """A family of line shapes: the declaration of lines whose fields come and go.
+    """A family of line shapes: the declaration of lines with fields that come and go.
 
     Each shape that a log shows becomes an ordinary `Line`. Everything after matching knows only Lines.
     """
@@ -251,9 +251,9 @@ class Family(Protocol):
         """The declaration of the lines, for display."""
 
     def lines(self, text: str) -> tuple[Line, ...]:
-        """Return the Lines that a text shows, among them the one that reads it; () if it is not of the family.
+        """Return the Lines that a string shows, among them the Line that reads it; () if it is not of the family.
 
-        The same text always gives the same Lines. A text that one of them reads belongs to the family.
+        The same string always gives the same Lines. A string that one of them reads belongs to the family.
         """
 
 
@@ -302,7 +302,7 @@ class Rate(Struct, frozen=True):
     """The work that a rank does in some of its time.
 
     Attributes:
-        of: The phases whose time counts, or "step". Missing phases count as zero.
+        of: The phases that count, or "step". Missing phases count as zero.
         work: FLOP per step and rank, an expression of the run's settings.
         plain: FLOP/s of plain matrix products of the same shapes, an expression of the settings and of the rank's
             numbers in table `values`; None if the log has none.
@@ -319,20 +319,20 @@ class Format(Struct, frozen=True, eq=False):
 
     Attributes:
         guessed: Whether perflog made the format from the log that it reads.
-        generic: Whether the format describes lines of any program. It reads only logs whose steps no other format
+        generic: Whether the format describes lines of any program. It reads only logs with steps that no other format
             reads, and only lines that no other format reads.
-        library: Whether the lines are those of a library, a launcher or a monitor, in logs of programs that have
-            formats of their own. They join the run that such a program has opened. Its phases mean the same in all of
-            them.
+        library: Whether the format describes the lines of a library, a launcher or a monitor, in logs of programs that
+            have formats of their own. They join the run that such a program has opened. Its phases mean the same in
+            all of them.
         program: Name of the program, for sentences.
         incidental: Patterns of names of settings in which repeats of a configuration may differ.
-        result: Name of the figure that a run of this program is judged by, such as `elapsed`, the last reading of its
+        result: Name of the value that a run of this program is judged by, such as `elapsed`, the last reading of its
             clock.
-        either_way: Names of values of which their name does not tell which way is better: an `accuracy` that is a loss
+        either_way: Names of values that do not say which way is better: an `accuracy` that is a loss
             in some runs.
         of_one_gpu: Rates of table `steps` that the program prints for one GPU, although it runs on many: torchtitan's
             tokens per second.
-        file_names: What the names of files tell: templates with fields `step` and `rank`.
+        file_names: What the names of files say: templates with fields `step` and `rank`.
     """
 
     name: str
@@ -360,7 +360,7 @@ class Format(Struct, frozen=True, eq=False):
     file_names: tuple[Template, ...] = ()
 
     def named_by(self, file: str) -> Mapping[str, Value]:
-        """Return what the name of a log's file tells of its lines, by field; {} if no template of the format fits."""
+        """Return what the name of a log's file says of its lines, by field; {} if no template of the format fits."""
         return next((fields for name in self.file_names if (fields := name.match(file)) is not None), {})
 
     def line(self, name: str) -> Line:

@@ -1,8 +1,8 @@
-"""Lines that hold an object, read without a regular expression of the line: by the text between their values.
+"""Lines that hold an object, read without a regular expression of the line: by the bytes between their values.
 
 An expression with a group for each of fifty values takes seconds to compile and to match. Here one expression splits
-any such line into its values and the text between them. That text and the kinds of the values are the shape of the
-line: two lines of one shape have the same keys, whatever the lengths of their lists.
+any such line into its values and what is between them. That and the kinds of the values are the shape of the
+line: two lines of one shape have the same keys. Their lists may differ in length.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LIST = ord("[")
 T = TypeVar("T")
 
 Key = tuple[bytes, tuple[bytes, ...], tuple[bytes, ...], bytes]
-"""The text before the first value, that between the values, the kinds of the values, the text after them."""
+"""The bytes before the first value, between the values, the kinds of the values, the bytes after the last value."""
 
 
 class ObjectShape(Struct, frozen=True):
@@ -46,7 +46,7 @@ class ObjectShape(Struct, frozen=True):
         key: What `split` finds of each of them.
         fixed: Values that are part of the shape, by index: with others, the line is of another shape.
         fields: For each field that is read, the index of its value.
-        dropped: For each text that is dropped, the index of its value.
+        dropped: For each string that is dropped, the index of its value.
     """
 
     key: Key
@@ -73,7 +73,7 @@ class ObjectShapes(Generic[T]):
         self._by_key.setdefault(shape.key, []).append((name, shape))
 
     def find(self, text: bytes) -> tuple[T, Sequence[bytes]] | None:
-        """Return the name of the shape of a line, and its values; None if no shape is that of the line."""
+        """Return the name of the shape of a line, and its values; None if no shape fits the line."""
         parts = split(text)
         if parts is None:
             return None
@@ -104,7 +104,7 @@ def split(text: bytes) -> tuple[Key, Sequence[bytes]] | None:
 def _with_items_apart(
     between: Sequence[bytes], values: Sequence[bytes], kinds: Sequence[bytes]
 ) -> tuple[tuple[bytes, ...], tuple[bytes, ...], bytes]:
-    """Return texts and values in which each item of a list without a kind is a value, and the text after the last."""
+    """Return separators and values, each item of a list without a kind as a value, and what is after the last value."""
     texts, items, left = list[bytes](), list[bytes](), b""
     for text, value, kind in zip(between, values, kinds, strict=True):
         end = 0
@@ -128,7 +128,7 @@ def bare(value: bytes) -> bytes:
 
 
 def _kind(value: bytes) -> bytes:
-    """Return what tells values apart that one field could not read; b"" for a list of neither numbers nor words."""
+    """Return what distinguishes values that one field could not read; b"" for a list of neither numbers nor words."""
     first = value[0]
     if first == _LIST:
         return _kind_of_list(value[1:-1])
@@ -143,7 +143,7 @@ def _kind(value: bytes) -> bytes:
 
 
 def _kind_of_number(text: bytes) -> bytes:
-    """Return the kind of a number; b"" if a text is none."""
+    """Return the kind of a number; b"" if the string is none."""
     if text.isdigit() and len(text) <= _SURELY_FITS:
         return b"integer"
     if not _NUMBER.fullmatch(text):

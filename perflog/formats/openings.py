@@ -17,12 +17,12 @@ ENOUGH_OF_HEAD = 4
 
 
 class Opening(Struct, frozen=True):
-    """The text by which the beginning of a line shape is known inside a line.
+    """The string by which the beginning of a line shape is known inside a line.
 
     Attributes:
         pattern: Its pattern, for RE2 and `re`.
         literal: The longest literal in it.
-        extent: The pattern of the line from there to its end, or to its first text that may have blanks in it.
+        extent: The pattern of the line from there to its end, or to its first field that may have spaces in it.
     """
 
     pattern: str
@@ -34,7 +34,7 @@ class Opening(Struct, frozen=True):
 def opening_of(template: Template, enough: int = ENOUGH) -> Opening | None:
     """Return the opening of a line shape; None if its first literals have fewer letters and digits than `enough`.
 
-    It does not begin with a text, which could be anything. It goes on to the first number if one comes early.
+    It does not begin with a string field, which could be anything. It goes on to the first number if one comes early.
     """
     fields, literals = template.fields, template.literals
     begin = 0
@@ -43,7 +43,7 @@ def opening_of(template: Template, enough: int = ENOUGH) -> Opening | None:
     if begin < len(fields) and fields[begin].type in "Sw" and not literals[begin].strip():
         return None
     first = literals[begin].lstrip(" ")
-    if begin:  # a mark there belongs to the text in front: `[{date:s}] iteration`
+    if begin:  # a mark there belongs to what is before it: `[{date:s}] iteration`
         first = re.sub(r"^[^A-Za-z0-9\[({<]+", "", first)
     blanks = 0 if begin else len(literals[0]) - len(first)
     pattern, parts, opening = f" {{0,{blanks}}}" if blanks else "", [first], ""

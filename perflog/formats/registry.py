@@ -1,6 +1,6 @@
 """Finds all formats, built-in and of other packages.
 
-Built-in formats come through the same entry-point group as those of other packages: `perflog.formats`. Its entries are
+Built-in formats and formats of other packages come through one entry-point group, `perflog.formats`. Its entries are
 functions that return a folder of TOML files. The grammar of the files is in parsers/README.md.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # What loads and checks format files is imported where that is done: mostly the formats come from the cache.
 
 COMMON = "common"
-"""Name of the format file whose contexts and blocks apply together with every format."""
+"""Name of the format file with contexts and blocks that apply together with every format."""
 
 
 def builtin() -> Path:
@@ -32,7 +32,7 @@ def builtin() -> Path:
 
 @cache
 def known() -> Mapping[str, Format]:
-    """Return all formats by name: built-in ones and those of other installed packages, `common` among them.
+    """Return all formats by name: built-in ones and formats of other installed packages, `common` among them.
 
     A built-in format is made when it is first asked for, if the user's cache has it.
 
@@ -47,13 +47,13 @@ def known() -> Mapping[str, Format]:
             raise FormatError(f"the formats of another package cannot be loaded: {error!r}", entry.value) from error
     own, *others = dict.fromkeys(f.resolve() for f in folders)
     formats = cached(own, lambda: _loaded(own, is_tested=True))
-    of_others: dict[str, Format] = {}
+    external: dict[str, Format] = {}
     for folder in others:
         for name, format in _loaded(folder).items():
-            if (other := formats.get(name) or of_others.get(name)) is not None:
+            if (other := formats.get(name) or external.get(name)) is not None:
                 raise FormatError(f"two formats are named `{name}`", str(format.path), str(other.path))
-            of_others[name] = format
-    return {**formats, **of_others} if of_others else formats
+            external[name] = format
+    return {**formats, **external} if external else formats
 
 
 def _loaded(folder: Path, is_tested: bool = False) -> dict[str, Format]:

@@ -16,11 +16,11 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
     """Check that each sample matches its own line and no other, and renders back identically.
 
     Args:
-        format: The format whose samples are checked.
-        others: Formats whose lines must not match the samples. Generic ones may match those of other formats.
+        format: The format with the samples.
+        others: Formats with lines that must not match the samples. Generic lines may match samples of other formats.
 
     Raises:
-        FormatError: A check fails. The error has a caret under the place where the match stopped.
+        FormatError: A check fails. The error has a caret under the offset at which the match stopped.
     """
     every = [format, *(f for f in others if format.generic or not f.generic)]
     readers = [(f, x) for f in every for x in (*f.lines, *sample_lines(f)) if _reads_by_text(x, f is format)]
@@ -70,7 +70,7 @@ def _miss(family: Family, sample: str) -> str:
 
 
 def _reads_by_text(line: Line, is_own: bool) -> bool:
-    """Return whether a line reads whatever has its text, in logs of the format whose samples are checked."""
+    """Return whether a line reads all lines of its shape, in logs of the format of the samples."""
     by_text = line.role != "body" and not line.under_header
     return by_text and (is_own or line.is_telling or not line.read)  # else it is read in logs of its format only
 
@@ -82,7 +82,7 @@ def _check_sample(format: Format, line: Line, sample: str, others: Iterable[tupl
     if values is None:
         miss = line.template.explain(sample)
         assert miss is not None
-        raise FormatError(f"the sample does not match the text\n{caret(sample, miss)}", where)
+        raise FormatError(f"the sample does not match the template\n{caret(sample, miss)}", where)
     lossy = any(f.is_dropped or f.type == "q" for f in line.template.fields)
     rendered = sample if lossy else line.template.render(values)
     if line.read and rendered != sample:

@@ -5,30 +5,30 @@ expression that means the same to RE2 and to Python's `re`: it has no look-aroun
 it in linear time. The template also renders a line back, byte for byte.
 
 A field is `{name:spec}`. A field named `_` is read and dropped, and so is one named `__`: that name says that a format
-file declares why its figure is dropped. The spec is Python's: fill and align, width, comma,
+file declares why its numbers are dropped. The spec is Python's: fill and align, width, comma,
 precision, and one of the types below. Width and precision matter only when a line is written: reading accepts any
 padding and any number of decimals.
 
     d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
-    f e E g  number            S  no blanks                             b  blanks, or nothing
-                               x  text without numbers: each digit is in a name
-    r  number as repr() prints s  any text, or nothing                  z  size with its unit: 170.67KB, 1.25 Gb
+    f e E g  number            S  no whitespace                         b  whitespace, or nothing
+                               x  no numbers: each digit is in a name
+    r  number as repr() prints s  any string, or none                  z  size with its unit: 170.67KB, 1.25 Gb
     l  list of numbers: 1, 2.5     j  no number: true, None, <object>   q  number with a metric prefix: 9123.92 G
-    m  lists: [1, 2], [3]                                               h  duration as text: 0:00:24, 2h3m
+    m  lists: [1, 2], [3]                                               h  duration: 0:00:24, 2h3m
                                                                         k  time since a start: 05:10, 1:05:10
 
 Types `l` and `m` stand for the items between the brackets of a list; a number may be in quotes, or null. Type `j` is
-a bare word of JSON or Python: no quotes, brackets, commas, colons or blanks.
+a bare word of JSON or Python: no quotes, brackets, commas, colons or whitespace.
 
 Two more types name a separator before the type letter, as in `{name:|c}`: one character that is no letter, or one
-or two blanks. Their text cannot contain the separator. Type `s` would run across repeated separators.
+or two spaces. Their strings cannot contain the separator. Type `s` would run across repeated separators.
 
-    c  any text without the separator, or nothing; inside quotes a backslash escapes the next character
-    n  like c, but not a number, and without blanks at its ends
+    c  any string without the separator, or none; inside quotes a backslash escapes the next character
+    n  like c, but not a number, and without whitespace at its ends
 
 Two types are for what surrounds a line (see `surroundings`):
 
-    p  what is in front: dates, brackets, names of a logger         a  what is behind: a separate text
+    p  what is before it: dates, brackets, names of a logger         a  what is after it: a separate string
 """
 
 from __future__ import annotations
@@ -75,26 +75,26 @@ _TYPES = {
     "d": (r"[+-]?\d+", "an integer"),
     **dict.fromkeys("feEgr", (NUMBER, "a number")),
     "w": (r"\w+", "a word"),
-    "S": (r"[^\x09-\x0d ]+?", "text without blanks"),
+    "S": (r"[^\x09-\x0d ]+?", "string without whitespace"),
     "s": (r".*?", "text"),
     "t": (NUMBER, "a duration such as 4.0922ms"),
     "z": (NUMBER, "a size such as 170.67KB"),
     "b": (r"[ \t]*", "blanks"),
-    "x": (r"(?:[^0-9]|[A-Za-z_][0-9]+)+", "text without numbers"),
+    "x": (r"(?:[^0-9]|[A-Za-z_][0-9]+)+", "string without numbers"),
     "q": (NUMBER, "a number with a metric prefix such as 9.12 G"),
     "c": ("", "text"),
-    "n": ("", "text that is no number"),
+    "n": ("", "string that is no number"),
     "l": (LIST, "a list of numbers"),
     "m": (LISTS, "lists of numbers"),
     "j": ("", "a word that is no number"),
     "p": (PREFIX, "the prefix of a logger"),
-    "a": (APPENDIX, "a separate text after the line"),
+    "a": (APPENDIX, "a separate string after the line"),
     "h": (DURATION, "a duration such as 0:00:24"),
     "k": (CLOCK, "a time since a start such as 05:10"),
 }
 NUMERIC = frozenset("dfeEgrtzqhk")
 READ_BY = {"h": seconds, "k": clock_seconds}
-"""Types whose text a function reads as seconds."""
+"""Types that a function reads as seconds."""
 
 TEXTS = "sSwcnjbxpaB"
 """Types of fields that are texts."""
@@ -110,14 +110,12 @@ _PATTERN_OF_BYTE = [
 ]
 
 
-_BEHIND_NUMBER = (
-    r"(?:[^0-9A-Za-z_.,'# \t]|,[^0-9]|[.,]$|[ \t]+(?:[^0-9 \t]|$))"  # a text that a number does not go on with
-)
+_BEHIND_NUMBER = r"(?:[^0-9A-Za-z_.,'# \t]|,[^0-9]|[.,]$|[ \t]+(?:[^0-9 \t]|$))"  # what cannot continue a number
 _LONGEST_SURE = 300  # digits of a number that fits into a double
 
 
 def fits_64(text: str | bytes) -> bool:
-    """Return whether an integer fits into 64 bits, given its text."""
+    """Return whether an integer fits into 64 bits, given its string."""
     digits = text.decode() if isinstance(text, bytes) else text
     digits = digits.replace(",", "")
     return len(digits) < 32 and -(1 << 63) <= int(digits) < 1 << 63
@@ -146,7 +144,7 @@ def _letters(text: str) -> int:
 
 
 def _text_pattern(stop: str) -> str:
-    """Return the pattern of type `c`: a text without the separator, or nothing."""
+    """Return the pattern of type `c`: a string without the separator, or none."""
     if stop == "  ":
         return r"(?:[^ ]| [^ ])*?"
     return rf"(?:[^{stop}\\]|\\.)*?" if stop in _QUOTES else f"[^{escape(stop)}]*?"
@@ -157,11 +155,11 @@ _BARE_ENDS = r"\x5b\x5d{}(),:\x22\x27"
 
 
 def _non_number_pattern(stop: str) -> str:
-    """Return the pattern of types `n` and `j`: a text without the separator that is not a number.
+    """Return the pattern of types `n` and `j`: a string without the separator that is not a number.
 
-    RE2 has no negative look-ahead, so the pattern spells the complement of a number out: at some character the text
-    departs from what a number can continue with, or it ends before the number is complete. Outside quotes the text
-    neither begins nor ends with a blank.
+    RE2 has no negative look-ahead, so the pattern spells the complement of a number out: at some character the string
+    departs from what a number can continue with, or it ends before the number is complete. Outside quotes the string
+    neither begins nor ends with whitespace.
     """
     bare = stop == _BARE_ENDS
     mark = stop if bare else escape(stop) if stop.strip() else ""
@@ -197,7 +195,7 @@ class Field(Struct, frozen=True):
     Attributes:
         name: The name of the value; `_` or `__` for one that is dropped.
         type: The type letter.
-        spec: The text after the colon, with the type letter.
+        spec: What is after the colon, with the type letter.
         width: The least number of characters that the program prints.
         align: "<", ">" or "^".
         comma: Whether the program groups thousands by commas.
@@ -222,7 +220,7 @@ class Field(Struct, frozen=True):
         return self.name in (UNNAMED, DECLARED_DROPPED)
 
     def fits(self, text: str | bytes) -> bool:
-        """Return whether the number in a captured text fits into 64 bits."""
+        """Return whether the number in a captured string fits into 64 bits."""
         return self.type in READ_BY or (fits_64(text) if self.type == "d" else fits_double(text))
 
     def pattern(self, group: str) -> str:
@@ -245,7 +243,7 @@ class Field(Struct, frozen=True):
         return left + text + right
 
     def value(self, text: str, unit: str = "") -> Value:
-        """Return the value of a captured text, in base units where the text has a unit."""
+        """Return the value of a captured string, in base units if the string has a unit."""
         if self.type == "d":
             return int(text.replace(",", ""))
         if self.type in READ_BY:
@@ -273,7 +271,7 @@ class Field(Struct, frozen=True):
 
 @lru_cache(1 << 12)
 def _well_formed_field(body: str) -> Field | None:
-    """Return the field of a text between braces, None for a wrong one. Many templates have the same fields."""
+    """Return the field of a string between braces, None for a wrong one. Many templates have the same fields."""
     try:
         return _field(body, "", 0)
     except FormatError:
@@ -307,12 +305,12 @@ def _field(body: str, text: str, column: int) -> Field:
 
 
 class Miss(Struct, frozen=True):
-    """The place where a line stops matching a template.
+    """Where a line stops matching a template.
 
     Attributes:
         position: Offset in the line, in bytes.
-        expected: The text that the template expects there, in words.
-        literal: Number of literal bytes of the template that matched before that place.
+        expected: The string that the template expects there, in words.
+        literal: Number of literal bytes of the template that matched before that position.
     """
 
     position: int
@@ -326,10 +324,10 @@ class Template:
     Literals and fields alternate: `literals` has one more item than `fields`, a literal is first and last.
 
     Args:
-        text: The template text, `"lr: {learning_rate:.3e}"`.
+        text: The template string, `"lr: {learning_rate:.3e}"`.
 
     Raises:
-        FormatError: The text is no template. The error has a caret under the place.
+        FormatError: The string is no template. The error has a caret under the offset of the error.
 
     Example:
         >>> template = Template("STEP-{step:d}: {time:.3f} ms")
@@ -389,7 +387,7 @@ class Template:
             if not after and index == len(self.fields) - 1:
                 text = text.replace(".*?", ".*").replace("]+?", "]+")
             if field.type == "s" and index and not pieces[index] and self.fields[index - 1].numeric:
-                body = text[text.index(".*") : -1]  # a text that the number does not go on with
+                body = text[text.index(".*") : -1]  # what cannot continue the number
                 text = text.replace(body, f"(?:{_BEHIND_NUMBER}{body})?")
             begin = f"(?P<{spans[index][1]}>" if spans and index in spans else ""
             pattern += begin + text + ")" * (index in ends) + escape(after)
@@ -397,7 +395,7 @@ class Template:
 
     @cached_property
     def _dropped_spans(self) -> list[tuple[int, int]]:
-        """First and last field of each dropped text. A date and a time with a blank in between are one text."""
+        """First and last field of each dropped string. A date and a time with a space in between are one string."""
         spans: list[tuple[int, int]] = []
         for i, f in enumerate(self.fields):
             if not f.is_dropped or f.numeric or f.type == "b":
@@ -417,7 +415,7 @@ class Template:
 
     @property
     def dropped_texts(self) -> tuple[Field, ...]:
-        """The first field of each text that is read and dropped and is no number. The text may have figures."""
+        """The first field of each string that is read and dropped and is no number. The string may have figures."""
         return tuple(self.fields[first] for first, _ in self._dropped_spans)
 
     @cached_property
@@ -466,9 +464,9 @@ class Template:
         )
 
     def has_literals(self, text: bytes) -> bool:
-        """Return whether the literals stand in a text one after the other, and the text begins with the first.
+        """Return whether the literals are in a string one after the other, and the string begins with the first.
 
-        A text without them does not match. To find that out takes less than to compile the expression.
+        A string without them does not match. This check takes less time than to compile the expression.
         """
         first, *others = self._encoded_literals
         if not text.startswith(first):
@@ -482,13 +480,13 @@ class Template:
         return True
 
     def may_stand_in(self, text: bytes) -> bool:
-        """Return whether the literals stand anywhere in a text one after the other."""
+        """Return whether the literals are anywhere in a string one after the other."""
         begin = text.find(self._encoded_literals[0])
         return begin >= 0 and self.has_literals(text[begin:])
 
     @cached_property
     def blanks(self) -> int:
-        """Least number of blanks in a line of this shape without its trailing blanks: those of the literals."""
+        """Least number of spaces in a line of this shape without its trailing whitespace: the spaces in literals."""
         return sum(literal.count(b" ") for literal in self._encoded_literals)
 
     @property
@@ -498,7 +496,7 @@ class Template:
 
     @property
     def has_appendix(self) -> bool:
-        """Whether other text is after the line (type `a`)."""
+        """Whether something else is after the line (type `a`)."""
         return any(f.type == "a" for f in self.fields[-1:])
 
     @cached_property
@@ -534,7 +532,7 @@ class Template:
         return line
 
     def explain(self, line: str | bytes) -> Miss | None:
-        """Return the place where a line stops matching; None if it matches."""
+        """Return where a line stops matching; None if it matches."""
         raw = (line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line).rstrip(b" \t")
         if raw.startswith(self.prefix) and self.regex.fullmatch(raw):
             return None
@@ -578,7 +576,7 @@ class Template:
 
 
 def caret(line: str, miss: Miss, width: int = 110) -> str:
-    """Return the line with a caret under the place where the match stopped, cut to `width` characters around it."""
+    """Return the line with a caret under the offset at which the match stopped, cut to `width` characters around it."""
     raw = line.encode("utf-8", "surrogateescape")
     column = len(raw[: miss.position].decode("utf-8", "replace"))
     start = max(0, column - width + 20)

@@ -54,7 +54,7 @@ _OPAQUE = (
     r"(?:[~.]{0,2}/)?[\w./+-]*\w\.(?:py|cpp|cc|cu|cuh|h|hpp|c|rs|go|java|jl|sh):[0-9]+",  # a line of source code
     r"[A-Za-z_][\w./-]*:[0-9]+(?=:[A-Za-z_<])",
     r"(?<=\| )[A-Za-z_][\w.]*(?::(?:\w+|<\w+>))?:[0-9]+(?= -(?: |$))",  # the same, as loguru prints it
-    rf"[A-Za-z_][\w.-]*:[0-9]+(?={_BEFORE_LEVEL})",  # a place in the source: `train:141 INFO`, `(trainer:453) INFO`
+    rf"[A-Za-z_][\w.-]*:[0-9]+(?={_BEFORE_LEVEL})",  # a line of the source: `train:141 INFO`, `(trainer:453) INFO`
     rf"[A-Za-z][\w.-]*:[0-9]+(?=[ \t|]+[A-Za-z_][\w.]*:[0-9]+{_BEFORE_LEVEL})",  # a process on a host, before it
     r"[A-Za-z_]\w*(?:\.\w+)+:[0-9]+(?= - )",  # `yolox.core.trainer:261 - `
     r"(?<==)[0-9]+(?:-[0-9]+)+(?![\w.])",  # an id: `v_num=3-16`
@@ -92,7 +92,7 @@ class Token(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """What tokens of one shape have in common: of a name its letters, of a mark its text, of others the kind."""
+        """What tokens of one shape have in common: the letters of a name, the characters of a mark, else the kind."""
         if self.kind == NAME and self.text[-1] != ")":
             return _DIGITS.sub("#", self.text)
         return self.text if self.kind in (NAME, MARK) else f"\0{self.kind}"

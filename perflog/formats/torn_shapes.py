@@ -35,7 +35,7 @@ def is_torn_shape(shape: Template, known: Template) -> bool:
 
 
 def _masked(template: Template) -> str:
-    """Return the text of a template without blanks, with one character for each field."""
+    """Return the template string without whitespace, with one character for each field."""
     fields = ("" if field.type == "b" else _FIELD for field in template.fields)
     pieces = zip_longest(template.literals, fields, fillvalue="")
     return "".join(literal + field for literal, field in pieces).replace(" ", "")

@@ -42,7 +42,7 @@ TRAINING = frozenset(("train", "training"))
 EVALUATIONS = frozenset(
     "val valid validation validate validating eval evaluation evaluate evaluating test testing dev".split()
 )
-"""Words that say of which part of the work numbers are."""
+"""Words that name the part of the work which numbers measure."""
 
 EVALUATION = f"(?:{'|'.join(sorted(EVALUATIONS))})"
 """Pattern of a word of an evaluation."""
@@ -93,7 +93,7 @@ def quantities() -> Mapping[str, Quantity]:
 
 
 def quantities_of(table: str | None) -> Mapping[str, Quantity]:
-    """Return the quantities that lines of a table may print: those that place a row, or fill a column of it."""
+    """Return the quantities that lines of a table may print: they give a row its key, or fill a column of it."""
     is_column = {field: table in TABLES and column_for(table, field) is not None for field in quantities()}
     return {field: q for field, q in quantities().items() if q.places or is_column[field]}
 
@@ -105,7 +105,7 @@ def fields() -> Mapping[str, str]:
 
 
 def field_of(name: str) -> str:
-    """Return the field that a printed name stands for; "" for none.
+    """Return the field that a printed name means; "" for none.
 
     Example:
         >>> field_of("train/Loss"), field_of("elapsed time per iteration"), field_of("val_loss")
@@ -127,12 +127,12 @@ def plain_name(text: str) -> str:
 
 
 def with_names(text: str) -> str:
-    """Return alternatives of names, `{step}|epoch`, with all names of a field in place of the field in braces."""
+    """Return alternatives of names, `{step}|epoch`, with all names of a field instead of the field in braces."""
     return _REFERENCE.sub(lambda match: "|".join(quantities()[match[1]].names), text)
 
 
 def _written_out(pattern: str) -> Iterator[str]:
-    """Yield the names that a pattern stands for: `{a,b} c` gives `a c` and `b c`."""
+    """Yield the names that a pattern covers: `{a,b} c` gives `a c` and `b c`."""
     match = _CHOICE.fullmatch(pattern)
     if match is None:
         yield pattern

@@ -257,7 +257,7 @@ def test_a_format_of_ones_own(work: Path) -> None:
     assert "nothing is left" in run("formats", "suggest", "log.txt", "--using", "mine.toml", code=3).stderr
     (work / "bad.toml").write_text(toml.replace("step 1", "stop 1"))
     bad = run("formats", "check", "bad.toml", code=3)
-    assert "does not match the text" in bad.stderr
+    assert "does not match the template" in bad.stderr
     assert "^ expected" in bad.stderr
     assert run("ingest", "--format", "bad.toml", "log.txt", "log.txt", code=3).stderr == bad.stderr
 

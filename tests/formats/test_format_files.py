@@ -155,14 +155,14 @@ BROKEN = [
         "unit of nothing",
         changed('{ wait = "ms" }', '{ wiat = "ms" }'),
         LINE + 4,
-        "`unit` names `wiat`, which is not a field of the text",
+        "`unit` names `wiat`, which is not a field of the template",
         "did you mean `wait`?",
     ),
     (
         "text without column",
         changed("{step_time:.6f} ms", "{what:w} ms"),
         STEP + 4,
-        "text field `what` has no column in table steps",
+        "string field `what` has no column in table steps",
         "name it `_`, or add it to `run`",
     ),
     (
@@ -211,7 +211,7 @@ BROKEN = [
         "run",
         changed('closes = "step"', 'run = ["stp"]'),
         STEP + 3,
-        "`run` names `stp`, which is not a field of the text",
+        "`run` names `stp`, which is not a field of the template",
         "did you mean `step`?",
     ),
     (
@@ -392,7 +392,7 @@ def failing(folder: Path, text: str, *others: Format) -> FormatError:
 
 def test_a_sample_that_does_not_match_shows_where_it_stopped(tmp_path: Path) -> None:
     error = failing(tmp_path, changed("2 wait time: 2.414", "2 wait tine: 2.414"))
-    assert error.reason == "the sample does not match the text\n2 wait tine: 2.414\n         ^ expected `me: `"
+    assert error.reason == "the sample does not match the template\n2 wait tine: 2.414\n         ^ expected `me: `"
     assert error.where == f"{tmp_path}/own.toml, line `wait`"
 
 

@@ -398,7 +398,7 @@ BROKEN = [
         '= "grad_norm"', '= "grad norm"',
         "`grad norm` is not a field name", "name the field or column that takes the value",
     ),
-    ('type = "LOG"', "type = 1", "`type` must be a string", "write the value as text; `*` is any"),
+    ('type = "LOG"', "type = 1", "`type` must be a string", "write the value as a string; `*` is any"),
     (
         'unit   = { step_time', "unit   = { time",
         "`unit` names `time`, which is not a field", "did you mean `step_time`?",

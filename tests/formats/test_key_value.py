@@ -242,11 +242,11 @@ BROKEN = [
     ('pair   = " {key}: {value} |"\n', "", 4, "[[pairs]] has no `pair`", "see parsers/README.md"),
     (
         " {key}: {value} |", " {key} |", 0,
-        "` {key} |` is not a pair", "write {key} and {value}, and the text around them",
+        "` {key} |` is not a pair", "write {key} and {value}, and what is around them",
     ),
     (
         " {key}: {value} |", "{key}: {value}", 0,
-        "`{key}: {value}` does not separate adjacent pairs", "write the text between them, blanks too",
+        "`{key}: {value}` does not separate adjacent pairs", "write what is between them, spaces too",
     ),
     (
         " {key}: {value} |", "{key}: {value}and", 0,

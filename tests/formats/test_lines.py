@@ -56,7 +56,7 @@ def test_a_line_with_two_measurements_gives_two_rows(tmp_path: Path) -> None:
     ("change", "reason"),
     [
         (('time = "in_time"', 'tiem = "in_time"'), "table collectives has no column `tiem`"),
-        (('time = "in_time"', 'time = "time_in"'), "`again` names `time_in`, which is not a field of the text"),
+        (('time = "in_time"', 'time = "time_in"'), "`again` names `time_in`, which is not a field of the template"),
         (
             ('table  = "collectives"', ""),
             '`again` is { column = "field", set = {...} }, of a table with one row per line',
@@ -87,7 +87,7 @@ def test_a_number_that_stands_for_not_known_is_null(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("{ mfu = -100 }", "{ muf = -100 }"), "`unknown` names `muf`, which is not a field of the text"),
+        (("{ mfu = -100 }", "{ muf = -100 }"), "`unknown` names `muf`, which is not a field of the template"),
         (("{ mfu = -100 }", '{ mfu = "no" }'), "`unknown` is { field = number }"),
         (('"steps"', '"values"'), "`mfu` fills no column that can be null"),
     ],

@@ -123,7 +123,7 @@ def test_the_clock_of_each_rank_is_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (('clock  = "time"', 'clock  = "tiem"'), "`clock` names `tiem`, which is not a field of the text"),
+        (('clock  = "time"', 'clock  = "tiem"'), "`clock` names `tiem`, which is not a field of the template"),
         (('clock  = "value"\nclock_starts', "clock_starts"), "`clock_starts` without `clock`"),
         (('{ key = "start" }', '"start"'), '`clock_starts` is true, or { field = "text" }'),
         (("pause  = true", "pause  = 1"), "`pause` must be bool, not int"),

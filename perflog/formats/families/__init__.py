@@ -1,1 +1,1 @@
-"""Families of lines whose fields come and go: key-value pairs, JSON objects, printed tables."""
+"""Families of lines with fields that come and go: key-value pairs, JSON objects, printed tables."""

@@ -29,32 +29,32 @@ NO_PATH = r"[^A-Za-z0-9_.\[\]]+"
 """Characters of a path that the key of a row cannot have."""
 
 _FORM = lazy_pattern(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
-KEY_FIELD = "key__"  # stands for `*` in the names of fields while the form of a value is a template: key__0 is `*.0`
+KEY_FIELD = "key__"  # replaces `*` in the names of fields while the form of a value is a template: key__0 is `*.0`
 _STAR = lazy_pattern(r"\{(\w*)\*(?:\.(\d+)|(\w*)):")
 T = TypeVar("T")
-_OF_FIGURES = ("key", "value", "unit", "text")  # columns of `values` that each figure of a record has for itself
+_OF_FIGURES = ("key", "value", "unit", "text")  # columns of `values` that differ between the numbers of a record
 
 
 @cache
 def glob(pattern: str) -> Callable[[str], re.Match[str] | None]:
-    """Return the matcher of a pattern in which `*` stands for any text."""
+    """Return the matcher of a pattern in which `*` matches any string."""
     return re.compile(".*".join(re.escape(x) for x in pattern.split("*")), re.DOTALL).fullmatch
 
 
 def literal(text: str) -> str:
-    """Return a text as the literal of a template, its braces doubled."""
+    """Return a string as the literal of a template, its braces doubled."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def look_up(rows: Mapping[str, T], key: str) -> tuple[str, T] | None:
-    """Return the entry of a key with its name or glob: its own entry, else the first whose glob fits, else None."""
+    """Return the entry of a key with its name or glob: its own, else the first with a glob that fits, else None."""
     if key in rows:
         return key, rows[key]
     return next(((p, x) for p, x in rows.items() if "*" in p and glob(p)(key)), None)
 
 
 def spec_of(text: str) -> str:
-    """Return the spec that prints a number in the form of this text. The spec reads numbers of any form."""
+    """Return the spec that prints a number in the form of this string. The spec reads numbers of any form."""
     form = _FORM.fullmatch(text)
     if form is None:
         return "r"
@@ -68,7 +68,7 @@ class FieldNames:
     Attributes:
         from_keys: The names that were made from printed keys, not declared.
         paths: By name that was made from a path of an object, the path.
-        phases: Those of `from_keys` that are times of phases.
+        phases: The names of `from_keys` that are times of phases.
     """
 
     def __init__(self, table: str | None, taken: Iterable[str] = ()) -> None:
@@ -95,8 +95,8 @@ class FieldNames:
         """Return the name that a printed key gives: its letters, digits and underscores.
 
         The value fills a column of that name only if it is a number and the column holds numbers without a unit. For
-        any other column the unit would be a guess, and the text would be lost, so a number is appended to the name.
-        Nor is a figure that is called `value` that of all figures beside it.
+        any other column the unit would be a guess, and a string would be lost, so a number is appended to the name.
+        The name `value` also gets a number: column `value` is for every number of the record.
         """
         name = field_name(key) or "key"
         name = f"_{name}" if name[0].isdigit() else name
@@ -130,15 +130,15 @@ class FieldNames:
         return free
 
     def phases_of(self, template: Template) -> frozenset[str]:
-        """Return the fields of a line that are times of phases: a text in place of a number is none."""
+        """Return the fields of a line that are times of phases. A string in a numeric field is no time."""
         return frozenset(field.name for field in template.fields if field.numeric and field.name in self.phases)
 
 
 class ValueForm(Struct, frozen=True, eq=False):
-    """One way to print a value: a template. `has_texts`: texts that are no pairs stand after it.
+    """One way to print a value: a template. `has_texts`: strings that are no pairs follow it.
 
-    Its field `*` takes its name from the printed key, its fields `*.0`, `*.1` from the key and their place in a list,
-    and a field such as `test_*` or `*_mean` from the key and the text around it.
+    Its field `*` takes its name from the printed key, its fields `*.0`, `*.1` from the key and their index in a list,
+    and a field such as `test_*` or `*_mean` from the key and its own prefix or suffix.
     """
 
     template: Template
@@ -146,7 +146,7 @@ class ValueForm(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, text: str) -> ValueForm:
-        """Return the form of a template text. Raises FormatError."""
+        """Return the form of a template string. Raises FormatError."""
         return cls(Template(_STAR.sub(rf"{{\g<1>{KEY_FIELD}\g<2>\g<3>:", text)))
 
     @property
@@ -155,7 +155,7 @@ class ValueForm(Struct, frozen=True, eq=False):
         return [f for f in self.template.fields if not f.is_dropped and KEY_FIELD not in f.name]
 
     def followed_by(self, text: str) -> ValueForm:
-        """Return the form of values that texts follow which are no pairs, given as the text of a template."""
+        """Return the form of values before strings that are no pairs. `text`: these strings as a template string."""
         return ValueForm(Template(self.template.text + text), has_texts=True)
 
     def between(self, before: str, behind: str) -> ValueForm:
@@ -167,7 +167,7 @@ class ValueForm(Struct, frozen=True, eq=False):
         return any(self.template.match(blanks + value) is not None for blanks in {"", " " * padding})
 
     def written(self, names: FieldNames, key: str, dropped: str = UNNAMED) -> str:
-        """Return the template text of the value that follows this key. `dropped` is the name of its dropped fields."""
+        """Return the template string of the value after this key. `dropped` is the name of its dropped fields."""
         text = literal(self.template.literals[0])
         for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
             if KEY_FIELD in f.name:
@@ -228,7 +228,7 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def text_rows(self) -> bool:
-        """Whether a text that fills no column can become a row of table `values`."""
+        """Whether a string without a column can become a row of table `values`."""
         return self.line.table not in ("phases", "summaries", None)
 
     @property
@@ -285,7 +285,7 @@ def reasons(dropped: Mapping[str, str]) -> dict[str, str]:
 
 
 def template_of(text: str, is_matched: bool = True) -> Template | None:
-    """Return the template of a text; None if the text has bytes that are not UTF-8, or is too long to match.
+    """Return the template of a string; None if the string has bytes that are not UTF-8, or is too long to match.
 
     `is_matched`: whether lines are matched with its expression.
     """

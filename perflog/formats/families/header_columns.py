@@ -31,13 +31,13 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
     """A declared column.
 
     Attributes:
-        name: The name in the header. `*` stands for any text, ` ({unit})` at the end for an optional unit.
+        name: The name in the header. `*` matches any string, ` ({unit})` at the end for an optional unit.
         forms: The templates of its cells; the first that fits reads a cell. A header that names a column without
             forms is not a header of this table.
-        constants: For each form the constant values of columns of the table, in rows whose cell has this form.
+        constants: For each form the constant values of columns of the table, in rows with a cell of this form.
         row_units: For each form the unit of those numbers of the row that have none; "" for none.
-        paths: By field whose name is that of a column which it does not fill, the printed name.
-        names: The names in place of `name`, as names of any program are compared.
+        paths: By field that has the name of a column but does not fill it, the printed name.
+        names: The names that any program may print instead of `name`, as they are compared.
         units: The units of fields that their cells print.
     """
 
@@ -61,7 +61,7 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def longest(self) -> str:
-        """The longest text that each of its names contains."""
+        """The longest string that each of its names contains."""
         return max(self.name.removesuffix(UNIT_SUFFIX).split("*"), key=len)
 
     @cached_property
@@ -82,7 +82,7 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
     def with_name(self, name: str, printed: str, paths: Mapping[str, str]) -> DeclaredColumn:
         """Return the column with a name for the field that takes its name from the header.
 
-        Only if the printed name says so, a text such as `0:00:24` is a duration, and no time of day.
+        A string such as `0:00:24` is a duration only if the printed name says so; otherwise it is a time of day.
         """
         forms = [Template(form.text.replace(f"{{{KEY_FIELD}:", f"{{{name}:")) for form in self.forms]
         is_timed = names_duration(printed)
@@ -104,8 +104,8 @@ def match_names_of_any_program(names: Sequence[str], declared: Sequence[Declared
     """Return the columns of printed names that any program may have chosen.
 
     Names are compared by their letters and digits. A declared column that needs a unit takes a name only with such a
-    unit, in brackets or as its last part; and a field is filled by one name alone. Other names belong to columns whose
-    fields are named by the header.
+    unit, in brackets or as its last part; and a field is filled by one name alone. Other names belong to columns with
+    fields that are named by the header.
     """
     matches: list[NameMatch] = []
     taken: set[str] = set()
@@ -158,7 +158,7 @@ def _named(names: Iterable[str], matches: Sequence[NameMatch], row: Line) -> lis
 
 
 def is_header(names: Sequence[str], needs: Iterable[str], is_proved: bool = False) -> bool:
-    """Return whether cells are the names of columns, those of `needs` among them: no numbers, and none twice.
+    """Return whether cells are the names of columns and include `needs`: no numbers, and none twice.
 
     The first name may be empty: pandas writes the number of each row there. `is_proved`: something else proves the
     names, whatever they are.

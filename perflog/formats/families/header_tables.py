@@ -2,7 +2,7 @@
 
 A `[[table]]` of a format file declares which columns a header must name, and how their cells are printed. A header that
 a log shows becomes a `Header`: it cuts a line under it into cells, and gives a `Line` for each combination of cell
-forms that the rows show. Only the order of the log tells which rows are under which header: see `match.header_rows`.
+forms that the rows show. Only the order of the log shows which rows are under which header: see `match.header_rows`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _LEAST_FRAMED = 3  # characters of a line between two bars, with these
 STYLES = ("blanks", "left", "frame", "words", *_DELIMITERS)
 """Columns are separated by two or more blanks; the same, and aligned with the left end of their names; the same, and
 the header leaves the first column without a name, as a data frame its index; by any blanks; by commas, semicolons, tabs
-or bars, with quotes around cells that contain one; by the bars of a drawn box, whose long cells go on in the next
-line."""
+or bars, with quotes around cells that contain one; by the bars of a drawn box, in which long cells go on in the
+next line."""
 
 _GAP = lazy_pattern(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may be after the name of a row
 _START = lazy_pattern(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
@@ -62,11 +62,11 @@ _UNIT_BEHIND = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?|×)")
 _EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
 _END = 1 << 30
 _LEAST_ALIGNED = 2  # cells of a row that lacks some: one alone may stand under a name by chance
-_PLACES = ("rank", "step")  # where a figure belongs; no figures
+_PLACES = ("rank", "step")  # they locate a row; they are not measured
 
 
 def needs_rows(family: object) -> bool:
-    """Return whether a family is a table of any program, whose rows must prove that its header is one."""
+    """Return whether a family is a table of any program: its rows must prove that its header is one."""
     return isinstance(family, HeaderTable) and family.needs_rows
 
 
@@ -96,7 +96,7 @@ def without_bar(text: str) -> str:
 
 
 def without_frame(text: str) -> str:
-    """Return a line of a box that has bars at both ends only, with blanks in their place."""
+    """Return a line of a box that has bars at both ends only, with spaces instead of them."""
     bare = text.strip()
     bars = bare[:1] + bare[-1:]
     if len(bare) < _LEAST_FRAMED or bars[0] != bars[-1] or bars[0] not in _BOX_BARS or bars[0] in bare[1:-1]:
@@ -120,10 +120,10 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         dropped: By name or glob of a column that is not declared, why its figures need no table.
         unit_names: What printed units mean here: `KB = "KiB"`.
         is_first: Whether the header can only be the first line of a log, and have the names of any program.
-        needs_rows: Whether it is rather a line of any place that the rows under it prove to be a header.
-        title: The line directly above the header, if only that tells the table; the names are then separated by blanks.
-        is_ruled: Whether the rule under it has proved the header: its names may be any text.
-        has_groups: Whether names in the header span several columns, whose own names stand in the lines below.
+        needs_rows: Whether a line is a header only if the rows under it prove it. Such a header may be any line.
+        title: The line directly above the header, if only it identifies the table. Blanks then separate the names.
+        is_ruled: Whether the rule under it has proved the header: its names may be any strings.
+        has_groups: Whether names in the header span several columns. The names of these columns are in the lines below.
         cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `,f GBps`, `t`, `z`.
     """
 
@@ -159,7 +159,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def required_literal(self) -> bytes:
-        """The longest text that each header, or each title, contains."""
+        """The longest string that each header, or each title, contains."""
         if self.title is not None:
             return self.title.required_literal
         return max((c.longest for c in self.columns if c.name in self.needs), key=len, default="").encode(
@@ -179,7 +179,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         return self.title.text if self.title is not None else "  ".join(self.needs)
 
     def lines(self, text: str) -> tuple[Line, ...]:
-        """Return the Line of a title or header, with any number of blanks between the names; () for another text."""
+        """Return the Line of a title or header, with any whitespace between the names; () for another string."""
         if self.title is not None:
             line = Line(self.name, self.title, opens=self.opens, header_of=self)
             return (line,) if self.title.match(text) is not None else ()
@@ -309,13 +309,13 @@ def spans_to_end(text: str, style: str) -> bool:
 
 
 def _prefix_ends(text: str) -> list[int]:
-    """Return 0, and the places at which a prefix before a text may end."""
+    """Return 0, and the offsets at which a prefix of a string may end."""
     raw = text.encode("utf-8", "surrogateescape") + b"\n"
     return [0, *(len(raw[:end].decode("utf-8", "surrogateescape")) for end in prefix_ends(raw))]
 
 
 def _with_several_values(column: DeclaredColumn, name: str, shape: str) -> DeclaredColumn:
-    """Return a column of which each cell prints several values: `3.1 ms / 706 TFLOPS`.
+    """Return a column with several values in each cell: `3.1 ms / 706 TFLOPS`.
 
     The first has the name of the column, the others also their unit or their number.
     """
@@ -340,7 +340,7 @@ def _with_several_values(column: DeclaredColumn, name: str, shape: str) -> Decla
 
 
 def _spans(text: str, style: str) -> tuple[tuple[int, int], ...]:
-    """Return begin and end of each cell of a line whose columns blanks separate."""
+    """Return begin and end of each cell of a line with columns that whitespace separates."""
     if style in _DELIMITERS or "\t" in text:
         return ()
     cells = _WORD if style == "words" else _CELL
@@ -348,7 +348,7 @@ def _spans(text: str, style: str) -> tuple[tuple[int, int], ...]:
 
 
 def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return begin and end of columns that begin at `starts`. A blank separates them; the last is open-ended."""
+    """Return begin and end of columns that begin at `starts`. A space separates them; the last is open-ended."""
     return tuple(zip(starts, [*(b - 1 for b in starts[1:]), _END], strict=True)) if starts else ()
 
 
@@ -377,7 +377,7 @@ class NonRow(Struct, frozen=True):
 
     Attributes:
         header: The header from there on, with what the line adds to it.
-        line: The Line that reads the text.
+        line: The Line that reads the printed line.
         values: The values of its fields.
     """
 
@@ -460,7 +460,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         if self.style != "boxes":
             return None
         printed = re.split(f"[{_BOX_BARS}]", text)
-        widths = [len(printed[k]) - 2 for k in self.declared]  # a blank is at both ends
+        widths = [len(printed[k]) - 2 for k in self.declared]  # a space is at both ends
         below = [printed[k].strip() for k in self.declared]
         added = [k for k, cell in enumerate(below) if cell]
         if len(added) == len(below) or any(figure_spans(cell) for cell in below):
@@ -537,10 +537,10 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         return cells if len(cells) == len(self.names) else self._aligned_cells(text)
 
     def _aligned_cells(self, text: str) -> list[str]:
-        """Return the cells of a row that lacks some; [] if its cells do not stand under the names.
+        """Return the cells of a row that lacks some; [] if its cells are not under the names.
 
         A cell begins or ends where the name of its column does. Beside such cells, one that is aligned at its decimal
-        point stands between the names of the columns around its own.
+        point is between the names of its own column and of a neighbouring column.
         """
         spans = _spans(without_bar(text), self.style) if self.edges else ()
         places = [self._column_at(*span) for span in spans]
@@ -554,7 +554,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         return cells
 
     def _column_at(self, begin: int, end: int) -> tuple[int, bool]:
-        """Return the column under whose name a cell stands, -1 for none, and whether they begin or end together."""
+        """Return the column with its name above a cell, -1 for none, and whether they begin or end together."""
         exact = [k for k, edge in enumerate(self.edges) if begin == edge[0] or end == edge[1]]
         if exact:
             return (exact[0] if len(exact) == 1 else -1), True
@@ -564,7 +564,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         return (between[0] if len(between) == 1 else -1), False
 
     def _inside(self, text: str) -> bool:
-        """Return whether all text of a line lies within the extents of the columns."""
+        """Return whether a line lies within the extents of the columns, apart from whitespace."""
         ends = [0, *(b for _, b in self.extents)]
         return not any(text[b:a].strip() for b, (a, _) in zip(ends, self.extents, strict=False))
 
@@ -573,9 +573,9 @@ class Header(Struct, frozen=True, eq=False, dict=True):
 
         Args:
             shape: For each declared column the number of the form that reads its cell; -1 for a cell without a value.
-            text: A row of this shape. It shows which of the other columns have figures.
+            text: A row of this shape. It shows which of the other columns have numbers.
 
-        If two columns have the same field, the first column fills it. A field whose unit is unknown is dropped.
+        If two columns have the same field, the first column fills it. A field with an unknown unit is dropped.
         """
         texts = list(map(self._dropped_cell, self.names, self._all_cells(text)))
         cells = self.table.row.cells
@@ -626,7 +626,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         return replace(cells.named_after(field_name(self.names[0])), labels=labels, row=row)
 
     def _dropped_cell(self, name: str, cell: str) -> str:
-        """Return the template text of a cell whose column is not declared."""
+        """Return the template string of a cell in a column that is not declared."""
         return f"{{{self._dropped_field(name)}:{'r' if figure_spans(cell) else 's'}}}"
 
     def _dropped_field(self, name: str) -> str:
@@ -634,7 +634,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         return DECLARED_DROPPED if look_up(self.table.dropped, name) else UNNAMED
 
     def _row_of_table(self, template: Template) -> Line:
-        """Return what all rows have in common. A row without a figure of table `steps` is not a row of that table."""
+        """Return what all rows have in common. A row without a number of table `steps` is not a row of that table."""
         row = self.table.row
         if row.table != "steps" or any(column_for("steps", name) for name in template.names if name not in _PLACES):
             return row
@@ -659,7 +659,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
 
 
 def _with_fields(form: Template, names: Collection[str], dropped: str) -> str:
-    """Return the text of a form in which all fields except these have the name of a dropped field."""
+    """Return the template string of a form in which all other fields have the name of a dropped field."""
     text = literal(form.literals[0])
     for f, following in zip(form.fields, form.literals[1:], strict=True):
         text += f"{{{f.name if f.name in names else dropped}:{f.spec}}}{literal(following)}"

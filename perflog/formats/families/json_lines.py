@@ -1,8 +1,8 @@
-"""Lines that hold one object: JSON, or the repr of a Python dict, perhaps after a text: `DLLL {"step": [0, 1], ...}`.
+"""Lines that hold one object: JSON, or the repr of a Python dict, perhaps after a prefix: `DLLL {"step": [0, 1], ...}`.
 
-The shape of a line is the text between its values, to the byte; each value is a field. A number that the entry does
+The shape of a line is the bytes between its values; each value is a field. A number that the entry does
 not name is stored under its path (`metadata.samples_count`), a list of numbers as one field of its items. No two Lines
-with different keys read the same text: a string ends at its quote, and a dropped value is one number, word or string.
+with different keys read the same line: a string ends at its quote, and a dropped value is one number, word or string.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ _SETTINGS = frozenset(
     "args arguments cfg config configuration env environment flags hparams hyperparameters hyper_parameters options "
     "parameters params settings".split()
 )
-"""Objects whose members are settings, by name."""
+"""Objects with members that are settings, by name."""
 
 _INTEGER = lazy_pattern(r"[+-]?\d+", re.ASCII)
 _INDEX = lazy_pattern(r"\[\d+\]")
 _MOST_TIMED = 3  # texts of a line that might be durations
 _PLACEHOLDER = 8
-"""Greatest length of a string, such as `N/A`, in whose place another line may print a number in quotes."""
+"""Greatest length of a string, such as `N/A`, that may be a number in quotes in another line."""
 
 
 class JsonValue(NamedTuple):
-    """A value, text[begin:end]; of a string without its quotes, of a list without its brackets.
+    """A value, text[begin:end]: a string without its quotes, a list without its brackets.
 
     `kind` is number, word, string or list; a list holds nothing but numbers.
     """
@@ -94,11 +94,11 @@ def _last(path: str) -> str:
 
 
 class _NotAnObjectError(Exception):
-    """The text is not an object. Never leaves this module."""
+    """The input is not an object. Never leaves this module."""
 
 
 class _PlainList(NamedTuple):
-    """A list of words and strings, text[begin:end], whose values are values[first:last]."""
+    """A list of words and strings, text[begin:end], with the values values[first:last]."""
 
     begin: int
     end: int
@@ -197,7 +197,7 @@ def object_values(text: str, offset: int) -> tuple[list[JsonValue], int] | None:
 
 
 def flat_values(text: str) -> list[JsonValue] | None:
-    """Return the values of an object or list that is the whole text, each list of numbers as one; None for others."""
+    """Return the values if the whole string is an object or a list, each list of numbers as one; else None."""
     parser = _Parser(text, 0, ().__contains__)
     try:
         parser.value("", "")
@@ -207,12 +207,12 @@ def flat_values(text: str) -> list[JsonValue] | None:
 
 
 class _ObjectNames(FieldNames):
-    """The names of the fields of one object, and what their printed names tell.
+    """The names of the fields of one object, and what their printed names declare.
 
     Attributes:
         units: By field, the unit that is printed in its name or beside it.
         settings: Fields that are settings of the run.
-        unit_texts: Paths of texts that name the unit of the numbers beside them.
+        unit_texts: Paths of strings that name the unit of the numbers beside them.
     """
 
     def __init__(self, table: str | None, taken: Iterable[str], text: str, values: Sequence[JsonValue]) -> None:
@@ -251,14 +251,14 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
     Attributes:
         text: The declaration, for display.
         shape: What all lines of the family have in common.
-        keys: By path or glob, the name of the field; `*` names the field after the text that the glob leaves open.
+        keys: By path or glob, the name of the field; `*` names the field after what `*` in the glob matches.
         when: The paths that a line must have, each with a glob of its value; `a|b` means either of two paths.
         lacks: Paths that a line does not have.
-        phases: Globs of the paths whose numbers are times of phases.
-        distinguishing: Paths whose values tell the entries of the file apart. Each such value is part of the shape.
+        phases: Globs of the paths of numbers that are times of phases.
+        distinguishing: Paths with values that distinguish the entries of the file. Such values are part of the shape.
         quotes: The quotation mark of strings, if only one is accepted: JSON has ", a Python dict mostly '.
-        has_plain_names: Whether keys are those of any program: they are compared by letters and digits, without their
-            unit. A field takes the first of several keys, and a column with a unit only a number whose name has one.
+        has_plain_names: Whether any program may use the keys: they are compared by letters and digits, without their
+            unit. A field takes the first of several keys; a column with a unit takes only keys with a unit.
     """
 
     name: str
@@ -325,7 +325,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _lists_by_item(self) -> frozenset[str]:
-        """The paths of lists of which the entry names single items."""
+        """The paths of lists with single items that the entry names."""
         paths = [*self.keys, *self.distinguishing, *(path for paths in self.when for path in paths.split("|"))]
         return frozenset(path[: index.start()] for path in paths for index in _INDEX.finditer(path))
 
@@ -339,10 +339,10 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         return ()
 
     def _lines_of(self, raw: bytes, head: Template, front: str, text: str) -> tuple[Line, ...]:
-        """Return the Lines of a text that begins with the object, the one that reads it last.
+        """Return the Lines of a string that begins with the object; the last is the Line that reads it.
 
-        A text whose key names a duration may be one in another line, and none in this one. So the Lines of the other
-        cases are made too, and come first.
+        A key that names a duration may have a duration in another line, and none in this one. So the Lines of the
+        other cases are made too, and come first.
         """
         parser = _Parser(text, 0, self._lists_by_item.__contains__)
         try:
@@ -363,7 +363,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
             return () if line is None or not line.by_object else (line,)
         others = [value.path for value in may_be_timed if value.path not in timed]
         choices = product((True, False), repeat=len(others)) if len(others) <= _MOST_TIMED else [(False,) * len(others)]
-        cases = [timed.union(compress(others, choice)) for choice in choices]  # the last is that of this text
+        cases = [timed.union(compress(others, choice)) for choice in choices]  # the last is the case of this line
         lines = [self._line_with(head, front, text, parser, case) for case in cases]
         if lines[-1] is None or lines[-1].template.match(raw) is None:
             return ()
@@ -403,7 +403,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         return replace(line, object=shape, by_object=by_object, phases=names.phases_of(template))
 
     def _may_be_duration(self, value: JsonValue) -> bool:
-        """Return whether a value is a text that its key calls a duration. A setting stays a text."""
+        """Return whether a value is a string that its key calls a duration. A setting stays a string."""
         if value.kind != "string" or self.shape.line.table in ("runs", None) or value.path in self.distinguishing:
             return False
         return names_duration(value.key) and bool(self._entry(value.path)[1])
@@ -427,9 +427,9 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
     def _fields(
         self, text: str, parser: _Parser, names: _ObjectNames, timed: Collection[str]
     ) -> Iterator[tuple[int, int, str]]:
-        """Yield begin, end and template text of each value. A list of texts that is not named counts as one value.
+        """Yield begin, end and template string of each value. A list of strings that is not named counts as one value.
 
-        `timed`: the paths of texts that are durations.
+        `timed`: the paths of strings that are durations.
         """
         k = 0  # values before this one are done
         end_of_text = _PlainList(len(text), 0, len(parser.values), 0)
@@ -451,7 +451,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         return self.shape.dropped_field(value.path)
 
     def _field(self, text: str, value: JsonValue, names: _ObjectNames, is_timed: bool) -> str:
-        """Return the template text of a value: a field, or the value itself where it is part of the shape.
+        """Return the template string of a value: a field, or the value itself where it is part of the shape.
 
         A number that is not declared is a field too. All else that is not declared, or that its column cannot hold, is
         dropped.
@@ -563,7 +563,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
             return "l" if is_rows and (col is None or name == "value") else None
         if IS_NUMBER.fullmatch(printed) and not (is_text_column and quote):
             return self._number_spec(name, printed, is_setting or (col is not None and col.type != "float64"))
-        if name == "*":  # a text that only a glob names is a setting, or a text of table `values`
+        if name == "*":  # a string that only a glob names is a setting, or a string of table `values`
             is_kept = named and kind == "string" and line.table in ("runs", "values")
             return f"{quote}n" if is_kept else None
         if name in ("rank", "step"):
@@ -585,7 +585,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
 
 
 def _object_shape(parts: tuple[object_shapes.Key, Sequence[bytes]], fields: Sequence[str]) -> ObjectShape:
-    """Return the shape of a line, split into its shape and values. `fields`: the template text of each value."""
+    """Return the shape of a line, split into its shape and values. `fields`: the template string of each value."""
     key, values = parts
     fixed, read, dropped = [], [], []
     for index, (field, value) in enumerate(zip(fields, values, strict=True)):

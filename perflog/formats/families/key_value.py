@@ -1,7 +1,7 @@
-"""Key-value lines whose keys come and go: ` iteration 1/ 200 | lm loss: 1.1 | grad norm: 22.0 |`.
+"""Key-value lines with keys that come and go: ` iteration 1/ 200 | lm loss: 1.1 | grad norm: 22.0 |`.
 
 Each sequence of keys with each way to print their values gives a Line. No two Lines with different keys read the same
-text: a text value cannot contain the separator and cannot be a number.
+line: a string value cannot contain the separator and cannot be a number.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ _CLOSES = {"{": "}", "[": "]", "(": ")"}
 _RARE = 4  # characters of a literal that is rare enough to look for
 
 MOST = 64
-"""Greatest number of Lines that one text can give."""
+"""Greatest number of Lines that one printed line can give."""
 
 MOST_PAIRS = 256
-"""Greatest number of pairs in a text."""
+"""Greatest number of pairs in a line."""
 
 
 class Pair(NamedTuple):
     """A key, its value, and the number of blanks before the value beyond the declared ones.
 
-    A text that stands where a pair should, and is none, has no key.
+    A string where a pair is expected, and which is none, has no key.
     """
 
     key: str
@@ -78,12 +78,12 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def between(self) -> str:
-        """The text between two pairs."""
+        """The separator between two pairs."""
         return self.after + self.before
 
     @property
     def stop(self) -> str:
-        """The separator that a text value cannot contain."""
+        """The separator that a string value cannot contain."""
         return self.between.strip()[:1] or self.between[:2]
 
     @cached_property
@@ -92,7 +92,7 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _middle(self) -> re.Pattern[str]:
-        """The text between key and value, from its first visible character on.
+        """The literal between key and value, from its first visible character on.
 
         Where only blanks separate the pairs, blanks before `mid` belong to it and must be there.
         """
@@ -100,7 +100,7 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
         return re.compile(f"{leading}(?P<core>{_separator_pattern(self.mid)})")
 
     def split(self, text: str) -> list[Pair]:
-        """Return the pairs of a text that begins with a key; [] if the text does not consist of pairs."""
+        """Return the pairs of a string that begins with a key; [] if the string does not consist of pairs."""
         close = self.after.strip()
         end = len(text) - (len(close) if close and text.endswith(close) else 0)
         nested = _objects(text) if "{" in text and not self.before.strip() else []
@@ -146,11 +146,11 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
         return parts[0].rstrip(" \t"), parts[1:]
 
     def texts(self, texts: Sequence[str]) -> str:
-        """Return the template text of some texts that are no pairs, each after a separator."""
+        """Return the template string of some strings that are no pairs, each after a separator."""
         return "".join(f"{_with_any_blanks(self.between)}{{_:{self.text_type(text, 'c')}}}" for text in texts)
 
     def text_type(self, text: str, kind: str) -> str:
-        """Return the type of a field with this text: `kind`, c or n, with the stop; S for a word that holds the stop.
+        """Return the type of a field with this string: `kind`, c or n, with the stop; S for a word that holds the stop.
 
         The stop is one character of the separator, and may be in a word all the same: ` - ` and `val-loss`.
         """
@@ -173,7 +173,7 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
         return end, -1
 
     def written(self, parts: Sequence[tuple[str, str]], loose: bool, closed: bool) -> str:
-        """Return (key, field) parts as the text of a template. `loose` accepts any blanks around separators."""
+        """Return (key, field) parts as a template string. `loose` accepts any blanks around separators."""
         as_text = _with_any_blanks if loose else literal
         before, mid, between = as_text(self.before), as_text(self.mid), as_text(self.between)
         after = as_text(self.after) if closed else ""
@@ -181,7 +181,7 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
 
 
 def _objects(text: str) -> list[tuple[int, int]]:
-    """Return begin and end of each object in a text, those inside another one left out."""
+    """Return begin and end of each object in a string, without the objects inside another one."""
     spans, depth, begin = list[tuple[int, int]](), 0, 0
     for mark in re.finditer(r"[{}]", text):
         begin = begin if depth else mark.start()
@@ -198,7 +198,7 @@ def _inside(spans: Sequence[tuple[int, int]], offset: int) -> bool:
 def _separator_pattern(text: str) -> str:
     """Return the pattern of a separator and the blanks after it.
 
-    If the separator ends in a blank, at least one is required: `10,050` is not split at its comma.
+    If the separator ends in a space, at least one is required: `10,050` is not split at its comma.
     """
     core = text.strip(" ")
     if not core:
@@ -207,7 +207,7 @@ def _separator_pattern(text: str) -> str:
 
 
 def _with_any_blanks(text: str) -> str:
-    """Return a separator as the text of a template that accepts any blanks around it."""
+    """Return a separator as a template string that accepts any whitespace around it."""
     core = text.strip(" ")
     return f"{{_:b}}{literal(core)}{{_:b}}" if core else f"{text}{{_:b}}" if text else ""
 
@@ -226,14 +226,14 @@ class NestedForm(ValueForm, frozen=True, eq=False):
     """An object or a list of objects as a value: `{'loss': 1.2, 'top': {'acc': [0.5, 0.25]}}`.
 
     Attributes:
-        leaves: For each named field, in order, where its number stands: `.loss`, `.top.acc`.
+        leaves: For each named field, in order, the path of its number: `.loss`, `.top.acc`.
     """
 
     leaves: tuple[str, ...] = ()
 
     @classmethod
-    def of_object(cls, text: str, dropped: str) -> NestedForm | None:
-        """Return the form of a printed object; None if the text is none, or holds no number.
+    def from_object(cls, text: str, dropped: str) -> NestedForm | None:
+        """Return the form of a printed object; None if the string is none, or holds no number.
 
         Args:
             text: The value.
@@ -274,9 +274,9 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         shape: What all lines of the family have in common.
         syntax: The literals around keys and values.
         keys: By key or glob, the ways to print its value; the first that fits decides.
-        needs: For each key that a line must have, its alternatives; `*` in them is any text.
+        needs: For each key that a line must have, its alternatives; `*` in them matches any string.
         lacks: The keys that it must not have.
-        phases: The entries of `keys` whose numbers are times of phases.
+        phases: The entries of `keys` with numbers that are times of phases.
     """
 
     name: str
@@ -319,7 +319,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def _before_pairs(self) -> str:
-        """The pattern of the text between the head and the first key."""
+        """The pattern between the head and the first key."""
         return rf"[ \t]*{escape(self.syntax.before.strip())}[ \t]*"
 
     @cached_property
@@ -351,12 +351,12 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         return ()
 
     def _lines_behind(self, raw: bytes, head: Template, begin: int) -> tuple[Line, ...]:
-        """Return the Lines of a line whose head ends at an offset."""
+        """Return the Lines of a line with a head that ends at an offset."""
         end = self._end.search(raw, begin)
         return () if end is None else self._lines_of(raw, head, begin, end.start())
 
     def _lines_of(self, raw: bytes, head: Template, begin: int, end: int) -> tuple[Line, ...]:
-        """Return the Lines of a line whose pairs are raw[begin:end]."""
+        """Return the Lines of a line with the pairs raw[begin:end]."""
         text = raw[begin:end].decode("utf-8", "surrogateescape").rstrip(" \t")
         pairs = self.syntax.split(text)
         known = [pair.key for pair in pairs if pair.key]
@@ -433,7 +433,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         if _NUMBER_LIST.fullmatch(pair.value):
             return ValueForm.of(_list_form(pair.value, number))
         if pair.value[:1] in _CLOSES and self.shape.number_rows:
-            nested = NestedForm.of_object(pair.value, dropped)
+            nested = NestedForm.from_object(pair.value, dropped)
             if nested is not None:
                 return nested
         return ValueForm.of(f"{{{'*' if self.shape.text_rows else dropped}:{self.syntax.text_type(pair.value, 'n')}}}")

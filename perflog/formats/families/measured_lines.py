@@ -1,6 +1,6 @@
 """Lines that measure something, of programs that count no steps: `Fwd time: 0.0258 ms`, `LLM latency: 3.345 sec`.
 
-Prose names numbers too. So a line counts only if a mark binds its first figure to a name, if the name is none of a
+Prose has numbers too. So a line counts only if a mark binds its first number to a name, if the name is not part of a
 sentence, and if the unit or the name says that the speed of something was measured.
 """
 
@@ -19,7 +19,7 @@ _UNIT = (
 )
 _NUMBER = r"[0-9][0-9.,]*(?:e[+-]?[0-9]+)?"
 PATTERN = rf"(?i:.*?[a-z].*?(?:[:=][ \t]*{_NUMBER}[ \t]*{_UNIT}\b|[(\[]{_UNIT}[)\]][^:=]*[:=][ \t]*{_NUMBER}))"
-"""What each such line has: a number after a mark, with a unit behind it or in its name."""
+"""What each such line has: a number after a mark, with a unit after it or in its name."""
 
 _MEASURED = {
     "s": lazy_pattern(
@@ -43,15 +43,15 @@ _OF_NAMES = frozenset(
     "to per of in".split()
 )  # words of sentences that names of figures have too: `time to first token`
 _MOST_WORDS = 8  # of a name
-_PER_OTHER = lazy_pattern(r"\} ?[\w/%]+ per (?!s(?:ec|econd)?\b)")  # `1450617.5 Mflop/s per node`: not that of all
+_PER_OTHER = lazy_pattern(r"\} ?[\w/%]+ per (?!s(?:ec|econd)?\b)")  # `1450617.5 Mflop/s per node`: not the total
 
 
 def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
-    """Return whether the Line of a text measures something.
+    """Return whether the Line of a string measures something.
 
     Args:
         template: Its template. Numbers without a name are dropped by it.
-        units: The units of its fields that the text prints.
+        units: The units of its fields that the line prints.
     """
     numbers = [f.name for f in template.fields if f.numeric]
     named = [name for name in numbers if not name.startswith("_")]
@@ -68,5 +68,5 @@ def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
 
 
 def _is_speed(name: str, base: str) -> bool:
-    """Return whether a figure with this name and base unit is a speed, or the time of a piece of work."""
+    """Return whether a number with this name and base unit is a speed, or the time of a piece of work."""
     return base == "TFLOP/s" or (base in _MEASURED and _MEASURED[base].search(name) is not None)

@@ -50,7 +50,7 @@ _WHOLE = lazy_pattern(r"[+-]?[0-9]+(?:\.0*)?")  # Lightning prints `global_step=
 _BOUND = r"[\x22']?[ \t]*[:=][ \t]*[\x22'(\[]?[+-]?(?:[0-9.]|(?i:nan|inf))"  # what binds a name to its number
 _NAME_AT_END = lazy_pattern(r"([A-Za-z_]\w*)[:=]$")
 _LIST_NUMBER = lazy_pattern(r"[+-]?[0-9.][0-9.eE+-]*")
-_ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a blank in front
+_ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a space before them
 _MAGNITUDES = frozenset("kKMGTB")  # `1.3B` parameters: not a unit but a factor
 _OF_MEMORY = lazy_pattern(
     r"mem|byte|size|(?<![a-z])v?ram(?![a-z])", re.IGNORECASE
@@ -67,7 +67,7 @@ _AFTER_EVALUATION = _COUNTER_WORDS | {"on", "dataloader", "result", "results", "
 _PREPOSITIONS = frozenset("in at of for to with by from on after".split())  # name no number after them: `in 2.5 s`
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
-_TIMED = lazy_pattern(r"time|elapsed|duration|eta\b", re.IGNORECASE)  # a name of a number whose `m` is a minute
+_TIMED = lazy_pattern(r"time|elapsed|duration|eta\b", re.IGNORECASE)  # names of numbers with `m` as the minute
 _KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
 _SPEEDS = {"TFLOP/s": "tflops", "GB/s": "bandwidth"}  # the same, of what the number before took its time for
 _TIME_AT_END = lazy_pattern(r"(?<=\w)[ _](?:time|latency|tflops)$", re.IGNORECASE)
@@ -76,7 +76,7 @@ _NAMES_OF = {
     "B": _OF_MEMORY,
 }  # by base unit: names of numbers that may have it, printed or not
 _DAYS = frozenset(("day", "days"))
-_NO_VALUE = frozenset(("n/a", "none", "null"))  # words in the place of a number
+_NO_VALUE = frozenset(("n/a", "none", "null"))  # words instead of a number
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
 _GOES_ON = lazy_pattern(rb"[eE][+-]?[0-9]|[.,'][#0-9]|(?: [0-9]{3})+(?:\.[0-9]+)?[ \t]*(?:$|[|;,()\]])")
 """What a number goes on with after a head that ends in its first digits."""
@@ -110,9 +110,9 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
 
     Attributes:
         text: The declaration, for display.
-        shape: What all lines of the family have in common. A head may stand anywhere in the line.
+        shape: What all lines of the family have in common. A head may be anywhere in the line.
         keys: The field that takes the number of a name (see `plain_name`).
-        needs: Names that a line must have, each with its alternatives; `*` is any text.
+        needs: Names that a line must have, each with its alternatives; `*` matches any string.
         unit_names: What printed units mean here: `MB = "MiB"`.
         measures: Whether a line must measure something: see `measured_lines`.
     """
@@ -186,7 +186,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         return ()
 
     def _line(self, before: str, head: Template, after: str) -> Line | None:
-        """Return the Line of a text with this head; None if it lacks a name that lines of the family have."""
+        """Return the Line of a string with this head; None if it lacks a name that lines of the family have."""
         evaluation = _evaluation(before, head.text, after)
         common = self.shape.line
         if evaluation and common.table == "steps":
@@ -240,13 +240,13 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
 
 
 def _is_evaluated(printed: Collection[str]) -> bool:
-    """Return whether all names of a line that are no counters are those of an evaluation: `iter: 8 val_loss: 2.5`."""
+    """Return whether all names of a line, apart from counters, belong to an evaluation: `iter: 8 val_loss: 2.5`."""
     measured = [name for name in printed if name not in _COUNTER_WORDS | _COUNTERS]
     return bool(measured) and all(name.split("_")[0] in EVALUATIONS for name in measured)
 
 
 def _time_of_step(names: Collection[str], units: Mapping[str, Unit]) -> Mapping[str, Expression]:
-    """Return the time of a step, computed from that of an iteration: they are the same where both count the same.
+    """Return the time of a step, computed from the time of an iteration: both are equal if both counters are equal.
 
     A step of several micro-batches has several iterations: `iter 120 | step 15: iter time: 60 ms`.
     """
@@ -258,7 +258,7 @@ def _time_of_step(names: Collection[str], units: Mapping[str, Unit]) -> Mapping[
 
 @lru_cache(1)
 def _digits_hidden(text: str) -> str:
-    """Return a text with zeros for the digits of its numbers. All families are asked for the same text in turn."""
+    """Return a string with zeros for the digits of its numbers. Many families may ask for the same string in turn."""
     return _DIGITS.sub(lambda match: "0" * len(match[0]), text)
 
 
@@ -269,7 +269,7 @@ def _text(raw: bytes) -> str:
 def _evaluation(before: str, head: str, after: str) -> str:
     """Return the word by which a line says that it is about an evaluation; "" if it does not.
 
-    The word is before the first figure that is measured. It is no part of the name of one: `val loss 2.3`. Or it
+    The word is before the first measured number, and it is not part of the name of a number: `val loss 2.3`. Or it
     is the first or the last word of the head.
     """
     words = head.split() or [""]
@@ -310,22 +310,22 @@ def _name_pattern(name: str) -> str:
 
 
 def _gap(gap: str) -> str:
-    """Return blanks as the text of a template: one blank as it is, others as any blanks."""
+    """Return whitespace as a template string: one space as it is, others as any whitespace."""
     return gap if gap in ("", " ") else "{_:b}"
 
 
 class _MeterText(Struct):
-    """Makes the text of a template from the tokens of a line.
+    """Makes a template string from the tokens of a line.
 
     Attributes:
         evaluation: The word that begins the names of measured numbers: `val`; "" if the line is about training.
         step: The name that alone is the step, of several that could be; "" for the first of them.
-        text: The text so far.
+        text: The template string so far.
         names: The names of the numbers so far, as they are compared.
-        counters: Those of the numbers that count steps, ranks or epochs, as often as they come.
+        counters: The names that count steps, ranks or epochs, as often as they occur.
         units: The printed units of fields.
         totals: Fields that hold the total of a counter.
-        bar: The name of what a progress bar in the text counts; "" if there is none.
+        bar: The name of what a progress bar in the line counts; "" if there is none.
         bar_fields: The fields of the state of this bar.
         is_row: Whether numbers without a name are before the bar: it is after the row of a table.
     """
@@ -359,12 +359,12 @@ class _MeterText(Struct):
     _labels_rank: bool = False  # whether the next number is the rank in a label of its own: `(rank 0)`
 
     def begin_behind(self, head: str) -> None:
-        """Take the name at the end of a head as that of the first number: `[3/10]  eta: 1 day, 0:12:05`."""
+        """Take the name at the end of a head as the name of the first number: `[3/10]  eta: 1 day, 0:12:05`."""
         name = _NAME_AT_END.search(head)
         self._words, self._is_bound = ([name[1]], True) if name else ([], False)
 
     def add_text(self, text: str, is_inside: bool = False) -> None:
-        """Add a text. `is_inside`: other text is before it, so blanks there count."""
+        """Add a string. `is_inside`: something is before it, so whitespace there counts."""
         last = 0
         for bar in _BAR.finditer(text):
             self._add_tokens(tokens(text[last : bar.start()]), is_inside or last > 0)
@@ -393,7 +393,7 @@ class _MeterText(Struct):
             k += 1
 
     def _add_opaque(self, token: Token) -> None:
-        """Add a text that is no number. It is a duration if its name says so."""
+        """Add a string that is no number. It is a duration if its name says so."""
         key = " ".join(self._words)
         is_timed = bool(key) and measures(key, token.text)
         name = self.family.shape.dropped_field(plain_name(key)) if self._is_bound or is_timed else UNNAMED
@@ -448,7 +448,7 @@ class _MeterText(Struct):
             return "" if description else f"{unit} {BAR}"
         is_counter = description in _COUNTER_WORDS or self.family.keys.get(description) in _COUNTERS
         if any(name.endswith(f"_{description}") for name in self.names):
-            is_counter = False  # the bar after `training iteration: 4072 loss: 0.5` is that of the next record
+            is_counter = False  # the bar after `training iteration: 4072 loss: 0.5` belongs to the next record
         if description and is_counter:
             return " ".join(self._words)
         if self.evaluation:
@@ -480,7 +480,7 @@ class _MeterText(Struct):
     def _add_bar_rate(self, bar: re.Match[str]) -> str:
         """Add the rate of a bar, and return its field, "" for none.
 
-        It is smoothed over the last states; that of Keras is a mean since the bar began.
+        It is smoothed over the last states; the rate of Keras is a mean since the bar began.
         """
         name = ""
         if bar["keras_rate"]:
@@ -646,9 +646,9 @@ class _MeterText(Struct):
         """
         if self._words:
             is_sentence = not self._is_bound and self._words[-1].lower() in _PREPOSITIONS
-            is_told = not self._is_bound and self._words[-1] == "is"
+            ends_in_is = not self._is_bound and self._words[-1] == "is"
             is_place = self._words[0].lower() == "of" and self._words[-1].lower() in COUNTERS  # `it 1/3 of epoch 0`
-            words = " ".join(self._words[is_place : -1 if is_told else None])
+            words = " ".join(self._words[is_place : -1 if ends_in_is else None])
             return ("", None) if is_sentence or not words else (f"{self._bracket} {words}".strip(), "")
         if self._suffix:
             return self._last, self._suffix if _INTEGER.fullmatch(text) else ""
@@ -689,8 +689,8 @@ class _MeterText(Struct):
         """Return whether a number in brackets has a unit of the numbers before them, printed or from the name."""
         if printed := self._bases.get(self._bracket):
             return UNITS[unit].base in printed
-        of_name = _NAMES_OF.get(UNITS[unit].base)
-        return of_name is None or of_name.search(self._bracket) is not None
+        pattern = _NAMES_OF.get(UNITS[unit].base)
+        return pattern is None or pattern.search(self._bracket) is not None
 
     def _field(self, key: str, suffix: str | None, unit: str, magnitude: str, text: str) -> str:
         """Return the field that takes a number."""
@@ -782,7 +782,7 @@ class _MeterText(Struct):
 
 
 def _fits_column(table: str | None, name: str, unit: Unit | None, text: str) -> bool:
-    """Return whether a number with this unit, printed as this text, can fill the column of a name."""
+    """Return whether a number with this unit, printed as this string, can fill the column of a name."""
     if name in ("step", "rank"):
         return _WHOLE.fullmatch(text) is not None and fits_64(text.partition(".")[0])
     column = column_for(table, name) if table in TABLES and table != "runs" else None
@@ -790,14 +790,14 @@ def _fits_column(table: str | None, name: str, unit: Unit | None, text: str) -> 
 
 
 def _padded(token: Token, name: str, type_: str, before: str, inside: bool) -> str:
-    """Return the field of a number with the blanks before it, as the text of a template that accepts any padding.
+    """Return the field of a number with the spaces before it, as a template string that accepts any padding.
 
     Args:
         token: The number.
         name: The name of its field.
         type_: Its type; "" if its printed form decides.
-        before: The text of the template before it.
-        inside: Whether the line has text before it.
+        before: The template string before it.
+        inside: Whether something in the line is before it.
     """
     spec = type_ or spec_of(token.text)
     gap, length = token.gap, len(token.text)
@@ -825,7 +825,7 @@ def _counted_per(parts: Sequence[Token], k: int) -> str:
 
 
 def _is_rank_label(parts: Sequence[Token]) -> bool:
-    """Return whether the tokens after an opening bracket are those of a label `(rank 0)`, and nothing else."""
+    """Return whether the tokens after an opening bracket are a label `(rank 0)`, and nothing else."""
     kinds = [part.kind for part in parts[:2]]
     return (
         len(parts) == 3

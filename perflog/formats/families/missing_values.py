@@ -1,6 +1,6 @@
 """Values that a line should have and lacks: `None` or `N/A` where its template expects a number.
 
-Such a value costs only itself: the rest of the line is read by a template that has the printed word in its place.
+Such a value costs only itself: the rest of the line is read by a template with the printed word as a literal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEPT = ("rank", "step")
 
 
 def pattern_with_gaps(template: Template) -> str:
-    """Return the pattern of a template whose numbers may be missing: group gK has the word in place of field K."""
+    """Return the pattern of a template in which numbers may be missing: group gK has the word of field K."""
     pieces = list(template.literals)
     pieces[-1] = pieces[-1].rstrip(" \t")
     pattern = escape(pieces[0])
@@ -38,15 +38,15 @@ def _regex_with_gaps(template: Template) -> re.Pattern[bytes]:
 
 
 def without_missing(template: Template, raw: bytes) -> tuple[Template, int] | None:
-    """Return the template of a text that begins like a template, but lacks some of its numbers.
+    """Return the template of a string that begins like a template, but lacks some of its numbers.
 
     Args:
         template: The template.
-        raw: The text, a line or more.
+        raw: The string, a line or more.
 
     Returns:
-        The template with the printed words as literals, and where the text goes on after it. None if the text does
-        not begin so, or lacks no number.
+        The template with the printed words as literals, and the offset after it. None if the string does not begin so,
+        or lacks no number.
     """
     match = _regex_with_gaps(template).match(raw) if template.has_literals(raw) else None
     words = {int(name[1:]): word.decode() for name, word in match.groupdict().items() if word} if match else {}

@@ -53,7 +53,7 @@ _RATE = lazy_pattern(
     re.IGNORECASE,
 )
 _NAMED_AFTER = {"tflops": "TFLOP/s", "watts": "W", "watt": "W", "joules": "J", "joule": "J"}
-"""Units that are the name of a figure, or its last word."""
+"""Units that are the name of a number, or its last word."""
 
 _COUNTED = frozenset(
     "tok toks tokens samples seqs sequences imgs images steps iters iterations batches reqs requests examples "
@@ -121,5 +121,5 @@ def _rate(name: str, rate: re.Match[str]) -> tuple[str, str]:
 
 
 def is_statistic(name: str) -> bool:
-    """Return whether a name is that of a statistic, such as `mean` or `p99`."""
+    """Return whether a name is a statistic, such as `mean` or `p99`."""
     return _STATISTIC.fullmatch(name) is not None

@@ -71,15 +71,15 @@ def _key_value(entry: Entry, scopes: tuple[str, ...]) -> Family:
 
 
 def _pair_syntax(entry: Entry) -> PairSyntax:
-    """Load how one pair is written: the text before {key}, between key and value, and after {value}."""
+    """Load how one pair is written: what is before {key}, between key and value, and after {value}."""
     text = entry.get("pair", str, required=True)
     parts = re.fullmatch(r"(.*)\{key\}(.*)\{value\}(.*)", text, re.DOTALL)
     if parts is None or re.search(r"[{}]", "".join(parts.groups())):
-        raise entry.error(f"`{text}` is not a pair", "pair", "write {key} and {value}, and the text around them")
+        raise entry.error(f"`{text}` is not a pair", "pair", "write {key} and {value}, and what is around them")
     syntax = PairSyntax(*parts.groups())
     if not syntax.mid or not syntax.between:
         what = "a key from its value" if not syntax.mid else "adjacent pairs"
-        raise entry.error(f"`{text}` does not separate {what}", "pair", "write the text between them, blanks too")
+        raise entry.error(f"`{text}` does not separate {what}", "pair", "write what is between them, spaces too")
     if syntax.stop.strip() and re.match(r"\w", syntax.stop):
         raise entry.error(
             f"`{text}`: a letter cannot separate pairs", "pair", "make it part of the key, or of the value"
@@ -139,9 +139,9 @@ def _json(entry: Entry, scopes: tuple[str, ...]) -> Family:
             )
     fields = [Field(name, "d" if name in ("rank", "step") else "f", "") for name in keys.values() if name != "*"]
     shape = _shape(entry, scopes, fields)
-    told_apart = (item for e in entries(entry.file, "json") for item in _when(e).items())
+    paths_and_values = (item for e in entries(entry.file, "json") for item in _when(e).items())
     distinguishing = {
-        path for path, value in told_apart if value not in ("*", "null")
+        path for path, value in paths_and_values if value not in ("*", "null")
     }  # null is part of a shape anyway
     quotes = entry.get("quotes", str, "")
     if quotes not in ("", '"', "'"):
@@ -167,12 +167,12 @@ def _when(entry: Entry) -> dict[str, str]:
     conditions: dict[str, str] = entry.get("when", dict, {})
     for path, value in conditions.items():
         if not isinstance(value, str):
-            raise entry.error(f"`{path}` must be a string", "when", "write the value as text; `*` is any")
+            raise entry.error(f"`{path}` must be a string", "when", "write the value as a string; `*` is any")
     return {with_names(entry, path): value for path, value in conditions.items()}
 
 
 def _keys(entry: Entry) -> dict[str, Any]:
-    """Load the names of the values that an entry takes; with `plain_names` also those of any program."""
+    """Load the names of the values that an entry takes; with `plain_names` also the names of any program."""
     keys: dict[str, Any] = entry.get("keys", dict, {})
     return {**{name: quantity.field for quantity in known_quantities(entry) for name in quantity.names}, **keys}
 

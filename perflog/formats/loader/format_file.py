@@ -17,7 +17,7 @@ from perflog.formats.model import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint
 from perflog.formats.template import Template
 
 ANY_LINE = "{_:s}"
-"""The text of the lines inside a block at the start of a log."""
+"""Template of the lines inside a block at the start of a log."""
 
 
 def _block(entry: Entry, is_tested: bool) -> list[Line]:
@@ -25,14 +25,14 @@ def _block(entry: Entry, is_tested: bool) -> list[Line]:
     name = entry.get("name", str, required=True)
     at, keep = entry.get("at", str), entry.get("keep", bool, True)
     if at not in (None, "start"):
-        raise entry.error(f"`at` is `{at}`", "at", 'the only place is "start": the start of the log')
+        raise entry.error(f"`at` is `{at}`", "at", 'the only value is "start": the start of the log')
     body = entry.texts("body", required=not ("end" in entry.data or at))
     if at and body:
         raise entry.error("a block at the start of the log has any lines up to its end", "body", "leave out `body`")
     roles = [("begin", text) for text in entry.texts("begin", required=True)]
     roles += [("end", text) for text in entry.texts("end", required=at is not None)]
     roles += [("body", text) for text in (ANY_LINE,) if at]
-    roles += [("body", text) for text in body]  # last: its text may also read an end
+    roles += [("body", text) for text in body]  # last: it may also read an end
     in_place = {role for role in ("begin", "body", "end") if at or (role == "body" and "end" not in entry.data)}
     lines = [
         Line(name, entry.template(role, text), role=role, under_header=role in in_place, keep=keep)
@@ -53,7 +53,7 @@ def _fingerprint(entry: Entry, lines: Mapping[str, Line]) -> Fingerprint:
         entry.named("vote", vote["after"], lines)
     keys = [vote["key"]] if isinstance(vote.get("key"), str) else vote.get("key")
     if not isinstance(keys, list) or not keys:
-        raise entry.error("`vote` has no `key`", "vote", "name the field whose value identifies the rank")
+        raise entry.error("`vote` has no `key`", "vote", "name the field that identifies the rank")
     fields = {}
     for name, value in reads.items():
         line = lines[entry.named("reads", name, lines)]
@@ -75,10 +75,10 @@ def _fingerprint(entry: Entry, lines: Mapping[str, Line]) -> Fingerprint:
 
 
 def _label(top: Entry) -> str | None:
-    """Load the template of run labels: text with {names} of settings."""
+    """Load the template of run labels: a string with {names} of settings."""
     label: str | None = top.get("label", str)
     if label is not None and re.search(r"[{}]", re.sub(r"\{\w+\}", "", label)):
-        raise top.error(f"`{label}` is not a label", "label", "write text with {names} of settings")
+        raise top.error(f"`{label}` is not a label", "label", "write a string with {names} of settings")
     return label
 
 
@@ -141,7 +141,7 @@ def _quantities(top: Entry) -> dict[str, Expression]:
 
 
 def _file_names(top: Entry) -> tuple[Template, ...]:
-    """Load what the names of files tell of their lines."""
+    """Load what the names of files say of their lines."""
     names = tuple(Template(text) for text in top.texts("file_names"))
     for name in names:
         for field in name.fields:

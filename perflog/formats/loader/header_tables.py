@@ -91,7 +91,7 @@ _CELL_KEYS = ("column", "number", "diagonal")
 
 
 def _cells(entry: Entry, title: Template | None) -> Cells | None:
-    """Load what the cells of a matrix are: None for a table whose rows are records."""
+    """Load what the cells of a matrix are: None for a table with a record in each row."""
     cells, unknown = entry.get("cells", dict), entry.get("unknown", dict, {})
     if cells is None:
         if unknown:
@@ -104,8 +104,8 @@ def _cells(entry: Entry, title: Template | None) -> Cells | None:
         raise entry.error('`cells` are records of table "values", under a `title`', "cells")
     if unknown.keys() - {cells["number"]}:
         raise entry.error("`unknown` is { number = 0 }, of the number in `cells`", "unknown")
-    of_title = tuple(name for name in title.names if column_for("values", name) is None)
-    return Cells(**cells, unknown=unknown.get(cells["number"]), title=of_title)
+    title_fields = tuple(name for name in title.names if column_for("values", name) is None)
+    return Cells(**cells, unknown=unknown.get(cells["number"]), title=title_fields)
 
 
 def _numbers_of(cells: Cells | None) -> tuple[str, ...]:
@@ -120,10 +120,10 @@ def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
         texts = value if isinstance(value, list) else [value]
         forms: list[Any] = [{"text": text} if isinstance(text, str) else text for text in texts]
         if not all(isinstance(form, dict) and isinstance(form.get("text"), str) for form in forms):
-            raise entry.error("a column is a template text, or a list of them", name)
+            raise entry.error("a column is a template string, or a list of them", name)
         constants = tuple({str(key): str(text) for key, text in form.get("set", {}).items()} for form in forms)
         known = [c.name for c in TABLES.get(entry.get("table", str, ""), ())]
-        for key in (key for of_form in constants for key in of_form if key not in known):
+        for key in (key for by_column in constants for key in by_column if key not in known):
             raise entry.error(f"the table has no column `{key}`", name, did_you_mean(key, known))
         templates = (entry.template(name, form["text"].replace("{*:", f"{{{KEY_FIELD}:")) for form in forms)
         row_units = tuple(form.get("unit", "") for form in forms)

@@ -48,7 +48,7 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     for key, named in (("run", common["run"]), ("clock", common["clock"])):
         for name in (name for name in named if name not in template.names):
             help = did_you_mean(name, template.names)
-            raise entry.error(f"`{key}` names `{name}`, which is not a field of the text", key, help)
+            raise entry.error(f"`{key}` names `{name}`, which is not a field of the template", key, help)
     columns(entry, "text", template.fields, common["table"])
     again = second_row(entry, template.names, common["table"])
     in_second_row = () if again is None else tuple(again.fields.values())
@@ -83,7 +83,7 @@ def _items(entry: Entry, fields: Sequence[Field], table: str | None) -> tuple[st
 
 
 def dropped_keys(entry: Entry) -> dict[str, str]:
-    """Load the reasons why figures of a family need no table: one text for all, or a text for each key or glob."""
+    """Load the reasons why figures of a family need no table: one for all, or one for each key or glob."""
     value = entry.get("dropped", object, {})
     by_key = {"*": value} if isinstance(value, str) else value
     if not isinstance(by_key, dict) or not all(isinstance(reason, str) and reason for reason in by_key.values()):
@@ -187,7 +187,7 @@ def _clock_event(entry: Entry, key: str) -> dict[str, str] | None:
 
 
 def _within(entry: Entry, table: str | None) -> str | None:
-    """Load the name of the counter, such as an epoch, in each value of which the step counter starts again."""
+    """Load the name of the counter, such as an epoch. The step counter starts again in each of its values."""
     within: str | None = entry.get("within", str)
     if within is not None and (table != "steps" or within == "step"):
         help = 'the field in which the steps start again, of a line with table = "steps"'
@@ -196,7 +196,7 @@ def _within(entry: Entry, table: str | None) -> str | None:
 
 
 def _map(entry: Entry, table: str | None) -> tuple[tuple[str, ...], ...]:
-    """Load the rows of `map`: column, field, pattern of its text, value of the column."""
+    """Load the rows of `map`: column, field, pattern of its string, value of the column."""
     rows = entry.get("map", list, [])
     if not all(isinstance(row, list) and len(row) == 4 and all(isinstance(x, str) for x in row) for row in rows):
         raise entry.error("`map` rows are [column, field, pattern, value]", "map")
@@ -219,7 +219,7 @@ def known_units(entry: Entry) -> dict[str, Unit]:
 
 
 def with_names(entry: Entry, text: str) -> str:
-    """Return alternatives of names; with `plain_names`, `{step}` stands for all names of a step."""
+    """Return alternatives of names; with `plain_names`, `{step}` means all names of a step."""
     return vocabulary.with_names(text) if entry.get("plain_names", bool, False) else text
 
 
@@ -229,7 +229,7 @@ def units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
     for name, unit in entry.get("unit", dict, {}).items():
         if name not in names:
             raise entry.error(
-                f"`unit` names `{name}`, which is not a field of the text", "unit", did_you_mean(name, names)
+                f"`unit` names `{name}`, which is not a field of the template", "unit", did_you_mean(name, names)
             )
         if unit not in UNITS:
             raise entry.error(f"unknown unit `{unit}`", "unit", did_you_mean(str(unit), UNITS))
@@ -290,13 +290,13 @@ def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None) 
 
 
 def loose(entry: Entry, key: str, fields: Iterable[Field], table: str | None, placed: tuple[str, ...]) -> None:
-    """Check that each text field has a column, except `placed` ones. `key` is the key of the fields."""
+    """Check that each string field has a column, except `placed` ones. `key` is the key of the fields."""
     if table in (None, "runs", "values"):
         return
     for f in fields:
         if not f.is_dropped and f.name not in placed and not f.numeric and not column_for(str(table), f.name):
             raise entry.error(
-                f"text field `{f.name}` has no column in table {table}", key, "name it `_`, or add it to `run`"
+                f"string field `{f.name}` has no column in table {table}", key, "name it `_`, or add it to `run`"
             )
 
 
@@ -306,7 +306,7 @@ def unknown(entry: Entry, names: Collection[str], table: str | None) -> dict[str
     for name, value in numbers.items():
         if name not in names:
             help = did_you_mean(name, names)
-            raise entry.error(f"`unknown` names `{name}`, which is not a field of the text", "unknown", help)
+            raise entry.error(f"`unknown` names `{name}`, which is not a field of the template", "unknown", help)
         if table in (None, "runs", *PER_FIELD) or column_for(table or "", name) is None:
             raise entry.error(f"`{name}` fills no column that can be null", "unknown")
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -331,7 +331,7 @@ def second_row(entry: Entry, names: Sequence[str], table: str | None) -> SecondR
     for field in fields.values():
         if field not in names:
             raise entry.error(
-                f"`again` names `{field}`, which is not a field of the text",
+                f"`again` names `{field}`, which is not a field of the template",
                 "again",
                 did_you_mean(str(field), names),
             )

@@ -59,11 +59,11 @@ _KEYS = {
 }  # fmt: skip
 
 
-_template = cache(Template)  # several callers ask for the same text
+_template = cache(Template)  # several callers ask for the same string
 
 
 class File:
-    """A TOML file that can tell the line of each entry and key."""
+    """A TOML file that knows the line of each entry and key."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -124,7 +124,7 @@ class Entry:
         return tuple(items)
 
     def template(self, key: str, text: str | None = None) -> Template:
-        """Return the template of a key, or of `text`; `key` is then its place."""
+        """Return the template of a key, or of `text`; errors in `text` are reported at `key`."""
         text = self.get(key, str, required=True) if text is None else text
         try:
             return _template(text)
