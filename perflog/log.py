@@ -205,7 +205,7 @@ class Log:
     def ingested(self) -> dict[str, str]:
         """When the log of each run was first read into its store, by run id: dates in UTC, as 2026-03-01T09:30:00Z.
 
-        A run without a store, or of a store that an older perflog wrote, is not in it.
+        A run without a store is not in it.
         """
         dates = self._dates()
         return {key.id: dates[key.id] for key in self.run_keys if key.id in dates}

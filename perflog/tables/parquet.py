@@ -1,6 +1,6 @@
-"""A Parquet file with one table of some logs: the encodings of its columns, and the reading of older files.
+"""A Parquet file with one table of some logs: the encodings of its columns, its checksums, and the reading of it.
 
-In: an Arrow table in the columns of the schema. Out: the same, also from a file of an older schema version.
+In: an Arrow table in the columns of the schema. Out: the same.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ SEAL = {"footer_crc": "0" * 8}
 
 _SEAL = next(iter(SEAL)).encode()
 _SEALED = _SEAL + b"\x18\x08"  # before its 8 digits, as Thrift writes the length of a text
+_OTHER_COLUMNS = "its columns are not those of its schema"
 _ENDING = 8  # bytes after the footer: its size, and a mark
 
 
@@ -118,22 +119,20 @@ def read_table(
     pass, only a batch at a time is in memory.
 
     Raises:
-        StoreError: A newer perflog has written the file.
+        StoreError: The file has another schema.
         DamagedError: The file is damaged.
         OSError: The file cannot be opened.
     """
     with damage_of(path), _opened(path) as source:
-        file = _open(source, name, crc)
-        version = _version(file, path)
-        stored = set(_columns_of(file))
+        file = _open(source, path, name, crc)
         if where is not None:
-            return _where(file, version, name, runs, columns, where)
-        wanted = [c for c in columns or arrow_schema(name).names if c in stored]
+            return _where(file, name, runs, columns, where)
+        wanted = columns or arrow_schema(name).names
         threads = source.size() > _LARGE
         if runs is None:
-            return _in_this_schema(version, name, file.read(wanted, use_threads=threads), columns)
+            return _in_schema(name, file.read(wanted, use_threads=threads), wanted)
         groups = _groups(file, runs)
-        table = _in_this_schema(version, name, file.read_row_groups(groups, wanted, use_threads=threads), columns)
+        table = _in_schema(name, file.read_row_groups(groups, wanted, use_threads=threads), wanted)
         import pyarrow as pa
         import pyarrow.compute as pc  # takes longer than listing a store
 
@@ -153,8 +152,7 @@ def stored_row_counts(path: Path, name: str, crc: int | None = None) -> dict[str
     counts: dict[str, dict[int, int]] = {}
     mixed = []
     with damage_of(path), _opened(path) as source:
-        file = _open(source, name, crc)
-        _version(file, path)
+        file = _open(source, path, name, crc)
         place = _columns_of(file).index("part")
         for number in range(file.num_row_groups):
             group = file.metadata.row_group(number)
@@ -172,21 +170,32 @@ def stored_row_counts(path: Path, name: str, crc: int | None = None) -> dict[str
     return counts
 
 
-def _version(file: pq.ParquetFile, path: Path) -> int:
-    """Return the schema version of a file that this perflog can read."""
+def _check_schema(metadata: pq.FileMetaData, path: Path) -> dict[bytes, bytes]:
+    """Return the texts in the footer of a file, which must have the number of this schema.
+
+    Raises:
+        StoreError: It has another one.
+        ArrowInvalid: It has none.
+    """
     import pyarrow as pa
 
-    version = int((file.metadata.metadata or {}).get(b"schema_version", 0))
-    if version > SCHEMA_VERSION:
-        raise StoreError("written by a newer perflog", str(path), "update perflog, or ingest into another store")
-    if version < 1:
+    texts: dict[bytes, bytes] = metadata.metadata or {}
+    number = texts.get(b"schema_version", b"").decode()
+    if not number:
         raise pa.ArrowInvalid("not written by perflog")
-    return version
+    if number != str(SCHEMA_VERSION):
+        raise other_schema(number, str(path))
+    return texts
+
+
+def other_schema(number: object, where: str) -> StoreError:
+    """Return the error that a store, or a file of it, has a schema of another number."""
+    help = "use the perflog that wrote it, or ingest the logs into another store"
+    return StoreError(f"it has schema {number}; this perflog reads schema {SCHEMA_VERSION}", where, help)
 
 
 def _where(
     file: pq.ParquetFile,
-    version: int,
     name: str,
     runs: Sequence[str] | None,
     columns: Sequence[str] | None,
@@ -200,9 +209,9 @@ def _where(
     columns = columns or arrow_schema(name).names
     read = list(dict.fromkeys([*columns, *where, *(() if runs is None else ("run",))]))
     tests = where if runs is None else of_runs(where, runs)
-    stored, parts = set(_columns_of(file)), []
-    for batch in file.iter_batches(_BATCH, _groups(file, runs, where), [c for c in read if c in stored]):
-        rows = _in_this_schema(version, name, pa.Table.from_batches([batch]), read)
+    parts = []
+    for batch in file.iter_batches(_BATCH, _groups(file, runs, where), read):
+        rows = _in_schema(name, pa.Table.from_batches([batch]), read)
         parts.append(rows_where(rows, tests).select(columns))
     if not parts:
         return pa.Table.from_batches([], arrow_schema(name)).select(columns)  # empty_table() imports pandas
@@ -213,14 +222,15 @@ def footer_texts(path: Path) -> dict[str, str]:
     """Return the texts in the footer of a file, by key.
 
     Raises:
+        StoreError: The file has another schema.
         DamagedError: The file is damaged.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with damage_of(path), _opened(path) as source:
-        texts = pq.read_metadata(source).metadata or {}
-        if _SEAL in texts and texts[_SEAL] != _seal_of(_footer(source)):
+        texts = _check_schema(pq.read_metadata(source), path)
+        if texts.get(_SEAL) != _seal_of(_footer(source)):
             raise pa.ArrowInvalid("a checksum is wrong")
         return {key.decode(): text.decode() for key, text in texts.items()}
 
@@ -266,12 +276,7 @@ def _opened(path: Path) -> pa.OSFile:
     return pa.OSFile(os.fsencode(path))
 
 
-@cache
-def _names(table: str) -> frozenset[str]:
-    return frozenset(c.name for c in TABLES[table])
-
-
-def _open(source: pa.OSFile, name: str, crc: int | None) -> pq.ParquetFile:
+def _open(source: pa.OSFile, path: Path, name: str, crc: int | None) -> pq.ParquetFile:
     """Open a file so that its words are read as dictionaries. Its footer must have the CRC, if one is given.
 
     `pre_buffer` would read all columns before the first is decoded: for files on other machines. Here it costs a
@@ -282,42 +287,28 @@ def _open(source: pa.OSFile, name: str, crc: int | None) -> pq.ParquetFile:
 
     if crc is not None and crc32(_footer(source)) != crc:
         raise pa.ArrowInvalid("it is not the file that its batch lists")
+    metadata = pq.read_metadata(source)
+    _check_schema(metadata, path)
     words = [c.name for c in TABLES[name] if c.type == "word"]
     options: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": True}
     try:
-        return pq.ParquetFile(source, read_dictionary=words, **options)
-    except KeyError:  # an older file lacks some of them
-        older = pq.ParquetFile(source, **options)
-        words = [word for word in words if word in set(_columns_of(older))]
-        return pq.ParquetFile(source, metadata=older.metadata, read_dictionary=words, **options)
+        return pq.ParquetFile(source, metadata=metadata, read_dictionary=words, **options)
+    except KeyError as error:  # of a word
+        raise pa.ArrowInvalid(_OTHER_COLUMNS) from error
 
 
-def _in_this_schema(version: int, name: str, table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
-    """Return a table of schema `version` in the present schema: missing columns are null, others are cast."""
+def _in_schema(name: str, table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return the columns of a file with the units and meanings of the schema."""
     import pyarrow as pa
 
     for column in table.columns if table.num_rows < _FEW_ROWS else ():
         if pa.types.is_dictionary(column.type):
             column.validate(full=True)
-    schema = arrow_schema(name)
-    if columns is not None:
-        schema = pa.schema([schema.field(column) for column in columns])
-    if table.schema.equals(schema):  # only the units and meanings of the columns are added
-        return pa.Table.from_arrays(table.columns, schema=schema)
-    if version == SCHEMA_VERSION:
-        raise pa.ArrowInvalid("its columns are not those of its schema")
-    columns, stored = [], set(table.column_names)
-    for field in schema:
-        if field.name in stored:
-            column = table[field.name]
-            if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type):
-                column = column.dictionary_encode()
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        elif field.nullable:
-            columns.append(pa.nulls(table.num_rows, field.type))
-        else:
-            raise pa.ArrowInvalid(f"no column {field.name} (schema {version})")
-    return pa.Table.from_arrays(columns, schema=schema)
+    whole = arrow_schema(name)
+    schema = pa.schema([whole.field(column) for column in columns], whole.metadata)
+    if not table.schema.equals(schema):
+        raise pa.ArrowInvalid(_OTHER_COLUMNS)
+    return pa.Table.from_arrays(table.columns, schema=schema)
 
 
 def _columns_of(file: pq.ParquetFile) -> list[str]:
@@ -330,10 +321,7 @@ def _columns_of(file: pq.ParquetFile) -> list[str]:
 
 
 def _groups(file: pq.ParquetFile, runs: Sequence[str] | None, where: Where | None = None) -> list[int]:
-    """Return the row groups that can hold rows of these runs and parts, by their statistics.
-
-    A file of an older perflog has no statistics of parts.
-    """
+    """Return the row groups that can hold rows of these runs and parts, by their statistics if they have some."""
     tests: dict[int, Callable[[Any, Any], bool]] = {}
     if runs is not None:
         tests[0] = lambda first, last: any(first <= run <= last for run in runs)  # `run` is the first column

@@ -13,28 +13,8 @@ from msgspec import Struct
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_HISTORY = {
-    4: "runs have `outcomes` and `provenance`",
-    3: "all tables of rows have `read_by`; "
-    "events have `stage`, `dp_rank`, `chunk` and `micro_batch`; "
-    "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
-    "new tables `counters`, `failures` and `milestones`; "
-    "events and kernels have the printed name of their device, events also context, "
-    "domain, sender and receiver, ranks and splits of collectives, "
-    "shapes, types, strides, values and stacks of operators, grid, block, registers and shared memory of kernels, "
-    "addresses of memory, floating-point operations, number of a recorded function, what a synchronisation waits for, "
-    "kernels also device, process, thread, `median_s` and `stddev_s`; "
-    "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, `step_time_by`, "
-    "and their "
-    "`steps_averaged` may be null; runs have `elapsed_s`, `job`, `attempt` and `joined_formats`, "
-    "values too, and `stage` and `dp_rank`; loads have `layer` and `micro_batch`; rows with a rank have `source`",
-    2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
-    "`buffer` of table `collectives`",
-    1: "the first",
-}
-"""What changed in each schema version, newest first. Each file of a store carries the version that wrote it."""
-
-SCHEMA_VERSION = max(SCHEMA_HISTORY)
+SCHEMA_VERSION = 1
+"""Number of the schema. Each file of a store has it; files with another number are not read."""
 
 
 class TableColumn(Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.pages import DOCS, same
 
-from perflog.tables.schema import ONE_ROW_PER, PER_FIELD, SCHEMA_HISTORY, SCHEMA_VERSION, TABLES
+from perflog.tables.schema import ONE_ROW_PER, PER_FIELD, SCHEMA_VERSION, TABLES
 
 HEAD = """\
 # Tables and columns
@@ -43,22 +43,20 @@ def section(table: str) -> str:
     return f"## {table}\n\nOne row per {ONE_ROW_PER[table]}.\n\n{per_field}{head}" + "\n".join(rows) + "\n"
 
 
-def history() -> str:
-    rows = [f"- {version}: {change}" for version, change in SCHEMA_HISTORY.items()]
-    summary = (
-        "Each file of a store has the number of the schema that it was written with. "
-        "Columns that an older file lacks are null.\n"
-    )
-    return "\n".join(["## Schema versions\n", summary, *rows]) + "\n"
+SCHEMA = f"""\
+## Schema version
+
+This is schema {SCHEMA_VERSION}. Each file of a store has the number of its schema.
+perflog reads no file with another number.
+"""
 
 
 def test_the_page_of_tables() -> None:
     rows = [f"| [{name}](#{name}) | {ONE_ROW_PER[name]} |" for name in TABLES]
     overview = "\n".join(["| table | one row per |", "| --- | --- |", *rows]) + "\n"
-    same(DOCS / "tables.md", "\n".join([HEAD + overview, *map(section, TABLES), history()]))
+    same(DOCS / "tables.md", "\n".join([HEAD + overview, *map(section, TABLES), SCHEMA]))
 
 
-def test_the_schema_describes_every_table_and_version() -> None:
+def test_the_schema_describes_every_table() -> None:
     assert list(ONE_ROW_PER) == list(TABLES)
-    assert list(SCHEMA_HISTORY) == list(range(SCHEMA_VERSION, 0, -1))
     assert all(column.meaning for columns in TABLES.values() for column in columns)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from perflog.tables.parquet import SEAL, footer_crc, seal
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.store import Store
 
@@ -26,15 +28,19 @@ def rows(table: str, run: str, count: int, **columns: Any) -> pa.Table:
 
 
 def rewrite(store: Store, name: str, batch: str, table: pa.Table, version: int) -> None:
-    """Write the file of a batch anew as another perflog: the runs files of older ones do not list the other files."""
+    """Write the file of a table of a batch anew, without statistics, and list it in the runs file of the batch."""
     runs = store.path / "runs" / f"{batch}.parquet"
-    runs_rows, texts = pq.ParquetFile(runs).read(), pq.read_metadata(runs).metadata
-    _write(runs, runs_rows, {key: text for key, text in texts.items() if key not in (b"files", b"footer_crc")})
-    _write(store.path / name / runs.name, table, {"schema_version": str(version)})
+    other = store.path / name / runs.name
+    runs_rows, texts = pq.ParquetFile(runs).read(), dict(pq.read_metadata(runs).metadata)
+    _write(other, table, {"schema_version": str(version)})
+    if other != runs:
+        texts[b"files"] = json.dumps({**json.loads(texts[b"files"]), name: footer_crc(other)}).encode()
+        _write(runs, runs_rows, texts | {b"footer_crc": SEAL["footer_crc"].encode()})
+        seal(runs)
 
 
 def _write(path: Path, table: pa.Table, texts: dict[Any, Any]) -> None:
-    with pq.ParquetWriter(path, table.schema, store_schema=False) as writer:
+    with pq.ParquetWriter(path, table.schema, store_schema=False, write_statistics=False) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata(texts)
 

@@ -20,7 +20,7 @@ from support.stores import check_whole, rows
 import perflog
 from perflog import remote, temporary
 from perflog.errors import InputError, StoreError, UsageError
-from perflog.tables.schema import TABLES
+from perflog.tables.schema import SCHEMA_VERSION, TABLES
 from perflog.tables.store import DamageWarning, Store, object_store, writer
 from perflog.tables.store.object_store import Commit, ObjectStore, commit_key
 
@@ -110,10 +110,16 @@ def test_dates_are_those_of_the_first_ingest(store: Store, bucket: Bucket, monke
     store.compact()
     dates = {log: f"2026-03-0{day}T09:30:00Z" for log, day in zip(LOGS[:4], (1, 1, 1, 2), strict=True)}
     assert store.ingested() == Store(f"{bucket.address}/store").ingested() == dates
-    content = json.loads(gzip.decompress(ObjectStore(store.name).commit.data()))
-    del content["ingested"]  # as in a commit of an older version
-    old = Commit.parse(3, gzip.compress(json.dumps(content).encode()))
-    assert [dict(batch.notes.ingested) for batch in old.batches.values()] == [{}]
+
+
+@pytest.mark.parametrize("number", [None, SCHEMA_VERSION + 1])
+def test_a_commit_of_another_schema_is_refused(store: Store, number: int | None) -> None:
+    fill(store, LOGS[:3])
+    commit = ObjectStore(store.name).commit
+    assert Commit.parse(commit.number, commit.data(), store.name) == commit
+    content = json.loads(gzip.decompress(commit.data())) | {"schema_version": number}
+    with pytest.raises(StoreError, match=f"{store.name}: it has schema {number}; this perflog reads schema"):
+        Commit.parse(1, gzip.compress(json.dumps(content).encode()), store.name)
 
 
 def test_other_readers_count_nothing_twice_and_a_copy_is_a_store(store: Store, bucket: Bucket, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from support.stores import check_whole, files, rewrite, rows
 import perflog.tables.store
 from perflog.errors import StoreError, UsageError
 from perflog.tables.arrow import Where, one_of, rows_where
+from perflog.tables.parquet import seal
 from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
 from perflog.tables.store import DamageWarning, Store
 
@@ -135,7 +136,6 @@ def test_pandas_stays_out(store: Store) -> None:
     pytest.importorskip("pandas")
     fill(store, A, {"steps": 3})
     fill(store, B, {"steps": 3})
-    rewrite(store, "steps", A, store.table("steps", logs=[A]).drop_columns(["mfu"]), SCHEMA_VERSION - 1)
     code = """
 import sys
 from perflog.tables.store import DamageWarning, Store
@@ -575,35 +575,23 @@ def test_a_flipped_bit_of_a_value_is_damage(store: Store, bit: int) -> None:
         store.table("steps")
 
 
-def test_an_older_file_reads_with_nulls(store: Store) -> None:
+@pytest.mark.parametrize("table", ["runs", "steps"])
+@pytest.mark.parametrize("number", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
+def test_a_file_of_another_schema_is_refused(store: Store, table: str, number: int) -> None:
+    """Its columns do not matter: the error is about the schema, also where a damaged file would be left out."""
     fill(store, A, {"steps": 3})
-    now = store.table("steps")
-    older = now.drop_columns(["mfu", "rank_by"])
-    older = older.set_column(older.column_names.index("rank"), "rank", older["rank"].cast(pa.int64()))
-    older = older.append_column("gone", older["line"])
-    rewrite(store, "steps", A, older, SCHEMA_VERSION - 1)
-    back = store.table("steps")
-    assert back.schema.equals(arrow_schema("steps"), check_metadata=True)
-    assert back["mfu"].null_count == back["rank_by"].null_count == 3
-    assert back.drop_columns(["mfu", "rank_by"]).equals(now.drop_columns(["mfu", "rank_by"]))
-    assert store.table("steps", runs=[f"{A}-1"]).num_rows == 3
-    rewrite(store, "steps", A, now.drop_columns(["line"]), SCHEMA_VERSION - 1)
-    with pytest.raises(StoreError, match="no column line"):
-        store.table("steps")
-
-
-def test_a_newer_file_is_refused(store: Store) -> None:
-    fill(store, A, {"steps": 3})
-    rewrite(store, "steps", A, store.table("steps"), SCHEMA_VERSION + 1)
-    with pytest.raises(StoreError, match="newer perflog"):
-        store.table("steps")
+    rewrite(store, table, A, store.table(table).drop_columns(["run"]), number)
+    message = rf"{table}/{A}.parquet: it has schema {number}; this perflog reads schema {SCHEMA_VERSION}"
+    for opened in (store, Store(store.path, leaves_out_damage=True)):
+        with pytest.raises(StoreError, match=message):
+            opened.table(table)
 
 
 @pytest.mark.parametrize("has_statistics", [True, False])
 def test_row_groups_of_other_parts_are_not_read(
     store: Store, monkeypatch: pytest.MonkeyPatch, has_statistics: bool
 ) -> None:
-    """A file of an older perflog has no statistics of parts: the rows are the same, but all are looked at."""
+    """Without statistics of parts, the rows are the same, but all are looked at."""
     run, parts, three = f"{A}-1", range(4), rows("steps", f"{A}-1", 3)
     place = three.schema.get_field_index("part")
     column = three.schema.field(place)
@@ -625,11 +613,9 @@ def test_row_groups_of_other_parts_are_not_read(
     assert store.row_counts("steps") == {run: dict.fromkeys(parts, 3)}
 
 
-@pytest.mark.parametrize("lacks", [[], ["rank_by"]])
-def test_a_file_that_was_read_leaves_nothing_for_the_collector(store: Store, lacks: list[str]) -> None:
-    """The command line hardly ever looks for cycles: the footer of a large file is megabytes. Older ones lack words."""
+def test_a_file_that_was_read_leaves_nothing_for_the_collector(store: Store) -> None:
+    """The command line hardly ever looks for cycles: the footer of a large file is megabytes."""
     fill(store, A, {"steps": 3})
-    rewrite(store, "steps", A, store.table("steps").drop_columns(lacks), SCHEMA_VERSION - len(lacks))
     store.table("steps")
     gc.collect()
     gc.disable()
@@ -734,26 +720,31 @@ def test_a_file_that_is_not_the_listed_one_is_damage(store: Store, damage: str) 
     check_whole(store)
 
 
-def test_a_column_that_an_older_perflog_did_not_list_may_not_be_missing(store: Store) -> None:
-    """In a file of the present schema. No listing tells that it is another file."""
+@pytest.mark.parametrize("column", ["mfu", "rank_by", "part"])
+def test_a_column_may_not_be_missing(store: Store, column: str) -> None:
+    """A number, a string, and one that counts need."""
     fill(store, A, {"steps": 3})
-    for version in (SCHEMA_VERSION - 1, SCHEMA_VERSION):
-        rewrite(store, "steps", A, store.table("steps").drop_columns(["mfu"]), version)
-        if version < SCHEMA_VERSION:
-            assert store.table("steps")["mfu"].null_count == 3
-    with pytest.raises(StoreError, match=f"steps/{A}.parquet: damaged: its columns are not those of its schema"):
+    rewrite(store, "steps", A, store.table("steps").drop_columns([column]), SCHEMA_VERSION)
+    with pytest.raises(StoreError, match=f"steps/{A}.parquet: damaged"):
         store.table("steps")
+    with pytest.raises(StoreError, match=f"steps/{A}.parquet: damaged"):
+        store.table("steps", where={"part": one_of(0)})
 
 
-def test_a_store_of_an_older_perflog_is_read(store: Store) -> None:
-    """Its runs files list no files, and have no checksum; a file that is missing there means no rows."""
-    fill(store, A, {"steps": 3, "values": 2})
-    rewrite(store, "steps", A, store.table("steps"), SCHEMA_VERSION)
-    check_whole(store)
-    fill(store, B, {"values": 1})
-    (store.path / "values" / f"{A}.parquet").unlink()
-    assert store.table("values").num_rows == 1
-    assert store.table("steps").num_rows == 3
+@pytest.mark.parametrize("key", [b"files", b"logs", b"origins", b"footer_crc"])
+def test_a_runs_file_without_one_of_its_texts_is_damaged(store: Store, key: bytes) -> None:
+    fill(store, A, {"steps": 3})
+    path = store.path / "runs" / f"{A}.parquet"
+    file = pq.ParquetFile(path)
+    texts = {name: text for name, text in file.metadata.metadata.items() if name != key}
+    rows_of_runs = file.read()
+    with pq.ParquetWriter(path, rows_of_runs.schema, store_schema=False) as writer:
+        writer.write_table(rows_of_runs)
+        writer.add_key_value_metadata(texts)
+    if b"footer_crc" in texts:
+        seal(path)
+    with pytest.raises(StoreError, match=f"runs/{A}.parquet: damaged"):
+        store.table("steps")
 
 
 def test_a_flipped_bit_is_told_or_changes_nothing(store: Store) -> None:

@@ -14,7 +14,6 @@ from perflog.errors import StoreError, UsageError
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.store import Store, writer
 from perflog.tables.store.folder import batch_name
-from perflog.tables.store.runs_footer import LogNotes
 
 LOGS = [f"{number:016x}" for number in range(5)]
 COUNTS = {"steps": 3, "values": 2}
@@ -118,17 +117,6 @@ def test_the_date_of_a_log_is_that_of_its_first_ingest(store: Store, monkeypatch
     assert store.ingested() == {LOGS[0]: DAYS[2], LOGS[1]: DAYS[0], LOGS[2]: DAYS[0], LOGS[3]: DAYS[1]}
 
 
-def test_the_date_of_a_log_that_an_older_version_stored_stays_unknown(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as old:
-        old.setattr(LogNotes, "texts", lambda _: {})
-        fill(store, LOGS[:2])
-    assert store.ingested() == {}
-    fill(store, LOGS[1:3])
-    assert list(store.ingested()) == [LOGS[2]]
-
-
 def test_compacting_leaves_what_it_cannot_read(store: Store) -> None:
     for log in LOGS:
         fill(store, [log])
@@ -165,13 +153,13 @@ def test_a_damaged_batch_does_not_block_the_store(store: Store, table: str) -> N
     check_whole(store)
 
 
-def test_rows_of_a_newer_perflog_are_never_replaced(store: Store) -> None:
+def test_rows_of_another_schema_are_never_replaced(store: Store) -> None:
     fill(store, LOGS[:3])
     rewrite(store, "steps", batch_name(LOGS[:3]), store.table("steps"), SCHEMA_VERSION + 1)
     before = files(store)
-    with pytest.raises(StoreError, match="newer perflog"):
+    with pytest.raises(StoreError, match="it has schema"):
         fill(store, LOGS[:1])
-    with pytest.raises(StoreError, match="newer perflog"):
+    with pytest.raises(StoreError, match="it has schema"):
         store.delete(LOGS[:1])
     store.compact()
     assert files(store) == before

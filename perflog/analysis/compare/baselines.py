@@ -100,8 +100,10 @@ def read(store: str | os.PathLike[str] | None = None) -> dict[str, Baseline]:
         raise StoreError(
             f"the baselines cannot be read: {error}", str(path), "set them again, without this file"
         ) from error
-    if found.schema_version > _VERSION:
-        raise StoreError("a newer perflog wrote the baselines", str(path), "use that version")
+    if found.schema_version != _VERSION:
+        raise StoreError(
+            f"the baselines have schema {found.schema_version}", str(path), "use the perflog that wrote them"
+        )
     return {baseline.name: baseline for baseline in found.baselines}
 
 

@@ -16,8 +16,7 @@ from perflog.output import terminal
 def compact(store: str | None) -> None:
     """Make few large files of the many small ones in a store, which is then faster to read. Rows stay the same.
 
-    `perflog ingest` does so by itself from time to time. A store that an older perflog has written has a file for each
-    table of each log.
+    `perflog ingest` does so by itself from time to time.
     """
     from perflog.errors import StoreError
     from perflog.tables.store import Store, default_store, is_store

@@ -124,8 +124,7 @@ class Store:
     def ingested(self) -> dict[str, str]:
         """Return when the logs in the store were first read into it, by their ids, as far as it is known.
 
-        Dates are in UTC, as ISO 8601 writes them to the millisecond: 2026-03-01T09:30:00.250Z. Stores that an older
-        perflog wrote have them to the second.
+        Dates are in UTC, as ISO 8601 writes them to the millisecond: 2026-03-01T09:30:00.250Z.
         """
         with store_errors(self.name), self._folder.steady():
             return dict(self._folder.notes().ingested)
@@ -154,7 +153,7 @@ class Store:
 
         Raises:
             UsageError: There is no such table.
-            StoreError: A file is damaged, cannot be read, or was written by a newer perflog.
+            StoreError: A file is damaged, cannot be read, or has another schema.
         """
         import pyarrow as pa
 
@@ -175,7 +174,7 @@ class Store:
 
         Raises:
             UsageError: There is no such table.
-            StoreError: A file is damaged, cannot be read, or was written by a newer perflog.
+            StoreError: A file is damaged, cannot be read, or has another schema.
         """
         parts = self._of_batches(name, partial(stored_row_counts, name=name), runs=runs)
         return {run: counts for part in parts for run, counts in part.items()}  # a run is in one batch

@@ -42,7 +42,7 @@ class LocalStore(StoreFolder):
 
     def file_of(self, table: str, batch: str) -> tuple[Path, int | None] | None:
         if table == "runs":  # a run is not shown first, and found without rows then
-            for other in self.files_of(batch) or ():
+            for other in self.files_of(batch):
                 super().file_of(other, batch)
         return super().file_of(table, batch)
 

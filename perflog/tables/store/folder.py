@@ -179,7 +179,7 @@ class StoreFolder:
             DamagedError: The runs file is damaged.
         """
         try:
-            return self._footer(batch).logs or (batch,)
+            return self._footer(batch).logs
         except DamagedError:
             if batch.startswith(_SEVERAL):
                 raise
@@ -194,23 +194,20 @@ class StoreFolder:
         return logs
 
     def notes_of(self, batch: str) -> LogNotes:
-        """Return what is noted of the logs of a batch. Older versions noted less.
+        """Return what is noted of the logs of a batch.
 
         Raises:
             DamagedError: The runs file is damaged.
         """
         return self._footer(batch).notes
 
-    def files_of(self, batch: str) -> Mapping[str, int | None] | None:
+    def files_of(self, batch: str) -> Mapping[str, int | None]:
         """Return the files of a batch by table: the CRC of the footer of each, as far as it is known.
-
-        None: an older perflog has written the batch, and which files it has is not known.
 
         Raises:
             DamagedError: The runs file is damaged.
         """
-        files = self._footer(batch).files
-        return None if files is None else {**files, "runs": None}
+        return {**self._footer(batch).files, "runs": None}
 
     def file_of(self, table: str, batch: str) -> tuple[Path, int | None] | None:
         """Return the file with the rows of a batch in a table, and the CRC of its footer; None if it has no rows there.
@@ -220,8 +217,8 @@ class StoreFolder:
         """
         path, files = self.file(table, batch), self.files_of(batch)
         if os.path.lexists(path):
-            return path, None if files is None else files.get(table, NO_FOOTER)
-        if files is not None and table in files:
+            return path, files.get(table, NO_FOOTER)
+        if table in files:
             raise missing(path)
         return None
 

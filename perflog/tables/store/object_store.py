@@ -19,16 +19,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from msgspec import Struct, convert, field
-from msgspec.structs import asdict
+from msgspec import Struct, convert, field, to_builtins
 
 from perflog.errors import InputError, StoreError
 from perflog.remote import Bucket
-from perflog.tables.parquet import footer_texts
+from perflog.tables.parquet import footer_texts, other_schema
+from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.store.folder import MOVED_IN, Change, Stamp, StoreFolder
-from perflog.tables.store.runs_footer import LogNotes, Origin, RunsFooter
+from perflog.tables.store.runs_footer import LogNotes, RunsFooter
 
 _COMMITS = ".commits"
 _ASIDE = ".damaged"
@@ -56,35 +56,25 @@ class Commit(Struct, frozen=True):
     batches: Mapping[str, Batch] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, number: int, data: bytes) -> Commit:
-        """Read what `data` has written."""
+    def parse(cls, number: int, data: bytes, store: str) -> Commit:
+        """Read what `data` has written, of a store of this name.
+
+        Raises:
+            StoreError: It has another schema.
+        """
         import gzip
 
         content = json.loads(gzip.decompress(data))
-        dates, provenance = content.get("ingested", {}), content.get("provenance", {})
-        batches = {
-            name: Batch(
-                b["tables"],
-                b["size"],
-                b["logs"],
-                LogNotes(convert(b["origins"], dict[str, Origin]), dates.get(name, {}), provenance.get(name, {})),
-            )
-            for name, b in content["batches"].items()
-        }
-        return cls(number, content["ids"], batches)
+        if (schema := content.get("schema_version")) != SCHEMA_VERSION:
+            raise other_schema(schema, store)
+        return cls(number, content["ids"], convert(content["batches"], dict[str, Batch]))
 
     def data(self) -> bytes:
         """Return the bytes of its object."""
         import gzip
 
-        # Dates and provenance stand beside the batches: older versions of perflog read no other fields of a batch.
-        dates, provenance, batches = dict[str, Any](), dict[str, Any](), dict[str, Any]()
-        for name, batch in self.batches.items():
-            origins = {log: asdict(origin) for log, origin in batch.notes.origins.items()}
-            dates[name], provenance[name] = batch.notes.ingested, batch.notes.provenance
-            batches[name] = {"tables": batch.tables, "size": batch.size, "logs": batch.logs, "origins": origins}
-        content = {"ids": self.ids, "batches": batches, "ingested": dates, "provenance": provenance}
-        return gzip.compress(json.dumps(content).encode(), 6)
+        content = {"schema_version": SCHEMA_VERSION, "ids": self.ids, "batches": to_builtins(self.batches)}
+        return gzip.compress(json.dumps(content).encode(), 6)  # not msgspec's JSON: names of files may be no UTF-8
 
 
 class ObjectStore(StoreFolder):
@@ -135,7 +125,7 @@ class ObjectStore(StoreFolder):
                 return self._commit
             data = self.bucket.get(commit_key(max(numbers)))
             if data is not None:  # else it was removed meanwhile, as there are many later ones
-                self._commit = Commit.parse(max(numbers), data)
+                self._commit = Commit.parse(max(numbers), data, self.name)
                 return self._commit
 
     def sweep(self) -> None:
@@ -277,7 +267,7 @@ class ObjectWork:
             data = self._bucket.get(commit_key(number))
         except InputError:
             return True
-        return data is None or identity in Commit.parse(number, data).ids
+        return data is None or identity in Commit.parse(number, data, self._store.name).ids
 
     def _clear(self, base: Commit, change: Change) -> None:
         """Remove the objects of batches that have left, and commits that are long over. Damaged batches are kept."""

@@ -48,7 +48,7 @@ class LogNotes(Struct, frozen=True):
 
     @classmethod
     def parse(cls, texts: Mapping[str, str]) -> LogNotes:
-        """Read what `texts` has written. Older versions wrote less.
+        """Read what `texts` has written.
 
         Raises:
             ValueError: It is something else.
@@ -89,14 +89,14 @@ class RunsFooter(Struct, frozen=True):
     """What the runs file of a batch says of the batch.
 
     Attributes:
-        logs: The ids of its logs. An older perflog wrote none for a batch of one log.
+        logs: The ids of its logs.
         notes: What is noted of them.
-        files: Its other files: the CRC of the footer of each, by table. None: an older perflog wrote it.
+        files: Its other files: the CRC of the footer of each, by table.
     """
 
     logs: tuple[str, ...]
     notes: LogNotes
-    files: Mapping[str, int] | None
+    files: Mapping[str, int]
 
     @classmethod
     def parse(cls, texts: Mapping[str, str]) -> RunsFooter:
@@ -105,13 +105,16 @@ class RunsFooter(Struct, frozen=True):
         Raises:
             ValueError: It is something else.
         """
-        files = _decoded(texts, _FILES, dict[str, int]) if _FILES in texts else None
-        return cls(_decoded(texts, _LOGS, tuple[str, ...], "[]"), LogNotes.parse(texts), files)
+        return cls(
+            _decoded(texts, _LOGS, tuple[str, ...]), LogNotes.parse(texts), _decoded(texts, _FILES, dict[str, int])
+        )
 
     def texts(self) -> dict[str, str]:
         """Return the texts of the footer."""
         return {_LOGS: json.dumps(self.logs), _FILES: json.dumps(self.files), **self.notes.texts()}
 
 
-def _decoded(texts: Mapping[str, str], key: str, kind: Any, default: str = "{}") -> Any:
-    return convert(json.loads(texts.get(key, default)), kind)  # msgspec's JSON has no names of files that are no UTF-8
+def _decoded(texts: Mapping[str, str], key: str, kind: Any) -> Any:
+    if key not in texts:
+        raise ValueError(f"its footer has no {key}")
+    return convert(json.loads(texts[key]), kind)  # msgspec's JSON has no names of files that are no UTF-8
