@@ -1074,6 +1074,31 @@ JUDGED = {
         "".join(f"1304 || INFO: container failed with non-zero exit code:  (exit code {k})\n" for k in (1, 137)),
         "child_failed", [], "unknown",
     ),
+    "a program that caught an exhausted device, and was killed when its host was exhausted": (
+        "step 1\n" + TRACE + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\nnext trial\n"
+        + "run.sh: line 22: 1687899 Killed                  python a.py\n"
+        + "slurmstepd: error: Detected 1 oom_kill event in StepId=2.batch. Some of the step tasks have been OOM Killed.\n",
+        "host_out_of_memory", [], "sure",
+    ),
+    "an executor of vLLM that fails with its worker": (
+        "INFO: started\n(EngineCore_DP0 pid=4) ERROR 01-18 22:19:25 [multiproc_executor.py:231] Worker proc VllmWorker-0 "
+        "died unexpectedly, shutting down executor.\n(EngineCore_DP0 pid=4) " + TRACE.replace("\n ", "\n(EngineCore_DP0 pid=4) ")
+        + "(EngineCore_DP0 pid=4) RuntimeError: Executor failed.\n",
+        "actor_died", [0], "likely",
+    ),
+    "an exception of a process that has told that it lost another one": (
+        "step 1\nncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+        + TRACE + "ValueError: bad shape\n",
+        "exception", [], "likely",
+    ),
+    "several exceptions may be of several starts": (
+        "step 1\n" + TRACE + "ValueError: bad shape\nstep 1\n" + TRACE + "KeyError: 'loss'\n", "exception", [], "likely"
+    ),
+    "a server that a signal stops": (
+        "(EngineCore pid=23) INFO 08-01 21:34:51 [core.py:1214] [shutdown] EngineCore: trigger received signal=SIGTERM\n"
+        "(APIServer pid=22) vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n",
+        "terminated", [], "unknown",
+    ),
     "an exception that Ray wraps has a text": (
         TRACE + "ray.exceptions.RayTaskError(DistBackendError): ray::Trainer.f\n", "exception", [], "likely"
     ),
@@ -1202,6 +1227,10 @@ def test_what_is_printed_for_long_behind_a_failure_is_of_a_later_job(tmp_path: P
 def test_the_word_for_a_device_is_that_of_the_text(tmp_path: Path) -> None:
     text = ":0:rocdevice.cpp:2692: Aborting with error : HSA_STATUS_ERROR_EXCEPTION: a hardware exception. code: 0x1\n"
     assert perflog.diagnose(read(tmp_path, text)).verdict == "Ended by a HIP error, line 1"
+    text = (
+        "x\ntorch.OutOfMemoryError: HIP out of memory. Try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+    )
+    assert perflog.diagnose(read(tmp_path, text)).verdict == "Ended by HIP out of memory, line 2"
 
 
 DONE = "".join(

@@ -152,6 +152,7 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
         causes = [row for row in causes if not row.message.startswith(TRACEBACK) or _is_own(row, others)]
     if not causes:
         return None
+    causes = _not_outlived(causes, rows)
     by_process: dict[object, list[FailureRow]] = {}
     for row in causes:
         by_process.setdefault(_process(row), []).append(row)
@@ -170,16 +171,39 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
     return _of_several(list(firsts.values()), causes)
 
 
+def _not_outlived(causes: Sequence[FailureRow], rows: Sequence[FailureRow]) -> list[FailureRow]:
+    """Leave out what a program caught: it still ran when its host was out of memory, and no launcher saw it end before.
+
+    A program goes on after an exception, or when its device was out of memory.
+    """
+    last = causes[-1]
+    before = [row for row in rows if row.last_line < last.line]
+    if (
+        last.kind == "host_out_of_memory"
+        and all(is_plain(row.kind) or row.kind in ("gpu_out_of_memory", last.kind) for row in causes)
+        and not any(_is_named(row) for row in causes)
+        and not any(kinds()[row.kind].role == REPORT for row in before)
+    ):
+        return [row for row in causes if row.kind == last.kind]
+    return list(causes)
+
+
 def _of_the_only(row: FailureRow, rows: Sequence[FailureRow]) -> tuple[str, str]:
-    """Return how sure the only cause is, and why: in an excerpt, what came before it may be lost."""
+    """Return how sure the only cause is, and why: in an excerpt, what came before it may be lost.
+
+    A plain exception may be what a failure before it led to, in its own process too; or the program caught it.
+    """
     says = _says(row)
     if rows[0].line == 1:
         return LIKELY, f"{says}, and the log begins with failures: what was before is not in it"
+    is_exception = is_plain(row.kind)
     for other in rows:
         follows = kinds()[other.kind].role in (ECHO, EITHER) and not _by_launcher(other)
         before = other.last_line < row.line and _log(other) == _log(row) and not _later(other, row)
-        if follows and before and _process(other) != _process(row):
+        if follows and before and (is_exception or _process(other) != _process(row)):
             return LIKELY, f"{says}; another one reported before that it lost a process, or waited for one"
+    if is_exception and any(each.kind == row.kind and each.message != row.message for each in rows if each is not row):
+        return LIKELY, f"{says} first; other exceptions follow, which may be of another start"
     return SURE, says
 
 

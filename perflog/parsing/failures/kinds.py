@@ -122,6 +122,9 @@ _MAKERS = (
 )
 """Words of a message that say which device it means."""
 
+_OWN_WORD = lazy_pattern(r"\b(CUDA|HIP|NPU|XPU|MUSA|MPS)(?: backend)? (?:out of memory|error)\b")
+"""The word of the failure itself: advice after it names variables such as `PYTORCH_CUDA_ALLOC_CONF` on any device."""
+
 _SPELT = ("NPU", "XPU", "HPU", "MPS")  # words that follow `an`
 
 
@@ -135,7 +138,8 @@ def title_of(name: str, message: str) -> str:
     title = kinds()[name].title
     if "CUDA" not in title:
         return title
-    word = next((word for word, pattern in _MAKERS if pattern.search(message)), "device")
+    own = _OWN_WORD.search(message)
+    word = own[1] if own else next((word for word, pattern in _MAKERS if pattern.search(message)), "device")
     return title.replace("a CUDA", f"an {word}" if word in _SPELT else f"a {word}").replace("CUDA", word)
 
 
