@@ -51,7 +51,8 @@ _OPAQUE = (
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}(?!\w)",  # a hash
     r"[0-9]+(?:\.[0-9]+){2,}(?:[-+.]?\w+)*(?::[0-9]+)?",  # a version, an address
-    r"(?:[~.]{0,2}/)?[\w./+-]*\w\.(?:py|cpp|cc|cu|cuh|h|hpp|c|rs|go|java|jl|sh):[0-9]+",  # a line of source code
+    # a line of source code
+    r"(?:[~.]{0,2}/)?[\w./+-]*\w\.(?:py|cpp|cc|cu|cuh|h|hpp|c|rs|go|java|jl|sh):(?:[0-9]+| [0-9]+(?=:[ \t]))",
     r"[A-Za-z_][\w./-]*:[0-9]+(?=:[A-Za-z_<])",
     r"(?<=\| )[A-Za-z_][\w.]*(?::(?:\w+|<\w+>))?:[0-9]+(?= -(?: |$))",  # the same, as loguru prints it
     rf"[A-Za-z_][\w.-]*:[0-9]+(?={_BEFORE_LEVEL})",  # a line of the source: `train:141 INFO`, `(trainer:453) INFO`

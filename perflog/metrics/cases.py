@@ -19,11 +19,12 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
 from perflog.formats.families.name_units import split_unit
 from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.case_titles import under_titles, with_parameters
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import better, words_of
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.statistics.groups import groups_of
+from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import Rows
 from perflog.units import UNITS, show
 
@@ -417,7 +418,8 @@ def _of_bars(rows: Rows) -> list[str]:
 
 def _tables_of(rows: Rows) -> Iterator[CaseTable]:
     """The tables of cases among the values of one run."""
-    records = groups_of(rows["line"], rows["part"])
+    rows, lines, parts_of_lines = under_titles(rows)
+    records = groups_of(lines, parts_of_lines)
     if len(records.sizes) < 2 or not (records.sizes > 1).any():
         return
     codes, words = rows.codes("key")
@@ -441,7 +443,8 @@ def _tables_of(rows: Rows) -> Iterator[CaseTable]:
         if len(members) < 2:
             return []
         places = np.concatenate([order[bounds[r] : bounds[r + 1]] for r in sorted(members)])
-        return list(_tables_with(rows.where(places), [words[code] for code in names]))
+        of_records = groups_of(lines[places], parts_of_lines[places])
+        return list(_tables_with(rows.where(places), of_records, lines[places], [words[code] for code in names]))
 
     for parts in groups:
         together = table_of(parts[0][0], [record for _, records_of_part in parts for record in records_of_part])
@@ -450,9 +453,8 @@ def _tables_of(rows: Rows) -> Iterator[CaseTable]:
         yield from chain(together, *apart)
 
 
-def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
+def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) -> Iterator[CaseTable]:
     """The tables of records with these names; none if they have no parameters or no figures."""
-    records = groups_of(rows["line"], rows["part"])
     number = len(records.sizes)
     codes, words = rows.codes("key")
     units_of_row, unit_words = rows.codes("unit")
@@ -472,10 +474,14 @@ def _tables_with(rows: Rows, names: Sequence[str]) -> Iterator[CaseTable]:
         found = {unit_words[code] for code in units_of_row[places].tolist() if code >= 0}
         units[name] = found.pop() if len(found) == 1 else ""
         bad[name] = np.array([_is_failure(x) for x in cells], np.bool_)
+    columns = with_parameters(columns)
+    names = list(columns)
+    units = {name: units.get(name, "") for name in names}
+    bad = {name: bad.get(name, np.zeros(number, np.bool_)) for name in names}
     kept = _last_of_trials(columns)
     columns = {name: [cells[record] for record in kept] for name, cells in columns.items()}
     bad = {name: of[kept] for name, of in bad.items()}
-    lines, number = rows["line"][records.first][kept], len(kept)
+    lines, number = line[records.first][kept], len(kept)
     parameters, settings = _parameters(columns, units)
     outcomes = [name for name in names if _tells_outcome(name, columns[name])]
     has_failed = np.any([bad[name] for name in outcomes], axis=0) if outcomes else np.zeros(number, np.bool_)

@@ -980,7 +980,7 @@ def test_two_rates_in_one_bracket_are_named_by_their_units() -> None:
     assert [row["samples_per_s"] for row in got.rows("steps")] == [243848.0]
 
 
-MEASURED = {
+MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     "Fwd Time: 0.0258 ms": {"Fwd_Time": (2.58e-5, "s")},
     "[01/12/2026-09:11:02] [TRT-LLM] [I] LLM latency: 3.345 sec": {"LLM_latency": (3.345, "s")},
     "FLOPS:               16.5236 TFLOPs per second": {"FLOPS": (16.5236, "TFLOP/s")},
@@ -994,7 +994,15 @@ MEASURED = {
     "CUBLAS average time: 0.004911 ms, 122.992 TFLOPS": {
         "CUBLAS_average_time": (4.911e-6, "s"), "CUBLAS_average_tflops": (122.992, "TFLOP/s"),
     },
-    "Decode throughput (tokens/s):                     248.4751": {"Decode_throughput": (248.4751, "1/s")},
+    "Decode throughput (tokens/s):                     248.4751": {
+        "Decode_throughput_tokens_per_s": (248.4751, "1/s")
+    },
+    "Output throughput: 1234.5 tokens/s": {"Output_throughput_tokens_per_s": (1234.5, "1/s")},
+    "general.py: 117: Request throughput: 12.5 req/s": {"Request_throughput": (12.5, "1/s")},
+    "Fwd TFLOPS: 512.3": {"Fwd_TFLOPS": (512.3, "TFLOP/s")},
+    "decode tok/s: 1200.5": {"decode_tok_s": (1200.5, "1/s")},
+    "[BENCHMARK] forward_latency_ms 12.5": {"forward_latency": (0.0125, "s")},
+    "speedup: 1.01x": {"speedup": (1.01, None)},
     "2024/07/11 23:37:56 End to End Latency (ms) p50: 328.000": {"End_to_End_Latency_p50": (0.328, "s")},
 }  # fmt: skip
 
@@ -1027,6 +1035,10 @@ def test_a_line_that_measures_something_is_enough(text: str) -> None:
         "Expected kernel time: 12 ms",
         "max step time: 600 seconds",
         "Setting min iteration time: 10 ms",
+        "Total TFLOPS: 1234.5",  # all work, or a rate?
+        "GPUs: 8x",
+        "[BENCHMARK] llama 7",
+        "=== batch=8, seq=2048 ===",  # a title alone
     ],
 )
 def test_prose_and_what_has_no_unit_measure_nothing(text: str) -> None:
@@ -1039,3 +1051,24 @@ def test_the_utilization_beside_the_lines_of_steps() -> None:
     rows = [(row["key"], row["value"], row["unit"]) for row in got.rows("values")]
     assert rows == [("MFU", pytest.approx(0.412), "1"), ("tflops", 407.5, "TFLOP/s")]
     assert [row["step"] for row in got.rows("steps")] == [7, 8]
+
+
+def test_a_title_is_no_result_and_no_count() -> None:
+    lines = [
+        "=== batch=8, seq=2048 ===",
+        "--- Epoch 3 ---",
+        "=== kernel time: 3.5 ms ===",  # a result, though not read
+        "Testing causal=True",
+        "[BENCHMARK] llama bf16",
+        "[BENCHMARK] decode tok/s 12.5",
+        "kernel time: 4.5 ms",
+    ]
+    got = read("\n".join([*lines, ""]).encode())
+    rows = {row["line"]: (row["key"], row["text"] or row["value"]) for row in got.rows("values")}
+    assert rows == {
+        1: ("title", "batch=8, seq=2048"),
+        4: ("subtitle", "causal=True"),
+        5: ("subtitle", "llama bf16"),
+        6: ("decode_tok_s", 12.5),
+        7: ("kernel_time", pytest.approx(0.0045)),
+    }

@@ -54,6 +54,33 @@ def test_a_size_behind_what_is_measured_is_a_parameter(tmp_path: Path) -> None:
     assert (pair["cases"], pair["min"], pair["max"]) == (2, pytest.approx(139.4 / 291.5), pytest.approx(12.5))
 
 
+def test_titles_name_the_cases_of_the_lines_below_them(tmp_path: Path) -> None:
+    case = "=== batch={}, seq=2048 ===\nForward latency: {} ms\nFwd TFLOPS: {}\n"
+    log = log_of(tmp_path, "".join(case.format(*row) for row in [(8, 1.25, 300), (16, 2.5, 350), (32, 4.5, 400)]))
+    rows = {row["key"]: row for row in cases(log).to_dict("records")}
+    assert list(rows) == ["Forward_latency", "Fwd_TFLOPS"]
+    assert {(row["over"], row["cases"]) for row in rows.values()} == {("batch", 3)}
+    assert (rows["Forward_latency"]["min"], rows["Forward_latency"]["min_at"]) == (0.00125, "batch 8")
+    assert (rows["Fwd_TFLOPS"]["max"], rows["Fwd_TFLOPS"]["max_at"]) == (400, "batch 32")
+
+
+def test_lines_that_come_again_under_a_title_are_cases_of_their_own(tmp_path: Path) -> None:
+    text = """\
+=== flash ===
+--- causal=True ---
+Fwd time: 2.5 ms
+Fwd time: 3.5 ms
+--- causal=False ---
+Fwd time: 5.5 ms
+=== plain ===
+--- causal=True ---
+Fwd time: 7.5 ms
+"""
+    [row] = cases(log_of(tmp_path, text)).to_dict("records")
+    assert (row["over"], row["cases"], row["min"]) == ("title x causal", 3, 0.003)  # the median of two readings
+    assert (row["min_at"], row["max_at"]) == ("title flash, causal True", "title plain, causal True")
+
+
 def test_statistics_are_no_variants(tmp_path: Path) -> None:
     log = log_of(tmp_path, "turns,Count,P50,P99\n1,40,0.45,1.25\n2,38,0.5,1.5\n")
     assert list(cases(log)["key"]) == ["Count", "P50", "P99"]

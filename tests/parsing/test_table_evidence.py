@@ -54,6 +54,45 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
         ),
         {3: {"size": 32768, "algbw": 0.5, "time": 35.5e-6}, 4: {"size": 1 << 20, "algbw": 20.5, "time": 0.0015}},
     ),
+    (  # nvbench: times and rates in the unit that suits each of them, two columns of one name
+        (
+            "|  T  |  Time     | Noise |  Time 2  | Noise | Elem/s  | BW         |",
+            "|-----|-----------|-------|----------|-------|---------|------------|",
+            "| F32 |  10.5 us  | 5.25% | 3.5 us   | 1.25% | 296.5M  | 2.5 GB/s   |",
+            "| F64 |  1.25 ms  | 0.25% | 1.5 ms   | 0.50% | 218.25G | 1.746 TB/s |",
+        ),
+        {
+            3: {
+                "T": "F32",
+                "Time": pytest.approx(10.5e-6),
+                "Noise": 0.0525,
+                "Time_2": pytest.approx(3.5e-6),
+                "Noise_2": 0.0125,
+                "Elem_s": 296.5e6,
+                "BW": 2.5,
+            },
+            4: {
+                "T": "F64",
+                "Time": 0.00125,
+                "Noise": 0.0025,
+                "Time_2": 0.0015,
+                "Noise_2": 0.005,
+                "Elem_s": 218.25e9,
+                "BW": 1746.0,
+            },
+        },
+    ),
+    (  # a remark after the last cell
+        (
+            "engine    batch   latency(ms)  speedup",
+            "vllm          8         12.5     1.00x",
+            "hf            8         33.25    0.37x  (vs vllm)",
+        ),
+        {
+            2: {"engine": "vllm", "batch": 8, "latency": 0.0125, "speedup": 1},
+            3: {"engine": "hf", "batch": 8, "latency": 0.03325, "speedup": 0.37},
+        },
+    ),
     (  # rich: a long cell goes on in the next line; a row without figures is a row where the cell above had room
         (
             "┏━━━━━━━━━━━━━━┳━━━━━━━━━━━┓",

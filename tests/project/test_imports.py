@@ -25,7 +25,7 @@ statistics: shared_scatter levels shifts growth
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
 formats: object_shapes model
 formats.families: name_units base missing_values header_columns header_tables json_lines key_value measured_lines
-formats.families: meters
+formats.families: title_lines meters
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
 parsing.input: bar_cuts chunks compression containers html_tables json_documents limits archives log_names notebooks
@@ -67,7 +67,7 @@ metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence
 metrics: schedule_simulation
-metrics: cases serving series_ends step_series run_rows pipeline schedules phase_table modelled_jobs
+metrics: case_titles cases serving series_ends step_series run_rows pipeline schedules phase_table modelled_jobs
 metrics: last_steps communication collectives curves imbalance steps sweep
 metrics: named_ranks ranks hot_experts placement versions version_levels history node_pairs pauses stuck_ranks
 metrics: time_to_target

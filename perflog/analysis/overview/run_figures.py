@@ -403,6 +403,7 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
 def _names_of_cases(tables: Tables) -> Iterator[str]:
     """The names of all values in the records of cases, and in other records with one of their parameters."""
     for run, found in case_tables(tables).items():
+        yield from (name for table in found for name in table.figures)
         rows = tables.rows_of("values", run)
         names = {name for table in found for name in table.names - table.figures.keys() - table.settings.keys()}
         named = rows.where(rows.one_of("key", names))

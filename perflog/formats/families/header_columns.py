@@ -39,6 +39,7 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
         paths: By field that has the name of a column but does not fill it, the printed name.
         names: The names that any program may print instead of `name`, as they are compared.
         units: The units of fields that their cells print.
+        form_units: For each of the first forms the unit that its cells print, if they differ: `us`, `ms`.
     """
 
     name: str
@@ -48,6 +49,7 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
     paths: Mapping[str, str] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     units: Mapping[str, Unit] = field(default_factory=dict)
+    form_units: tuple[str, ...] = ()
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

@@ -61,6 +61,8 @@ _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
 _UNIT_BEHIND = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?|×)")
 _EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
 _END = 1 << 30
+REMARK = "()"
+"""The end of the way in which a cell prints a number, if a remark in brackets is after it: `0.37x  (vs vllm)`."""
 _LEAST_ALIGNED = 2  # cells of a row that lacks some: one alone may stand under a name by chance
 _PLACES = ("rank", "step")  # they locate a row; they are not measured
 
@@ -124,7 +126,8 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         title: The line directly above the header, if only it identifies the table. Blanks then separate the names.
         is_ruled: Whether the rule under it has proved the header: its names may be any strings.
         has_groups: Whether names in the header span several columns. The names of these columns are in the lines below.
-        cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `,f GBps`, `t`, `z`.
+        cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `,f GBps`, `t`, `z`; or in
+            several ways, `r us|r ms`. A way that ends in `()` has a remark in brackets after the number.
     """
 
     name: str
@@ -295,12 +298,31 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
             return replace(column, forms=forms, constants=constants, row_units=row_units), unit
         if "{}" in printed:
             return _with_several_values(column, fields[0].name, printed), unit
-        type_ends = 2 if printed[0] == "," else 1
-        spec, behind = printed[:type_ends], printed[type_ends:]
-        form = Template(f"{{{fields[0].name}:{spec}}}{literal(behind)}")
-        return replace(
-            column, forms=(form, *column.forms), constants=({}, *column.constants), row_units=("", *column.row_units)
-        ), unit or unit_of(behind)[0]
+        return _with_units(column, fields[0].name, printed.split("|"), unit)
+
+
+def _with_units(column: DeclaredColumn, name: str, ways: Sequence[str], unit: str) -> NameMatch:
+    """Return a column that reads numbers printed in one of some ways, as `HeaderTable.cell_types` has it, and its unit.
+
+    `unit` is the unit in the name of the column.
+    """
+    forms, units = list[Template](), list[str]()
+    for way in ways:
+        number = way.removesuffix(REMARK)
+        after = 2 if number[0] == "," else 1
+        remark = "{_:b}({_:)c})" if number != way else ""
+        forms.append(Template(f"{{{name}:{number[:after]}}}{literal(number[after:])}{remark}"))
+        units.append(unit_of(number[after:])[0])
+    none = ("",) * len(forms)
+    column = replace(
+        column,
+        forms=(*forms, *column.forms),
+        constants=(*({} for _ in forms), *column.constants),
+        row_units=(*none, *column.row_units),
+    )
+    if len(set(units)) == 1:
+        return column, unit or units[0]
+    return replace(column, form_units=tuple(units)), unit
 
 
 def spans_to_end(text: str, style: str) -> bool:
@@ -587,7 +609,10 @@ class Header(Struct, frozen=True, eq=False, dict=True):
                 form = c.forms[number]
                 constants |= c.constants[number] if c.constants else {}
                 fields = [f for f in form.fields if f.name not in taken and not f.is_dropped]
-                field_units = {f.name: c.units.get(f.name) or self._unit(f, self.units[k], c) for f in fields}
+                printed = c.form_units[number] if number < len(c.form_units) else ""
+                field_units = {
+                    f.name: c.units.get(f.name) or self._unit(f, printed or self.units[k], c) for f in fields
+                }
                 fields_with_unit = {name for name, unit in field_units.items() if unit is not None}
                 units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
                 if cells is not None and c.is_cell and cells.number in units:

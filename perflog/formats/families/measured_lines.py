@@ -13,13 +13,22 @@ from perflog.formats.vocabulary import SENTENCE_WORDS, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import Unit
 
-_UNIT = (
+UNIT = (
     r"(?:(?:[mnuµ]|milli|micro|nano)?s(?:ecs?|econds?)?|[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[kmgt]i?b(?:ytes|its)?/s(?:ec)?"
     r"|[gt]bps|tps|[a-z]+/s(?:ec(?:ond)?)?)"
 )
+"""Pattern of the unit of a measured value, in small letters or in any."""
+
 _NUMBER = r"[0-9][0-9.,]*(?:e[+-]?[0-9]+)?"
-PATTERN = rf"(?i:.*?[a-z].*?(?:[:=][ \t]*{_NUMBER}[ \t]*{_UNIT}\b|[(\[]{_UNIT}[)\]][^:=]*[:=][ \t]*{_NUMBER}))"
-"""What each such line has: a number after a mark, with a unit after it or in its name."""
+_NAMED_UNIT = (
+    r"(?:[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[a-z]+/s(?:ec(?:ond)?)?|[km]?tps|speed-?up|[a-z]+[_ ](?:ms|us|gbps|tflops))"
+)
+_LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
+PATTERN = (
+    rf"(?i:.*?(?:[a-z].*?(?:[:=][ \t]*{_NUMBER}[ \t]*{UNIT}\b|[(\[]{UNIT}[)\]][^:=]*[:=][ \t]*{_NUMBER})"
+    rf"|\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}))"
+)
+"""What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so."""
 
 _MEASURED = {
     "s": lazy_pattern(
@@ -55,7 +64,9 @@ def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
     """
     numbers = [f.name for f in template.fields if f.numeric]
     named = [name for name in numbers if not name.startswith("_")]
-    if not named or 2 * len(named) < len(numbers) or not all(name in units for name in named):
+    if not named or 2 * len(named) < len(numbers):
+        return False
+    if not all(name in units or "speedup" in plain_name(name).replace("_", "") for name in named):
         return False
     words = [plain_name(name).split("_") for name in named]
     if _PER_OTHER.search(template.text):
@@ -64,9 +75,12 @@ def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
         return False
     if any(_NOT_MEASURED.search(plain_name(name)) for name in named):
         return False
-    return any(_is_speed(plain_name(name), units[name].base) for name in named)
+    return any(_is_speed(plain_name(name), units[name].base if name in units else "") for name in named)
 
 
 def _is_speed(name: str, base: str) -> bool:
-    """Return whether a number with this name and base unit is a speed, or the time of a piece of work."""
-    return base == "TFLOP/s" or (base in _MEASURED and _MEASURED[base].search(name) is not None)
+    """Return whether a number with this name and base unit is a speed, or the time of a piece of work.
+
+    One without a unit is a speedup.
+    """
+    return base in ("", "TFLOP/s") or (base in _MEASURED and _MEASURED[base].search(name) is not None)

@@ -31,6 +31,8 @@ from perflog.formats.families.base import (
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.measured_lines import is_measured
 from perflog.formats.families.name_units import is_statistic, name_and_unit
+from perflog.formats.families.title_lines import PATTERN as TITLE_PATTERN
+from perflog.formats.families.title_lines import title_parts
 from perflog.formats.model import BarFields, Line
 from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_64, unnamed
@@ -51,6 +53,7 @@ _BOUND = r"[\x22']?[ \t]*[:=][ \t]*[\x22'(\[]?[+-]?(?:[0-9.]|(?i:nan|inf))"  # w
 _NAME_AT_END = lazy_pattern(r"([A-Za-z_]\w*)[:=]$")
 _LIST_NUMBER = lazy_pattern(r"[+-]?[0-9.][0-9.eE+-]*")
 _ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a space before them
+_TIMES = frozenset("x×")  # `speedup: 1.01x`: no unit, and part of no name
 _MAGNITUDES = frozenset("kKMGTB")  # `1.3B` parameters: not a unit but a factor
 _OF_MEMORY = lazy_pattern(
     r"mem|byte|size|(?<![a-z])v?ram(?![a-z])", re.IGNORECASE
@@ -69,6 +72,7 @@ _ROUNDED = "rounded"  # the last part of the name of a counter that is printed w
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _TIMED = lazy_pattern(r"time|elapsed|duration|eta\b", re.IGNORECASE)  # names of numbers with `m` as the minute
 _KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
+_RATES = frozenset(("1/s", "TFLOP/s"))  # base units of rates of which only a part is in the name
 _SPEEDS = {"TFLOP/s": "tflops", "GB/s": "bandwidth"}  # the same, of what the number before took its time for
 _TIME_AT_END = lazy_pattern(r"(?<=\w)[ _](?:time|latency|tflops)$", re.IGNORECASE)
 _NAMES_OF = {
@@ -115,6 +119,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         needs: Names that a line must have, each with its alternatives; `*` matches any string.
         unit_names: What printed units mean here: `MB = "MiB"`.
         measures: Whether a line must measure something: see `measured_lines`.
+        titles: Whether the lines are titles of what the lines below them measure: see `title_lines`.
     """
 
     name: str
@@ -125,6 +130,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
     needs: tuple[tuple[str, ...], ...] = ()
     unit_names: Mapping[str, str] = field(default_factory=dict)
     measures: bool = False
+    titles: bool = False
 
     @property
     def openings(self) -> Sequence[Opening]:
@@ -140,8 +146,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def pattern(self) -> str:
-        if self.measures:
-            return MEASURED_PATTERN
+        if self.measures or self.titles:
+            return MEASURED_PATTERN if self.measures else TITLE_PATTERN
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         names = "|".join(_name_pattern(name) for name in (self.needs[0] if self.needs else ()))
         if not names:
@@ -174,6 +180,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         return lines
 
     def _lines(self, text: str) -> tuple[Line, ...]:
+        if self.titles:
+            return self._titles(text)
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         for head, pattern in self._heads:
             if not head.may_stand_in(raw):
@@ -184,6 +192,11 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
                 if line is not None and line.template.match(raw) is not None:
                     return (line,)
         return ()
+
+    def _titles(self, text: str) -> tuple[Line, ...]:
+        parts = title_parts(text.rstrip(" \t"))
+        template = template_of(f"{literal(parts[0])}{{{parts[1]}}}{literal(parts[2])}") if parts else None
+        return () if template is None else (self.shape.line_of(template, ()),)
 
     def _line(self, before: str, head: Template, after: str) -> Line | None:
         """Return the Line of a string with this head; None if it lacks a name that lines of the family have."""
@@ -621,11 +634,15 @@ class _MeterText(Struct):
             key, suffix = unit_text.replace("/", "_per_"), ""
         elif unit and UNITS[unit].base == "s" and not self._words and unit_text.partition("/")[2] in STEP_WORDS:
             key, suffix = "step time", ""
-        if attached and end == k + 1 and behind in _MAGNITUDES:
+        is_factor = self._is_bound and attached and end == k + 1 and behind in _TIMES and not _sticks(parts, k + 2)
+        if attached and end == k + 1 and (is_factor or behind in _MAGNITUDES):
             end = k + 2
         elif (attached and end == k + 1) or (end == k + 1 and behind in _DAYS):
             suffix = None
-        name = self._field(key, suffix, unit or self._key_unit, behind if attached else "", token.text)
+        if self.family.measures and key and not suffix:
+            key = _with_counted(key, unit or self._key_unit, unit_text)
+        magnitude = behind if attached and not is_factor else ""
+        name = self._field(key, suffix, unit or self._key_unit, magnitude, token.text)
         factor = "q" if attached and self._has_factor(key, unit or self._key_unit, behind, token.text) else ""
         type_ = factor or ("d" if self._is_counter(name, token.text) else "")
         whole, point, zeros = token.text.partition(".") if type_ == "d" else (token.text, "", "")
@@ -751,8 +768,13 @@ class _MeterText(Struct):
         return keys.get(plain_name(key), "") if unit else "", key, unit
 
     def _without_unit(self, key: str) -> tuple[str, str]:
-        """Return the name of a number without the unit that it holds, and the unit: `step_time_ms: 412.5`. No rates."""
+        """Return the name of a number without the unit that it holds, and the unit: `step_time_ms: 412.5`.
+
+        A rate keeps the printed name: `Fwd TFLOPS`, `decode tok/s`.
+        """
         label, unit = name_and_unit(key)
+        if unit and UNITS[unit].base in _RATES:
+            return key, unit
         is_rate = "per" in plain_name(label).split("_") or (unit and UNITS[unit].base not in _KINDS and unit != "%")
         if is_rate or self.family.shape.line.table == "runs" or self.fields.is_taken(field_name(label)):
             return key, ""
@@ -816,6 +838,20 @@ def _names_group(parts: Sequence[Token]) -> bool:
     is_pairs = texts[1:2] == [":"] and texts[3:4] == ["="] and texts[2].lower() not in _COUNTER_WORDS
     is_no_group = texts[0].lower() in EVALUATIONS | TRAINING or texts[0] in LEVELS
     return is_pairs and not is_no_group and ":" not in texts[2:]
+
+
+def _with_counted(key: str, unit: str, printed: str) -> str:
+    """Return the name of a measured rate with what is counted, if it lacks it: `Throughput: 13277 tokens/s`."""
+    if unit not in ("tok/s", "1/s"):
+        return key
+    counted = "tokens" if unit == "tok/s" else printed.partition("/")[0].strip()
+    is_named = not counted or plain_name(counted)[:3] in plain_name(key) or "tps" in plain_name(key)
+    return key if is_named else f"{key} {counted} per s"
+
+
+def _sticks(parts: Sequence[Token], k: int) -> bool:
+    """Return whether a word or a number sticks to the token before it: the 8 of `16x8`."""
+    return k < len(parts) and not parts[k].gap and parts[k].kind in (NAME, NUMBER, UNIT, OPAQUE)
 
 
 def _counted_per(parts: Sequence[Token], k: int) -> str:

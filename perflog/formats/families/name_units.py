@@ -55,6 +55,8 @@ _RATE = lazy_pattern(
 _NAMED_AFTER = {"tflops": "TFLOP/s", "watts": "W", "watt": "W", "joules": "J", "joule": "J"}
 """Units that are the name of a number, or its last word."""
 
+_BETWEEN_WORDS = lazy_pattern(r"[_ ]")
+_COUNTED_OVERALL = frozenset(("total", "sum"))  # `Total TFLOPS` may be all work, not a rate
 _COUNTED = frozenset(
     "tok toks tokens samples seqs sequences imgs images steps iters iterations batches reqs requests examples "
     "kb mb gb tb kib mib gib tib".split()
@@ -108,7 +110,8 @@ def name_and_unit(name: str) -> tuple[str, str]:
     match = _ENERGY_AT_END.fullmatch(base) or _AT_END.fullmatch(base) or _CAMEL_CASE.fullmatch(base)
     if match is not None and not match["name"].lower().endswith("per"):
         return match["name"] + match["rest"], unit_of(match["unit"])[0]
-    return base, _NAMED_AFTER.get(base.lower().rpartition("_")[2], "")
+    words = _BETWEEN_WORDS.split(base.lower())
+    return base, "" if words[0] in _COUNTED_OVERALL and len(words) > 1 else _NAMED_AFTER.get(words[-1], "")
 
 
 def _rate(name: str, rate: re.Match[str]) -> tuple[str, str]:

@@ -107,8 +107,8 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
     fields = [Field(name, "d" if name in ("rank", "step") else "f", "") for name in keys.values()]
     shape = _shape(entry, scopes, fields)
     needs = tuple(_alternatives(with_names(entry, text)) for text in entry.texts("needs"))
-    measures = entry.get("measures", bool, False)
-    if not needs and not measures and shape.letters < MIN_LETTERS:
+    measures, titles = entry.get("measures", bool, False), entry.get("titles", bool, False)
+    if not needs and not measures and not titles and shape.letters < MIN_LETTERS:
         raise entry.error("the lines have neither a head nor names", "needs", "write `needs`: names that each line has")
     return MeterFamily(
         name=shape.line.name,
@@ -119,6 +119,7 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
         needs=needs,
         unit_names=unit_names(entry),
         measures=measures,
+        titles=titles,
     )
 
 

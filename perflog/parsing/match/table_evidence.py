@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from perflog.arrays import Mask
-from perflog.formats.families.header_tables import is_rule, spans_to_end, split, without_bar, without_frame
+from perflog.formats.families.header_tables import REMARK, is_rule, spans_to_end, split, without_bar, without_frame
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
 from perflog.formats.vocabulary import COUNTERS, SENTENCE_WORDS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.arrow import mask_of
-from perflog.units import DURATIONS, SIZES, unit_of
+from perflog.units import DURATIONS, SIZES, UNITS, unit_of
 
 FILE_STYLES = ("tab", "csv")
 """Styles of files for programs: no cell is padded."""
@@ -68,6 +68,8 @@ _INNER_VALUE = lazy_pattern(rf"(?<![\w.])(?:{VALUE})")
 _WORDS = lazy_pattern(r"[A-Za-zµμ%]+(?:/[A-Za-z]+)?")
 _AROUND = lazy_pattern(r"[^:=,;_{}]*(?:\{\}[^:=,;_{}]*)+")
 _BETWEEN_SIZES = lazy_pattern(r"\{\} ?[x×*] ?\{\}")
+_REMARK = lazy_pattern(r"(?<=\S)[ \t]+\((?=[^()]*[A-Za-z])[^()0-9]*\)$")  # without figures
+_OF_RATE = lazy_pattern(r"(?:/|per)[ _]?s(?:ec(?:ond)?)?\b", re.IGNORECASE)
 _MOST_VALUES = 4  # of a cell
 _PREFIXES = frozenset("k K M G T".split())
 _GLUED = frozenset("k K M G T c x ×".split())  # after a number, beside units
@@ -169,6 +171,8 @@ class PrintedTable(Struct, frozen=True):
             if is_rule(text) or (text[:1] == "#" == lines[0][:1]):
                 continue
             cells = cut(bare[place])
+            if len(cells) == len(names) + 1 and _without_remark(last := "  ".join(cells[-2:])) != last:
+                cells[-2:] = [last]
             has_value = any(map(value_and_unit, cells))
             own_cells = cells[1:-1] if names[-1].endswith("...") else cells  # `UserCounters...` above pairs
             names_itself = style != "tab" and any(map(_NAMED_VALUE.search, own_cells))
@@ -227,30 +231,48 @@ class PrintedTable(Struct, frozen=True):
         return all(_VALUE.fullmatch(x) for row in self.rows for x in row)
 
     def cell_types(self) -> dict[str, str]:
-        """Return how the cells of columns print numbers with units, as `HeaderTable.cell_types` has it."""
+        """Return how the cells of columns print numbers with units, as `HeaderTable.cell_types` has it.
+
+        Columns that share a name are typed together, but not as words: one of them may hold plain numbers.
+        """
+        named: dict[str, list[str]] = {}
+        for k, name in enumerate(self.names):
+            if not name.endswith(("...", "…")):
+                named.setdefault(name, []).extend(row[k] for row in self.rows)
+        clear = self.columns()
         types = {}
-        for name, cells in self.columns().items():
-            cells = [cell for cell in cells if cell not in NO_VALUE]
-            pairs = list(map(value_and_unit, cells))
-            if 2 * pairs.count(None) > len(pairs):
-                types[name] = _shape_of_cells(cells) or "s"
-                continue
-            units = {pair[1] for pair in pairs if pair}
-            number = ",f" if any("," in pair[0] for pair in pairs if pair) and self._groups_thousands() else "r"
-            if not any(units) and number != "r":
-                types[name] = number
-            if None in pairs or not any(units):
-                continue
-            plain = {unit.strip() for unit in units}
-            if plain <= _PREFIXES:  # `10K` is 10,000 or 10,240: a word
-                continue
-            if len(units) == 1:
-                types[name] = f"{number}{units.pop()}"
-            elif plain <= set(DURATIONS):
-                types[name] = "t"
-            elif plain <= SIZES.keys():
-                types[name] = "z"
+        for name, cells in named.items():
+            kind = self._cell_type(name, [cell for cell in cells if cell not in NO_VALUE])
+            if kind and (name in clear or (kind != "s" and "{}" not in kind and self.names.count(name) > 1)):
+                types[name] = kind
         return types
+
+    def _cell_type(self, name: str, cells: Sequence[str]) -> str:
+        """Return how the cells of a column print their numbers; "" for plain numbers in different ways."""
+        bare = [_without_remark(cell) for cell in cells] if name == self.names[-1] else cells
+        pairs = list(map(value_and_unit, bare))
+        if 2 * pairs.count(None) > len(pairs):
+            return _shape_of_cells(cells) or "s"
+        units = {pair[1] for pair in pairs if pair}
+        number = ",f" if any("," in pair[0] for pair in pairs if pair) and self._groups_thousands() else "r"
+        if not any(units) and number != "r":
+            return number
+        if None in pairs or not any(units):
+            return ""
+        plain = {unit.strip() for unit in units}
+        if plain <= _PREFIXES:  # `10K` is 10,000 or 10,240: a word. But rates count in thousands
+            return "q" if _OF_RATE.search(name) else ""
+        if len(units) == 1:
+            ways = [f"{number}{units.pop()}"]
+        elif plain <= set(DURATIONS) and units == plain:
+            ways = ["t"]
+        elif plain <= SIZES.keys() and units == plain:
+            ways = ["z"]
+        elif len({UNITS[unit].base if unit else "" for unit in (unit_of(x)[0] for x in plain)}) == 1:
+            ways = [f"{number}{unit}" for unit in sorted(units)]
+        else:
+            return ""
+        return "|".join(ways if list(bare) == list(cells) else [*ways, *(f"{way}{REMARK}" for way in ways)])
 
     def _groups_thousands(self) -> bool:
         """Whether commas in numbers are between thousands: the table prints points of decimals, too."""
@@ -270,7 +292,7 @@ class PrintedTable(Struct, frozen=True):
         """Whether each cell of a row is under its own name, or under none."""
         names, cells = (
             [match.span() for match in _SPANS[self.style].finditer(without_frame(without_bar(line))) if match[0] != ":"]
-            for line in (self.block[0], text)
+            for line in (self.block[0], _without_remark_of_row(text))
         )
         above = ({i for i, (a, b) in enumerate(names) if a < end and begin < b} for begin, end in cells)
         return len(cells) == len(names) and all(not places or k in places for k, places in enumerate(above))
@@ -293,6 +315,19 @@ def _shape_of_cells(cells: Sequence[str]) -> str:
     are_units = all(word == "x" or unit_of(word)[0] for word in words)
     is_several = 1 < shape.count("{}") <= _MOST_VALUES and not _BETWEEN_SIZES.search(shape)
     return shape if is_several and are_units and _AROUND.fullmatch(shape) else ""
+
+
+def _without_remark(cell: str) -> str:
+    """Return a cell without the remark in brackets after its number: `0.37x  (vs vllm)`."""
+    match = _REMARK.search(cell)
+    return cell[: match.start()] if match is not None and value_and_unit(cell[: match.start()]) else cell
+
+
+def _without_remark_of_row(text: str) -> str:
+    """Return a row without the remark in brackets after its last cell."""
+    match = _REMARK.search(text)
+    cells = text[: match.start()].split() if match is not None else []
+    return text[: match.start()] if match is not None and cells and value_and_unit(cells[-1]) else text
 
 
 def value_and_unit(cell: str) -> tuple[str, str] | None:

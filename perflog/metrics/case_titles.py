@@ -1,0 +1,77 @@
+"""Titles of cases: a line such as `=== batch=8, seq=2048 ===` names what the lines below it measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from perflog.arrays import Ints
+from perflog.formats.families.title_lines import SUBTITLE, TITLE
+from perflog.lazy_patterns import lazy_pattern
+from perflog.tables.columns import Rows
+
+_PAIR = lazy_pattern(r"(?P<name>[A-Za-z_][\w.-]*) ?[=:] ?(?P<value>[^\s,;|=:()\[\]]+)")
+_REST = lazy_pattern(r"[\s,;:|()\[\]#=*>-]+")
+_NUMBER = lazy_pattern(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def under_titles(rows: Rows) -> tuple[Rows, Ints, Ints]:
+    """Return rows of `values` of one run, and the line and part of the record that each belongs to.
+
+    The lines below a title are one record with it if no name comes twice there; else each of them is a record that has
+    the title too.
+    """
+    lines, parts = rows["line"], rows["part"]
+    codes, words = rows.codes("key")
+    titles = {words.index(key): key for key in (TITLE, SUBTITLE) if key in words}
+    if not np.isin(codes, [*titles]).any():
+        return rows, lines, parts
+    current, below = dict[str, int](), list[int]()
+    found: list[tuple[int, int]] = []  # each row and the first row of its record
+
+    def close() -> None:
+        names = codes[below]
+        first = below[0] if below and current and len(set(names.tolist())) == len(names) else None
+        begins = dict[tuple[int, int], int]()
+        for place in below:
+            begin = begins.setdefault((int(lines[place]), int(parts[place])), place if first is None else first)
+            if begin == place:
+                found.extend((title, begin) for title in current.values())
+            found.append((place, begin))
+        below.clear()
+
+    for place in np.lexsort((parts, lines)).tolist():
+        key = titles.get(int(codes[place]))
+        if key is None:
+            below.append(place)
+            continue
+        close()
+        current = {TITLE: place} if key == TITLE else {**current, SUBTITLE: place}
+    close()
+    places, begins = np.array(found, np.int64).reshape(-1, 2).T
+    return rows.where(places), lines[begins], parts[begins]
+
+
+def with_parameters(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return columns with the parameters that titles name in place of the titles: `batch=8, seq=2048`."""
+    result: dict[str, list[Any]] = {}
+    for name, cells in columns.items():
+        result |= _parameters(name, cells, columns) if name in (TITLE, SUBTITLE) else {name: cells}
+    return result
+
+
+def _parameters(name: str, titles: Sequence[Any], columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the columns that titles stand for: pairs that all of them have, and the words beside these."""
+    pairs = [{match["name"]: match["value"] for match in _PAIR.finditer(title or "")} for title in titles]
+    names = [*pairs[0]]
+    if any([*of_title] != names for of_title in pairs) or not names or set(names) & set(columns):
+        return {name: list(titles)}
+    words = [_REST.sub(" ", _PAIR.sub(" ", title or "")).strip() for title in titles]
+    parameters: dict[str, list[Any]] = {key: [_value(of_title[key]) for of_title in pairs] for key in names}
+    return {name: words, **parameters} if any(words) else parameters
+
+
+def _value(text: str) -> Any:
+    return float(text) if _NUMBER.fullmatch(text) else text
