@@ -1,7 +1,7 @@
-"""Memory of an allocator at one moment: who held it, and what it kept without use. From snapshots of PyTorch.
+"""Allocator memory at one moment: which code holds it, and how much is reserved but unused. From PyTorch snapshots.
 
-A holder is the innermost frame of a stack outside of the framework: the line of the program that asked for the memory.
-Blocks of one holder count together. `during` is told by the frames of the framework around it: optimizer, backward.
+A holder is the innermost frame of a stack outside of the framework: the line of the program that requested the memory.
+Blocks of one holder are added up. `during` follows from the framework's frames around it: optimizer, backward.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BLOCK, OUT_OF_MEMORY = "block", "out of memory"
 
 ALLOCATED, FREE = "active_allocated", "inactive"
 NO_STACK = "(no stack recorded)"
-"""In place of a holder: memory whose stack the snapshot does not have."""
+"""Replaces the holder of memory that has no stack in the snapshot."""
 
 _DEVICE = (
     MetricColumn("rank", meaning="rank of the snapshot"),
@@ -40,7 +40,7 @@ _COLUMNS = (
     MetricColumn("free", "B", None, "bytes of blocks that it keeps without use"),
     MetricColumn("waiting", "B", None, "bytes of freed blocks that wait for a stream", brief=False),
     MetricColumn("largest_free", "B", None, "largest block without use"),
-    MetricColumn("private", "B", None, "bytes of blocks in private pools, such as those of CUDA graphs"),
+    MetricColumn("private", "B", None, "bytes of blocks in private pools, such as the pools of CUDA graphs"),
     MetricColumn("fragmentation", "1", "lower", "(reserved - allocated) / reserved"),
     MetricColumn("asked", "B", None, "bytes of the allocation that failed, the last one recorded"),
     MetricColumn("would_fit", meaning="whether the free blocks together hold it, though no single one does"),
@@ -51,7 +51,7 @@ _HOLDER_COLUMNS = (
     *RUN_COLUMNS,
     *_DEVICE,
     MetricColumn("holder", meaning=f"file, line and function of the program that asked for it; {NO_STACK}"),
-    MetricColumn("during", meaning="optimizer, backward, loading: by frames of the framework; null: they do not tell"),
+    MetricColumn("during", meaning="optimizer, backward, loading: by frames of the framework; null: unknown"),
     MetricColumn("bytes", "B", "lower", "bytes of its blocks in use"),
     MetricColumn("share", "1", None, "bytes / all bytes in use on the device"),
     MetricColumn("blocks", meaning="number of its blocks"),
@@ -103,7 +103,7 @@ def allocator(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
     needs=("events",),
     columns=_HOLDER_COLUMNS,
     main="bytes",
-    formula="sum over the blocks in use whose innermost frame outside of the framework is the same line",
+    formula="sum over the blocks in use with the same line as innermost frame outside of the framework",
     source=_SOURCE,
 )
 def allocator_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
@@ -166,9 +166,9 @@ def _held(used: Rows) -> Iterator[dict[str, Any]]:
     """A row for each holder of blocks in use, the largest first."""
     codes, stacks = used.codes("stack")
     found: dict[tuple[str, str | None], list[int]] = {}
-    of_code = [holder_of(stack) for stack in stacks]
+    holders = [holder_of(stack) for stack in stacks]
     for number, code in enumerate(codes.tolist()):
-        found.setdefault(of_code[code] if code >= 0 else (NO_STACK, None), []).append(number)
+        found.setdefault(holders[code] if code >= 0 else (NO_STACK, None), []).append(number)
     sizes, lines, whole = used["bytes"], used["line"], int(used["bytes"].sum())
     held = {key: int(sizes[numbers].sum()) for key, numbers in found.items()}
     for (holder, during), size in sorted(held.items(), key=lambda item: -item[1]):

@@ -34,7 +34,7 @@ STAMPS, ELAPSED, PRINTED, STEPS, FILE = "stamps", "elapsed", "printed", "steps",
 clock less the time of steps, the time at which the log was written last."""
 
 RELATIVE = (ELAPSED, STEPS)
-"""Clocks of attempts whose lines have no time stamps: printed time since a start; else printed durations, added up."""
+"""Clocks of attempts without time stamps: printed time since a start; else the sum of printed durations."""
 
 _OF_MARKS = {
     "checkpoint": CHECKPOINT, "evaluation": EVALUATION, "validation": EVALUATION,
@@ -42,7 +42,7 @@ _OF_MARKS = {
 }  # fmt: skip
 _DATA = lazy_pattern(r"(?:^|[^a-z])(?:data|dataloader|batch.generator|load|loader|fetch|input)(?![a-z])", re.IGNORECASE)
 
-_NEAR = 8  # step lines on both sides that tell how long a step takes there
+_NEAR = 8  # step lines on both sides, from which the usual step time is estimated
 _CLEAR = 5.0  # times the scatter: a shorter pause may be chance
 _LEAST = 0.01  # of the steps' time
 _STALL_STEPS, _STALL_S = 10.0, 1.0  # a pause of no known reason is a stall from so many steps and seconds on
@@ -124,7 +124,7 @@ def attempt_time(tables: Tables, extent: Extent, again_from: int | None, until: 
 
 
 def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
-    """Return the step lines of an attempt, those of its lowest rank; None if too few have a time."""
+    """Return the step lines of an attempt's lowest rank; None if too few have a time."""
     steps = tables.rows_by_run("steps").get(extent.run)
     if steps is None or extent.clock is None:
         return None
@@ -167,7 +167,7 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
 
 
 def _times(steps: Rows, clock: str) -> Ints:
-    """Return what a clock reads on step lines; 0 if it is that of added durations."""
+    """Return the readings of a clock on step lines; 0 for the clock of added durations."""
     if clock == STEPS:
         return np.zeros(len(steps), np.int64)
     return _ns(steps["elapsed_s"]) if clock == ELAPSED else steps["printed_ns"]
@@ -179,9 +179,9 @@ def _printed_pauses(tables: Tables, extent: Extent, lines: Ints) -> Floats:
     here: dict[tuple[int, str], list[Mark]] = {}
     for mark in marks(tables, extent):
         here.setdefault((int(np.searchsorted(lines, mark.line)), _OF_MARKS[mark.kind]), []).append(mark)
-    for (gap, _), of_kind in here.items():
+    for (gap, _), marks_of_kind in here.items():
         if gap < len(lines):
-            found[gap] += _seconds_of(of_kind) or 0.0
+            found[gap] += _seconds_of(marks_of_kind) or 0.0
     return found
 
 
@@ -356,10 +356,10 @@ class _Tiling:
         if phases is None:
             return False
         steps = self._steps
-        of_step = phases.where(phases["step"] == steps.steps[place])
+        step_phases = phases.where(phases["step"] == steps.steps[place])
         return any(
             _DATA.search(name) is not None and seconds >= 0.5 * pause
-            for name, seconds in of_step.records("phase", "time_s")
+            for name, seconds in step_phases.records("phase", "time_s")
         )
 
     def _tail(self) -> None:
@@ -404,7 +404,7 @@ class _Tiling:
         last_line = max([tables_lines(self._tables, run)[1], *self._tables.rows_of("lines", run)["line"].tolist()])
         if clock not in (UTC, LOCAL) or last_line <= max([int(self._steps.lines[-1]), *stamped["line"].tolist()]):
             return None
-        path = next(log for of_run, log in self._tables.rows("runs").records("run", "log") if of_run == run)
+        path = next(log for each, log in self._tables.rows("runs").records("run", "log") if each == run)
         try:
             at = Path(path).stat().st_mtime_ns
         except OSError:
@@ -548,7 +548,7 @@ def tables_lines(tables: Tables, run: str) -> tuple[int, int]:
 
 
 def marks(tables: Tables, extent: Extent) -> Iterator[Mark]:
-    """Yield the lines of an attempt that tell of a pause, by line."""
+    """Yield the lines of an attempt that report a pause, in line order."""
     found: list[Mark] = []
     rows = tables.rows_by_run("milestones").get(extent.run)
     if rows is not None:

@@ -71,7 +71,7 @@ class Attempt(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """What is known of a run: its log, its place there, its steps, and its time on a clock (0 to 0: unknown)."""
+    """The extent of a run: its log and position in it, its steps, and its time on a clock (0 to 0: unknown)."""
 
     run: str
     log: str
@@ -88,7 +88,7 @@ class Extent(Struct, frozen=True):
 def attempts(tables: Tables) -> dict[str, Attempt]:
     """Return the attempts of all jobs of several, by run id, the attempts of a job in their order.
 
-    All runs that were read count, not only those of `tables`.
+    All runs that were read count, not only the runs of `tables`.
     """
     return cached(tables.whole, ("attempts",), lambda: _attempts(tables.whole))
 
@@ -123,7 +123,7 @@ def _extents(tables: Tables) -> Iterator[Extent]:
 
 
 def _time(steps: Rows | None, milestones: Rows | None) -> tuple[str | None, int, int]:
-    """The clock of a run, and its first and last time on it: the clock of its steps, else that of most lines."""
+    """Return the clock of a run, and its first and last time on it: the clock of its steps, else of most lines."""
     parts = [rows.where(rows.known("printed_ns", "clock")) for rows in (steps, milestones) if rows is not None]
     parts = [rows for rows in parts if len(rows)]
     if not parts:
@@ -161,7 +161,7 @@ class _Chains:
     def __init__(self, tables: Tables, restores: Mapping[str, Rows], restarts: Mapping[str, Rows]) -> None:
         self._restores, self._restarts, self._known = restores, restarts, extents(tables)
         order, started = sorted(self._known.values(), key=lambda e: (e.log, e.index)), moments(tables)
-        if len({e.log for e in order}) > 1:  # over several logs, the times tell the order
+        if len({e.log for e in order}) > 1:  # times determine the order across logs
             order.sort(key=lambda e: (e.begin_ns, str(started[e.run].at) if e.run in started else "", e.first_step))
         self._order = order
         self._neighbours = {(extent.log, extent.index): extent for extent in order}
@@ -221,8 +221,8 @@ class _Chains:
 
 def with_attempts(runs: pa.Table, log: Log) -> pa.Table:
     """Return table `runs` of a log with the job and the attempt of each run that is an attempt."""
-    of_runs = attempts(Tables(log))
-    found = [of_runs.get(run) for run in runs["run"].to_pylist()]
+    attempt_by_run = attempts(Tables(log))
+    found = [attempt_by_run.get(run) for run in runs["run"].to_pylist()]
     jobs_of, numbers = [each and each.job for each in found], [each and each.number for each in found]
     for name, values in (("job", jobs_of), ("attempt", numbers)):
         place = runs.schema.get_field_index(name)
@@ -241,7 +241,7 @@ def _saves(milestones: Rows) -> dict[str, set[int]]:
 
 
 def last_saved(tables: Tables, run: str, until: int) -> int | None:
-    """Return the last step of a run that a checkpoint before a line holds; None if its lines tell of none."""
+    """Return the last step of a run saved by a checkpoint before a line; None if its lines report none."""
     rows = tables.rows_of("milestones", run)
     rows = rows.where(rows.one_of("kind", [CHECKPOINT]) & (rows["line"] < until))
     ended = rows.where(~rows.one_of("edge", ["begin"]))  # a save may be under way
@@ -270,11 +270,11 @@ def _loaded(extent: Extent, before: Extent | None, restores: Mapping[str, Rows])
     A line that loads a checkpoint may be printed before the line that begins the run.
     """
     rows = [restores.get(extent.run), restores.get(before.run) if before else None]
-    for of_run, after in zip(rows, (0, before.last_step_line if before else 0), strict=True):
-        if of_run is None:
+    for restored, after in zip(rows, (0, before.last_step_line if before else 0), strict=True):
+        if restored is None:
             continue
-        lines = of_run["line"]
-        here = of_run.where((lines < extent.first_step_line) & (lines > after))
+        lines = restored["line"]
+        here = restored.where((lines < extent.first_step_line) & (lines > after))
         steps = [step_of(step, name) for step, name in here.records("step", "name")]
         if len(here):
             return next((step for step in steps if step is not None), None), int(here["line"][0])
@@ -282,7 +282,7 @@ def _loaded(extent: Extent, before: Extent | None, restores: Mapping[str, Rows])
 
 
 def _follows(earlier: Extent, later: Extent) -> bool:
-    """Whether a run began after another had ended, as far as their clocks tell."""
+    """Whether a run began after another had ended, as far as their clocks show."""
     if earlier.first_step < 0:
         return False
     if (
@@ -320,9 +320,9 @@ def _evidence(
 def _comparable(settings: Mapping[str, Settings]) -> dict[str, dict[str, str]]:
     """The settings that attempts have in common: without incidental ones, and those that a restart changes."""
     incidental = incidental_test(settings.values())
-    names = {name for of_run in settings.values() for name in of_run if name != "process"}
+    names = {name for known in settings.values() for name in known if name != "process"}
     names = {n for n in names if not incidental(n) and not _OF_RESTART.search(n.rpartition(".")[2])}
-    return {run: {n: v for n, v in of_run.items() if n in names} for run, of_run in settings.items()}
+    return {run: {n: v for n, v in known.items() if n in names} for run, known in settings.items()}
 
 
 def _is_of_world(names: Iterable[str]) -> bool:

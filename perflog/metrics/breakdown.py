@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TRACED_STEP = "traced step"
-"""The whole of a trace whose steps are annotated, or whose iterations are found."""
+"""The whole of a trace with annotated steps or detected iterations."""
 
 UNTIMED = "untimed"
 """Kind of the time of a step, or of a phase with phases inside it, that no inner phase covers."""
 
 NOT_LISTED = "not in the table"
-"""Part of a profile whose table lists only some of the work that the total below it counts."""
+"""Part of a profile that the total counts and the table above it does not list."""
 
 _ROUNDED = 1e-3  # of a whole: less comes from rounding
 
@@ -135,7 +135,7 @@ class Misfit(Struct, frozen=True):
 
 def misfits(tables: Tables, warmup: int | None) -> list[Misfit]:
     """Return the phases of all runs that do not fit into what they are inside: they are no parts of a breakdown."""
-    return [misfit for _, of_run in _divided_steps(tables, warmup) for misfit in of_run]
+    return [misfit for _, misfits_of_run in _divided_steps(tables, warmup) for misfit in misfits_of_run]
 
 
 def _parts_of_steps(tables: Tables, warmup: int | None) -> Iterator[dict[str, Any]]:
@@ -195,7 +195,7 @@ def _innermost(
         totals[name] = totals.get(name, 0.0) + seconds
         if parent is not None:
             inside.setdefault(parent, {})[name] = seconds
-    sums = {name: sum(of_phase.values()) for name, of_phase in inside.items() if name in totals}
+    sums = {name: sum(children.values()) for name, children in inside.items() if name in totals}
     unfit = {name for name, seconds in sums.items() if not fits(seconds, totals[name])}
     shown = dict(times)
     while dropped := [pair for pair in shown if pair[1] in unfit or (pair[1] and not _is_in(pair[1], shown))]:
@@ -212,16 +212,16 @@ def _is_in(name: str, times: _Times) -> bool:
 
 
 def _parts_of_time(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
-    """The rows in steady steps that the log times, without hidden phases, of runs whose phases have known parents."""
+    """Return the rows of steady, timed steps, without hidden phases, of runs with known parents of phases."""
     place, steps, is_step = (rows[name].to_numpy() for name in ("place", "step", "phase"))
     is_step = is_step == "step"
     steady = steps >= np.array([run.first for run in runs])[place]
     in_timed_step = groups_of(place, steps).any_of(is_step & steady)
     phases = _codes(rows["phase"])
-    of_run = groups_of(place, phases)
-    names = rows["phase"].to_numpy()[of_run.first]
-    hidden = [runs[i].semantics.is_hidden(name, None) for i, name in zip(place[of_run.first], names, strict=True)]
-    counts = steady & in_timed_step & ~np.array(hidden, np.bool_)[of_run.inverse]
+    pairs = groups_of(place, phases)
+    names = rows["phase"].to_numpy()[pairs.first]
+    hidden = [runs[i].semantics.is_hidden(name, None) for i, name in zip(place[pairs.first], names, strict=True)]
+    counts = steady & in_timed_step & ~np.array(hidden, np.bool_)[pairs.inverse]
     orphans = np.bincount(place[counts & rows["parent"].isna().to_numpy()], minlength=len(runs))
     known = orphans <= np.bincount(place[counts & is_step], minlength=len(runs))  # the step alone has no parent
     return rows[counts & known[place]]
@@ -230,7 +230,7 @@ def _parts_of_time(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
 def _times(
     rows: pd.DataFrame, runs: Sequence[RunRows], steps: Mapping[int, int]
 ) -> dict[int, dict[tuple[str, str | None], float]]:
-    """Time in a step of each phase and its printed parent, by place of the run. `steps`: number of steps by place."""
+    """Return the time in a step of each phase and its printed parent, by run index. `steps`: steps by run index."""
     place, names = rows["place"].to_numpy(), rows["phase"].to_numpy()
     phases, parents = _codes(rows["phase"]), _codes(rows["parent"])
     printed: dict[int, set[str]] = {}
@@ -241,11 +241,11 @@ def _times(
     around = [printed_parent(runs[i], name, printed[i]) for i, name in zip(place[cases.first], above, strict=True)]
     words = {name: code for code, name in enumerate(dict.fromkeys(around))}
     kinds = groups_of(place, phases, np.array([words[name] for name in around])[cases.inverse])
-    of_kinds = place[kinds.first]
+    positions = place[kinds.first]
     world = np.array([run.world or 0 for run in runs])
-    seconds = _per_step(rows, kinds, world[place], np.array([steps[i] for i in of_kinds.tolist()]))
+    seconds = _per_step(rows, kinds, world[place], np.array([steps[i] for i in positions.tolist()]))
     times: dict[int, dict[tuple[str, str | None], float]] = {}
-    for i, row, time in zip(of_kinds.tolist(), kinds.first.tolist(), seconds.tolist(), strict=True):
+    for i, row, time in zip(positions.tolist(), kinds.first.tolist(), seconds.tolist(), strict=True):
         times.setdefault(i, {})[names[row], around[cases.inverse[row]]] = time
     return times
 
@@ -264,14 +264,14 @@ def printed_parent(run: RunRows, parent: object, printed: Collection[str]) -> st
 
 
 def _per_step(rows: pd.DataFrame, kinds: Groups, world: Ints, steps: Ints) -> Floats:
-    """Mean over ranks and steps of the time of each kind of rows; NaN if in most steps with it its ranks are not known.
+    """Return the mean over ranks and steps of the time of each kind of rows; NaN if most of its steps lack ranks.
 
-    A single value without a rank is that of the step, as the step time is. A step in which a rank is missing does not
-    count, but a step without the phase does: there it took no time.
+    A single value without a rank is the value of the step, as the step time is. A step in which a rank is missing does
+    not count. A step without the phase counts as zero time.
 
     Args:
         rows: The rows.
-        kinds: Which rows are of one kind: of a run, a phase and a parent.
+        kinds: Groups of the rows by run, phase and parent.
         world: Number of ranks of the run of each row, 0 if it is not known.
         steps: Number of steps of the run of each kind.
     """
@@ -288,9 +288,9 @@ def _per_step(rows: pd.DataFrame, kinds: Groups, world: Ints, steps: Ints) -> Fl
     np.maximum.at(most, kind, sharers)
     complete = (sharers == most[kind]) & (sharers > 0)
     means = groups.sums(rows["time_s"].to_numpy(np.float64))[complete] / sharers[complete]
-    of_kind = groups_of(kind[complete])
+    kinds_of_steps = groups_of(kind[complete])
     total = np.full(len(steps), np.nan)
-    total[kind[complete][of_kind.first]] = of_kind.sums(means) / of_kind.sizes
+    total[kind[complete][kinds_of_steps.first]] = kinds_of_steps.sums(means) / kinds_of_steps.sizes
     steps_with = np.bincount(kind, minlength=len(steps))
     enough = 2 * np.bincount(kind[complete], minlength=len(steps)) >= steps_with
     return np.where(enough, total * steps_with / steps, np.nan)
@@ -300,7 +300,7 @@ def _per_step(rows: pd.DataFrame, kinds: Groups, world: Ints, steps: Ints) -> Fl
 
 
 def _parts_of_phases(tables: Tables, known: Collection[str]) -> Iterator[dict[str, Any]]:
-    """The phases of each run whose phases belong to no printed step time, if the format declares all of them."""
+    """Yield the phases of each run without a printed step time for its phases, if the format declares all of them."""
     semantics = semantics_by_run(tables["runs"])
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     steps = tables.rows("steps")
@@ -355,15 +355,15 @@ def _parts_of_profiles(tables: Tables, options: Options) -> Iterator[dict[str, A
     rows = rows[(rows["by"] == "category") & rows["of"].isin(["gpu", "api"])]
     has_gpu = rows["run"].isin(rows["run"][rows["of"] == "gpu"])
     rows = rows[(rows["of"] == "gpu") | ~has_gpu]
-    for (run, label, of), of_run in rows.groupby(["run", "label", "of"], sort=False, dropna=False):
-        of_profile = _once(of_run)
-        totals = of_profile.groupby("section", sort=False, dropna=False)["denominator_s"].first()
+    for (run, label, of), run_rows in rows.groupby(["run", "label", "of"], sort=False, dropna=False):
+        profile = _once(run_rows)
+        totals = profile.groupby("section", sort=False, dropna=False)["denominator_s"].first()
         common = {"run": run, "label": label if isinstance(label, str) else None, "of": of}
         common["whole_s"] = float(totals.sum())
-        for (name,), group in of_profile.groupby(["name"], sort=False):
+        for (name,), group in profile.groupby(["name"], sort=False):
             work = {"part": name, "kind": name, "time_s": float(group["time_s"].sum())}
             yield common | work | {"n": int(group["calls"].sum())}
-        if (left := common["whole_s"] - float(of_profile["time_s"].sum())) > _ROUNDED * common["whole_s"]:
+        if (left := common["whole_s"] - float(profile["time_s"].sum())) > _ROUNDED * common["whole_s"]:
             yield common | {"part": NOT_LISTED, "kind": NOT_LISTED, "time_s": left}
 
 

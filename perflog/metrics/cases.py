@@ -1,7 +1,7 @@
-"""Cases of a benchmark: figures that a log prints over parameters, such as message sizes, shapes or chunk sizes.
+"""Cases of a benchmark: values that a log prints over parameters, such as message sizes, shapes or chunk sizes.
 
-A record that prints parameters and figures together, and belongs to no step, is one measurement. Records with the same
-names are a table of cases. Its parameters are the leading names whose values together tell the cases apart.
+A record that prints parameters and measured values together, and belongs to no step, is one measurement. Records with
+the same names are a table of cases. Its parameters are the leading names that together identify each case.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ MOST_FAILED = 3
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("table", meaning="number of the table of cases in the log"),
-    MetricColumn("over", meaning="parameters that tell the cases apart"),
-    MetricColumn("key", meaning="name of the figure"),
+    MetricColumn("over", meaning="parameters that identify the cases"),
+    MetricColumn("key", meaning="name of the quantity"),
     MetricColumn("unit", meaning="unit of its values; null: a plain number"),
-    MetricColumn("cases", meaning="number of cases that have the figure"),
-    MetricColumn("failed", meaning="number of cases that print NaN, infinity or an error in its place"),
+    MetricColumn("cases", meaning="number of cases that have the quantity"),
+    MetricColumn("failed", meaning="number of cases that print NaN, infinity or an error instead of its value"),
     MetricColumn("failed_at", meaning="the first of these cases", brief=False),
     MetricColumn(
         "better",
@@ -59,13 +59,13 @@ _COLUMNS = (
 _PAIR_COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("table", meaning="number of the table of cases in the log"),
-    MetricColumn("key", meaning="name of the figure; null: each variant is a figure of its own name"),
-    MetricColumn("parameter", meaning="parameter that names the variants; null: the names of the figures do"),
+    MetricColumn("key", meaning="name of the quantity; null: each variant is a quantity with a name of its own"),
+    MetricColumn("parameter", meaning="parameter that names the variants; null: the quantities do"),
     MetricColumn("base", meaning="variant that the other is compared with: the first one printed"),
     MetricColumn("variant", meaning="the other variant"),
     MetricColumn("cases", meaning="number of cases that both have, equal in all other parameters"),
-    MetricColumn("better", meaning="lower or higher, by the name or unit of the figure; null: neither tells it"),
-    MetricColumn("ratio", meaning="figure of the variant / figure of the base: geometric mean over the cases"),
+    MetricColumn("better", meaning="lower or higher, by the name or unit of the quantity; null: unknown"),
+    MetricColumn("ratio", meaning="value of the variant / value of the base: geometric mean over the cases"),
     MetricColumn("min", meaning="smallest ratio"),
     MetricColumn("min_at", meaning="its case"),
     MetricColumn("max", meaning="largest ratio"),
@@ -95,7 +95,7 @@ _DEGREE = lazy_pattern(
     r"|utilization)",
     re.IGNORECASE,
 )
-"""Names of numbers that configure a measurement, where they stand directly behind other parameters."""
+"""Names of numbers that configure a measurement, if they directly follow other parameters."""
 
 _MOMENTS = frozenset("timestamp date datetime".split())
 """Names of when a record was written."""
@@ -106,11 +106,11 @@ OBJECTIVES = frozenset(("value", "objective"))
 """Names of what a search optimises."""
 
 _NAMES_QUANTITIES = lazy_pattern(r"metrics?(?:_name)?|quantity|statistics?|measure(?:ment)?|kpi|figure", re.IGNORECASE)
-"""Names of a column whose words are quantities."""
+"""Names of a column that lists quantities."""
 
 _NUMBERED = lazy_pattern(r"(?P<stem>[A-Za-z_]*[A-Za-z])_?(?P<number>[0-9]+)")
 _COLUMN = "column"  # the parameter of such a table, where its columns have no number
-_SEVERAL = 2  # units: of the rows of one table they are those of several quantities
+_SEVERAL = 2  # units from which on the rows of a table are several quantities
 
 _OUTCOME = lazy_pattern(r"(?:.*[_. ])?(?:status|state|outcome|result)", re.IGNORECASE)
 """Names of words that say what came of a case."""
@@ -133,7 +133,7 @@ _FAILED = lazy_pattern(
     r"|time(?:d )?out|killed|out of resources|[-+]?inf(?:inity)?|nan|\w+(?:error|exception))\b",
     re.IGNORECASE,
 )
-"""Words that programs print in place of a figure where the case failed."""
+"""Words that programs print instead of a value if the case failed."""
 _STATISTIC = lazy_pattern(
     r"(?:.*[_. ])?(?:p[0-9]{1,2}(?:[._]?[0-9]+)?|mean|avg|average|median|min|max|std|stddev|count|sum|total|n)",
     re.IGNORECASE,
@@ -149,14 +149,14 @@ _COUNTS = frozenset(
 """Names of what a series runs over: its records are no cases."""
 
 _PROGRESS = frozenset("epoch epochs step steps iter iters iteration iterations it training_iteration".split())
-"""Names of how far a case came. They are no figures, and no parameters where others tell the cases apart."""
+"""Names of the progress of a case. They are not measured, and no parameters if other parameters identify the cases."""
 
 _OF_MOMENTS = ("", "1", "s")  # units of times since 1970
 SAME = " = "
 """Between the names of parameters that are equal in each record."""
 
-_LONG = 64  # cases of one parameter that count up by one, or that texts name each: rather a list than a sweep
-_LONG_TEXT = 64  # characters: a longer text describes a case
+_LONG = 64  # cases of one parameter that counts up by one or names each case: rather a list than a sweep
+_LONG_TEXT = 64  # characters: a longer string describes a case
 _MOST_VARIANTS = 8
 _MOST_OVER = 5  # parameters that are named
 
@@ -164,10 +164,9 @@ _MOST_OVER = 5  # parameters that are named
 class CaseTable(Struct, frozen=True):
     """Records with the same names: the cases of one table.
 
-    `parameters`, `figures`: values by name, one for each record; a figure that a record lacks is NaN. `settings`:
-    parameters that are the same in all records. `texts`: columns of words that are none of these. `units`: unit by
-    name. `bad`: by figure, the records that print NaN or infinity. `lines`: the line of each record. `names`: all names
-    of the records.
+    `parameters`, `figures`: values by name, one for each record; a missing value is NaN. `settings`: parameters that
+    are the same in all records. `texts`: all other columns of strings. `units`: unit by name. `bad`: by quantity, the
+    records that print NaN or infinity. `lines`: the line of each record. `names`: all names of the records.
     """
 
     parameters: dict[str, list[Any]]
@@ -197,7 +196,7 @@ class CaseTable(Struct, frozen=True):
         return len(self.parameters) == 1 and all(map(_NAMES_WORK.fullmatch, self.parameters))
 
     def at(self, record: int, without: str | None = None) -> str:
-        """Return the case of a record as text: `impl flash, seq_len 128`."""
+        """Return the case of a record as a string: `impl flash, seq_len 128`."""
         return ", ".join(
             f"{name} {_text(values[record], self.units.get(name, ''))}"
             for name, values in self.parameters.items()
@@ -205,7 +204,7 @@ class CaseTable(Struct, frozen=True):
         )
 
     def cases(self, figure: str, without: str | None = None) -> dict[tuple[Any, ...], tuple[float, int]]:
-        """Return the median of a figure and the first record of each case, with or without one of its parameters."""
+        """Return the median of a quantity and the first record of each case, with or without one of its parameters."""
         columns = [values for name, values in self.parameters.items() if name != without]
         found: dict[tuple[Any, ...], list[int]] = {}
         for record in np.flatnonzero(np.isfinite(self.figures[figure])).tolist():
@@ -222,36 +221,36 @@ def names_of_records(tables: Tables) -> set[str]:
     """Return the names of values that stand together with others in several records of a run, for no step."""
     rows = tables.rows("values")
     found: set[str] = set()
-    for of_run in rows.where(~rows.known("step")).by("run").values():
-        records = groups_of(of_run["line"], of_run["part"])
-        together = of_run.where(records.sizes[records.inverse] > 1)
+    for run_values in rows.where(~rows.known("step")).by("run").values():
+        records = groups_of(run_values["line"], run_values["part"])
+        together = run_values.where(records.sizes[records.inverse] > 1)
         found.update(name for name, times in together.counts("key").items() if times > 1)
     return found
 
 
 def names_without_case(tables: Tables) -> set[str]:
-    """Return the names that a run prints several times, for cases that nothing tells: none stands for the others.
+    """Return the names that a run prints several times for cases that cannot be identified: no value is the value.
 
-    They are those of `names_of_records` beside a rate of FLOP, as each record measures another shape; and those that
-    are alone on their lines in a file of tables, which has a table for each phase, say.
+    They are the `names_of_records` beside a rate of FLOP, as each record measures another shape; and names that are
+    alone on their lines in a file of tables, which may have a table for each phase.
     """
     rows = tables.rows("values")
-    of_tables = {run for run, form in tables.rows("runs").records("run", "format") if form == "tables"}
-    of_records = names_of_records(tables)
+    runs_with_tables = {run for run, form in tables.rows("runs").records("run", "format") if form == "tables"}
+    record_names = names_of_records(tables)
     found: set[str] = set()
-    for run, of_run in rows.where(~rows.known("step")).by("run").items():
-        lines = of_run.where(of_run.one_of("unit", ["TFLOP/s"]))["line"]
-        counted = of_run.where(np.isin(of_run["line"], lines) & of_run.one_of("key", of_records))
+    for run, run_values in rows.where(~rows.known("step")).by("run").items():
+        lines = run_values.where(run_values.one_of("unit", ["TFLOP/s"]))["line"]
+        counted = run_values.where(np.isin(run_values["line"], lines) & run_values.one_of("key", record_names))
         found.update(name for name, times in counted.counts("key").items() if times > 1)
-        if run in of_tables:
-            records = groups_of(of_run["line"], of_run["part"])
-            alone = of_run.where((records.sizes[records.inverse] == 1) & of_run.known("value"))
+        if run in runs_with_tables:
+            records = groups_of(run_values["line"], run_values["part"])
+            alone = run_values.where((records.sizes[records.inverse] == 1) & run_values.known("value"))
             found.update(name for name, times in alone.counts("key").items() if times > 1)
     return found
 
 
 def case_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
-    """Yield each figure of each case: a comparison matches cases by their parameters."""
+    """Yield each quantity of each case: a comparison matches cases by their parameters."""
     for run, found in case_tables(tables).items():
         for table in found if run in steady.cuts else ():
             for key in table.figures:
@@ -267,8 +266,8 @@ def case_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     columns=_COLUMNS,
     compares=(case_samples,),
     main="max",
-    formula="smallest and largest value of a figure over the cases; a case that is measured again counts by its median",
-    source="values as printed; parameters are the leading names of a record whose values tell the records apart",
+    formula="smallest and largest value of a quantity over the cases; a repeated case counts by its median",
+    source="values as printed; parameters are the leading names of a record that together identify the records",
 )
 def cases(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Figures that a run prints over parameters: the best case, the worst, and how far they lie apart.
@@ -291,8 +290,8 @@ def cases(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (al
     needs=("values",),
     columns=_PAIR_COLUMNS,
     main="ratio",
-    formula="figure of a variant / figure of the base at the same values of all other parameters; geometric mean",
-    source="a variant is a value of a parameter that is a word, or a figure that stands beside another one",
+    formula="value of a variant / value of the base at the same values of all other parameters; geometric mean",
+    source="a variant is a value of a parameter that is a word, or one of several quantities side by side",
 )
 def case_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
     """Variants of what is measured, such as implementations and libraries, compared case by case with the first one.
@@ -320,7 +319,7 @@ def _rows_of_runs(tables: Tables, rows_of: Callable[[CaseTable], Iterator[dict[s
 
 
 def _rows(table: CaseTable) -> Iterator[dict[str, Any]]:
-    """A row for each figure of a table."""
+    """Yield a row for each quantity of a table."""
     for key in table.figures:
         found = [*table.cases(key).values()]
         unit = table.units.get(key, "")
@@ -403,11 +402,11 @@ def _case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     steps = tables.rows("steps")
     trains = steps.where(steps.known("step")).counts("run")  # what such a run lists beside its steps configures it
     rows = rows.where(~rows.known("step") & ~rows.one_of("run", trains) & ~rows.one_of("key", _of_bars(rows)))
-    messages = tables.rows_by_run("collectives")  # what stands beside them is measured over operation and size
+    messages = tables.rows_by_run("collectives")  # values beside them are measured over operation and size
     by_run = rows.by("run")
     for run in messages.keys() & by_run.keys():
         by_run[run] = by_run[run].where(~np.isin(by_run[run]["line"], messages[run]["line"]))
-    found = {run: list(_tables_of(of_run)) for run, of_run in by_run.items()}
+    found = {run: list(_tables_of(run_values)) for run, run_values in by_run.items()}
     return {run: sorted(of, key=lambda table: int(table.lines[0])) for run, of in found.items() if of}
 
 
@@ -430,14 +429,14 @@ def _tables_of(rows: Rows) -> Iterator[CaseTable]:
         names = tuple(codes[order[bounds[record] : bounds[record + 1]]].tolist())
         by_names.setdefault(names, []).append(record)
     groups: list[list[tuple[tuple[int, ...], list[int]]]] = []  # the longest names first
-    for names, of_names in sorted(by_names.items(), key=lambda item: -len(item[0])):
+    for names, named in sorted(by_names.items(), key=lambda item: -len(item[0])):
         if len(set(names)) < len(names):
             continue  # a name twice: a list, or ranks
         whole = next((parts for parts in groups if set(names) <= set(parts[0][0])), None)
         if whole is not None:  # cells without a value
-            whole.append((names, of_names))
+            whole.append((names, named))
         else:
-            groups.append([(names, of_names)])
+            groups.append([(names, named)])
 
     def table_of(names: tuple[int, ...], members: Sequence[int]) -> list[CaseTable]:
         if len(members) < 2:
@@ -448,7 +447,7 @@ def _tables_of(rows: Rows) -> Iterator[CaseTable]:
 
     for parts in groups:
         together = table_of(parts[0][0], [record for _, records_of_part in parts for record in records_of_part])
-        # Two tables of which one has more columns tell their cases apart each for itself.
+        # If one of two tables has more columns, each identifies its cases by itself.
         apart = [] if together or len(parts) < 2 else [table_of(*part) for part in parts]
         yield from chain(together, *apart)
 
@@ -547,17 +546,17 @@ def _turned(
         stems, cases = {_COLUMN}, list(columns)
     if len({quantity for quantity, _ in split}) < len(split):
         return None
-    of_quantity = {
+    values_by_quantity = {
         quantity: np.array([figures[column][row] for column in columns]) * (UNITS[unit].factor if unit else 1)
         for row, (quantity, unit) in enumerate(split)
     }
     return CaseTable(
         {stems.pop(): cases},
-        of_quantity,
+        values_by_quantity,
         {},
         {},
         {quantity: UNITS[unit].base if unit else "" for quantity, unit in split},
-        {quantity: np.array([bad[c][row] for c in columns]) for row, quantity in enumerate(of_quantity)},
+        {quantity: np.array([bad[c][row] for c in columns]) for row, quantity in enumerate(values_by_quantity)},
         np.resize(lines[[0, -1]], len(columns)),
         frozenset((name, *columns)),
     )
@@ -575,7 +574,7 @@ def _together(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     names: dict[tuple[Any, ...], list[str]] = {}
     for name, cells in columns.items():
         names.setdefault(tuple(cells), []).append(name)
-    return {SAME.join(of_cells): list(cells) for cells, of_cells in names.items()}
+    return {SAME.join(alike): list(cells) for cells, alike in names.items()}
 
 
 def _sweeps(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
@@ -595,7 +594,7 @@ def _sweeps(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
 
 
 def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[list[str], dict[str, Any]]:
-    """The names that tell records apart, and those that are the same in all; no parameters if they are a series."""
+    """Return the names that identify records, and the settings common to all; no parameters if they are a series."""
     settings = {name: cells[0] for name, cells in columns.items() if _is_setting(cells, units[name])}
     moments = [name for name, cells in columns.items() if _tells_moment(name, cells)]
     trial = _number_of_trials(columns)
@@ -627,7 +626,7 @@ def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[l
 
 
 def _leading(columns: dict[str, list[Any]], units: dict[str, str]) -> list[str]:
-    """The names in front of what is measured."""
+    """Return the names before the measured quantities."""
     leading: list[str] = []
     for name, cells in columns.items():
         may_follow = _are_words(cells) or _is_chosen(name, units) or _is_degree(name, cells, leading, columns, units)
@@ -657,19 +656,19 @@ def _is_chosen(name: str, units: dict[str, str]) -> bool:
 def _is_degree(
     name: str, cells: Sequence[Any], leading: Sequence[str], columns: dict[str, list[Any]], units: dict[str, str]
 ) -> bool:
-    """Whether numbers that are not whole configure records that the parameters before them do not tell apart."""
+    """Whether numbers that are not whole configure records that the parameters before them do not identify."""
     are_numbers = all(isinstance(x, float) for x in cells) and not units[name]
     return _DEGREE.fullmatch(name) is not None and are_numbers and not _tell_apart(leading, columns)
 
 
 def _number_of_trials(columns: dict[str, list[Any]]) -> list[str]:
-    """The column that numbers the trials of a search whose choices are named as such."""
+    """Return the column that numbers the trials of a search, if columns are named as choices of a search."""
     begins, number = _OF_TRIALS
     return [number] if number in columns and any(name.startswith(begins) for name in columns) else []
 
 
 def _tells_work(leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
-    """Whether records that tell when they were written are cases all the same: words and sizes tell them apart."""
+    """Whether records with a time of writing are cases all the same: strings and sizes identify them."""
     return _tell_apart(leading, columns) and any(_are_words(columns[name]) for name in leading)
 
 
@@ -705,9 +704,9 @@ def _is_setting(cells: Sequence[Any], unit: str) -> bool:
 
 
 def _is_redundant(name: str, leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
-    """Whether other parameters tell the records apart as well, and this one names or describes each of them.
+    """Whether other parameters identify the records as well, and this one names or describes each of them.
 
-    A name is a word of its own for each record, such as its file. A description is a long text.
+    A name is a string of its own for each record, such as its file. A description is a long string.
     """
     cells = columns[name]
     others = [columns[n] for n in leading if n != name]
@@ -719,14 +718,13 @@ def _is_redundant(name: str, leading: Sequence[str], columns: dict[str, list[Any
 
 
 def _follows(cells: Sequence[Any], unit: str, parameters: Sequence[Sequence[Any]]) -> bool:
-    """Whether whole numbers follow from one of the parameters, several of whose values are in several records."""
+    """Whether whole numbers follow from one of the parameters, with values that several records share."""
     if not _is_whole(cells, unit):
         return False
-    of_each = (dict(zip(of_parameter, cells, strict=True)) for of_parameter in parameters)
+    mappings = (dict(zip(values, cells, strict=True)) for values in parameters)
     return any(
-        2 * len(value_of) <= len(cells)
-        and all(value_of[x] == cell for x, cell in zip(of_parameter, cells, strict=True))
-        for of_parameter, value_of in zip(parameters, of_each, strict=True)
+        2 * len(value_of) <= len(cells) and all(value_of[x] == cell for x, cell in zip(values, cells, strict=True))
+        for values, value_of in zip(parameters, mappings, strict=True)
     )
 
 
@@ -749,7 +747,7 @@ def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
 
 
 def _is_failure(cell: Any) -> bool:
-    """Whether a cell tells that its case failed: NaN, infinity, or a word for it in place of a number."""
+    """Whether a cell marks its case as failed: NaN, infinity, or an error word instead of a number."""
     return not math.isfinite(cell) if isinstance(cell, float) else bool(cell and _FAILED.match(cell))
 
 

@@ -23,7 +23,7 @@ _COLUMNS = (
     MetricColumn("op", meaning="collective operation"),
     MetricColumn("dtype", meaning="element type"),
     MetricColumn("ranks", meaning="number of ranks"),
-    MetricColumn("buffer", meaning="out of place, in place; all: both"),
+    MetricColumn("buffer", meaning="out-of-place, in-place; all: both"),
     MetricColumn("n", meaning="number of measurements"),
     MetricColumn("smallest", "B", None, "smallest message"),
     MetricColumn("largest", "B", None, "largest message"),
@@ -58,10 +58,10 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
 
     A mean is comparable only over the same messages, so its name has their number and sizes.
     """
-    for run, of_run in tables.rows_by_run("collectives").items():
-        for op, of_op in _by_op(of_run) if run in steady.cuts else ():
-            column, quantity, unit = next((c for c in _COMPARED if of_op.known(c[0]).any()), _COMPARED[-1])
-            measured = of_op.where(of_op.known(column, "bytes"))
+    for run, run_rows in tables.rows_by_run("collectives").items():
+        for op, op_rows in _by_op(run_rows) if run in steady.cuts else ():
+            column, quantity, unit = next((c for c in _COMPARED if op_rows.known(c[0]).any()), _COMPARED[-1])
+            measured = op_rows.where(op_rows.known(column, "bytes"))
             if not len(measured):
                 continue
             better: Better = "lower" if unit == "s" else "higher"
@@ -98,7 +98,7 @@ def _by_op(rows: Rows) -> Iterator[tuple[str | None, Rows]]:
     compares=(_samples,),
 )
 def collectives(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """Bandwidth and latency of each collective that a run measures, out of place, in place and both together.
+    """Bandwidth and latency of each collective that a run measures, for each kind of buffer and for both together.
 
     Example:
         >>> table = perflog.metrics.collectives(perflog.read("run.txt"))
@@ -109,8 +109,8 @@ def collectives(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
 
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     rows = []
-    for run, of_run in tables["collectives"].groupby("run", sort=False):
-        for _, group in of_run.groupby(["op", "dtype", "ranks"], sort=False, dropna=False):
+    for run, run_rows in tables["collectives"].groupby("run", sort=False):
+        for _, group in run_rows.groupby(["op", "dtype", "ranks"], sort=False, dropna=False):
             rows += [{"run": run, "label": labels.get(run), **row} for row in _rows(group)]
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 

@@ -65,15 +65,15 @@ def communication(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     runs, table = phases_of_runs(tables, options.warmup)
-    of_runs: list[list[dict[str, Any]]] = [[] for _ in runs]
+    rows_by_run: list[list[dict[str, Any]]] = [[] for _ in runs]
     if table is not None:
         steady = steady_rows(table, runs)
         for place, row in (*_phases(steady, runs), *_totals(steady, runs)):
-            of_runs[place].append({"run": runs[place].run, "label": runs[place].label, **row})
-    points = _points(runs, of_runs, _median_loads(tables, options.warmup))
+            rows_by_run[place].append({"run": runs[place].run, "label": runs[place].label, **row})
+    points = _points(runs, rows_by_run, _median_loads(tables, options.warmup))
     for place, fit in _fits(points, ["place", *_FIT]):
-        of_runs[place].append({"run": runs[place].run, "label": runs[place].label, **fit})
-    rows = [row for of_run in of_runs for row in of_run]
+        rows_by_run[place].append({"run": runs[place].run, "label": runs[place].label, **fit})
+    rows = [row for found in rows_by_run for row in found]
     if points["place"].nunique() > 1:
         rows += [fit for _, fit in _fits(points, _FIT)]
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"occurrence": "Int64", "rank": "Int64"})
@@ -91,11 +91,11 @@ def _median_loads(tables: Tables, warmup: int | None) -> dict[str, dict[int, flo
 
 
 _Case = tuple[int, str]
-"""Place of a run, and name of one of its phases."""
+"""Index of a run, and name of one of its phases."""
 
 
 def _phases(table: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows of each phase that communicates or has a remote share, over the ranks and by rank, with the run's place."""
+    """Yield the run index and rows of each phase that communicates or has a remote share, overall and by rank."""
     order = {case: i for i, case in enumerate(_cases(table))}
     with_share = set(_cases(table[table["remote_share"].notna()]))
     moving = _rows_of(table, [c for c in order if c in with_share or _kind(runs[c[0]], c[1]) == "communication"])
@@ -135,7 +135,7 @@ def _kind(run: RunRows, name: str) -> str | None:
 
 
 def _totals(table: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Sums of all communication phases, those of the step and hidden ones apart, with the place of the run.
+    """Yield the run index and sums of all communication phases: of the step, and of hidden ones separately.
 
     A communication phase inside another one does not count: its time is part of the other's.
     """
@@ -170,25 +170,25 @@ def _totals(table: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[tuple[int,
 def _points(
     runs: Sequence[RunRows], rows: Sequence[Sequence[dict[str, Any]]], loads: Mapping[str, Mapping[int, float]]
 ) -> pd.DataFrame:
-    """Points of the fits, one per run, phase and rank with a remote share. `rows`: those of each run.
+    """Return the points of the fits, one per run, phase and rank with a remote share. `rows`: rows of each run.
 
-    Columns: place of the run, format, phase, occurrence, kind, time_s, remote_share, load.
+    Columns: run index (`place`), format, phase, occurrence, kind, time_s, remote_share, load.
     """
     import pandas as pd
 
     figures = ("phase", "occurrence", "kind", "time_s", "remote_share")
     points = []
-    for place, (run, of_run) in enumerate(zip(runs, rows, strict=True)):
-        form, of_ranks = run.semantics.format, loads.get(run.run, {})
-        for row in of_run:
+    for place, (run, found) in enumerate(zip(runs, rows, strict=True)):
+        form, load_by_rank = run.semantics.format, loads.get(run.run, {})
+        for row in found:
             if row["rank"] is not None and row.get("remote_share") is not None:
-                point = {name: row[name] for name in figures} | {"load": of_ranks.get(row["rank"], np.nan)}
+                point = {name: row[name] for name in figures} | {"load": load_by_rank.get(row["rank"], np.nan)}
                 points.append({"place": place, "format": form and form.name, **point})
     return pd.DataFrame(points, columns=["place", "format", *figures, "load"])
 
 
 def _fits(points: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Fits of time against remote share, one per format, phase and occurrence, with the place of their first run."""
+    """Yield the index of the first run and the fit of time against remote share, by format, phase and occurrence."""
     for _, group in points.groupby(list(keys), dropna=False, sort=False):
         time, remote, load = (group[column].to_numpy(np.float64) for column in ("time_s", "remote_share", "load"))
         first = group.iloc[0]

@@ -34,8 +34,8 @@ ALL = "all"
 class Measure(Struct, frozen=True):
     """A compared measure: its kind and name, base unit, which way is better.
 
-    `derived`: it is computed from another measure, so it is no further evidence. `of`: the measure whose time it is
-    part of.
+    `derived`: computed from another measure, so it is no further evidence. `of`: the measure of the time that contains
+    this one.
     """
 
     kind: Kind
@@ -75,10 +75,10 @@ Sample = tuple[Measure, str, Floats]
 class Steady(Struct, frozen=True):
     """The part of each run that is compared.
 
-    `cuts`: number of steps that are cut at the start, by run; other runs are not compared. `first`: first steady step
-    of the runs that print step times. `at`: by run, the steps at which series are compared whose last steps differ.
-    `last`: last step of runs of which only the steps count that another run, which ended early, prints too.
-    `targets`: values to reach, by series.
+    `cuts`: number of steps removed at the start, by run; other runs are not compared. `first`: first steady step of the
+    runs that print step times. `at`: by run, the steps at which series with different last steps are compared. `last`:
+    last step of runs that are compared only up to the end of another run, which ended early. `targets`: values to
+    reach, by series.
     """
 
     cuts: Mapping[str, int]
@@ -105,16 +105,16 @@ class Steady(Struct, frozen=True):
 
 
 class ComparedColumn(Struct, frozen=True):
-    """A column of a metric's table that compares: one figure for each run and each value of the key columns.
+    """A column of a metric's table that compares: one value for each run and each value of the key columns.
 
-    The figure is the sum of the rows that are alike; with `per` their sum / that of this column, with `weight` their
-    mean with these weights, with `largest` the largest of them. Null counts nowhere.
+    The value is the sum of the rows with equal keys; with `per`, their sum / the sum of that column; with `weight`,
+    their mean with these weights; with `largest`, the largest of them. Null is left out.
 
     Attributes:
         kind: Kind of its measures.
         name: Their name, with the keys in braces: "{kind} pause"; or a function of the keys.
         column: The column.
-        unit: Base unit of the figure, or in braces the column that has it.
+        unit: Base unit of the value, or in braces the column that has it.
         by: The key columns.
         better: Which way is better; None where nobody knows.
         rows: Which rows of the table count.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("key", meaning="name of the series; `loss` without a name: that of the step lines"),
+    MetricColumn("key", meaning="name of the series; `loss` without a name: the loss of the step lines"),
     MetricColumn(
         "of",
         meaning="curve; counter: whole numbers without a unit that rise, fall only to the smallest, and are not all "
@@ -122,18 +122,18 @@ def printed_counts(tables: Tables) -> dict[str, int]:
 
 
 def printed_values(tables: Tables, keys: Collection[str]) -> pd.DataFrame:
-    """Return the values of these series in the order of their lines: run, key, place, unit, step, line and value.
+    """Return the values of these series in line order: run, key, place, unit, step, line and value.
 
-    Texts are categories, since the rows share few. An empty place is the run itself, an empty unit a plain number; a
-    step that the line does not print is NaN. What is on the line of a measured collective describes its message: it
-    is no series.
+    Strings are categories, since many rows share few of them. An empty `place` is the run itself, an empty unit a plain
+    number; a step that the line does not print is NaN. Values on the line of a measured collective describe its
+    message: they are no series.
     """
     import pandas as pd
 
     found = (table for of_run in case_tables(tables).values() for table in of_run)
-    of_several = {name for table in found if table.is_by_column for name in table.names}  # quantities, on no one axis
+    excluded = {name for table in found if table.is_by_column for name in table.names}  # quantities, on no one axis
     printed, steps = tables.rows("values"), tables.rows("steps")
-    printed = printed.where(printed.one_of("key", {*keys} - of_several))
+    printed = printed.where(printed.one_of("key", {*keys} - excluded))
     parts = [_printed_by_name(printed), _losses(steps if "loss" in keys else steps.where(np.zeros(0, np.int64)))]
     texts = ("run", "place", "key", "unit")
     values = pd.DataFrame(
@@ -188,13 +188,13 @@ def _category(columns: Sequence[_Texts]) -> pd.Categorical:
     places: dict[str, int] = {}
     parts = []
     for codes, words in columns:
-        of_words = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
-        parts.append(of_words[codes])
+        numbers_of_words = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
+        parts.append(numbers_of_words[codes])
     return pd.Categorical.from_codes(np.concatenate(parts), list(places))
 
 
 def _places(rows: Rows, names: Sequence[str]) -> _Texts:
-    """What the values belong to; an empty text for the run."""
+    """Return what the values belong to; an empty string for the run."""
     codes, words = np.zeros(len(rows), np.int64), [""]
     for name in names:
         known = rows.known(name)
@@ -218,10 +218,10 @@ def _count_up(values: pd.DataFrame) -> pd.Series[bool]:
     change = series.diff().to_numpy()
     falls = (change < 0) & (value > series.transform("min").to_numpy())
     measured = falls | (value % 1 != 0) | (values["unit"] != "").to_numpy()
-    of_values = values[names].assign(measured=measured, power_of_two=np.frexp(value)[0] == 0.5, rises=change > 0)
-    groups = of_values.groupby(names, sort=False, observed=True)
-    of_series = groups.agg({"measured": "any", "power_of_two": "all", "rises": "any"})
-    return of_series["rises"] & ~(of_series["measured"] | of_series["power_of_two"])
+    marked = values[names].assign(measured=measured, power_of_two=np.frexp(value)[0] == 0.5, rises=change > 0)
+    groups = marked.groupby(names, sort=False, observed=True)
+    flags = groups.agg({"measured": "any", "power_of_two": "all", "rises": "any"})
+    return flags["rises"] & ~(flags["measured"] | flags["power_of_two"])
 
 
 def _last(steps: pd.Series[float]) -> float:

@@ -1,4 +1,4 @@
-"""Which way a figure is better, by the words of its name and by its unit."""
+"""Determines whether lower or higher values are better, by the words of a name and by the unit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Better = Literal["lower", "higher"]
 BETTER: dict[str, Better] = {
     "1/s": "higher", "GB/s": "higher", "TFLOP/s": "higher", "s": "lower", "B": "lower", "J": "lower",
 }  # fmt: skip
-"""Units whose figures are better one way, rates first. Of other figures only the name may tell it."""
+"""Units with one better direction, rates first. For other units only the name may show it."""
 
 _WORDS: dict[str, Better] = {
     **dict.fromkeys(
@@ -54,17 +54,17 @@ def better(key: str, unit: str) -> Better | None:
 
 
 def names_rate(words: Sequence[str]) -> bool:
-    """Return whether a name is that of a rate, such as `tokens_per_sec`, by its words."""
+    """Return whether a name is a rate, such as `tokens_per_sec`, by its words."""
     return any(per in PER and word in _SECOND for per, word in pairwise(words))
 
 
 def names_energy(words: Sequence[str]) -> bool:
-    """Return whether a name is that of an energy, by its words."""
+    """Return whether a name is an energy, by its words."""
     return not _ENERGY.isdisjoint(words)
 
 
 def _is_work_of_energy(words: Sequence[str]) -> bool:
-    """Whether a name is that of the work that a joule or a watt brings, such as `tokens_per_joule`."""
+    """Whether a name is work for each joule or watt, such as `tokens_per_joule`."""
     return any(per in PER and word in _OF_ENERGY for per, word in pairwise(words))
 
 

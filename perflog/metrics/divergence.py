@@ -18,7 +18,7 @@ LOSS, GRAD_NORM = "loss", "grad_norm"
 _COLUMNS = (LOSS, GRAD_NORM)
 _WORD = lazy_pattern(r"[a-z]+")
 _NO_LOSS = frozenset(("scale", "scaler", "scaling", "best", "min", "weight", "coef", "coeff", "z"))
-"""Words of names that have the word `loss`, and whose values are factors, or no numbers as long as little is known."""
+"""Words of names with the word `loss` that are not losses: factors, or values that are NaN until they are known."""
 _LONGER, _SPARSE = 3, 3  # times the longest gap before; number of gaps
 
 
@@ -58,7 +58,7 @@ class Divergence(Struct, frozen=True):
 
 
 def divergences(tables: Tables) -> list[Divergence]:
-    """Return the losses and gradient norms of the runs with values that are NaN or infinite, those of a run together.
+    """Return the losses and gradient norms with NaN or infinite values, grouped by run.
 
     NaN counts where it is printed; a DataFrame that takes NaN for a missing value holds none.
     """
@@ -74,8 +74,8 @@ def _divergences(tables: Tables) -> Iterator[Divergence]:
         for run, rows in _affected(steps, name).items():
             found.setdefault(run, []).append((name, rows, name))
     for run, rows in _affected(watched, "value").items():
-        for key, of_key in rows.by("key").items():
-            found.setdefault(run, []).append((key, of_key, "value"))
+        for key, key_rows in rows.by("key").items():
+            found.setdefault(run, []).append((key, key_rows, "value"))
     for run in tables.rows("runs")["run"].tolist():
         for name, rows, column in found.get(run, ()):
             yield from _of_series(run, name, rows, column)
@@ -107,8 +107,8 @@ def _of_series(run: str, name: str, rows: Rows, column: str) -> Iterator[Diverge
     ranks = groups_of(rows["rank"])
     alike: dict[tuple[int | None, bool], list[tuple[int, Divergence]]] = {}
     for place, first in enumerate(ranks.first.tolist()):
-        of_rank = rows.where(ranks.inverse == place)
-        if (found := _of_rank(run, name, of_rank, column)) is not None:
+        rank_rows = rows.where(ranks.inverse == place)
+        if (found := _of_rank(run, name, rank_rows, column)) is not None:
             alike.setdefault((found.step, found.lasts), []).append((int(rows["rank"][first]), found))
     for members in alike.values():
         (_, first_found), *_ = members
@@ -130,7 +130,7 @@ def _of_rank(run: str, name: str, rows: Rows, column: str) -> Divergence | None:
     gaps = [length for lost, length in stretches[1:-1] if lost]
     lasts = stretches[-1][0] and stretches[-1][1] > _LONGER * max(gaps, default=0)
     if len(gaps) >= _SPARSE and not lasts and column not in _COLUMNS:
-        return None  # a value that only some lines have, such as that of a validation
+        return None  # a value that only some lines have, such as a validation loss
     place = len(flags) - stretches[-1][1] if lasts else int(flags.argmax())
     before = np.flatnonzero(~flags[:place])
     finite = int(before[-1]) if len(before) else None

@@ -47,10 +47,10 @@ _COLUMNS = (
     MetricColumn("cost_million_samples", "", "lower", "price of a GPU hour / samples of a GPU in an hour * 1e6"),
     MetricColumn("cost_run", "", "lower", "all GPUs: price of a GPU hour * elapsed time of the run in hours"),
     MetricColumn("energy_run_j", "J", "lower", "energy of the run, as printed once or counted up"),
-    MetricColumn("run_source", meaning="name of this energy, that of GPUs if several are printed", brief=False),
-    MetricColumn("run_of", meaning="what this energy is for; GPU: one or all; null: not told", brief=False),
+    MetricColumn("run_source", meaning="name of this energy, the GPUs' if several are printed", brief=False),
+    MetricColumn("run_of", meaning="what this energy is for; GPU: one or all; null: unknown", brief=False),
     MetricColumn(
-        "energy_machine_j", "J", "lower", "energy of the machine, if that of its GPUs is printed too", brief=False
+        "energy_machine_j", "J", "lower", "energy of the machine, if the GPUs' energy is printed too", brief=False
     ),
     MetricColumn("rate", meaning="name of the rate that tokens or samples are from", brief=False),
 )
@@ -88,7 +88,7 @@ class _Power(Struct, frozen=True):
     watts: float
     measured: int | None
 
-    def of_gpu(self, gpus: int | None) -> float | None:
+    def per_gpu(self, gpus: int | None) -> float | None:
         """Return the power of one of this number of GPUs; None if that is not known."""
         if self.of == ONE or (self.of is None and gpus == 1):
             return self.watts
@@ -130,9 +130,9 @@ def energy_of_units(tables: Tables, options: Options) -> dict[str, dict[str, flo
     found: dict[str, dict[str, float]] = {}
     for run, power in powers.items():
         gpus = sizes[run].gpus if run in sizes else None
-        if (watts := power.of_gpu(gpus)) is not None:
-            of_one = ((rate.name, _of_one(rate, run, gpus)) for rate in run_rates(tables, options))
-            found[run] = {name: watts / value for name, value in of_one if value is not None}
+        if (watts := power.per_gpu(gpus)) is not None:
+            in_rates = ((rate.name, _of_one(rate, run, gpus)) for rate in run_rates(tables, options))
+            found[run] = {name: watts / value for name, value in in_rates if value is not None}
     return found
 
 
@@ -194,18 +194,18 @@ def _find_totals(tables: Tables) -> Iterator[tuple[str, dict[str, tuple[str | No
     several = names_of_records(tables)
     for run, rows in _printed_for_runs(tables).items():
         found: dict[str, tuple[str | None, float]] = {}
-        for key, of_key in rows.by("key").items():
-            words, values = words_of(key), of_key["value"]
-            if len(of_key) == 1 and _TOKENS.issuperset(words) and {"token", "tokens"} & set(words) and values[0] > 1:
+        for key, key_rows in rows.by("key").items():
+            words, values = words_of(key), key_rows["value"]
+            if len(key_rows) == 1 and _TOKENS.issuperset(words) and {"token", "tokens"} & set(words) and values[0] > 1:
                 found.setdefault("tokens", (key, float(values[0])))
             if (
-                of_key.counts("unit").keys() != {"J"}
+                key_rows.counts("unit").keys() != {"J"}
                 or not _NO_TOTAL.isdisjoint(words)
                 or not NO_MEAN.isdisjoint(words)
             ):
                 continue
             so_far = _SO_FAR in key and bool((np.diff(values) >= 0).all())
-            once = len(of_key) == 1 and (key not in several or _SO_FAR in key)
+            once = len(key_rows) == 1 and (key not in several or _SO_FAR in key)
             is_of_token = words[-2:] == ["per", "token"]
             is_energy = names_energy(words) or "consumption" in words
             if is_energy and (so_far or once) and scope_of(words) != PARTS and (is_of_token or "per" not in words):
@@ -234,21 +234,21 @@ def _of_one(rate: Rate, run: str, gpus: int | None) -> float | None:
     """Return the rate of one GPU of a run; None if that is not known."""
     if run not in rate.values:
         return None
-    of_one = 1 if rate.of_all is False else gpus if rate.of_all or gpus == 1 else None
-    return None if of_one is None else rate.values[run] / of_one
+    gpus_of_rate = 1 if rate.covers_all is False else gpus if rate.covers_all or gpus == 1 else None
+    return None if gpus_of_rate is None else rate.values[run] / gpus_of_rate
 
 
 def _energy(
     power: _Power, gpus: int | None, step: float | None, units: Mapping[str, tuple[str, float]]
 ) -> dict[str, Any]:
-    of_gpu = power.of_gpu(gpus)
+    power_gpu = power.per_gpu(gpus)
     found: dict[str, Any] = {"source": power.source, "of": power.of, "measured": power.measured, "power_w": power.watts}
-    if of_gpu is not None:
-        found |= {"of": power.of or ONE, "power_gpu_w": of_gpu}
-        found |= {f"energy_{unit}_j": of_gpu / rate for unit, (_, rate) in units.items()}
-    of_all = power.watts if power.of == ALL else of_gpu * gpus if of_gpu is not None and gpus else None
-    if of_all is not None and step is not None:
-        found["energy_step_j"] = of_all * step
+    if power_gpu is not None:
+        found |= {"of": power.of or ONE, "power_gpu_w": power_gpu}
+        found |= {f"energy_{unit}_j": power_gpu / rate for unit, (_, rate) in units.items()}
+    power_all = power.watts if power.of == ALL else power_gpu * gpus if power_gpu is not None and gpus else None
+    if power_all is not None and step is not None:
+        found["energy_step_j"] = power_all * step
     return found
 
 
@@ -315,13 +315,13 @@ def _printed(rows: Rows, unit: str, wanted: frozenset[str]) -> _Power | None:
     """Return the mean of the best of the series that print a power, or the energy of a step; None without one."""
     rows = rows.where(rows.one_of("unit", [unit]) & (rows["value"] > 0))
     best: tuple[tuple[bool, bool, int], _Power] | None = None
-    for key, of_key in rows.by("key").items():
+    for key, key_rows in rows.by("key").items():
         words = set(words_of(key))
         if words.isdisjoint(wanted) or not words.isdisjoint(NO_MEAN | _OTHER_PARTS):
             continue
-        if not (_is_power(words, of_key) if unit == "W" else _is_of_steps(of_key)):
+        if not (_is_power(words, key_rows) if unit == "W" else _is_of_steps(key_rows)):
             continue
-        power = _mean(key, words, of_key)
+        power = _mean(key, words, key_rows)
         order = power.of is not None, not words.isdisjoint(_MEAN), power.measured or 0
         if best is None or order > best[0]:
             best = order, power
@@ -329,13 +329,13 @@ def _printed(rows: Rows, unit: str, wanted: frozenset[str]) -> _Power | None:
 
 
 def _is_power(words: set[str], rows: Rows) -> bool:
-    """Return whether a power is one of the work: nvidia-smi before a job prints that of a moment, once for each GPU."""
+    """Return whether a power belongs to the work: nvidia-smi before a job prints one momentary value for each GPU."""
     often = int(groups_of(rows["rank"]).sizes.max(initial=0)) > 1
     return often or not words.isdisjoint(_MEAN | {"per"}) or bool(rows.known("step").all())
 
 
 def _is_of_steps(rows: Rows) -> bool:
-    """Return whether energies are those of single steps, and not counted up."""
+    """Return whether energies belong to single steps, and are not counted up."""
     values = rows["value"]
     return bool(rows.known("step").all()) and (len(values) < 3 or bool((np.diff(values) < 0).any()))
 
@@ -353,9 +353,9 @@ def _mean(key: str, words: set[str], rows: Rows) -> _Power:
 
 
 def scope_of(words: Iterable[str]) -> str | None:
-    """Return what a power or an energy printed once is for, by the words of its name; None if they do not tell.
+    """Return what a power or an energy printed once is for, by the words of its name; None if they do not show it.
 
-    `gpu_energy` may be that of one GPU or of all: only `per` before the GPU says that it is one.
+    `gpu_energy` may be the energy of one GPU or of all: only `per` before the GPU means one.
     """
     found = list(words)
     if not _OTHER_PARTS.isdisjoint(found):
@@ -369,10 +369,10 @@ def scope_of(words: Iterable[str]) -> str | None:
 
 
 def _sampled(tables: Tables, options: Options) -> dict[str, _Power]:
-    """Return the power that telemetry sampled while a run did its steps, as the mean of the devices with samples.
+    """Return the power that telemetry sampled during the steps of a run, as the mean of the devices with samples.
 
-    A node may have more GPUs than the run. Samples of more devices than it has are left out, and where its number is
-    not known those of devices of which some had nothing to do.
+    A node may have more GPUs than the run. Samples of more devices than the run has GPUs are left out. If this number
+    is not known, samples are left out if some of their devices were idle.
     """
     if not tables.count("counters"):
         return {}

@@ -1,8 +1,8 @@
 """Energy of the cases of a table: what a token, a sample or a whole case takes, and what it costs.
 
-A row that prints an energy of a unit of work says it itself. Else it is what a joule brings, turned over; the energy of
-the case over the number of units beside it; or a power over a rate beside it, if one GPU is measured. Which power or
-energy it is stands in its name: nothing is converted between GPUs and machine.
+A row may print the energy of a unit of work. Else it is the inverse of the work per joule; the energy of the case over
+the number of units beside it; or a power over a rate beside it, if one GPU is measured. The name shows which power or
+energy it is: nothing is converted between GPUs and machine.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("table", meaning="number of the table of cases in the log"),
     MetricColumn("case", meaning="parameters of the case"),
-    MetricColumn("source", meaning="names of the figures that the energy is from"),
+    MetricColumn("source", meaning="names of the values that the energy is computed from"),
     MetricColumn(
-        "of", meaning="what was measured, by the name: one GPU, all GPUs, GPU (one or all), node; null: not told"
+        "of", meaning="what was measured, by the name: one GPU, all GPUs, GPU (one or all), node; null: unknown"
     ),
-    MetricColumn("unit", meaning="unit of work: token, sample, ...; null: none, the energy is that of the case"),
+    MetricColumn("unit", meaning="unit of work: token, sample, ...; null: none, the energy of the whole case"),
     MetricColumn("energy_unit_j", "J", "lower", "energy of one unit of work, or of the case"),
     MetricColumn("energy_j", "J", None, "energy of the case, if it is printed"),
     MetricColumn("power_w", "W", None, "mean power of the case, if it is printed"),
@@ -114,14 +114,14 @@ def _rows(table: CaseTable, price: float | None) -> Iterator[dict[str, Any]]:
             continue
         row: dict[str, Any] = {"case": table.at(record), "source": each.source, "of": each.of, "unit": each.unit}
         row |= {"energy_unit_j": each.joules, "best": each.joules == least[each.unit]}
-        row |= {"energy_j": names.of_case(record), "power_w": names.power(record)}
+        row |= {"energy_j": names.case_energy(record), "power_w": names.power(record)}
         if price is not None and (rate := names.rate_of_gpu(record, each.unit)) is not None:
             row["cost_million"] = price / 3600 / rate * 1e6
         yield row
 
 
 class _Names:
-    """The figures of a table that tell energy, power, rate and number of units, the best of each first."""
+    """The names of a table that are energy, power, rate or number of units, the best of each first."""
 
     def __init__(self, table: CaseTable) -> None:
         self.table = table
@@ -141,7 +141,7 @@ class _Names:
         """The energy of a record by the best figures that it has."""
         return next((found for found in self._candidates(record)), None)
 
-    def of_case(self, record: int) -> float | None:
+    def case_energy(self, record: int) -> float | None:
         """The energy of the case of a record."""
         return next((value for name in self._energies[:1] if (value := self._value(name, record)) is not None), None)
 
@@ -161,7 +161,7 @@ class _Names:
         yield from self._over_units(record)
         if self._gpus(record) in (None, 1):
             yield from self._over_rates(record)
-        if (energy := self.of_case(record)) is not None:
+        if (energy := self.case_energy(record)) is not None:
             yield CaseEnergy(self._energies[0], scope_of(words_of(self._energies[0])), None, energy)
 
     def _as_printed(self, record: int) -> Iterator[CaseEnergy]:
@@ -174,7 +174,7 @@ class _Names:
                 yield CaseEnergy(f"1 / {name}", scope_of(words_of(name)), unit, joules / value)
 
     def _over_units(self, record: int) -> Iterator[CaseEnergy]:
-        energy = self.of_case(record)
+        energy = self.case_energy(record)
         for count, unit in self._counts if energy is not None else ():
             if (units := self._value(count, record)) is not None and energy is not None:
                 name = self._energies[0]

@@ -38,9 +38,9 @@ _SWEEP = (
 
 _CONFIGURATION_COLUMNS = (
     *_SWEEP,
-    MetricColumn("rank", meaning="1: the best; null: no run of the configuration has the figure"),
+    MetricColumn("rank", meaning="1: the best; null: no run of the configuration has the metric"),
     MetricColumn("configuration", meaning="settings that vary in the sweep, without those that follow from others"),
-    MetricColumn("runs", meaning="number of runs with the figure"),
+    MetricColumn("runs", meaning="number of runs with the metric"),
     MetricColumn("failed", meaning="number of runs without it: they failed, or were cut off in the warm-up"),
     MetricColumn("value", meaning="median over the steady steps of a run, geometric mean over the runs"),
     MetricColumn("low", meaning="lower end of its confidence interval over the runs (Student's t); null for one run"),
@@ -53,9 +53,9 @@ _FACTOR_COLUMNS = (
     MetricColumn("factor", meaning="a setting that varies between the runs of the sweep"),
     MetricColumn("value", meaning="its value"),
     MetricColumn("runs", meaning="number of runs with this value"),
-    MetricColumn("base", meaning="value that it is compared with: the smallest number, else that of the first run"),
+    MetricColumn("base", meaning="value that it is compared with: the smallest number, else the first run's"),
     MetricColumn("groups", meaning="number of groups: runs with either value that agree in all other factors"),
-    MetricColumn("change", "1", None, "figure at this value / figure at the base - 1: geometric mean over the groups"),
+    MetricColumn("change", "1", None, "metric at this value / metric at the base - 1: geometric mean over the groups"),
     MetricColumn("change_low", "1", None, "lower end of its confidence interval over the groups; null for one group"),
     MetricColumn("change_high", "1", None, "upper end of this interval"),
     MetricColumn("best_in", meaning="number of groups in which this value is the best of all values"),
@@ -68,14 +68,14 @@ class _Sweep(Struct, frozen=True):
 
     Attributes:
         name: Format, program and model.
-        figure: Name of the compared figure.
+        figure: Name of the compared metric.
         higher: Whether more is better.
         factors: Settings that vary, without incidental ones and those that follow from others.
         followers: Settings that vary and follow from the factors.
         settings: Settings by run id.
         labels: Label by run id.
-        logs: Logarithm of the figure, by run id.
-        failed: Ids of the runs without the figure.
+        logs: Logarithm of the metric, by run id.
+        failed: Ids of the runs without the metric.
     """
 
     name: str
@@ -89,7 +89,7 @@ class _Sweep(Struct, frozen=True):
     failed: tuple[str, ...]
 
     def groups(self, names: Sequence[str], *, failed: bool = False) -> dict[tuple[str, ...], list[str]]:
-        """The runs that have the figure, or those that failed, by their values of some settings."""
+        """Return the runs that have the metric, or the failed ones, by their values of some settings."""
         groups: dict[tuple[str, ...], list[str]] = {}
         for run in self.failed if failed else self.logs:
             groups.setdefault(tuple(self.settings[run].get(name, _MISSING) for name in names), []).append(run)
@@ -117,7 +117,7 @@ def configurations(tables: Tables, options: Options) -> pd.DataFrame:
 
     The rate of tokens or samples is compared where all runs have one, since the step time says little between runs
     with other batches. Runs that differ only in incidental settings (seeds, paths, dates) are repeats.
-    Configurations of which no run has the figure come last: their runs failed, such as for want of memory.
+    Configurations without a run that has the metric come last: their runs failed, for example out of memory.
 
     Example:
         >>> table = perflog.metrics.configurations(perflog.find_runs("reference:moe_layer.txt"))
@@ -136,7 +136,7 @@ def configurations(tables: Tables, options: Options) -> pd.DataFrame:
     needs=("steps",),
     columns=_FACTOR_COLUMNS,
     main="change",
-    formula="change = exp(mean over groups of log(figure / figure at base)) - 1; in a group the other factors agree",
+    formula="change = exp(mean over groups of log(metric / metric at base)) - 1; in a group the other factors agree",
     source="matched groups of a factorial design; intervals: Student's t over the groups",
 )
 def factors(tables: Tables, options: Options) -> pd.DataFrame:
@@ -174,8 +174,8 @@ def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
     labels = dict(tables.rows("runs").records("run", "label"))
     figures = _figures(tables, options.warmup)
     alike: dict[tuple[str, ...], list[str]] = {}
-    for run, of_run in settings.items():
-        alike.setdefault(tuple(of_run.get(name, "") for name in ALIKE), []).append(run)
+    for run, values in settings.items():
+        alike.setdefault(tuple(values.get(name, "") for name in ALIKE), []).append(run)
     for names, runs in alike.items():
         measured = [run for run in runs if any(run in by_run for by_run in figures.values())]
         figure = next((name for name, by_run in figures.items() if all(run in by_run for run in measured)), _TIME)
@@ -184,17 +184,17 @@ def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
             continue
         printed_by_all = set.intersection(*(set(settings[run]) for run in logs))
         failed = [run for run in runs if run not in logs and printed_by_all.issubset(settings[run])]
-        of_runs = [settings[run] for run in (*logs, *failed)]
-        telling = telling_settings(of_runs)
-        incidental = incidental_test(of_runs)
-        followers = (name for name in varying(of_runs) if name not in telling and not incidental(name))
+        run_settings = [settings[run] for run in (*logs, *failed)]
+        telling = telling_settings(run_settings)
+        incidental = incidental_test(run_settings)
+        followers = (name for name in varying(run_settings) if name not in telling and not incidental(name))
         if telling:
             name, higher = ", ".join(filter(None, names)), figure != _TIME
             yield _Sweep(name, figure, higher, tuple(telling), tuple(followers), settings, labels, logs, tuple(failed))
 
 
 def _figures(tables: Tables, warmup: int | None) -> dict[str, dict[str, float]]:
-    """The median over the steady steps of each figure, by run: rates as printed or from declared tokens, step times."""
+    """Return the median over the steady steps of each metric, by run: printed or declared token rates, step times."""
     printed = {name: steady_medians(tables, name, warmup) for name in ("tokens_per_s", "samples_per_s", _TIME)}
     for run, means in semantics_by_run(tables.rows("runs")).items():
         if "tokens" in means.quantities and run in printed[_TIME]:
@@ -243,7 +243,7 @@ def _factor_rows(sweep: _Sweep, factor: str, level: float) -> Iterator[dict[str,
 
 
 _Group = tuple[dict[str, float], list[str]]
-"""Mean logarithm of the figure by value of a factor, and the runs: all other factors agree."""
+"""Mean logarithm of the metric by value of a factor, and the runs: all other factors agree."""
 
 
 def _matched(sweep: _Sweep, factor: str) -> list[_Group]:
@@ -262,8 +262,8 @@ def _also(sweep: _Sweep, factor: str, groups: Sequence[_Group]) -> str | None:
     """Settings that follow from the factors and differ inside the groups."""
     names: dict[str, None] = {}
     for _, runs in groups:
-        of_runs = [sweep.settings[run] for run in runs]
-        differing = set(varying(of_runs)) - {factor}
+        run_settings = [sweep.settings[run] for run in runs]
+        differing = set(varying(run_settings)) - {factor}
         names |= dict.fromkeys(name for name in sweep.followers if name in differing)
     return ", ".join(names) or None
 

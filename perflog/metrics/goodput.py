@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NS = 1e9
-_FIRST, _NO_CAUSE = "first", "no failure told"
+_FIRST, _NO_CAUSE = "first", "no failure reported"
 
 _BADPUT = {
     "startup": "in Google's badput types accelerator initialisation, training preparation and checkpoint restore",
@@ -73,8 +73,8 @@ def goodput(tables: Tables, options: Options) -> pd.DataFrame:
     """Goodput of each job, the seconds of each kind, time to the first step, time to recover, and what was lost.
 
     A job is a run, or the attempts that continue each other. `lost_by` names the first failure of each attempt that
-    another one follows: the steps that had to be done again, and the time from its end to the first step that is new.
-    Where no clock covers all attempts, the seconds are those of printed durations alone, and there is no goodput.
+    another one follows: the cause of the repeated steps, and of the time from its end to the first new step. If no
+    clock covers all attempts, the seconds come from printed durations alone, and there is no goodput.
 
     Example:
         >>> table = perflog.metrics.goodput(perflog.find_runs("reference:moe_layer.txt"))

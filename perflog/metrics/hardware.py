@@ -49,9 +49,9 @@ class GpuModel(Struct, frozen=True):
 
 
 _NV, _AMD = "NVIDIA data sheet", "AMD data sheet"
-_HALF = f"{_NV}, half of its figure with sparsity"  # for some models NVIDIA gives no other figure
+_HALF = f"{_NV}, half of its value with sparsity"  # for some models NVIDIA gives no other value
 
-# Dense TFLOP/s, accumulated in fp32, and TB/s of the memory. None: the model has no such arithmetic, or no figure is
+# Dense TFLOP/s, accumulated in fp32, and TB/s of the memory. None: the model has no such arithmetic, or no value is
 # certain: the bandwidth of an A100 depends on its memory.
 # name         pattern                    fp32   tf32    bf16    fp16    fp8   TB/s  source
 _TABLE: tuple[tuple[str | float | None, ...], ...] = (
@@ -127,7 +127,7 @@ _ANY_GPU = lazy_pattern(r"(cuda|gpu|hip|rocm|xpu)(:[0-9]+)?")
 
 
 def are_other_devices(one: str, other: str) -> bool:
-    """Return whether two names are of different devices; a name may tell less than the other.
+    """Return whether two names are of different devices; a name may be less specific than the other.
 
     Example:
         >>> are_other_devices("A100 SXM", "Tesla V100-SXM2"), are_other_devices("H100", "NVIDIA H100 NVL")
@@ -148,7 +148,7 @@ def given_peak(tflops: float | None) -> float | None:
 
 
 def bandwidth_tbs(*names: str | None) -> float | None:
-    """Return the bandwidth of a GPU's memory in TB/s, from a name that is known and others that tell more of it.
+    """Return the bandwidth of a GPU's memory in TB/s, from a known name and others that are more specific.
 
     Example:
         >>> bandwidth_tbs("H100 SXM"), bandwidth_tbs("A100"), bandwidth_tbs("A100", "NVIDIA A100-SXM4-80GB")

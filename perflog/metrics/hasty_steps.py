@@ -15,13 +15,13 @@ from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
 
 _TIMES = 5.0  # the median rate: no warm step is so much faster than the others
-_SAME_WORK = 0.2  # rate x time is that of the others up to this
+_SAME_WORK = 0.2  # relative difference of rate x time from the other steps, at most
 _EARLY = 5  # printed steps at the start of a run, among which the launch is not yet throttled by the device
-_FEWEST = 3  # steps, whose median tells what is usual
+_FEWEST = 3  # steps from which the median shows the usual rate
 
 
 def hasty_steps(tables: Tables) -> Mask:
-    """Flag the rows of table `steps` whose time cannot be that of the work that they claim."""
+    """Flag the rows of table `steps` with a time too short for the work that they report."""
     return cached(tables, ("hasty steps",), lambda: _hasty_steps(tables))
 
 
@@ -40,7 +40,7 @@ def _hasty_steps(tables: Tables) -> Mask:
 
 
 def _of_run(rows: Rows, column: str) -> Mask:
-    """Flag the first steps of a run whose rate is far above the median, for the same work."""
+    """Flag the first steps of a run with a rate far above the median, for the same work."""
     times, rates = rows["step_time_s"], rows[column]
     work = rates * times
     if len(rows) < _FEWEST or not (work > 0).all():

@@ -121,15 +121,15 @@ def equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
     parts = breakdown.table(tables, options)
     inner = parts[(parts["of"] == "step") & (parts["kind"] != UNTIMED) & ~parts["kind"].isin(list(_HELD_UP))]
     spread = rank_spread(tables, options)
-    for run, of_run in inner.groupby("run", sort=False):
-        of_inner = spread[run][spread[run]["phase"].isin(of_run["part"])]
-        gain = float((of_inner["slowest_s"] - of_inner["mean_s"]).sum())
+    for run, run_parts in inner.groupby("run", sort=False):
+        inner_spread = spread[run][spread[run]["phase"].isin(run_parts["part"])]
+        gain = float((inner_spread["slowest_s"] - inner_spread["mean_s"]).sum())
         model = "all ranks wait for the slowest one after each phase"
-        yield Gain(str(run), "step", "equal ranks", float(of_run["whole_s"].iloc[0]), gain, model)
+        yield Gain(str(run), "step", "equal ranks", float(run_parts["whole_s"].iloc[0]), gain, model)
 
 
 def equal_stages(tables: Tables, options: Options) -> Iterator[Gain]:
-    """A pipeline whose stages all take the mean of the stages, and one without ramp."""
+    """Yield the gain of a pipeline with all stages equal to their mean, and of one without ramp."""
     model = "1F1B with the mean of the stages as timed; the ramp stays"
     for timed in timed_pipelines(tables, options):
         yield Gain(timed.run, "pipeline", "equal stages", timed.makespan_s, timed.makespan_s - timed.equal_s, model)

@@ -46,7 +46,7 @@ _COLUMNS = (
         meaning="`outlier`: 5 scaled MADs or more from its level, and the versions next to it are not; "
         "`not confirmed`: the last version, p <= 1 % for a version of the level so far (Student's t)",
     ),
-    MetricColumn("change", "1", None, "level_value / that of the level before - 1, at its first version; else null"),
+    MetricColumn("change", "1", None, "level_value / level_value before - 1, at its first version; else null"),
     MetricColumn("low", "1", None, "lower end of the interval of this change (Welch)", brief=False),
     MetricColumn("high", "1", None, "upper end", brief=False),
     MetricColumn("p", meaning="p of this change: of all orders, how many have a cut as clear; at most 5 %"),
@@ -69,13 +69,13 @@ _COLUMNS = (
     source="Scott and Knott 1974; James and Matteson 2014, as used for nightly tests by Daly et al. 2020; Smyth 2004",
 )
 def history(tables: Tables, options: Options) -> pd.DataFrame:
-    """Figures of like runs in the order of their commits or dates, and the versions that begin another level.
+    """Metrics of like runs in the order of their commits or dates, and the versions that begin another level.
 
-    A history has eight versions or more of one format, program and model, whose settings, provenance or names of logs
-    tell the commit or when they started. Runs of one commit, or of one day, are one version. A setting that goes back
+    A history has eight versions or more of one format, program and model with known commits or start times, from
+    settings, provenance or names of logs. Runs of one commit, or of one day, are one version. A setting that goes back
     and forth, such as a batch size that each night tries, makes a history for each value. One that changes once and
     stays, such as a version of a library, does not: `with_it` names it beside the change that came with it. A slow
-    drift is no level. `perflog track` shows all figures, and why runs are left out.
+    drift is no level. `perflog track` shows all metrics, and why runs are left out.
 
     Example:
         >>> table = perflog.metrics.history(perflog.find_runs("reference:moe_layer.txt"))
@@ -87,8 +87,8 @@ def history(tables: Tables, options: Options) -> pd.DataFrame:
     settings = settings_by_run(tables)
     found = versions_of_tests(tables).tests if len(settings) >= FEWEST else ()
     figures = [(test, figure) for test in found for figure in _figures(tables, test.runs, options)]
-    of_versions = {test.test: version_settings(test, settings) for test in found}
-    courses = figure_courses(figures, of_versions, options.level)
+    settings_by_test = {test.test: version_settings(test, settings) for test in found}
+    courses = figure_courses(figures, settings_by_test, options.level)
     labels = dict(tables.rows("runs").records("run", "label"))
     rows = [row for course in courses if isinstance(course, FigureCourse) for row in history_rows(course, labels)]
     whole = dict.fromkeys(("runs", "level", "level_versions"), "Int64")
@@ -96,7 +96,7 @@ def history(tables: Tables, options: Options) -> pd.DataFrame:
 
 
 def history_rows(course: FigureCourse, labels: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a figure over versions, as the metric has them."""
+    """Yield the rows of a metric over versions, as the table has them."""
     changes = {change.place: change for change in course.changes}
     for number, level in enumerate(course.course.levels, 1):
         size = len(course.course.members(level))
@@ -113,12 +113,12 @@ def history_rows(course: FigureCourse, labels: Mapping[str, str | None]) -> Iter
             }  # fmt: skip
             if change := changes.get(place):
                 row |= {"change": change.change, "low": change.low, "high": change.high, "p": change.p}
-                row |= {"with_it": told_settings(change.settings), "cause": change.cause}
+                row |= {"with_it": settings_summary(change.settings), "cause": change.cause}
             yield row
 
 
-def told_settings(changed: Sequence[ChangedSetting]) -> str | None:
-    """Return the settings that changed as text, the first of many; None if there are none."""
+def settings_summary(changed: Sequence[ChangedSetting]) -> str | None:
+    """Return the changed settings as a string, the first of many; None if there are none."""
     more = f"and {len(changed) - _MOST_SETTINGS} more" if len(changed) > _MOST_SETTINGS else ""
     return ", ".join(filter(None, [*map(str, changed[:_MOST_SETTINGS]), more])) or None
 
@@ -126,8 +126,8 @@ def told_settings(changed: Sequence[ChangedSetting]) -> str | None:
 def _figures(tables: Tables, runs: Sequence[str], options: Options) -> Iterator[FigureOfRuns]:
     """Yield the figures of the runs of a test: a speed, the clock, and losses."""
     speeds = {(name, unit): steady_medians(tables, name, options.warmup, runs) for name, unit in _SPEEDS.items()}
-    of_all = {key: by_run for key, by_run in speeds.items() if all(run in by_run for run in runs)}
-    found = dict(list((of_all or speeds).items())[:1])
+    complete = {key: by_run for key, by_run in speeds.items() if all(run in by_run for run in runs)}
+    found = dict(list((complete or speeds).items())[:1])
     known = tables.rows("runs")
     found["elapsed_s", "s"] = dict(known.where(known.known("elapsed_s")).records("run", "elapsed_s"))
     losses = curves.table(tables, options)
@@ -137,8 +137,8 @@ def _figures(tables: Tables, runs: Sequence[str], options: Options) -> Iterator[
         found.setdefault((key, ""), {})[run] = value
     members = frozenset(runs)
     for (name, unit), by_run in found.items():
-        of_test = {run: value for run, value in by_run.items() if run in members}
-        yield FigureOfRuns(name, unit, better(name, unit), of_test)
+        test_values = {run: value for run, value in by_run.items() if run in members}
+        yield FigureOfRuns(name, unit, better(name, unit), test_values)
 
 
 def _is_loss(key: str) -> bool:

@@ -40,12 +40,10 @@ _COLUMNS = (
     MetricColumn("hot", "", "lower", "number of experts with at least twice the mean; of a step: of all its layers"),
     MetricColumn("hottest", meaning="of a layer: the expert that alone has most work"),
     MetricColumn("since", meaning="of a layer: first step from which on this expert has at least twice the mean"),
-    MetricColumn("kept", "1", None, "of a step: share of its layers whose hottest expert is that of the step before"),
+    MetricColumn("kept", "1", None, "of a step: share of its layers with the same hottest expert as the step before"),
     MetricColumn("hot_experts", meaning="of a layer: all hot experts, the hottest first"),
     MetricColumn("idle", "", "lower", "number of experts without work; of a step: of all its layers"),
-    MetricColumn(
-        "ranks", meaning="number of ranks whose loads add up; null if the log does not tell them", brief=False
-    ),
+    MetricColumn("ranks", meaning="number of ranks with loads that are added up; null if unknown", brief=False),
     MetricColumn("unit", meaning="what is counted", brief=False),
     MetricColumn("first_step", meaning="of a layer: its first step", brief=False),
     MetricColumn(
@@ -55,7 +53,7 @@ _COLUMNS = (
 
 
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
-    """The imbalance of each job in each of its steps, as a figure of its first run."""
+    """Yield the imbalance of each job in each of its steps, as a value of its first run."""
     for job in expert_jobs(tables):
         if job.first_run in steady.cuts:
             name = f"{job.unit or 'load'}s of experts, max/mean"
@@ -95,7 +93,7 @@ def hot_experts(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
 
 
 class LayerLoads(Struct, frozen=True):
-    """Work of the experts of a layer: `ratios[i, k]` is that of `experts[k]` in `steps[i]`, relative to the mean."""
+    """Work of the experts of a layer: `ratios[i, k]`, of `experts[k]` in `steps[i]`, relative to the mean."""
 
     name: str | None
     steps: Ints
@@ -113,9 +111,9 @@ class LayerLoads(Struct, frozen=True):
 
 
 class ExpertJob(Struct, frozen=True):
-    """The layers of a job whose experts share work of one unit, in their natural order.
+    """The layers of a job with experts that share work of one unit, in their natural order.
 
-    `names`: the columns that tell the job apart. `first_run`: id of its run, or of the first of its runs.
+    `names`: the columns that identify the job. `first_run`: id of its run, or of the first of its runs.
     """
 
     names: dict[str, Any]
@@ -125,15 +123,15 @@ class ExpertJob(Struct, frozen=True):
 
     def imbalances(self) -> dict[int, float]:
         """Largest load of an expert / mean in each step, the median of the layers."""
-        of_steps: dict[int, list[float]] = {}
+        ratios_by_step: dict[int, list[float]] = {}
         for layer in self.layers:
             for step, ratio in zip(layer.steps.tolist(), layer.ratios.max(axis=1).tolist(), strict=True):
-                of_steps.setdefault(step, []).append(ratio)
-        return {step: float(np.median(of_steps[step])) for step in sorted(of_steps)}
+                ratios_by_step.setdefault(step, []).append(ratio)
+        return {step: float(np.median(ratios_by_step[step])) for step in sorted(ratios_by_step)}
 
 
 def expert_jobs(tables: Tables) -> list[ExpertJob]:
-    """Return the jobs whose experts have loads, each once for every unit of work."""
+    """Return the jobs with expert loads, once for every unit of work."""
     return cached(tables, "expert jobs", lambda: _expert_jobs(tables))
 
 
@@ -155,7 +153,7 @@ def _expert_jobs(tables: Tables) -> list[ExpertJob]:
 
 
 def _jobs(tables: Tables, rows: Rows) -> tuple[list[dict[str, Any]], Ints]:
-    """The jobs, with the columns that tell them apart, and the place of each row's job among them."""
+    """Return the jobs with the columns that identify them, and the index of each row's job among them."""
     runs = tables["runs"]
     step_and_rank = _named_files(rows)
     folders: dict[tuple[str, str], list[str]] = {}
@@ -185,9 +183,9 @@ def _jobs(tables: Tables, rows: Rows) -> tuple[list[dict[str, Any]], Ints]:
 
 def _named_files(rows: Rows) -> dict[str, tuple[int, int]]:
     """Step and rank of each run that has one of each, both named by its file."""
-    of_place = rows.where(groups_of(rows.codes("run")[0], rows["step"], rows["rank"]).first)
-    printed = Counter(of_place["run"].tolist())
-    named = of_place.where(of_place.one_of("rank_by", ["file"]))
+    first_rows = rows.where(groups_of(rows.codes("run")[0], rows["step"], rows["rank"]).first)
+    printed = Counter(first_rows["run"].tolist())
+    named = first_rows.where(first_rows.one_of("rank_by", ["file"]))
     return {run: (step, rank) for run, step, rank in named.records("run", "step", "rank") if printed[run] == 1}
 
 
@@ -195,13 +193,13 @@ def _layers(rows: Rows, jobs: Ints) -> Iterator[tuple[int, str | None, LayerLoad
     """Yield the layers of all jobs, each with job and unit of work; without the steps in which a rank is missing."""
     (units, unit_words), (layers, layer_words) = rows.codes("unit"), rows.codes("layer")
     steps, ranks = rows["step"], rows["rank"]
-    of_layer = (jobs, units, layers)
-    in_steps = groups_of(*of_layer, steps)
+    layer_keys = (jobs, units, layers)
+    in_steps = groups_of(*layer_keys, steps)
     ranks_of_step = np.bincount(in_steps.inverse[groups_of(in_steps.inverse, ranks).first])
     work = groups_of(in_steps.inverse, rows["expert"])
     amounts = np.bincount(work.inverse, weights=rows["amount"])  # of whole numbers, as tokens are, exact
     step_of_work, experts_of_work = in_steps.inverse[work.first], rows["expert"][work.first]
-    layer_of_step = groups_of(*of_layer).inverse[in_steps.first]
+    layer_of_step = groups_of(*layer_keys).inverse[in_steps.first]
     ends = np.searchsorted(layer_of_step, np.arange(layer_of_step.max() + 2)).tolist() if len(rows) else []
     for start, end in pairwise(ends):
         complete = ranks_of_step[start:end] == ranks_of_step[start:end].max()
@@ -236,15 +234,15 @@ def _step_rows(layers: Sequence[LayerLoads]) -> Iterator[dict[str, Any]]:
     for step in sorted(set().union(*rows_of_steps)):
         there = [(layer, rows[step]) for layer, rows in zip(layers, rows_of_steps, strict=True) if step in rows]
         ratios = [layer.ratios[row] for layer, row in there]
-        imbalance = np.array([of_layer.max() - 1 for of_layer in ratios])
-        now = [of_layer.get(step) for of_layer in hottest]
+        imbalance = np.array([row.max() - 1 for row in ratios])
+        now = [by_step.get(step) for by_step in hottest]
         pairs = [(a, b) for a, b in zip(before, now, strict=True) if a is not None and b is not None]
         yield {
             "of": "step", "step": step, "n": len(there), "experts": max(map(len, ratios)), "ranks": layers[0].ranks,
             "imbalance": float(np.median(imbalance)), "max_imbalance": float(imbalance.max()),
             "max_at": there[int(imbalance.argmax())][0].name,
-            "hot": int(sum((of_layer >= _HOT).sum() for of_layer in ratios)),
-            "idle": int(sum((of_layer == 0).sum() for of_layer in ratios)),
+            "hot": int(sum((row >= _HOT).sum() for row in ratios)),
+            "idle": int(sum((row == 0).sum() for row in ratios)),
             "kept": sum(a == b for a, b in pairs) / len(pairs) if pairs else None,
         }  # fmt: skip
         before = now

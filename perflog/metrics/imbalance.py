@@ -57,8 +57,8 @@ class _Amounts(Struct, frozen=True):
     """Amounts of the members (ranks, experts, stages, layers) of groups in each step, for all groups at once.
 
     `groups`: a row for each group: run, label, the columns of _KEYS, world (number of ranks, NaN if it is not known)
-    and first (the first steady step). `rows`: group (its place in `groups`), step, member (NaN: not known which) and
-    amount. `layers`: names of the layers, for which numbers stand.
+    and first (the first steady step). `rows`: group (its index in `groups`), step, member (NaN: unknown) and amount.
+    `layers`: names of the layers, if `member` is an index of them.
     """
 
     groups: pd.DataFrame
@@ -138,20 +138,20 @@ def _loads(tables: Tables, warmup: int | None) -> _Amounts:
     worlds = runs["world_size"].astype("Float64").to_numpy(np.float64, na_value=np.nan)[run]
     ranks = np.where(rows.known("rank"), rows["rank"], np.where(worlds == 1, 0.0, np.nan))  # 1: there is no other rank
     members = np.where(experts, rows["expert"], ranks)
-    of_group = rows.where(groups.first)
+    rows_of_groups = rows.where(groups.first)
     keys: list[_Key] = [
         ("load", load_name(unit, layer), None, "rank" if expert == NULL else "expert", None)
-        for unit, layer, expert in of_group.records("unit", "layer", "expert")
+        for unit, layer, expert in rows_of_groups.records("unit", "layer", "expert")
     ]
     first = first_steady_steps(tables, rows, "amount", warmup)
-    names = of_group["run"].tolist()
+    names = rows_of_groups["run"].tolist()
     labels = [label if isinstance(label, str) else None for label in runs["label"].reindex(names)]
     steady = [first[name] for name in names]
-    of_runs = {"run": names, "label": labels, "world": worlds[groups.first], "first": steady}
+    run_columns = {"run": names, "label": labels, "world": worlds[groups.first], "first": steady}
     columns = {"group": groups.inverse, "step": rows["step"], "member": members, "amount": rows["amount"]}
     amounts = pd.DataFrame(columns, copy=False)
     idle = _idle_experts(amounts if experts.all() else amounts[experts])
-    return _Amounts(_groups(of_runs, keys), pd.concat([amounts, idle], ignore_index=True) if len(idle) else amounts)
+    return _Amounts(_groups(run_columns, keys), pd.concat([amounts, idle], ignore_index=True) if len(idle) else amounts)
 
 
 def load_name(unit: str | None, layer: str | None) -> str | None:
@@ -227,20 +227,20 @@ def _amounts(parts: Sequence[tuple[RunRows, _Key, pd.DataFrame]], names: Sequenc
 
 
 def _groups_of_runs(parts: Sequence[tuple[RunRows, _Key]]) -> pd.DataFrame:
-    of_runs: dict[str, Sequence[Any]] = {
+    run_columns: dict[str, Sequence[Any]] = {
         "run": [run.run for run, _ in parts], "label": [run.label for run, _ in parts],
         "world": [np.nan if run.world is None else run.world for run, _ in parts],
         "first": [run.first for run, _ in parts],
     }  # fmt: skip
-    return _groups(of_runs, [key for _, key in parts])
+    return _groups(run_columns, [key for _, key in parts])
 
 
-def _groups(of_runs: Mapping[str, Sequence[Any] | Floats], keys: Sequence[_Key]) -> pd.DataFrame:
+def _groups(run_columns: Mapping[str, Sequence[Any] | Floats], keys: Sequence[_Key]) -> pd.DataFrame:
     import pandas as pd
 
     columns = zip(*keys, strict=True) if keys else ([] for _ in _KEYS)
-    of_keys = {name: pd.Series(list(column), dtype=object) for name, column in zip(_KEYS, columns, strict=True)}
-    return pd.DataFrame({**of_runs, **of_keys})
+    key_columns = {name: pd.Series(list(column), dtype=object) for name, column in zip(_KEYS, columns, strict=True)}
+    return pd.DataFrame({**run_columns, **key_columns})
 
 
 def _figures(amounts: _Amounts) -> pd.DataFrame:
@@ -258,9 +258,9 @@ def _figures(amounts: _Amounts) -> pd.DataFrame:
     figures = []
     for n, kind in sorted(set(zip(members.tolist(), over.tolist(), strict=True))):
         chosen = (members == n) & (over == kind)
-        of_n = rows[chosen]
-        values, numbers = (of_n[name].to_numpy(np.float64).reshape(-1, n) for name in ("amount", "member"))
-        first_rows = of_n.iloc[::n].reset_index(drop=True)
+        chosen_rows = rows[chosen]
+        values, numbers = (chosen_rows[name].to_numpy(np.float64).reshape(-1, n) for name in ("amount", "member"))
+        first_rows = chosen_rows.iloc[::n].reset_index(drop=True)
         part = amounts.groups.take(first_rows["group"]).reset_index(drop=True)
         part = part.assign(group=first_rows["group"], step=first_rows["step"], members=n)
         part = part.assign(steady=part["step"] >= part["first"], **measures(values, experts=kind == "expert"))

@@ -21,7 +21,7 @@ WAIT = "wait"
 
 _WAITING = Path(__file__).with_name("waiting_kernels.toml")
 
-_GPU = (  # category, pattern, source of such names or reason for the row's place
+_GPU = (  # category, pattern, source of such names or reason for the row's position
     ("synchronisation", r"^(Event|Stream|Context|Device) Sync|^Stream Wait Event$", "cuda_sync of kineto: no work"),
     ("memcpy", r"^\[CUDA memcpy|^Memcpy|^(MEMORY_)?COPY_?(HOST|DEVICE)", "nvprof, nsys; kineto; rocprof"),
     ("memcpy", r"__amd_rocclr_copy|^zeCommandListAppendMemoryCopy", "HIP copies by kernel; Level Zero"),
@@ -153,7 +153,7 @@ _PROFILER = (  # what XLA's profiler says of its operations (`hlo_category`): ca
 
 @cache
 def category_of_profiler(text: str) -> str:
-    """Return the category of an operation whose name tells none, from the category that the profiler gives it."""
+    """Return the category of an operation with an unknown name, from the profiler's category."""
     return next((known for known, pattern in _PROFILER if re.search(pattern, text, re.IGNORECASE)), OTHER)
 
 

@@ -12,7 +12,7 @@ from perflog.lazy_patterns import lazy_pattern
 LONGEST = 34
 """Characters of a short name, which fits a table of 80 columns; of a longer one the middle is cut."""
 
-_HEAD = 14  # characters: kernels whose short names begin alike are told apart by other words
+_HEAD = 14  # characters: kernels with the same short beginning are distinguished by other words
 _WORDS = LONGEST - _HEAD  # characters of these words
 _CUTLASS = lazy_pattern(r"^cutlass::Kernel2?<(\w+)>")  # its kernels differ in the argument alone
 
@@ -36,7 +36,7 @@ def short_kernel(name: str) -> str:
 def short_kernels(names: Iterable[str]) -> dict[str, str]:
     """Return a short name for each kernel, all of them different.
 
-    Kernels that are short alike keep the fewest words that tell them apart; where no word does, a number does.
+    Kernels with the same short name keep the fewest words that distinguish them; if no word does, a number.
 
     Example:
         >>> list(short_kernels(["copy<float>(int)", "copy<half>(int)", "gemm<float>(int)"]).values())
@@ -60,17 +60,17 @@ def _telling_words(names: Sequence[str]) -> Iterator[str]:
     shorts = list(map(short_kernel, names))
     words = [dict.fromkeys(_words(name)) for name in names]
     counts, times = Counter(chain(*words)), Counter(shorts)
-    for short, of_name in zip(shorts, words, strict=True):
+    for short, name_words in zip(shorts, words, strict=True):
         alike: list[dict[str, None]] = []
         if times[short] > 1 or len(short) == LONGEST:
-            alike = [others for others in words if others is not of_name]
+            alike = [others for others in words if others is not name_words]
         chosen: set[str] = set()
-        for word in sorted(of_name, key=lambda word: (counts[word], word.isdigit())):
+        for word in sorted(name_words, key=lambda word: (counts[word], word.isdigit())):
             left = [others for others in alike if word in others]
             if len(left) < len(alike):
                 chosen.add(word)
                 alike = left
-        yield " ".join(word for word in of_name if word in chosen)
+        yield " ".join(word for word in name_words if word in chosen)
 
 
 def _words(name: str) -> Iterator[str]:

@@ -27,7 +27,7 @@ PRINTED_TOTAL = "device time that is printed below the table"
 """Name of a denominator: the table may list only some of the rows that it is the total of."""
 
 BY_SHARES = "total that the printed shares refer to"
-"""Name of a denominator: the table is cut, as its shares tell, and its total is not printed."""
+"""Name of a denominator: the table is truncated, as its shares show, and its total is not printed."""
 
 _TELLING = 0.01  # a smaller printed share tells its total too roughly
 _CUT = 0.01  # of the total: a table that lacks no more, beyond the rounding of its shares, is whole
@@ -44,7 +44,7 @@ _COLUMNS = (
     MetricColumn("calls", meaning="number of calls; by range: of GPU activities launched in it"),
     MetricColumn("time_s", "s", "lower", "total time"),
     MetricColumn("share", "1", None, "time / denominator_s; null for rows without a common total"),
-    MetricColumn("denominator", meaning="the total of which it is a share", brief=False),
+    MetricColumn("denominator", meaning="the total that the share refers to", brief=False),
     MetricColumn("denominator_s", "s", None, "time of this total", brief=False),
     MetricColumn("avg_s", "s", "lower", "time / calls"),
     MetricColumn("max_s", "s", "lower", "longest call", brief=False),
@@ -59,16 +59,16 @@ _COLUMNS = (
 
 
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
-    """The total times of a profiler table, that of all rows first: of GPU work, else of API calls; not of ranges."""
-    for run, of_run in tables.rows_by_run("kernels").items():
-        rows = of_run.where(~of_run.known("range"))
+    """Yield the total times of a profiler table, of all rows first: GPU work, else API calls; no ranges."""
+    for run, run_rows in tables.rows_by_run("kernels").items():
+        rows = run_rows.where(~run_rows.known("range"))
         gpu_work = rows.where(rows.one_of("kind", GPU_KINDS))
         rows = gpu_work if len(gpu_work) else rows.where(rows.one_of("kind", ["api"]))
         kind: Kind = "kernel" if len(gpu_work) else "call"
         if run in steady.cuts and len(rows):
             yield Measure(kind, ALL), run, np.array([np.nansum(rows["time_s"])])
-            for name, of_name in rows.by("name").items():
-                yield Measure(kind, name, of=ALL), run, np.array([np.nansum(of_name["time_s"])])
+            for name, name_rows in rows.by("name").items():
+                yield Measure(kind, name, of=ALL), run, np.array([np.nansum(name_rows["time_s"])])
 
 
 @metric(
@@ -101,8 +101,8 @@ def kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (
     for run, rows in with_activity(tables).groupby("run", sort=False):
         profile = profile_shares(rows[rows["range"].isna() & (rows["of"] != "range")])
         by_range = [_by_range(rows, profile), _host_times(rows)]
-        for by, of_run in {"name": [profile], "category": [_by_category(profile)], "range": by_range}.items():
-            parts += [part.assign(by=by, run=run, label=labels.get(run)) for part in of_run if len(part)]
+        for by, found in {"name": [profile], "category": [_by_category(profile)], "range": by_range}.items():
+            parts += [part.assign(by=by, run=run, label=labels.get(run)) for part in found if len(part)]
     return pd.concat([part.reindex(columns=names).astype(object) for part in parts]).infer_objects()
 
 
@@ -136,9 +136,9 @@ def profile_shares(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _totals_by_shares(rows: pd.DataFrame) -> pd.Series[float]:
-    """Return, for each row, the total of its section and activity that the printed shares tell; NaN if all is listed.
+    """Return, for each row, the total of its section and activity from the printed shares; NaN if all is listed.
 
-    A table that was cut lists only its largest rows: their times add up to less than their shares say.
+    A truncated table lists only its largest rows: the sum of their times is less than the sum of their shares implies.
     """
     totals = rows["time_s"].astype("float64") * float("nan")
     for _, listed in rows.groupby(["section", "of"], sort=False):
@@ -156,7 +156,7 @@ def _totals_by_shares(rows: pd.DataFrame) -> pd.Series[float]:
 
 
 def first_call_columns(rows: pd.DataFrame) -> dict[str, pd.Series[float]]:
-    """Return columns `first_call_s` and `avg_rest_s` from calls, time_s, min_s and max_s; NaN if no call stands out.
+    """Return columns `first_call_s` and `avg_rest_s` from calls, time_s, min_s and max_s; NaN without a longest call.
 
     The first call includes one-time setup. A table does not say which call was the longest. The longest counts as the
     first if its excess over the average of the others is more than half of the total time. Printed times are rounded,

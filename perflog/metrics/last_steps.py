@@ -1,7 +1,7 @@
-"""The last step that each run did: that of its last line of steps, or of a later line that reads the same clock.
+"""The last step of each run: of its last step line, or of a later line with the same clock reading.
 
 A program that prints a line every 50 steps may stop between two of them. What it prints then, such as a last
-validation, tells the step.
+validation, shows the step.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ def _last_steps(tables: Tables) -> dict[str, int]:
     steps, values, runs = tables.rows("steps"), tables.rows("values"), tables.rows("runs")
     by_run = steps.where(steps.known("step")).by("run")
     read = dict(runs.where(runs.known("elapsed_line")).records("run", "elapsed_line"))
-    of_read = values.where(values.one_of("run", read))
-    others = of_read.where(of_read.known("step")).by("run")
-    return {run: _last_of(of_run, others.get(run), read.get(run)) for run, of_run in by_run.items()}
+    read_values = values.where(values.one_of("run", read))
+    others = read_values.where(read_values.known("step")).by("run")
+    return {run: _last_of(run_steps, others.get(run), read.get(run)) for run, run_steps in by_run.items()}
 
 
 def _last_of(steps: Rows, others: Rows | None, read: int | None) -> int:
-    """Return the last step of a run, of which line `read` reads the clock for the last time.
+    """Return the last step of a run. Line `read` is the last line with a reading of the clock.
 
-    A line behind the last step counts by less than the distance of the lines: it would be a line of steps otherwise.
+    A line after the last step line adds less than the distance of step lines: it would be a step line otherwise.
     """
     printed = distinct(steps["step"])
     last = int(printed[-1])

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("part", meaning="work: a declared rate; phase: one without phases inside; rest: unattributed time"),
-    MetricColumn("what", meaning="name of the rate or phase; of a rest: the parent whose time it is"),
+    MetricColumn("what", meaning="name of the rate or phase; of a rest: the parent with this unattributed time"),
     MetricColumn("rank", meaning="rank; null: mean over the ranks"),
-    MetricColumn("of", meaning="of a rate: the phases whose time counts; of a phase: its parent", brief=False),
+    MetricColumn("of", meaning="of a rate: the phases that it is measured over; of a phase: its parent", brief=False),
     MetricColumn("time_s", "s", "lower", "median of this time over the steady steps"),
     MetricColumn("share", "1", None, "time_s / median step time; phases and rests add up to about 1"),
     MetricColumn("work_flop", "FLOP", None, "work of a rank in a step, as declared", brief=False),
@@ -60,8 +60,8 @@ def matmul_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
     phase_rows = phases.table(tables.only(rates["run"].unique()), options)
     splits = dict(iter(phase_rows.groupby("run", sort=False)))
     rows: list[dict[str, Any]] = []
-    for run, of_run in rates.groupby("run", sort=False):
-        rows += [*of_run.to_dict("records"), *_split(splits.get(run, phase_rows[:0]))]
+    for run, run_rates in rates.groupby("run", sort=False):
+        rows += [*run_rates.to_dict("records"), *_split(splits.get(run, phase_rows[:0]))]
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"rank": "Int64"})
 
 

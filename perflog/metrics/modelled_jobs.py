@@ -1,6 +1,6 @@
 """Jobs for the what-if replay from logs without operations: from phases of ranks, and from layers of pipeline stages.
 
-Such logs tell how long work takes and not what it waits for. So each job says what its model assumes.
+Such logs show how long work takes and not what it waits for. So each job states what its model assumes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _job_of_phases(run: RunRows, rows: pd.DataFrame) -> Job | None:
     ranks = sorted(map(int, rows["rank"].unique()))
     count = run.semantics.quantities.get("stages")
     if len(ranks) < 2 or (count or 1) > 1 or (run.world is not None and run.world != len(ranks)):
-        return None  # one rank has no peers; those of other stages do other work
+        return None  # one rank has no peers; ranks of other stages do other work
     rows = rows.sort_values(["step", "rank", "line", "part"], kind="stable")
     found = _same_on_all_ranks(rows, len(ranks))
     if found is None:
@@ -96,15 +96,15 @@ def _kind(run: RunRows, name: str) -> str | None:
 def _same_on_all_ranks(rows: pd.DataFrame, ranks: int) -> tuple[list[tuple[str, int]], list[int], Floats] | None:
     """Return the phases of a step in order, the steps in which all ranks print them so, and their times.
 
-    Phases are told apart by their occurrence. Times are by phase, step and rank.
+    Phases of one name are distinguished by their occurrence. Times are by phase, step and rank.
     """
     numbered = rows.assign(nth=rows.groupby(["step", "rank", "phase"]).cumcount())
     shapes: dict[tuple[tuple[str, int], ...], list[tuple[int, Floats]]] = {}
     for step, in_step in numbered.groupby("step", sort=True):
-        of_ranks = [of_rank for _, of_rank in in_step.groupby("rank", sort=True)]
-        orders = {tuple(zip(of_rank["phase"], of_rank["nth"], strict=True)) for of_rank in of_ranks}
-        if len(of_ranks) == ranks and len(orders) == 1:
-            times = np.array([of_rank["time_s"].to_numpy(np.float64) for of_rank in of_ranks]).T
+        by_rank = [rank_rows for _, rank_rows in in_step.groupby("rank", sort=True)]
+        orders = {tuple(zip(rank_rows["phase"], rank_rows["nth"], strict=True)) for rank_rows in by_rank}
+        if len(by_rank) == ranks and len(orders) == 1:
+            times = np.array([rank_rows["time_s"].to_numpy(np.float64) for rank_rows in by_rank]).T
             shapes.setdefault(orders.pop(), []).append((int(step), times))
     if not shapes:
         return None

@@ -1,7 +1,7 @@
-"""Named ranks: the ranks that a program itself names, as the slowest of all in a figure, or as stragglers.
+"""Named ranks: the ranks that a program itself reports, as the slowest of all in a metric, or as stragglers.
 
-A report over all ranks prints the extremes with their ranks, not the figures of each rank. Whether one rank is slow
-shows in how often the reports name the same one.
+A report over all ranks prints the extremes with their ranks, not the values of each rank. A rank is slow if the reports
+name the same one often.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ HANGS = "rank_hangs"
 """Key of table `values`: whether a program says that a rank hangs. Such a rank may wait for another one."""
 
 _WORSE = {"Hz": LOWEST, "°C": HIGHEST}
-"""Units of which one end is worse, where `directions` tells none."""
+"""Units with a worse end, if `directions` has none."""
 
 SPEED_UNITS = ("s", "1/s", "TFLOP/s")
-"""Units of figures that tell how fast a rank is."""
+"""Units of metrics that measure the speed of a rank."""
 
 _FEW, _CHANCE, _APART = 3, 0.05, 1.03  # reports; probability; the worst over the best: less is scatter
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("figure", meaning="the figure; null: the program calls the rank a straggler, by a rule of its own"),
+    MetricColumn("figure", meaning="the metric; null: the program calls the rank a straggler, by a rule of its own"),
     MetricColumn("unit", meaning="unit of its values; null: a plain number"),
-    MetricColumn("end", meaning="highest or lowest: the end of the figure at which the rank is"),
+    MetricColumn("end", meaning="highest or lowest: the end of the metric at which the rank is"),
     MetricColumn("worse", meaning="whether this end is the worse one; null: neither is"),
     MetricColumn("rank", meaning="rank that is named most often, the first of several; of stragglers a row for each"),
     MetricColumn("times", "", None, "number of reports that name it"),
     MetricColumn("reports", "", None, "number of reports that name any rank"),
     MetricColumn("p", "", None, "probability that some rank is named so often if each report names one by chance"),
-    MetricColumn("value", meaning="median of the figure in the reports that name it"),
+    MetricColumn("value", meaning="median of the metric in the reports that name it"),
     MetricColumn("ratio", meaning="highest / lowest value of a report, median over the reports; null: one is not > 0"),
     MetricColumn("ranks", meaning="number of ranks: the world size, else 1 + the largest rank named", brief=False),
     MetricColumn("first_line", meaning="line of the first report that names it", brief=False),
@@ -98,7 +98,7 @@ class NamedRank(Struct, frozen=True):
     source="reports of Megatron-LM's StragglerDetector, NVIDIA's resiliency extension, FlagScale",
 )
 def named_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """The rank that reports over all ranks name most often at each end of a figure, and those called stragglers.
+    """The rank that reports over all ranks name most often at each end of a metric, and ranks called stragglers.
 
     A rank at the worse end need not be broken: a pipeline stage with more work is the slowest too.
 
@@ -135,7 +135,7 @@ def hanging_ranks(tables: Tables) -> dict[str, tuple[list[int], int]]:
 
 
 def names_an_extreme(key: str) -> bool:
-    """Return whether a key of table `values` is that of an extreme over all ranks, which is no series of its rank."""
+    """Return whether a key of table `values` is an extreme over all ranks, which is no series of its rank."""
     return key.startswith((HIGHEST, LOWEST))
 
 
@@ -168,15 +168,15 @@ def _extremes(rows: Rows, run: str, figure: str, ranks: int) -> Iterator[NamedRa
     pairs = [(high, lowest.get(line, 0.0)) for line, high in ends[HIGHEST].records("line", "value")]
     ratios = [high / low for high, low in pairs if low > 0]
     ratio = float(np.median(ratios)) if ratios else np.nan
-    for end, of_end in ends.items():
-        if not len(of_end):
+    for end, end_rows in ends.items():
+        if not len(end_rows):
             continue
-        unit = next((unit for (unit,) in of_end.records("unit") if unit), "")
-        (rank, times), *_ = Counter(of_end["rank"].tolist()).most_common(1)
-        own = of_end.where(of_end["rank"] == rank)
+        unit = next((unit for (unit,) in end_rows.records("unit") if unit), "")
+        (rank, times), *_ = Counter(end_rows["rank"].tolist()).most_common(1)
+        own = end_rows.where(end_rows["rank"] == rank)
         yield NamedRank(
             run, figure, unit, "highest" if end == HIGHEST else "lowest", _is_worse(figure, unit, end), rank, times,
-            len(of_end), _chance(times, len(of_end), ranks), float(np.median(own["value"])), ratio, ranks,
+            len(end_rows), _chance(times, len(end_rows), ranks), float(np.median(own["value"])), ratio, ranks,
             int(own["line"][0]), int(own["line"][-1]),
         )  # fmt: skip
 

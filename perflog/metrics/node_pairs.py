@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SLOW = 0.9  # of the median: links of one cluster differ by some percent
-_ENOUGH_PAIRS = 5  # to tell a slow one from the others
+_ENOUGH_PAIRS = 5  # from which on a slow pair can be detected
 _ENOUGH_OF_NODE = 3  # pairs of a node: with fewer, one slow partner decides
 
 _COLUMNS = (
@@ -34,7 +34,7 @@ _COLUMNS = (
     MetricColumn("ratio", "1", "higher", "busbw / median over all pairs; of a node / median over all nodes"),
     MetricColumn(
         "slow",
-        meaning=f"below {_SLOW} of this median, and an outlier (modified z < -{OUTLIER}); null: too few pairs to tell",
+        meaning=f"below {_SLOW} of this median, and an outlier (modified z < -{OUTLIER}); null: too few pairs",
     ),
     MetricColumn("lowest", "GB/s", "higher", "of a node: bus bandwidth of its slowest pair"),
     MetricColumn("dtype", meaning="element type", brief=False),
@@ -68,9 +68,9 @@ def node_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
     rows = rows[rows["run"].isin(pairs) & rows["bytes"].notna() & rows["busbw_gbps"].notna()]
     rows = rows.assign(pair=rows["run"].map(pairs))
     table: list[dict[str, Any]] = []
-    for keys, of_group in rows.groupby(["op", "ranks", "dtype"], sort=False, dropna=False):
+    for keys, group_rows in rows.groupby(["op", "ranks", "dtype"], sort=False, dropna=False):
         columns = {name: none_if_null(key) for name, key in zip(("op", "ranks", "dtype"), keys, strict=True)}
-        table += [{**columns, **row} for row in _group_rows(of_group)]
+        table += [{**columns, **row} for row in _group_rows(group_rows)]
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     frame = pd.DataFrame(table, columns=[c.name for c in _COLUMNS])
     frame["label"] = frame["run"].map(labels)
@@ -89,27 +89,27 @@ def _nodes(config: object) -> tuple[str, str] | None:
 def _group_rows(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Rows of the nodes, then of the pairs, of one operation, at the largest of the messages that most pairs have."""
     measured = rows.groupby("bytes")["pair"].nunique()
-    of_all = measured.index[measured == measured.max()]
-    size = int(of_all.max())
+    sizes = measured.index[measured == measured.max()]
+    size = int(sizes.max())
     rows = rows[rows["bytes"] == size]
-    of_pairs = rows.groupby("pair", sort=False)
-    busbw: dict[tuple[str, str], float] = of_pairs["busbw_gbps"].mean().to_dict()
-    runs = of_pairs["run"].agg(lambda names: names.iloc[0] if names.nunique() == 1 else None).to_dict()
+    pairs = rows.groupby("pair", sort=False)
+    busbw: dict[tuple[str, str], float] = pairs["busbw_gbps"].mean().to_dict()
+    runs = pairs["run"].agg(lambda names: names.iloc[0] if names.nunique() == 1 else None).to_dict()
     nodes = sorted({node for pair in busbw for node in pair}, key=natural_sort_key)
-    of_nodes = {node: {pair: value for pair, value in busbw.items() if node in pair} for node in nodes}
-    medians = {node: median(np.array(list(of_node.values()))) for node, of_node in of_nodes.items()}
-    told = len(busbw) >= _ENOUGH_PAIRS
+    pairs_by_node = {node: {pair: value for pair, value in busbw.items() if node in pair} for node in nodes}
+    medians = {node: median(np.array(list(node_pairs.values()))) for node, node_pairs in pairs_by_node.items()}
+    is_enough = len(busbw) >= _ENOUGH_PAIRS
     for node, value, ratio, slow in _judged(medians):
-        slowest = min(of_nodes[node], key=lambda pair: busbw[pair])
+        slowest = min(pairs_by_node[node], key=lambda pair: busbw[pair])
         yield {
-            "of": "node", "size": size, "node": node, "pairs": len(of_nodes[node]), "busbw": value, "ratio": ratio,
-            "slow": slow if told and len(of_nodes[node]) >= _ENOUGH_OF_NODE else None,
+            "of": "node", "size": size, "node": node, "pairs": len(pairs_by_node[node]), "busbw": value, "ratio": ratio,
+            "slow": slow if is_enough and len(pairs_by_node[node]) >= _ENOUGH_OF_NODE else None,
             "other": slowest[slowest[0] == node], "lowest": busbw[slowest],
         }  # fmt: skip
     for pair, value, ratio, slow in _judged(busbw):
         yield {
             "of": "pair", "size": size, "node": pair[0], "other": pair[1], "busbw": value, "ratio": ratio,
-            "slow": slow if told else None, "run": none_if_null(runs[pair]),
+            "slow": slow if is_enough else None, "run": none_if_null(runs[pair]),
         }  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 """What each operation of a training step waits for, on all pipeline stages of a replica.
 
-Operations of a stage's device run in the order of the trace. Sends and receives are streams of their own; a send waits
-for the compute whose result it sends, a compute for its receive, and a pair begins when both sides have come. Gradients
+Operations of a stage's device run in the order of the trace. Sends and receives are separate streams. A send waits for
+the compute that produces its data, a compute for its receive, and a pair begins when both sides are ready. Gradients
 are reduced when the last backward of their model chunk has ended, parameters are gathered before its first forward, and
-the optimiser comes last. Collectives of data parallelism begin when the last replica has come.
+the optimiser comes last. Collectives of data parallelism begin when the last replica is ready.
 
 Source: "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI 2025, section 3, and the traces
 of its authors, which have operations of these names.
@@ -24,9 +24,9 @@ _EMBEDDING, _CLIP = "embedding-grads-all-reduce", "optimizer-clip-main-grad"
 _LAST = ("gc", "layernorm-grads-all-reduce", _EMBEDDING, _SCATTER, _REDUCE, _CLIP, "optimizer")
 TRANSFERS = tuple(f"{direction}-{end}" for direction in (_FORWARD, _BACKWARD) for end in ("send", "recv"))
 COMMUNICATION = (*TRANSFERS, _GATHER, _SCATTER, _REDUCE, "layernorm-grads-all-reduce", _EMBEDDING, _CLIP)
-"""Kinds whose typical time is the median; that of the others is the mean."""
+"""Kinds with the median as typical time; all others have the mean."""
 KINDS = frozenset((*COMPUTE, *TRANSFERS, _GATHER, *_LAST))
-"""Kinds of operations that have a place in the step."""
+"""Kinds of operations with a defined position in the step."""
 
 _OF_REPLICAS = (_GATHER, _SCATTER, _REDUCE, _CLIP)
 _AT_ONCE = 5e-5  # s: what begins within it of another begins no later
@@ -34,11 +34,11 @@ _UPWARDS = {(_FORWARD, "send"): 1, (_FORWARD, "recv"): -1, (_BACKWARD, "send"): 
 
 
 class ModelError(Exception):
-    """The operations of a step do not fit together as the model expects; the text says how."""
+    """The operations of a step do not fit together as the model expects; the message says how."""
 
 
 class Operation(Struct, frozen=True):
-    """An operation of a stage in one step of one replica. `seq`: its number among those of its kind, from 0."""
+    """An operation of a stage in one step of one replica. `seq`: its number within its kind, from 0."""
 
     stage: int
     kind: str
@@ -51,7 +51,7 @@ class Operation(Struct, frozen=True):
 class Unit(Struct, frozen=True):
     """Operations that begin together: one alone, or all sides of a communication.
 
-    `meets`: whether those of all replicas begin together.
+    `meets`: whether the operations of all replicas begin together.
     """
 
     members: tuple[int, ...]
@@ -201,10 +201,10 @@ class _Step:
         return self.stages > 1 and 0 <= chunk < self._chunks * self.stages
 
     def _matched(self, stage: int, direction: str, end: str, compute: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the transfers of a kind that belong to a compute, each with its number among those.
+        """Return the transfers of a kind that belong to a compute, each with its number among these computes.
 
-        A profiler may record transfers that nothing computes for: receives after the last compute and sends before the
-        first. It may also record one for each compute, or only for those whose model goes on elsewhere.
+        A profiler may record transfers without a compute: receives after the last compute and sends before the first.
+        It may also record one for each compute, or only for computes at the boundary of a stage.
         """
         ops, transfers = self.operations, self._of[stage, f"{direction}-{end}"]
         if not compute:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _HOST, _TOTAL = "cpu_total", "self_device_time_total"
-"""Keys of table `values`: host time of a row, and the line below a table of which the shares of its rows are."""
+"""Keys of table `values`: host time of a row, and the line below a table with the total of its shares."""
 
 
 def device_rows(kernels: pd.DataFrame, tables: Tables) -> pd.Series[bool]:
-    """Flag the rows of table `kernels` that a device alone executed, of those whose kind is not printed."""
+    """Flag the rows of table `kernels` without a printed kind that only a device executed."""
     host_s = _values(kernels, tables, _HOST)
     in_host = set(zip(kernels["run"][host_s > 0], kernels["name"][host_s > 0], strict=True))
     is_annotation = np.array([row in in_host for row in zip(kernels["run"], kernels["name"], strict=True)], bool)

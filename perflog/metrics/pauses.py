@@ -30,7 +30,7 @@ _COLUMNS = (
     MetricColumn("mean_s", "s", "lower", "mean"),
     MetricColumn("max_s", "s", "lower", "longest"),
     MetricColumn("total_s", "s", "lower", "sum"),
-    MetricColumn("share", "1", "lower", "share of the run's time; null if the log does not tell this time"),
+    MetricColumn("share", "1", "lower", "share of the run's time; null if the log does not show this time"),
     MetricColumn(
         "run_s", "s", None, "the run's time: its clock, else its printed step times and all pauses", brief=False
     ),
@@ -45,9 +45,9 @@ _KINDS = {
 _DURATION = frozenset("time runtime duration elapsed seconds total wall save write latency".split())
 _START, _ENDS = "start", ("start", "stop", "end")
 _FEWEST = 4  # readings of the clock
-_NEAR = 8  # step lines before and after a gap, which tell how long a step takes there
+_NEAR = 8  # step lines before and after a gap, from which the usual step time is estimated
 _CLEAR, _LEAST = 5.0, 0.01  # times their scatter and their step time: a shorter gap may be chance
-_MOST = 0.5  # of the gaps with one kind of pause must be clear, or the clock stands still meanwhile
+_MOST = 0.5  # smallest share of clear gaps among the gaps with one kind of pause: else the clock stops meanwhile
 
 
 class _Pause(NamedTuple):
@@ -70,9 +70,9 @@ class _Pause(NamedTuple):
 def pauses(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Number and time of the validations and checkpoints of each run, and the share of the run's time.
 
-    Durations that the log prints come first, then starts and ends, then gaps of the clock: a run has rows of one of
-    these only, since they tell of the same pauses. A duration that is printed again and again without a step in
-    between is that of a batch, and no pause. A clock that stands still during a validation shows no pause.
+    Durations that the log prints come first, then starts and ends, then gaps of the clock: a run has rows of one source
+    only, since all show the same pauses. A duration that is printed again and again without a step in between is the
+    duration of a batch, and no pause. A clock that stops during a validation shows no pause.
 
     Example:
         >>> table = perflog.metrics.pauses(perflog.find_runs("reference:moe_layer.txt"))
@@ -90,11 +90,11 @@ def pause_rows(tables: Tables) -> list[dict[str, Any]]:
     values, phases, steps = (tables.rows(name).by("run") for name in ("values", "phases", "steps"))
     rows: list[dict[str, Any]] = []
     for run, label, elapsed in tables.rows("runs").records("run", "label", "elapsed_s"):
-        of_run = [of_table.get(run) for of_table in (values, phases, steps)]
-        if of_run[0] is None and of_run[1] is None:
+        run_rows = [by_run.get(run) for by_run in (values, phases, steps)]
+        if run_rows[0] is None and run_rows[1] is None:
             continue
-        known_by, run_pauses = _pauses(*of_run)
-        run_s = _run_time(elapsed, of_run[2], run_pauses)
+        known_by, run_pauses = _pauses(*run_rows)
+        run_s = _run_time(elapsed, run_rows[2], run_pauses)
         for kind in dict.fromkeys(pause.kind for pause in run_pauses):
             seconds = np.array([pause.seconds for pause in run_pauses if pause.kind == kind])
             lines = [pause.line for pause in run_pauses if pause.kind == kind]
@@ -154,15 +154,15 @@ def _printed(rows: Rows | None, name: str, column: str, steps: Rows | None) -> I
         kind = _kind(key)
         if kind is None or not _DURATION.issuperset(word for word in _words(key) if word not in _KINDS):
             continue
-        of_key = rows.where(rows.one_of(name, {key}))
-        is_time = (of_key[column] > 0) & ~impossible("time_s", of_key[column])  # a moment since 1970 is none
-        of_key = of_key.where(is_time)
+        key_rows = rows.where(rows.one_of(name, {key}))
+        is_time = (key_rows[column] > 0) & ~impossible("time_s", key_rows[column])  # a moment since 1970 is none
+        key_rows = key_rows.where(is_time)
         if name == "key":
-            of_key = of_key.where(of_key.one_of("unit", {"s"}))
+            key_rows = key_rows.where(key_rows.one_of("unit", {"s"}))
         between: dict[int, dict[int, _Pause]] = {}  # by number of step lines before, then by rank
-        lines = of_key["line"] if steps is None else np.searchsorted(np.sort(steps["line"]), of_key["line"])
+        lines = key_rows["line"] if steps is None else np.searchsorted(np.sort(steps["line"]), key_rows["line"])
         for place, rank, line, seconds in zip(
-            lines.tolist(), of_key["rank"].tolist(), of_key["line"].tolist(), of_key[column].tolist(), strict=True
+            lines.tolist(), key_rows["rank"].tolist(), key_rows["line"].tolist(), key_rows[column].tolist(), strict=True
         ):
             if rank in between.setdefault(place, {}):
                 break  # of a batch of the validation
@@ -194,7 +194,7 @@ def _gaps(values: Rows, steps: Rows) -> Iterator[_Pause]:
     lines, numbers, clock, step_s = _readings(steps)
     if len(lines) < _FEWEST:
         return
-    kinds: dict[int, set[str]] = {}  # by the place of the gap
+    kinds: dict[int, set[str]] = {}  # by index of the gap
     for key in values.counts("key"):
         if kind := _kind(key):
             for place in (np.searchsorted(lines, values["line"][values.one_of("key", {key})]) - 1).tolist():
@@ -214,9 +214,9 @@ def _gaps(values: Rows, steps: Rows) -> Iterator[_Pause]:
         is_long = longer > max(_CLEAR * scatter, _LEAST * usual) * done[place]
         kind = " and ".join(sorted(kinds[place], reverse=True))
         gaps.setdefault(kind, []).append(_Pause(kind, int(lines[place + 1]), float(longer)) if is_long else None)
-    for of_kind in gaps.values():
-        clear = [pause for pause in of_kind if pause]
-        if len(clear) > _MOST * len(of_kind):
+    for candidates in gaps.values():
+        clear = [pause for pause in candidates if pause]
+        if len(clear) > _MOST * len(candidates):
             yield from clear
 
 

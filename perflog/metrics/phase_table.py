@@ -25,7 +25,7 @@ def phase_table(*runs: RunRows) -> pd.DataFrame:
 
     New columns:
 
-    - place: the number of the row's run among these runs.
+    - place: the index of the row's run among these runs.
     - torn: the phase has rows without rank in that step.
     - parent: the phase that contains the row's time; null if it depends on an unknown occurrence.
     - node: the occurrence if it is known for all rows of the phase in the run, else null.

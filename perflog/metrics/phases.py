@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("part", meaning="whole: step, forward or backward, as printed; phase; rest: unattributed time"),
-    MetricColumn("phase", meaning="name of the whole or phase; of a rest: the parent whose time it is"),
+    MetricColumn("phase", meaning="name of the whole or phase; of a rest: the parent with this unattributed time"),
     MetricColumn("occurrence", meaning="k-th time in the step on its rank; null: all, or not known which"),
     MetricColumn("rank", meaning="rank; null: over all values of the step, whichever ranks they are of"),
     MetricColumn("parent", meaning="what its time is part of, as declared; null: nothing, or not known which"),
@@ -125,8 +125,8 @@ def phases(tables: Tables, options: Options) -> pd.DataFrame:
 def rows_with_wholes(tables: Tables, warmup: int | None) -> list[RunRows]:
     """Return the rows of each run in table `phases`, with the printed times of step, forward and backward.
 
-    Times of declared phases that stand on a step line, such as that of loading data, count too. A run that times
-    nothing inside its step is left out.
+    Times of declared phases on a step line, such as the time of loading data, count too. A run that times nothing
+    inside its step is left out.
     """
 
     def compute() -> list[RunRows]:
@@ -196,7 +196,7 @@ def _trees(runs: Sequence[RunRows]) -> Iterator[dict[str, Any]]:
     names = [dict.fromkeys((*WHOLES, *run.semantics.phases)) for run in runs]
     for place, name in table[["place", "phase"]].drop_duplicates().itertuples(index=False):
         names[place].setdefault(name)
-    orders = [{name: i for i, name in enumerate(of_run)} for of_run in names]
+    orders = [{name: i for i, name in enumerate(in_order)} for in_order in names]
     figures = list(medians_over_steps(step_figures(table)))
     for times in unattributed_times(table, runs):
         figures += medians_over_steps(step_figures(times) if "time_s" in times else times)

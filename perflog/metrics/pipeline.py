@@ -1,7 +1,7 @@
-"""Pipeline stages and layers: their times, and the bubble by models. No figure here is a measured bubble.
+"""Pipeline stages and layers: their times, and the bubble by models. No value here is a measured bubble.
 
 A measured bubble needs the time in which each stage was busy with anything. The sum of a log's layer times is less: it
-has no communication and often no backward. So each figure carries the name of its model.
+has no communication and often no backward. So each value has the name of its model.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def stages(tables: Tables, options: Options) -> pd.DataFrame:
 
 def _layer_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """The time of all layers in each steady step, then of each layer, summed over the stages that share it."""
-    for run, of_run in tables.rows_by_run("layers").items():
-        if run not in steady.cuts or not len(rows := steady.rows(run, of_run)):
+    for run, layers in tables.rows_by_run("layers").items():
+        if run not in steady.cuts or not len(rows := steady.rows(run, layers)):
             continue
         yield Measure("layer", ALL), run, next(totals_of_steps(rows, np.zeros(len(rows), np.int64), 1))
         parts: dict[tuple[str, str | None], int] = {}
@@ -184,7 +184,7 @@ class TimedPipeline(Struct, frozen=True):
 
 
 def timed_pipelines(tables: Tables, options: Options) -> Iterator[TimedPipeline]:
-    """Yield the modelled step of each run whose log has the times of all stages and the number of micro-batches."""
+    """Yield the modelled step of each run with known times of all stages and a known number of micro-batches."""
     rows = pipeline.table(tables, options)
     for row in rows[(rows["model"] == _AS_TIMED) & rows["makespan_s"].notna()].to_dict("records"):
         stages, batches, makespan = int(row["stages"]), int(row["micro_batches"]), float(row["makespan_s"])
@@ -206,7 +206,7 @@ class StageTimes(Struct, frozen=True):
 
 
 def stage_times(tables: Tables, options: Options) -> Iterator[StageTimes]:
-    """Yield the times of stages of each run whose log has those of all stages and the number of micro-batches.
+    """Yield the stage times of each run with known times of all stages and a known number of micro-batches.
 
     Of several ranks of a stage the slowest counts.
     """
@@ -290,7 +290,7 @@ def _schedule(times: dict[str, Floats], micro_batches: int) -> list[Slot]:
 
 
 class _LayerTimes(Struct, frozen=True, eq=False):
-    """Rows of table `layers` of one run in its steady steps. Null is _UNKNOWN in them, or an empty text."""
+    """Rows of table `layers` of one run in its steady steps. Null is _UNKNOWN in them, or an empty string."""
 
     run: str
     label: str | None
@@ -368,7 +368,7 @@ def _per_step(rows: pd.DataFrame, keys: list[str], column: str) -> pd.Series[Any
 
 
 def _names(values: pd.Series[Any]) -> str | None:
-    """Distinct values as one text, in their order."""
+    """Return the distinct values as one string, in their order."""
     return " ".join(str(v) for v in values.unique() if v != _UNKNOWN) or None
 
 

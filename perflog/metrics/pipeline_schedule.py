@@ -60,7 +60,7 @@ def _order(stage: int, stages: int, micro_batches: int, both: bool) -> list[tupl
 
 
 def _needs(stage: int, stages: int, batch: int, direction: str) -> tuple[int, int, str] | None:
-    """Key of the slot whose result this slot needs: of the stage before; in the backward, of the stage after."""
+    """Return the key of the slot that this slot waits for: of the stage before; in the backward, of the stage after."""
     if direction == FORWARD:
         return (stage - 1, batch, FORWARD) if stage else None
     return (stage + 1, batch, BACKWARD) if stage < stages - 1 else (stage, batch, FORWARD)

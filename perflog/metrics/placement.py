@@ -31,7 +31,7 @@ _COLUMNS = (
     MetricColumn("step", meaning="step"),
     MetricColumn("layer", meaning="layer"),
     MetricColumn("experts", meaning="number of experts"),
-    MetricColumn("ranks", meaning="ranks that the experts lie on: as set, else those whose loads add up"),
+    MetricColumn("ranks", meaning="number of ranks that hold the experts: as set, else ranks with loads of experts"),
     MetricColumn(
         "placement",
         meaning="as placed: blocks of experts in their order; moved: the same number on each rank, spread greedily; "
@@ -96,9 +96,9 @@ def _rows(tables: Tables, job: ExpertJob) -> Iterator[dict[str, Any]]:
         layer, ranks = layers[0]
         common = names | {"of": "step", "step": step, "experts": _number(layer), "ranks": ranks}
         yield from _of_each(common, middles)
-    for of_layer in last.values():
-        slowest = of_layer.pop("slowest")
-        yield from _of_each(names | {"of": "layer"} | of_layer, slowest)
+    for layer_rows in last.values():
+        slowest = layer_rows.pop("slowest")
+        yield from _of_each(names | {"of": "layer"} | layer_rows, slowest)
 
 
 def _of_each(common: Mapping[str, Any], slowest: Mapping[tuple[str, int], float]) -> Iterator[dict[str, Any]]:
@@ -144,7 +144,7 @@ def _slowest(loads: Floats, ranks: int) -> dict[tuple[str, int], float]:
 
 
 def with_copies(loads: Sequence[float], copies: int) -> list[float]:
-    """Return the work of all experts and copies: each copy goes to the expert whose copies have most work each."""
+    """Return the work of each expert copy: a further copy goes to the expert with the most work per copy."""
     counts = [1] * len(loads)
     queue = [(-load, expert) for expert, load in enumerate(loads)]
     heapq.heapify(queue)

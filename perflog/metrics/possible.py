@@ -1,6 +1,6 @@
-"""Possible figures: limits that no run exceeds, whatever format or program a figure comes from.
+"""Possible values: limits that no run exceeds, whatever the format or program.
 
-What is impossible counts in no statistic and is no part of a whole; the linter names it.
+Impossible values count in no statistic and in no whole; the linter reports them.
 """
 
 from __future__ import annotations
@@ -45,5 +45,5 @@ def are_moments(values: Floats) -> Mask:
 
 
 def fits(parts: float, whole: float) -> bool:
-    """Return whether parts that do not overlap can be those of a whole, as far as times are printed."""
+    """Return whether parts that do not overlap fit into a whole, within the rounding of printed times."""
     return 0 <= parts <= (1 + _FITS) * whole

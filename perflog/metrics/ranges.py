@@ -38,7 +38,7 @@ SAME = 0.9
 """Two ranges are the same work if equal rows hold at least this share of the GPU time of both."""
 
 SYNCHRONOUS = 0.9
-"""The host time of a range is that of its GPU work if GPU time / host time is at least this (and at most 1)."""
+"""The host time of a range includes its GPU work if GPU time / host time is at least this (and at most 1)."""
 
 _ROUNDED = 1e-4  # two times printed with five digits are equal within this share
 
@@ -75,8 +75,8 @@ def ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     """The tree of the ranges of each run, with inclusive and exclusive GPU time and host time.
 
     `clock` is asynchronous if the GPU time is more than the host time: the range ended before its work was done, or
-    the work ran in several streams at once, so the host time is that of launching. It is synchronous if the GPU time is
-    at least 90 % of the host time. It is host if the host worked itself, or waited for others.
+    the work ran in several streams at once, so the host time is launch time. It is synchronous if the GPU time is at
+    least 90 % of the host time. It is host if the host worked itself, or waited for others.
 
     Example:
         >>> table = perflog.metrics.ranges(perflog.find_runs("reference:nvprof.txt"))
@@ -97,8 +97,8 @@ def ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
 class RangeWork(Struct, frozen=True, eq=False):
     """GPU work launched in the ranges of a run: `calls` and `time` have a row per range and a column per activity.
 
-    `all_calls` and `all_time`: those of the whole profile, infinite if the log has no such table: then no work is
-    certainly shared. `entered`, `host`, `longest`: entries, host time and longest entry of the ranges; NaN: not known.
+    `all_calls` and `all_time`: calls and time of the whole profile, infinite if the log has no such table: then no work
+    is certainly shared. `entered`, `host`, `longest`: entries, host time and longest entry of the ranges; NaN: unknown.
     """
 
     names: tuple[str, ...]

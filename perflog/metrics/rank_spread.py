@@ -27,9 +27,9 @@ def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     no rank is missing count; in a step without the phase it took no time.
 
     Returns:
-        By id of each run whose step has parts (metric breakdown), columns phase, parent, fastest_s, mean_s, slowest_s.
-        A phase of which the log prints only the fastest and the slowest rank has no mean_s. No rows for phases of a
-        single rank, or of ranks that are not known.
+        By id of each run with parts of its step (metric breakdown), columns phase, parent, fastest_s, mean_s,
+        slowest_s. A phase with only the fastest and the slowest rank printed has no mean_s. No rows for phases of a
+        single rank, or of unknown ranks.
     """
     return cached(tables, ("rank spread", options), lambda: _rank_spread(tables, options))
 
@@ -67,7 +67,7 @@ def _may_be_of_several_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> boo
 
 
 def _of_known_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
-    """The rows of ranks that are known, and those of all ranks together if their number is known."""
+    """Return the rows of known ranks, and the rows of all ranks together if their number is known."""
     world = np.array([run.world or 0 for run in runs])
     return rows[~rows["torn"].to_numpy() | (world[rows["place"]] > 0)]
 
@@ -85,7 +85,7 @@ def _of_all_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
 
 
 def _of_two_ranks(rows: pd.DataFrame) -> pd.DataFrame:
-    """Figures of phases of which the fastest and the slowest rank are printed."""
+    """Return the times of phases that are printed only for the fastest and the slowest rank."""
     groups = rows.groupby([*_KEYS, "step"])[["min_s", "time_s"]]
     figures = groups.sum().set_axis(["fastest_s", "slowest_s"], axis=1)
     return figures.assign(mean_s=float("nan"))

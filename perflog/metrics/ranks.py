@@ -1,4 +1,4 @@
-"""Ranks: how far the ranks of a run lie apart in each figure that several of them print, and which rank stands out."""
+"""Ranks: spread of the ranks of a run in each metric that several of them print, and which rank stands out."""
 
 from __future__ import annotations
 
@@ -25,21 +25,19 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("of", meaning="table that has the figure: steps, phases, values or collectives"),
-    MetricColumn("figure", meaning="name of the figure"),
+    MetricColumn("of", meaning="table that has the metric: steps, phases, values or collectives"),
+    MetricColumn("figure", meaning="name of the metric"),
     MetricColumn("unit", meaning="unit of its values; null: a plain number"),
     MetricColumn("ranks", meaning="number of ranks that print it"),
     MetricColumn("rows", meaning="number of steps, or of printings, that at least half of these ranks have"),
     MetricColumn("median", meaning="median over the ranks, each with its median over the rows"),
     MetricColumn("min", meaning="smallest of these medians"),
-    MetricColumn(
-        "lowest", meaning="rank that has it; of processes whose rank is not known the source, null without one"
-    ),
+    MetricColumn("lowest", meaning="rank that has it; of processes without a known rank the source, null without one"),
     MetricColumn("max", meaning="largest of these medians"),
     MetricColumn("highest", meaning="rank that has it"),
     MetricColumn("rank", meaning="rank that stands out; null: none does. A row for each"),
     MetricColumn("value", meaning="its median over the rows"),
-    MetricColumn("others", meaning="median of those of the other ranks"),
+    MetricColumn("others", meaning="median of the medians of the other ranks"),
     MetricColumn("ratio", meaning="its value over the median of the others, median over the rows"),
     MetricColumn("t", meaning="its deviation in standard deviations of equal ranks"),
     MetricColumn("p", "", None, "probability of such a deviation if all ranks were equal, over all ranks and figures"),
@@ -52,11 +50,11 @@ _STEP_FIGURES = (
 )  # fmt: skip
 _COLLECTIVE_FIGURES = ("time_s", "algbw_gbps", "busbw_gbps")
 WORSE_IF_HIGH, WORSE_IF_LOW = ("s", "B"), ("1/s", "GB/s", "TFLOP/s")
-"""Units of figures of which more is worse, and less; of two ranks that differ in another one, the lower is named."""
+"""Units with higher values worse, and lower ones; in any other unit, the lower of two differing ranks is named."""
 
 
 class _Out(Struct, frozen=True):
-    """What is told of a rank that stands out: its value, the median of the others, and how sure it is."""
+    """How a rank stands out: its value, the median of the others, and the test."""
 
     value: float
     others: float
@@ -64,7 +62,7 @@ class _Out(Struct, frozen=True):
 
 
 class RankFigure(Struct, frozen=True):
-    """Values of a figure by rank: `values` is ranks x rows, NaN where a rank printed none; `ranks` names them."""
+    """Values of a metric by rank: `values`, shape (ranks, rows), NaN where a rank printed none; `ranks` names them."""
 
     run: str
     of: str
@@ -85,9 +83,9 @@ class RankFigure(Struct, frozen=True):
     source="MAD: Iglewicz and Hoaglin 1993; shrinkage: Smyth 2004, moderated t; p: Bonferroni",
 )
 def ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """Spread over the ranks of each figure that several ranks print, and the ranks that stand out in it.
+    """Spread over the ranks of each metric that several ranks print, and the ranks that stand out in it.
 
-    A rank that stands out need not be the cause: where ranks wait for one another, the slow one waits the least.
+    A rank that stands out need not be the cause: if ranks wait for one another, the slow one waits the least.
 
     Example:
         >>> table = perflog.metrics.ranks(perflog.find_runs("reference:moe_layer.txt"))
@@ -113,7 +111,7 @@ def _of_one(out: _Out | None) -> tuple[float, ...]:
 
 
 class RankRow(Struct, frozen=True):
-    """A row of the metric: see its columns. `out` is what it tells of the rank that stands out."""
+    """A row of the metric: see its columns. `out`: the rank that stands out."""
 
     run: str
     of: str
@@ -131,12 +129,12 @@ class RankRow(Struct, frozen=True):
 
     @property
     def is_worse(self) -> bool:
-        """Whether a rank stands out, and not because it is better than the others."""
+        """Whether a rank stands out and is worse than the others, or its unit has no better direction."""
         return self.out is not None and self.unit not in (WORSE_IF_LOW if self.out.far.ratio > 1 else WORSE_IF_HIGH)
 
     @property
     def certainty(self) -> float:
-        """How far the rank is from the others, in standard deviations; 0 if none stands out."""
+        """Distance of the rank from the others, in standard deviations; 0 if none stands out."""
         return self.out.far.t if self.out is not None else 0.0
 
 
@@ -203,7 +201,7 @@ def _standing_out(figure: RankFigure, number: int) -> list[StandingOut]:
 
 
 _Name = Callable[[Sequence[str | None]], tuple[str, str]]
-"""Name and unit of a figure, from the words of the columns that tell figures apart."""
+"""Name and unit of a metric, from the values of the columns that identify it."""
 
 
 def rank_figures(tables: Tables) -> list[RankFigure]:
@@ -265,11 +263,11 @@ def _steps(rows: Rows, table: str) -> Ints:
 
 
 def _matrix(ranks: Ints, steps: Ints, times: Ints, values: Floats) -> tuple[tuple[int, ...], Floats] | None:
-    """Ranks, and their values by rank and row. A row is a step, or the k-th printing of each rank at it.
+    """Return the ranks, and their values by rank and row. A row is a step, or the k-th value of each rank in it.
 
-    None if fewer than two ranks print the figure. Rows that fewer than half of the ranks print are left out.
+    None if fewer than two ranks print the metric. Rows that fewer than half of the ranks print are left out.
     """
-    members, of_member = np.unique(ranks, return_inverse=True)
+    members, member_index = np.unique(ranks, return_inverse=True)
     if len(members) < 2:
         return None
     rows = groups_of(steps, times)
@@ -279,7 +277,7 @@ def _matrix(ranks: Ints, steps: Ints, times: Ints, values: Floats) -> tuple[tupl
     place = np.cumsum(usual) - 1
     kept = usual[rows.inverse]
     matrix = np.full((len(members), int(usual.sum())), np.nan)
-    matrix[of_member[kept], place[rows.inverse[kept]]] = values[kept]
+    matrix[member_index[kept], place[rows.inverse[kept]]] = values[kept]
     printing = ~np.isnan(matrix).all(axis=1)
     if printing.sum() < 2:
         return None

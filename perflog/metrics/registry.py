@@ -61,7 +61,7 @@ class MetricColumn(Struct, frozen=True):
     """A column of a metric's table.
 
     `unit`: base unit of its values. `better`: which way is better, or None. `meaning`: what it holds, or its formula.
-    `brief`: text and Markdown show it; CSV and JSON hold all columns.
+    `brief`: text and Markdown output shows it; CSV and JSON have all columns.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Options:
 
     Args:
         warmup: Number of steps to cut at the start of each run. None: detected from the step times.
-        gpu: Name of the GPU whose peak MFU is computed against, such as "H100 SXM". None: no MFU.
+        gpu: Name of the GPU, such as "H100 SXM": MFU is relative to its peak. None: no MFU.
         peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
         flops: Id of the FLOP convention. None: the convention that the log's format declares.
         level: Confidence level of intervals.
@@ -176,11 +176,11 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         return self.rows(name).where(np.zeros(0, np.int64)) if rows is None else rows
 
     def count(self, name: str) -> int:
-        """Number of rows of a table, of which a log reads next to nothing for it."""
+        """Return the number of rows of a table; a log reads only little for it."""
         return sum(self.counts(name).values())
 
     def counts(self, name: str) -> dict[str, int]:
-        """Number of rows of a table by run, of which a log reads next to nothing for it."""
+        """Return the number of rows of a table by run; a log reads only little for it."""
         if isinstance(self._source, Mapping):
             return cached(self, ("rows of runs", name), lambda: self.rows(name).counts("run"))
         return {run: sum(parts.values()) for run, parts in self._part_counts(name).items()}
@@ -190,7 +190,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         return cached(self, ("rows of parts", name), lambda: self._log.part_counts(name))
 
     def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
-        """Return `run`, `line`, `part` and these columns of the rows whose words pass, as `tables[name]` has them.
+        """Return `run`, `line`, `part` and these columns of the rows that pass `where`, as `tables[name]` has them.
 
         Of the events of traces, which are many, a metric takes only the kinds and columns that it needs.
         """
@@ -234,11 +234,11 @@ class Tables(Mapping[str, "pd.DataFrame"]):
             return
         passing = sorted(filter(where.get("run", bool), counts))
         for runs in _few(passing, counts):
-            of_part = self._part_counts(name)[runs[0]]
-            if len(runs) > 1 or counts[runs[0]] <= _AT_ONCE or len(of_part) == 1:  # nothing to divide
+            in_parts = self._part_counts(name)[runs[0]]
+            if len(runs) > 1 or counts[runs[0]] <= _AT_ONCE or len(in_parts) == 1:  # nothing to divide
                 yield runs, None
                 continue
-            for parts in _few(sorted(filter(where.get("part", _any), of_part)), of_part):
+            for parts in _few(sorted(filter(where.get("part", _any), in_parts)), in_parts):
                 yield runs, parts
 
     @property
@@ -248,11 +248,11 @@ class Tables(Mapping[str, "pd.DataFrame"]):
 
     @property
     def whole(self) -> Tables:
-        """The tables of all runs, of which these may be some."""
+        """The tables of all runs, if these are the tables of some."""
         return self
 
     def only(self, runs: Collection[str]) -> Tables:
-        """Return the tables of some of the runs. They are not read again; those of all runs keep their results."""
+        """Return the tables of some of the runs. They are not read again; the tables of all runs keep their results."""
         some = frozenset(runs)
         return self if some.issuperset(self.rows("runs")["run"].tolist()) else _TablesOfRuns(self, some)
 
@@ -397,7 +397,7 @@ def _objects(values: npt.NDArray[np.object_]) -> pd.Series[Any]:
 
 
 def _for_metrics(values: pd.Series[Any], type: str | None) -> Any:
-    """The values of a column as metrics compute with them; `type` is that of the schema, None for another column."""
+    """Return the values of a column as metrics compute with them; `type`: its type in the schema, or None."""
     if type == "float64":
         return values.to_numpy("float64", na_value=float("nan"))
     if type in ("int32", "int64"):
@@ -450,10 +450,10 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
     Attributes:
         name: Name of the metric, as in `METRICS` and on the command line.
         title: What it measures, in a few words.
-        needs: Tables without whose rows there is nothing to compute.
+        needs: Tables without which there is nothing to compute.
         columns: Columns of its table, with units.
-        main: Name of the column that stands for the metric; `unit` and `better` are those of this column.
-        formula: How the figures are computed.
+        main: Name of the main column; `unit` and `better` are the unit and direction of this column.
+        formula: How the values are computed.
         source: Where formula and thresholds are from.
         compute: The function from tables and options to the table.
         compares: What comparisons read of it: columns of its table, or functions where they take a value of each step.
@@ -512,7 +512,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
         Args:
             log: A log, or tables by name.
             warmup: Number of steps to cut at the start of each run. None: detected from the step times.
-            gpu: Name of the GPU whose peak MFU is computed against, such as "H100 SXM". None: no MFU.
+            gpu: Name of the GPU, such as "H100 SXM": MFU is relative to its peak. None: no MFU.
             peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
             flops: Id of the FLOP convention. None: the convention that the log's format declares.
             level: Confidence level of intervals.
@@ -614,13 +614,13 @@ def call_signature(call: Callable[..., Any], types: Mapping[str, Any] | None = N
         types: Types of keywords that are not fields of `Options`.
     """
     signature = inspect.signature(call)
-    known_types = {**get_type_hints(Options), **(types or {})}  # as types, not as text: `warmup: int | None`
+    known_types = {**get_type_hints(Options), **(types or {})}  # as types, not as strings: `warmup: int | None`
     known = [p for name, p in signature.parameters.items() if name not in ("self", "unknown")]
     return signature.replace(parameters=[p.replace(annotation=known_types.get(p.name, p.annotation)) for p in known])
 
 
 def _documentation(metric: Metric) -> str:
-    """Docstring of a metric: that of its function with Args, Returns and Raises before the example."""
+    """Return the docstring of a metric: its function's, with Args, Returns and Raises before the example."""
     text, _, example = (inspect.getdoc(metric.compute) or "").partition("\nExample:\n")
     types = {name: p.annotation for name, p in inspect.signature(Metric.__call__).parameters.items()}
     meanings = dict(re.findall(r"^ +(\w+): (.+)$", Options.__doc__ or "", re.MULTILINE))

@@ -1,6 +1,6 @@
-"""Moments of runs: when a run started, as far as its settings or the name of its log tell.
+"""Start times of runs, from their settings or the names of their logs.
 
-The times of files tell nothing: copies and checkouts change them.
+The modification times of files are not used: copies and checkouts change them.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Moment(Struct, frozen=True, order=True):
 
 
 def moments(tables: Tables) -> dict[str, Moment]:
-    """Return when each run started, by run id, without the runs whose logs do not tell.
+    """Return when each run started, by run id, without the runs with an unknown start.
 
     A setting of the run counts before a date in the name of its log or of a folder around it: `2026-01-16_nightly.txt`,
-    `run_20260116-093000/rank0.log`. Moments have the time zone of whoever wrote them, which few say: it is left out.
+    `run_20260116-093000/rank0.log`. Few of these state a time zone: the times are local to whoever wrote them.
     """
     return cached(tables, "moments of runs", lambda: _moments(tables))
 

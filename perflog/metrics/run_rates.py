@@ -45,7 +45,7 @@ _SHAPE = lazy_pattern(
 )
 """Names of numbers by which programs configure a model, where they print settings and results side by side."""
 _GENERAL = frozenset(("format", "program", "world_size", "device", "dtype"))
-_SHORT = 64  # characters of a text that describes a run; longer ones describe its machine
+_SHORT = 64  # characters of a string that describes a run; longer ones describe its machine
 _SAMPLES = "samples_per_s"
 _OF_ALL = frozenset(("global", "total", "overall", "aggregate", "all", "system", "cluster"))
 _OF_ONE = frozenset(("gpu", "gpus", "device", "rank", "chip", "worker", "card"))
@@ -64,10 +64,10 @@ class SizedRun(Struct, frozen=True):
 
 
 class Rate(Struct, frozen=True):
-    """A rate of runs in 1/s, by run. `of_all`: it is that of all GPUs; False: of one; None: nobody knows."""
+    """A rate of runs in 1/s, by run. `covers_all`: whether it is the rate of all GPUs; False: of one; None: unknown."""
 
     name: str
-    of_all: bool | None
+    covers_all: bool | None
     values: Mapping[str, float]
 
 
@@ -85,10 +85,10 @@ def _sized_runs(tables: Tables) -> dict[str, SizedRun]:
     is_incidental = incidental_test(settings.values())
     described = {}
     for run, (texts, numbers) in _printed_once(tables).items():
-        of_run = {name: text for name, text in settings[run].items() if name != "process"}
-        if _GENERAL.issuperset(of_run) and not texts:
+        named = {name: text for name, text in settings[run].items() if name != "process"}
+        if _GENERAL.issuperset(named) and not texts:
             continue  # nothing says that it does the work of another run
-        found = sized(of_run, texts, numbers)
+        found = sized(named, texts, numbers)
         if found is not None:
             key = tuple((name, text) for name, text in found.key if not is_incidental(name))
             described[run] = replace(found, key=key)
@@ -108,9 +108,9 @@ def sized(settings: Mapping[str, str], texts: Mapping[str, str], numbers: Mappin
     gpus = _size(known | _largest_world(settings))
     if gpus is None:
         return None
-    batch, of_one = _first(known, _BATCH_OF_ALL), _first(known, _BATCH_OF_ONE)
-    if batch is None and of_one is not None:
-        batch = of_one * gpus * (known.get("gradient_accumulation_steps") or 1)
+    batch, batch_of_one = _first(known, _BATCH_OF_ALL), _first(known, _BATCH_OF_ONE)
+    if batch is None and batch_of_one is not None:
+        batch = batch_of_one * gpus * (known.get("gradient_accumulation_steps") or 1)
     described = {**settings, **{name: text for name, text in texts.items() if len(text) <= _SHORT}}
     described |= {name: f"{value:g}" for name, value in numbers.items() if _SHAPE.fullmatch(_leaf(name))}
     key = tuple(
@@ -129,8 +129,8 @@ def _printed_once(tables: Tables) -> _Printed:
 def _find_printed_once(tables: Tables) -> _Printed:
     rows = tables.rows("values")
     rows = rows.where(~rows.known("step") & ~rows.known("rank"))
-    of_name = groups_of(rows.codes("run")[0], rows.codes("key")[0]).inverse
-    rows = rows.where(np.bincount(of_name)[of_name] == 1)
+    series = groups_of(rows.codes("run")[0], rows.codes("key")[0]).inverse
+    rows = rows.where(np.bincount(series)[series] == 1)
     found: dict[str, tuple[dict[str, str], dict[str, float]]] = {run: ({}, {}) for run in tables.rows("runs")["run"]}
     for run, key, value, text in rows.records("run", "key", "value", "text"):
         if isinstance(text, str):
@@ -153,7 +153,7 @@ def _number(text: str) -> float | None:
 
 
 def _largest_world(settings: Mapping[str, str]) -> dict[str, float]:
-    """Return the world size of a run that prints several: those of its groups are smaller."""
+    """Return the world size of a run that prints several: the largest, since groups of ranks are smaller."""
     sizes = [float(n) for n in re.findall(r"[0-9]+", settings.get("world_size", ""))]
     return {"world_size": max(sizes)} if len(sizes) > 1 else {}
 
@@ -163,7 +163,7 @@ def _first(known: Mapping[str, float], pattern: re.Pattern[str]) -> float | None
 
 
 def _size(known: Mapping[str, float]) -> int | None:
-    """Return the number of GPUs; None if it is not told, or no whole number."""
+    """Return the number of GPUs; None if it is unknown, or no whole number."""
     size = known["world_size"] if known.get("world_size") else _first(known, _SIZE)
     if size is None:
         nodes, per_node = _first(known, _NODES), _first(known, _PER_NODE)
@@ -172,17 +172,17 @@ def _size(known: Mapping[str, float]) -> int | None:
 
 
 def run_rates(tables: Tables, options: Options) -> list[Rate]:
-    """Return the rates of runs, each as the median over its steady steps, or as printed once: first those of tokens."""
+    """Return the rates of runs, tokens first: each the median over the steady steps, or the value printed once."""
     return cached(tables, ("rates of runs", options.warmup), lambda: list(_find_rates(tables, options)))
 
 
 def _find_rates(tables: Tables, options: Options) -> Iterator[Rate]:
     table = throughput.table(tables, options)
     table = table[table["part"] == "steady"].set_index("run")
-    for column, of_all in (
+    for column, covers_all in (
         ("tokens_per_s_median", True), ("tokens_per_s_gpu_median", False), ("samples_per_s_median", None),
     ):  # fmt: skip
-        yield Rate(column.removesuffix("_median"), of_all, _positive(table[column].dropna().astype(float).items()))
+        yield Rate(column.removesuffix("_median"), covers_all, _positive(table[column].dropna().astype(float).items()))
     names: dict[str, dict[str, float]] = {}
     for run, (_, numbers) in _printed_once(tables).items():
         for name, value in numbers.items():
@@ -195,7 +195,7 @@ def _find_rates(tables: Tables, options: Options) -> Iterator[Rate]:
 
 
 def named_rates(names: Mapping[str, Mapping[str, float]]) -> Iterator[Rate]:
-    """Yield the values that are rates by their names, those of all GPUs first, by run."""
+    """Yield the values that are rates by their names, rates of all GPUs first, by run."""
     words = {name: words_of(name.rpartition(".")[2]) for name in names}
     scopes = {name: _is_of_all(words[name]) for name in names if names_rate(words[name]) or "throughput" in words[name]}
     for name in sorted(scopes, key=lambda name: (True, False, None).index(scopes[name])):
@@ -207,7 +207,7 @@ def _positive(values: Iterable[tuple[Any, float]]) -> dict[str, float]:
 
 
 def _is_of_all(words: Sequence[str]) -> bool | None:
-    """Return whether a rate is that of all GPUs, by the words of its name; None if they do not tell."""
+    """Return whether a rate covers all GPUs, by the words of its name; None if they do not show it."""
     if any(a in PER and b in _OF_ONE for a, b in pairwise(words)):
         return False
     return True if _OF_ALL.intersection(words) else None

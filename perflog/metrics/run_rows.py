@@ -46,8 +46,8 @@ class RunRows(Struct, frozen=True):
 def run_rows(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> list[RunRows]:
     """Return the rows of each run in table `name`, in the order of the runs.
 
-    Only rows with a step and a value in `column` count. The warm-up is that of the run's step times; for steps before
-    the first step time it is detected in the sums of `column`.
+    Only rows with a step and a value in `column` count. The warm-up is taken from the run's step times; for steps
+    before the first step time it is detected in the sums of `column`.
     """
     return cached(tables, ("run rows", name, column, warmup), lambda: list(_run_rows(tables, name, column, warmup)))
 
@@ -78,16 +78,18 @@ def _run_rows(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup
 def first_steady_steps(tables: Tables, rows: Rows, column: str, warmup: int | None) -> dict[str, int]:
     """Return the first step after the warm-up of each run that has rows, all of them with step and value.
 
-    The warm-up is that of `run_rows`.
+    The warm-up is the warm-up of `run_rows`.
     """
     clocks = {series.run: series for series in step_series(tables, warmup=warmup)}
     codes, words = rows.codes("run")
     groups = groups_of(codes, rows["step"])
-    totals, steps, of_run = groups.sums(rows[column]), rows["step"][groups.first], codes[groups.first]
-    starts = np.flatnonzero(np.append(True, np.diff(of_run) != 0)[: len(of_run)]).tolist()
+    totals, steps, run_codes = groups.sums(rows[column]), rows["step"][groups.first], codes[groups.first]
+    starts = np.flatnonzero(np.append(True, np.diff(run_codes) != 0)[: len(run_codes)]).tolist()
     return {
-        (run := words[of_run[start]]): _first_steady_step(steps[start:end], totals[start:end], clocks.get(run), warmup)
-        for start, end in pairwise([*starts, len(of_run)])
+        (run := words[run_codes[start]]): _first_steady_step(
+            steps[start:end], totals[start:end], clocks.get(run), warmup
+        )
+        for start, end in pairwise([*starts, len(run_codes)])
     }
 
 
@@ -105,12 +107,12 @@ def _first_steady_step(steps: Ints, totals: Floats, clock: StepSeries | None, wa
 def rank_means(
     rows: pd.DataFrame, world: float | Floats | None, keys: Sequence[str] = ("step",)
 ) -> tuple[pd.Series[float], pd.Series[int]]:
-    """Mean over the ranks of their times, and number of ranks, by step. Only steps in which no rank is missing.
+    """Return the mean over the ranks of their times, and the number of ranks, by step, without incomplete steps.
 
     Args:
         rows: Rows of times, NaN as rank where it is not known.
         world: Number of ranks, of the run or of the run of each row; NaN or None if it is not known.
-        keys: The columns that tell steps apart.
+        keys: The columns that identify a step.
     """
     names = list(keys)
     rows = rows.assign(anonymous=rows["rank"].isna(), world=np.asarray(world, np.float64))
@@ -124,6 +126,6 @@ def rank_means(
 def totals_of_steps(rows: Rows, part: Ints, parts: int) -> Iterator[Floats]:
     """Yield for each part the sum of its times in each of its steps."""
     steps = groups_of(part, rows["step"])
-    sums, of_sums = steps.sums(rows["time_s"]), part[steps.first]
-    bounds = np.searchsorted(of_sums, np.arange(parts + 1))
+    sums, sum_parts = steps.sums(rows["time_s"]), part[steps.first]
+    bounds = np.searchsorted(sum_parts, np.arange(parts + 1))
     yield from (sums[start:end] for start, end in pairwise(bounds.tolist()))

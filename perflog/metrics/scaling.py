@@ -1,6 +1,6 @@
 """Scaling: what more GPUs bring, over runs that differ in their number and in the batch.
 
-The studies are those of `scaling_studies`: runs, or rows of a table that one log prints.
+The studies come from `scaling_studies`: runs, or rows of a table that one log prints.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("table", meaning="number of the table of metric cases whose rows are the sizes; null: they are runs"),
-    MetricColumn("study", meaning="values of the settings that tell the study from the others of the same mode"),
+    MetricColumn("table", meaning="number of the table of metric cases with the sizes as rows; null: they are runs"),
+    MetricColumn("study", meaning="values of the settings that distinguish the study from others of the same mode"),
     MetricColumn(
-        "mode", meaning="strong: the batch of all GPUs stays; weak: that of one GPU stays; null: no batch is known"
+        "mode", meaning="strong: constant batch of all GPUs; weak: constant batch of one GPU; null: no batch is known"
     ),
     MetricColumn("figure", meaning="the rate; samples_per_s is batch / step time where no rate is known; a printed "
                  "speed-up where a table has nothing else"),

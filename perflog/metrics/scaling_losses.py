@@ -32,7 +32,7 @@ _COLUMNS = (
     MetricColumn("gpu_time_s", "s", "lower", "GPU time of a unit of work in the part; mean over the runs of the size"),
     MetricColumn(
         "lost", "1", "lower",
-        "(gpu_time_s - that of the smallest size) / GPU time of a unit; the rows of a size add up to 1 - efficiency",
+        "(gpu_time_s - smallest size's gpu_time_s) / GPU time of a unit; the rows of a size add up to 1 - efficiency",
     ),
 )  # fmt: skip
 
@@ -61,7 +61,7 @@ class Loss(Struct, frozen=True):
     main="lost",
     formula="GPU time of a unit in a part = gpus / speed * share of the part in the steady step (waterfall); lost = "
     "(this - the same on the smallest size) / (gpus / speed)",
-    source="metrics scaling and waterfall; the efficiencies of POP, pop-coe.eu, tell the same as factors",
+    source="metrics scaling and waterfall; the efficiencies of POP, pop-coe.eu, are the same as factors",
 )
 def scaling_losses(tables: Tables, options: Options) -> pd.DataFrame:
     """What each size of a scaling study loses against the smallest one, by the bars and parts of the waterfall.
@@ -91,18 +91,18 @@ def _rows(tables: Tables, study: Study, options: Options) -> Iterator[dict[str, 
 
 
 def losses(tables: Tables, study: Study, options: Options) -> list[Loss]:
-    """Return what each size of a study loses, in the order of the bars; empty where its logs do not tell."""
+    """Return what each size of a study loses, in the order of the bars; empty if its logs do not show it."""
     shares = shares_by_run(tables, options)
-    runs = [run for of_size in study.runs.values() for run in of_size]
+    runs = [run for runs_of_size in study.runs.values() for run in runs_of_size]
     if len({shares[run].of if run in shares else None for run in runs}) > 1 or not shares.keys() >= set(runs):
         return []
     places = {bar: place for place, bar in enumerate(BARS)}
     parts = sorted({part for run in runs for part in shares[run].times}, key=lambda part: (places[part[0]], part[1]))
     found: list[Loss] = []
     for size in study.sizes:
-        of_size = [shares[run].times for run in study.runs[size]]
+        size_times = [shares[run].times for run in study.runs[size]]
         for bar, part in parts:
-            time = study.cost(size) * math.fsum(each.get((bar, part), 0.0) for each in of_size) / len(of_size)
+            time = study.cost(size) * math.fsum(each.get((bar, part), 0.0) for each in size_times) / len(size_times)
             least = time if size == study.sizes[0] else found[len(found) % len(parts)].gpu_time_s
             lost = (time - least) / study.cost(size)
             found.append(Loss(size, bar, part, time, lost if abs(lost) > _ROUNDED else 0.0))

@@ -1,7 +1,7 @@
 """Scaling studies: runs, or rows of a table of cases, that do the same work on different numbers of GPUs.
 
 A study is a set of runs that agree in all settings but the number of GPUs, the batch, and what follows from them.
-Strong scaling keeps the batch of all GPUs, weak scaling that of one GPU. Rates whose scope nobody knows (one GPU or
+Strong scaling keeps the batch of all GPUs, weak scaling the batch of one GPU. Rates with an unknown scope (one GPU or
 all) make no study.
 """
 
@@ -27,17 +27,17 @@ WEAK, STRONG = "weak", "strong"
 _SPEEDUP = ("speedup", "speed_up")
 _RESULT = lazy_pattern(r"[$€£¥~≈] ?[0-9].*|[0-9,]*\.[0-9]+ ?[kKMGT]?")
 _REMARKS = frozenset("note notes comment comments remark remarks verdict assessment".split())
-"""Names of columns whose words describe the result, not the work."""
+"""Names of columns that describe the result, not the work."""
 
 _SWITCH = frozenset(("true", "false", "yes", "no", "on", "off", "0", "1"))
-_WHOLE = 1.3  # times that a rate grows with the size, at least, to be that of all GPUs
+_WHOLE = 1.3  # least growth factor of a rate with the size that makes it a rate of all GPUs
 
 
 class Study(Struct, frozen=True):
     """Runs of several sizes. `runs`, `speeds`, `batches`: by number of GPUs its runs, its rate and its batch.
 
-    `settings`: those that tell the study from others. `table`: number of the table of cases whose rows are the sizes,
-    all of one run; 0: each size has runs of its own.
+    `settings`: settings that distinguish the study from others. `table`: number of the table of cases with the sizes as
+    rows, all of one run; 0: each size has runs of its own.
     """
 
     mode: str | None
@@ -50,7 +50,7 @@ class Study(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The values of the settings that tell the study from the others of its mode."""
+        """The values of the settings that distinguish the study from others of its mode."""
         return ", ".join(text for text in self.settings.values() if text.lower() != self.mode)
 
     @property
@@ -78,8 +78,8 @@ class Study(Struct, frozen=True):
     def growth(self, sizes: Sequence[int]) -> Growth:
         """Return how the GPU time of a unit grows over some sizes, two at least.
 
-        The usual term of strong scaling is the number of GPUs, since what each step costs whatever its size is paid by
-        each GPU (Amdahl); that of weak scaling log2(GPUs), as for collectives in trees.
+        The usual term of strong scaling is the number of GPUs, since each GPU pays the constant cost of a step
+        (Amdahl). The usual term of weak scaling is log2(GPUs), as for collectives in trees.
         """
         usual = LINEAR if self.mode == STRONG else LOGARITHMIC
         return Growth.best(usual, sizes, [self.cost(size) for size in sizes])
@@ -137,9 +137,9 @@ def _sized_rows(table: CaseTable) -> Iterator[tuple[str, SizedRun]]:
     once = {name: _as_text(value) for name, value in table.settings.items() if value is not None}
     columns = {name: cells for names, cells in (table.parameters | texts).items() for name in names.split(SAME)}
     for row in range(len(table.lines)):
-        of_row = {name: _as_text(cells[row]) for name, cells in columns.items() if cells[row] is not None}
+        named = {name: _as_text(cells[row]) for name, cells in columns.items() if cells[row] is not None}
         numbers = {name: float(of[row]) for name, of in table.figures.items() if math.isfinite(of[row])}
-        if (found := sized({**once, **of_row}, {}, numbers)) is not None:
+        if (found := sized({**once, **named}, {}, numbers)) is not None:
             yield str(row), found
 
 
@@ -159,9 +159,9 @@ def _rates_of(table: CaseTable) -> Iterator[Rate]:
         for name, of in table.figures.items()
     }
     yield from named_rates(values)
-    for name, of_rows in values.items():
+    for name, by_row in values.items():
         if _is_speedup(name):
-            yield Rate(name, True, {row: value for row, value in of_rows.items() if value > 0})
+            yield Rate(name, True, {row: value for row, value in by_row.items() if value > 0})
 
 
 def _is_speedup(name: str) -> bool:
@@ -183,7 +183,7 @@ def _among(described: Mapping[str, SizedRun], rates: Sequence[Rate]) -> Iterator
 
 
 def _telling(keys: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the settings that tell studies apart: rather a model or a device than a switch or a version."""
+    """Return the settings that distinguish studies: rather a model or a device than a switch or a version."""
     values: dict[str, set[str | None]] = {name: {key.get(name) for key in keys} for key in keys for name in key}
 
     def is_poor(name: str) -> tuple[bool, bool]:
@@ -221,16 +221,16 @@ def _study(
         return None
     batches = {size: described[runs[0]].batch for size, runs in sizes.items()}
     for rate in rates:
-        of_all = rate.of_all
+        covers_all = rate.covers_all
         if not all(run in rate.values for run in members):
             continue
         means = {size: geometric_mean([rate.values[run] for run in runs]) for size, runs in sizes.items()}
         speeds = dict(means)
-        if of_all is None:
+        if covers_all is None:
             low, high = min(sizes), max(sizes)
-            of_all = True if means[high] > _WHOLE * means[low] else None
-        if of_all is False:
+            covers_all = True if means[high] > _WHOLE * means[low] else None
+        if covers_all is False:
             speeds = {size: size * value for size, value in means.items()}
-        if of_all is not None:
+        if covers_all is not None:
             return Study(mode, settings, rate.name, sizes, speeds, batches)
     return None

@@ -56,8 +56,8 @@ class Simulated(Struct, frozen=True):
     Attributes:
         makespan_s: From the first work to the end of the last one.
         idle: Idle time of all devices / (devices * makespan).
-        activations: Largest number of micro-batches whose activations of a whole stage a device holds. They are held
-            from the forward to the end of the backward, and of the weight gradient where it is apart.
+        activations: Largest number of micro-batches with activations of a whole stage on a device. They are held from
+            the forward to the end of the backward, or of the weight gradient if it is separate.
         copies: Copies of the parameters that a device holds.
         slots: Per device: work, start and end in s.
     """
@@ -101,8 +101,8 @@ def simulate(plan: Plan, forward: Sequence[float], backward: Sequence[float], we
     if any(place < len(order) for place, order in zip(position, plan.orders, strict=True)):
         raise ValueError("the orders wait for each other")
     makespan = max(free)
-    busy = sum(end - start for of_device in slots for _, start, end in of_device)
-    held = max(_held(of_device) for of_device in slots) / plan.chunks
+    busy = sum(end - start for device_slots in slots for _, start, end in device_slots)
+    held = max(_held(device_slots) for device_slots in slots) / plan.chunks
     return Simulated(makespan, 1 - busy / (devices * makespan), held, plan.copies, slots)
 
 
@@ -112,7 +112,7 @@ def _does(work: Work) -> list[Work]:
 
 
 def _needs(work: Work, stages: int) -> Work | None:
-    """The work whose result a work waits for."""
+    """Return the work that a work waits for."""
     if work.kind == _F:
         return Work(work.stage - 1, work.micro_batch, _F, work.lane) if work.stage else None
     if work.kind == _W:
@@ -127,7 +127,7 @@ def _seconds(work: Work, forward: float, backward: float, weights: float) -> flo
 
 
 def _held(slots: Sequence[tuple[Work, float, float]]) -> int:
-    """Largest number of forwards whose backward is not over."""
+    """Return the largest number of forwards with an unfinished backward."""
     change = [1 if work.kind == _F else -1 if work.kind in (_B, _W) else 0 for work, _, _ in slots]
     return int(np.cumsum(change).max(initial=0))
 
@@ -175,7 +175,7 @@ def interleaved(stages: int, batches: int, chunks: int = 2) -> Plan | None:
 
 
 def zb_h1(stages: int, batches: int) -> Plan:
-    """1F1B, whose stage s does each weight gradient s backwards later (Qi et al., 2401.10241, section 2)."""
+    """1F1B with each weight gradient of stage s delayed by s backwards (Qi et al., arXiv:2401.10241, section 2)."""
     orders = []
     for s in range(stages):
         ahead = min(stages - 1 - s, batches)
@@ -188,7 +188,7 @@ def zb_h1(stages: int, batches: int) -> Plan:
 
 
 def zb_v(stages: int, batches: int) -> Plan | None:
-    """Device d holds stages d and 2 p - 1 - d of 2 p (Qi et al., 2405.15362; the order is that of PyTorch).
+    """Device d holds stages d and 2 p - 1 - d of 2 p (Qi et al., arXiv:2405.15362; in the order of PyTorch).
 
     None if there are fewer than 2 p micro-batches.
     """
@@ -196,7 +196,7 @@ def zb_v(stages: int, batches: int) -> Plan | None:
         return None
     orders = []
     for d in range(stages):
-        of_chunk = (d, 2 * stages - 1 - d)
+        chunk_stages = (d, 2 * stages - 1 - d)
         kinds = [(_F, 0)] * (2 * (stages - d) - 1) + [(_F, 1), (_F, 0)] * d
         kinds += [(_F, 1), (_I, 1), (_W, 1)] * (stages - d)
         kinds += [(_F, 0), (_I, 0), (_W, 0), (_F, 1), (_I, 1), (_W, 1)] * (batches - stages)
@@ -204,8 +204,8 @@ def zb_v(stages: int, batches: int) -> Plan | None:
         count: Counter[tuple[str, int]] = Counter()
         order = []
         for kind, chunk in kinds:
-            if count[kind, chunk] < batches:  # the last forwards of chunk 0 are over before those of chunk 1
-                order.append((Work(of_chunk[chunk], count[kind, chunk], kind),))
+            if count[kind, chunk] < batches:  # the last forwards of chunk 0 are over before the last ones of chunk 1
+                order.append((Work(chunk_stages[chunk], count[kind, chunk], kind),))
                 count[kind, chunk] += 1
         orders.append(order)
     return Plan(orders, 2 * stages, 2)
@@ -228,8 +228,8 @@ def dual_pipe(stages: int, batches: int) -> Plan | None:
         order: list[Item] = [(forwards(_F, 0),) for _ in range(2 * far)]
         order += [(forwards(_F, k % 2),) for k in range(2 * (near + 1))]
         for _ in range(far):
-            of_input = backwards(_I, 1)
-            order += [(of_input,), (replace(of_input, kind=_W),), (forwards(_F, 1),)]
+            input_gradient = backwards(_I, 1)
+            order += [(input_gradient,), (replace(input_gradient, kind=_W),), (forwards(_F, 1),)]
         for _ in range(batches // 2 - stages + near + 1):
             order += [(forwards(_F, 0), backwards(_B, 1)), (forwards(_F, 1), backwards(_B, 0))]
         for _ in range(far):
@@ -281,8 +281,8 @@ def step(
 ) -> Step | None:
     """Return the step of a schedule; None where it needs other numbers of stages or micro-batches.
 
-    Many micro-batches are continued from fewer: each further group of p adds the same time. This is exact for equal
-    stages. `chunks` is that of the interleaved schedule.
+    Many micro-batches are extrapolated from fewer: each further group of p adds the same time. This is exact for equal
+    stages. `chunks`: chunks of a stage in the interleaved schedule.
     """
     stages = len(forward)
 

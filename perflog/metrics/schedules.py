@@ -42,13 +42,13 @@ _COLUMNS = (
     MetricColumn("schedule", meaning="GPipe, 1F1B, interleaved 1F1B, ZB-H1, ZB-V or DualPipe"),
     MetricColumn("used", meaning="whether the run uses it, as its settings say; null: they do not say"),
     MetricColumn("stages", meaning="p: number of pipeline stages"),
-    MetricColumn("micro_batches", meaning="m: number of micro-batches of a step; those of the run come first"),
+    MetricColumn("micro_batches", meaning="m: number of micro-batches of a step; the run's own number comes first"),
     MetricColumn("chunks", meaning="v: chunks of a stage; 2 where an interleaved run does not print it"),
     MetricColumn("of", meaning="stages as timed by the log, or equal stages"),
     MetricColumn("idle", "1", "lower", "bubble: idle time / time of all devices, from the first work to the last"),
     MetricColumn("step_s", "s", "lower", "simulated step; null without times of stages"),
     MetricColumn("speedup", "", "higher", "simulated step of 1F1B with the run's micro-batches / this one"),
-    MetricColumn("activations", "", "lower", "micro-batches of the run whose activations a device holds, at most"),
+    MetricColumn("activations", "", "lower", "largest number of micro-batches with activations on a device"),
     MetricColumn("copies", "", "lower", "copies of the parameters of a stage that a device holds"),
     MetricColumn("assumes", meaning="what the simulation assumes", brief=False),
 )
@@ -80,7 +80,7 @@ class ScheduleRow(Struct, frozen=True):
 
     @property
     def backward_by_rule(self) -> bool:
-        """Whether the times of the backward follow from those of the forward."""
+        """Whether the times of the backward are derived from the times of the forward."""
         return self.assumes.startswith("B =")
 
 
@@ -97,9 +97,9 @@ class ScheduleRow(Struct, frozen=True):
 def schedules(tables: Tables, options: Options) -> pd.DataFrame:
     """Idle share, step and memory of each pipeline under six schedules, with its micro-batches and twice as many.
 
-    No figure is measured. Times of stages come from the log's layers, or from a profile of all its ranks; else all
+    No value is measured. Times of stages come from the log's layers, or from a profile of all its ranks; else all
     stages are equal, and the backward takes twice the forward. Gradients of weights take half of the backward. Sending
-    takes no time, and devices end a step together. Of twice as many micro-batches each takes half the time.
+    takes no time, and devices end a step together. With twice as many micro-batches, each takes half the time.
 
     Example:
         >>> table = perflog.metrics.schedules(perflog.find_runs("reference:pipeline_layers.txt"))
@@ -169,11 +169,11 @@ def _of_operations(tables: Tables) -> Iterator[tuple[StageTimes, int]]:
         count, chunks = int(rows["stage"].max()) + 1, max(int(rows["chunk"].max()), 0) + 1
         seconds = {direction: np.zeros((count, 1)) for direction in _COMPUTES.values()}
         found = set()
-        for name, of_name in rows.by("name").items():
-            of = groups_of(of_name["stage"], of_name["chunk"])
+        for name, name_rows in rows.by("name").items():
+            of = groups_of(name_rows["stage"], name_rows["chunk"])
             for number, first in enumerate(of.first.tolist()):
-                stage = int(of_name["stage"][first])
-                seconds[_COMPUTES[name]][stage, 0] += np.median(of_name["duration_ns"][of.inverse == number]) / 1e9
+                stage = int(name_rows["stage"][first])
+                seconds[_COMPUTES[name]][stage, 0] += np.median(name_rows["duration_ns"][of.inverse == number]) / 1e9
                 found.add((_COMPUTES[name], stage))
         if len(found) == count * len(_COMPUTES):
             yield StageTimes(run, len(set(rows["micro_batch"].tolist())), [], seconds, {}), chunks

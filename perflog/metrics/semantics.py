@@ -37,7 +37,7 @@ class RunSemantics(Struct, frozen=True):
 
     @property
     def either_way(self) -> tuple[str, ...]:
-        """Names of values of which nobody knows which way is better."""
+        """Names of values with no better direction."""
         return self.format.either_way if self.format else ()
 
     @property
@@ -71,7 +71,7 @@ class RunSemantics(Struct, frozen=True):
         return declared.of if declared else (self._named_after(name),)
 
     def _named_after(self, name: str) -> str:
-        """The longest phase or whole whose name goes on as that of a part: not `forward` for `forward_backward`."""
+        """Return the longest phase or whole that is a prefix of a part's name: not `forward` for `forward_backward`."""
         known = (each for each in (*WHOLES, *self.phases) if name.startswith(f"{each}_"))
         longest = max(known, key=len, default="step")
         others = {f"{each}_" for each in WHOLES if each != longest}

@@ -1,6 +1,6 @@
 """The ends of series: last values, which way they are better, and the step at which runs of other length compare.
 
-The last loss of 2,000 steps and that of 1,000 steps say little about which run learns faster.
+The last loss of 2,000 steps and the last loss of 1,000 steps do not show which run learns faster.
 """
 
 from __future__ import annotations
@@ -36,26 +36,25 @@ _REACHED = 0.5  # of its side's usual last step: a run that stopped before short
 
 
 AT_STEP = " at step "
-"""In the name of a series of which the values at one step are compared, not the last ones."""
+"""In the name of a series that is compared by its values at one step, not by the last ones."""
 
 
 def summary_figures(rows: Rows) -> Iterator[Figure]:
-    """Yield the printed figures whose unit says which way is better, rates first."""
+    """Yield the printed values that have a unit with a better direction, rates first."""
     if not len(rows):
         return
     for unit, better in BETTER.items():
-        for key, of_key in rows.where(rows.one_of("unit", [unit])).by("key").items():
-            yield key, unit, better, of_key["value"]
+        for key, rows_of_key in rows.where(rows.one_of("unit", [unit])).by("key").items():
+            yield key, unit, better, rows_of_key["value"]
 
 
 def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> Iterator[Figure]:
     """Yield the last value of each series that a run prints by name, and the last loss of its steps.
 
-    Of a series that several ranks print it is the median of their last values. A rate that is read from time to time,
-    and not at steps, as a server does, is the median of its readings above zero: its last is that of an idle server.
-    The time of a step comes first.
-    Series are left out that are moments since 1970, and those of which neither name nor unit says which way is better.
-    `either_way`: names of series that are kept although their name tells nothing of that. Printed NaN is a value.
+    If several ranks print a series, it is the median of their last values. A rate that is sampled without steps, as a
+    server does, is the median of its samples above zero: its last sample belongs to an idle server. The step time comes
+    first. Moments since 1970 are left out, and series with no better direction by name or unit. `either_way`: names of
+    series that are kept without one. Printed NaN is a value.
     """
     losses = steps["loss"][_printed(steps, "loss")]
     if len(losses):
@@ -68,19 +67,19 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
         else:
             by_line = np.argsort(lines, kind="stable")
             last = by_line[_last_places(keys[by_line], ranks[by_line])]
-        of_key: dict[str, list[tuple[str | None, float]]] = {}
+        last_by_key: dict[str, list[tuple[str | None, float]]] = {}
         rates = numbers.where(numbers.one_of("unit", ["1/s"]) & ~numbers.known("step") & (numbers["value"] > 0)).by(
             "key"
         )
         numbers = numbers.where(last)
         for key, unit, value in numbers.where(~are_moments(numbers["value"])).records("key", "unit", "value"):
-            of_key.setdefault(key, []).append((unit, value))
-        for key, printed in sorted(of_key.items(), key=lambda item: not names_step_time(item[0], item[1][-1][0])):
+            last_by_key.setdefault(key, []).append((unit, value))
+        for key, printed in sorted(last_by_key.items(), key=lambda item: not names_step_time(item[0], item[1][-1][0])):
             unit = printed[-1][0]
             declared = key in either_way
             better = None if declared else better_way(key, unit or "")
             if declared or better is not None:
-                last_of_ranks = [value for of_unit, value in printed if of_unit == unit]
+                last_of_ranks = [value for each, value in printed if each == unit]
                 at_work = rates[key]["value"] if unit == "1/s" and key in rates else last_of_ranks
                 value = float(np.median(at_work))
                 is_share = unit == "1" and "mfu" in words_of(key)  # a loss of 9.6 is no 960 %
@@ -92,7 +91,7 @@ def _printed(rows: Rows, column: str) -> Mask:
 
 
 def _last_places(keys: Keys, ranks: Ints) -> Ints:
-    """The last place of each key on each rank; of a key whose ranks are not all known, its last place alone."""
+    """Return the last index of each key on each rank; with an unknown rank, only the last index of the key."""
     if (ranks == NULL).all():
         last = np.full(keys.max(initial=-1) + 2, -1)  # one more, for no key: -1
         last[keys] = np.arange(len(keys))  # the last one of each counts
@@ -110,7 +109,7 @@ def names_step_time(key: str, unit: str | None) -> bool:
 
 
 def equal_steps(sides: Sequence[tuple[Tables, Sequence[str]]]) -> dict[str, int]:
-    """Return, for each series whose last step differs between runs, the last step that all runs print.
+    """Return the last step that all runs print, for each series that ends at different steps.
 
     Runs that stopped early are left out. Series without such a step are left out too.
 
@@ -119,14 +118,19 @@ def equal_steps(sides: Sequence[tuple[Tables, Sequence[str]]]) -> dict[str, int]
     """
     lasts = [{run: _last_steps(tables, run) for run in runs} for tables, runs in sides]
     steps = {}
-    for series in dict.fromkeys(name for of_side in lasts for of_run in of_side.values() for name in of_run):
-        of_sides = [{run: of_run[series] for run, of_run in of_side.items() if series in of_run} for of_side in lasts]
-        if len({step for of_side in of_sides for step in of_side.values()}) < 2 or not all(of_sides):
+    for series in dict.fromkeys(
+        name for side_steps in lasts for run_steps in side_steps.values() for name in run_steps
+    ):
+        steps_by_side = [
+            {run: run_steps[series] for run, run_steps in side_steps.items() if series in run_steps}
+            for side_steps in lasts
+        ]
+        if len({step for side_steps in steps_by_side for step in side_steps.values()}) < 2 or not all(steps_by_side):
             continue
         printed = [
             _steps(tables, run, series)
-            for (tables, _), of_side in zip(sides, of_sides, strict=True)
-            for run in _reaching(of_side)
+            for (tables, _), side_steps in zip(sides, steps_by_side, strict=True)
+            for run in _reaching(side_steps)
         ]
         if len(shared := reduce(np.intersect1d, printed)):
             steps[series] = int(shared[-1])
@@ -175,9 +179,9 @@ def _last_steps(tables: Tables, run: str) -> dict[str, int]:
 def _steps(tables: Tables, run: str, series: str) -> Ints:
     """The steps at which a run prints a series."""
     values, steps = tables.rows_of("values", run), tables.rows_of("steps", run)
-    of_values = values["step"][values.one_of("key", [series]) & values.known("step")]
-    of_losses = steps["step"][steps.known("step", "loss")] if series == LOSS else of_values[:0]
-    return np.unique(np.concatenate([of_values, of_losses]))
+    value_steps = values["step"][values.one_of("key", [series]) & values.known("step")]
+    loss_steps = steps["step"][steps.known("step", "loss")] if series == LOSS else value_steps[:0]
+    return np.unique(np.concatenate([value_steps, loss_steps]))
 
 
 def value_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
@@ -201,10 +205,10 @@ def named_value_samples(tables: Tables, runs: Sequence[str]) -> Iterator[Sample]
     for run in runs:
         rows = tables.rows_of("values", run)
         rows = rows.where(rows.known("value") & ~are_moments(rows["value"]))
-        for name, of_name in rows.by("key").items():
-            unit = next((unit for (unit,) in of_name.records("unit") if unit is not None), "")
-            several = len(of_name) > 1 and not of_name.known("step").any()
-            value = float(np.median(of_name["value"])) if several else float(of_name["value"][-1])
+        for name, name_rows in rows.by("key").items():
+            unit = next((unit for (unit,) in name_rows.records("unit") if unit is not None), "")
+            several = len(name_rows) > 1 and not name_rows.known("step").any()
+            value = float(np.median(name_rows["value"])) if several else float(name_rows["value"][-1])
             yield (
                 Measure("value", f"{name}, median" if several else name, unit, better_way(name, unit)),
                 run,

@@ -123,8 +123,8 @@ def _served(tables: Tables) -> dict[str, dict[str, _Found]]:
     readings = readings.where(~readings.known("step"))
     readings = readings.where(readings.known("value"))
     for run, rows in readings.by("run").items():
-        of_cases = {name for table in case_tables(tables).get(run, ()) for name in table.names}
-        rows = rows.where(~rows.one_of("key", of_cases))  # no case stands for the others
+        case_names = {name for table in case_tables(tables).get(run, ()) for name in table.names}
+        rows = rows.where(~rows.one_of("key", case_names))  # no case represents the others
         found[run] = dict(_of_engine(rows)) or dict(_of_requests(rows))
     summaries = tables.rows("summaries")
     for run, rows in summaries.by("run").items():
@@ -138,7 +138,7 @@ def _served(tables: Tables) -> dict[str, dict[str, _Found]]:
 
 
 def _serves(found: dict[str, _Found]) -> bool:
-    """Whether something says that requests were served: a throughput alone is that of any program."""
+    """Whether a value shows that requests were served: any program may print a throughput."""
     return RUNNING in found or any(name in _QUANTITIES for name in found)
 
 
@@ -159,7 +159,7 @@ def _printed(rows: Rows) -> Iterator[tuple[str, _Found]]:
 
 
 def is_latency_statistic(key: str) -> bool:
-    """Return whether a printed name is that of a statistic of a latency: one benchmark has one value of it."""
+    """Return whether a printed name is a statistic of a latency: one benchmark has one value of it."""
     return _quantity(key) is not None and _statistic(key) is not None
 
 
@@ -186,16 +186,16 @@ def _plain(key: str) -> str:
 def _of_requests(rows: Rows) -> Iterator[tuple[str, _Found]]:
     """Latencies of single requests, each a value; and statistics that a file of results holds by name."""
     statistics: list[int] = []
-    for key, of_key in rows.by("key").items():
+    for key, key_rows in rows.by("key").items():
         quantity = _quantity(key)
         if quantity is None:
             continue
         if _statistic(key) is not None:
-            if len(of_key) > 1:  # of several benchmarks: none stands for the others
+            if len(key_rows) > 1:  # of several benchmarks: none represents the others
                 continue
             statistics += np.flatnonzero(rows.one_of("key", [key])).tolist()
-        elif len(of_key) > 1 and not _OTHER_STATISTIC.search(_plain(key)):
-            yield quantity, _computed(of_key, REQUESTS, key)
+        elif len(key_rows) > 1 and not _OTHER_STATISTIC.search(_plain(key)):
+            yield quantity, _computed(key_rows, REQUESTS, key)
     if statistics:
         yield from _printed(rows.where(np.sort(np.array(statistics, np.int64))))
 
@@ -209,10 +209,10 @@ def _of_engine(rows: Rows) -> Iterator[tuple[str, _Found]]:
     busy = {(line, part) for line, part, value in running.records("line", "part", "value") if value > 0}
     for name in _READINGS:
         if name in by_key:
-            of_name = by_key[name]
-            at_work = np.array([place in busy for place in of_name.records("line", "part")], np.bool_)
+            name_rows = by_key[name]
+            at_work = np.array([place in busy for place in name_rows.records("line", "part")], np.bool_)
             if at_work.any():
-                yield name, _computed(of_name.where(at_work), READINGS, name)
+                yield name, _computed(name_rows.where(at_work), READINGS, name)
 
 
 def _computed(rows: Rows, by: str, key: str) -> _Found:

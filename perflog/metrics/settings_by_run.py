@@ -7,7 +7,7 @@ from perflog.settings.run_settings import Settings, settings_of, telling_setting
 from perflog.tables.columns import NULL
 
 MFU_PEAK_OF = "mfu_peak_of"
-"""Setting of runs whose program takes the peak of another device for that of its own, which it does not know."""
+"""Setting of runs of a program that uses the peak of another device instead of its own, which it does not know."""
 
 STOPPED_BY = "stopped_by"
 """Setting of runs that their program itself ended before the announced steps: what it names as the reason."""
@@ -23,10 +23,10 @@ def repeats(tables: Tables) -> list[list[str]]:
     return cached(tables, "repeats", lambda: _repeats(settings_by_run(tables)))
 
 
-def _repeats(of_runs: dict[str, Settings]) -> list[list[str]]:
-    names = ["format", *telling_settings(list(of_runs.values()))]
+def _repeats(known_settings: dict[str, Settings]) -> list[list[str]]:
+    names = ["format", *telling_settings(list(known_settings.values()))]
     groups: dict[tuple[str | None, ...], list[str]] = {}
-    for run, settings in of_runs.items():
+    for run, settings in known_settings.items():
         groups.setdefault(tuple(settings.get(name) for name in names), []).append(run)
     return [runs for runs in groups.values() if len(runs) > 1]
 

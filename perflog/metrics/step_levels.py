@@ -27,7 +27,7 @@ _FIGURES = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s", "
 
 _LONG, _SHARE = 20, 0.1  # values, and their share of the run: a longer warm-up may be a level
 _WARM = 5  # values that are warm-up even then
-_NEAR = 20  # rows on both sides of a shift that tell what else changed
+_NEAR = 20  # rows on both sides of a shift that are searched for other changes
 _FEWEST = 5  # of them
 _CLEAR = 5.0  # times their scatter
 _LEAST = 0.02
@@ -45,12 +45,12 @@ _COLUMNS = (
     MetricColumn("n", meaning="number of values"),
     MetricColumn("at", meaning="time of the line before the first step, if lines have times"),
     MetricColumn("value", meaning="median over the level"),
-    MetricColumn("change", "1", None, "value / that of the level before - 1; null for the first level"),
+    MetricColumn("change", "1", None, "value / value of the level before - 1; null for the first level"),
     MetricColumn("p", meaning="p of this change: of all orders of the steps, how many have a cut as clear"),
     MetricColumn(
         "with_it",
         meaning="what changed between the last step before and the first step after: phases and values, with the rank "
-        "if it is that of one rank; checkpoints and failures",
+        "if only one rank changed; checkpoints and failures",
     ),
     MetricColumn("first_line", meaning="line of the first step", brief=False),
 )
@@ -80,7 +80,7 @@ class RunLevels(Struct, frozen=True):
     source="own; levels by Scott and Knott 1974; James and Matteson 2014",
 )
 def levels(tables: Tables, options: Options) -> pd.DataFrame:
-    """Levels of the step time of each run whose speed shifts for good while it runs; no rows for other runs.
+    """Levels of the step time of each run with a lasting shift of its speed; no rows for other runs.
 
     A slope, single long steps, pauses and short periods are no shift. A run that prints no step times has its levels by
     the rate that it prints. Runs of fewer than 24 steady steps have no rows.
@@ -103,16 +103,16 @@ def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels
 
 
 def _run_levels(tables: Tables, warmup: int | None) -> dict[str, RunLevels]:
-    told: set[str] = set()
+    done: set[str] = set()
     found = {}
     for column, unit in _FIGURES.items():
         for series in step_series(tables, column, warmup):
-            if series.run in told or not len(series.steady):
+            if series.run in done or not len(series.steady):
                 continue
-            told.add(series.run)
-            of_run = _levels_of(series, warmup is not None)
-            if len(of_run) > 1:
-                found[series.run] = RunLevels(series, unit, of_run)
+            done.add(series.run)
+            series_levels = _levels_of(series, warmup is not None)
+            if len(series_levels) > 1:
+                found[series.run] = RunLevels(series, unit, series_levels)
     return found
 
 
@@ -146,7 +146,7 @@ def _rows(tables: Tables, run: RunLevels) -> Iterator[dict[str, Any]]:
 
 
 def _times(tables: Tables, run: str) -> dict[int, str]:
-    """The times of step lines as text, by line."""
+    """Return the times of step lines as strings, by line."""
     steps = tables.rows_of("steps", run)
     steps = steps.where(steps.known("printed_ns", "clock"))
     return {line: moment(time, clock) for line, time, clock in steps.records("line", "printed_ns", "clock")}
@@ -169,11 +169,11 @@ def _with_it(tables: Tables, run: RunLevels, first: int) -> str:
 
 
 def _changed_phases(tables: Tables, run: str, before: int) -> Iterator[tuple[float, str]]:
-    """Phases whose time shifted, with the rank if it is that of one rank only."""
+    """Yield the phases with a shifted time, with the rank if only one rank shifted."""
     rows = tables.rows_of("phases", run)
-    for phase, of_phase in rows.by("phase").items() if len(rows) else ():
-        ranks = sorted(set(of_phase["rank"].tolist()))
-        moved = {rank: _shift(of_phase.where(of_phase["rank"] == rank), "time_s", before) for rank in ranks}
+    for phase, phase_rows in rows.by("phase").items() if len(rows) else ():
+        ranks = sorted(set(phase_rows["rank"].tolist()))
+        moved = {rank: _shift(phase_rows.where(phase_rows["rank"] == rank), "time_s", before) for rank in ranks}
         clear = {rank: shift for rank, shift in moved.items() if shift is not None}
         if not clear:
             continue
@@ -188,17 +188,17 @@ def _changed_values(tables: Tables, run: str, before: int) -> Iterator[tuple[flo
     if (shift := _shift(steps, "memory_bytes", before)) is not None:
         yield 0.0, f"memory {show(shift[0], 'B')} -> {show(shift[1], 'B')}"
     rows = tables.rows_of("values", run)
-    for key, of_key in rows.by("key").items() if len(rows) else ():
+    for key, key_rows in rows.by("key").items() if len(rows) else ():
         if key.rpartition(".")[2] in _FOLLOWS or "loss" in key or "per_s" in key:
             continue
-        of_rank = of_key.where(of_key["rank"] == of_key["rank"].min())
-        if (shift := _shift(of_rank, "value", before)) is not None:
-            unit = next((unit for unit in of_rank["unit"].tolist() if unit), "")
+        rank_rows = key_rows.where(key_rows["rank"] == key_rows["rank"].min())
+        if (shift := _shift(rank_rows, "value", before)) is not None:
+            unit = next((unit for unit in rank_rows["unit"].tolist() if unit), "")
             yield 0.0, f"{key} {show(shift[0], unit)} -> {show(shift[1], unit)}"
 
 
 def _shift(rows: Rows, column: str, before: int) -> tuple[float, float] | None:
-    """The medians of a column before and after a place, if they clearly differ; else None."""
+    """Return the medians of a column before and after a line, if they clearly differ; else None."""
     rows = rows.where(rows.known(column))
     lines = rows["line"]
     old: Floats = rows[column][lines <= before][-_NEAR:]

@@ -34,7 +34,7 @@ class Job(Struct, frozen=True, eq=False):
         replicas: Their numbers (data-parallel ranks).
         ranks: The rank of each replica and stage, where it is known.
         traced: Seconds of each step as traced; None if only its operations are known.
-        left_out: Number of steps whose operations are not complete.
+        left_out: Number of steps with incomplete operations.
         assumes: What the model assumes that is not in the log.
         rests_on: What is replayed: OPERATIONS, or the table that the job is modelled from.
     """
@@ -52,15 +52,15 @@ class Job(Struct, frozen=True, eq=False):
     rests_on: str
 
     def typical(self) -> Floats:
-        """Return the typical time of each operation: that of its kind over all steps, stages and replicas.
+        """Return the typical time of each operation: over all steps, stages and replicas of its kind.
 
         It is the mean, and of communication, which has long tails, the median.
         """
         typical = np.zeros(len(self.kinds))
         for kind in dict.fromkeys(self.kinds.tolist()):
-            of_kind = self.kinds == kind
-            times = self.times[of_kind]
-            typical[of_kind] = np.median(times) if kind in COMMUNICATION else times.mean()
+            is_kind = self.kinds == kind
+            times = self.times[is_kind]
+            typical[is_kind] = np.median(times) if kind in COMMUNICATION else times.mean()
         return typical
 
     def step_times(self, as_traced: Mask) -> Floats:

@@ -101,11 +101,13 @@ def _with_repeats(series: list[StepSeries], tables: Tables) -> list[StepSeries]:
     """The series with one warm-up for the repeats of each configuration. Attempts of a job are no repeats."""
     if len({each.warmup.cut for each in series}) < 2:
         return series
-    of_jobs = attempts(tables)
-    of_run = {each.run: each for each in series if each.run not in of_jobs}
+    in_jobs = attempts(tables)
+    series_by_run = {each.run: each for each in series if each.run not in in_jobs}
     for runs in repeats(tables):
-        of_run |= {each.run: each for each in cut_alike([of_run[run] for run in runs if run in of_run])}
-    return [of_run.get(each.run, each) for each in series]
+        series_by_run |= {
+            each.run: each for each in cut_alike([series_by_run[run] for run in runs if run in series_by_run])
+        }
+    return [series_by_run.get(each.run, each) for each in series]
 
 
 def _all_series(tables: Tables, column: str, warmup: int | None) -> Iterator[StepSeries]:
@@ -164,17 +166,17 @@ def _printed(tables: Tables, column: str) -> dict[str, _Printed]:
 def _step_order(tables: Tables, rows: Rows) -> Ints:
     """Return the number of each row's step in the order of its run.
 
-    It is the step, unless steps start again in each epoch: then the steps of an epoch come after those of the epochs
-    before it, each as long as the longest.
+    It is the step, unless steps start again in each epoch: then the steps of an epoch come after the steps of all
+    epochs before it, each as long as the longest.
     """
     steps = rows["step"]
     if not tables.rows("steps").known("epoch").any():
         return steps
-    longest = {run: int(of_run["step"].max()) + 1 for run, of_run in tables.rows_by_run("steps").items()}
+    longest = {run: int(steps_of_run["step"].max()) + 1 for run, steps_of_run in tables.rows_by_run("steps").items()}
     codes, words = rows.codes("run")
-    of_run = np.array([longest.get(word, 0) for word in words], np.int64)[codes]
+    lengths = np.array([longest.get(word, 0) for word in words], np.int64)[codes]
     epochs = rows["epoch"]
-    return np.asarray(steps + np.where(epochs == NULL, 0, epochs) * of_run)
+    return np.asarray(steps + np.where(epochs == NULL, 0, epochs) * lengths)
 
 
 def _series(run: str, label: str | None, column: str, rows: _Printed, warmup: int | None, detect: bool) -> StepSeries:
@@ -223,7 +225,7 @@ def means_without_pauses(tables: Tables, warmup: int | None = None) -> dict[str,
 
 
 def common_cut(warmups: Iterable[tuple[int, int]]) -> int:
-    """Return the warm-up of repeats, from that of each and its number of steps: the largest, at most half of any."""
+    """Return the common warm-up of repeats from (warm-up, steps) of each: the largest, at most half of any run."""
     known = list(warmups)
     return min(max(cut for cut, _ in known), min(steps for _, steps in known) // 2) if known else 0
 

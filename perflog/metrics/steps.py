@@ -60,10 +60,12 @@ _COLUMNS = (
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """The steady values of each column of steps that compares; tokens/s from the step time if the log prints none."""
     means = semantics_by_run(tables.rows("runs"))
-    of_run = {measure: {s.run: s for s in step_series(tables, measure.column, 0)} for measure in STEP_MEASURES}
+    series_by_measure = {
+        measure: {s.run: s for s in step_series(tables, measure.column, 0)} for measure in STEP_MEASURES
+    }
     for run in (run for run in means if run in steady.cuts):
         tokens = means[run].quantities.get("tokens")
-        for measure, series in of_run.items():
+        for measure, series in series_by_measure.items():
             if run not in series:
                 continue
             values = series[run].until(steady.last.get(run)).values[steady.cuts[run] :]

@@ -4,7 +4,7 @@ A rank waits for another one if it has enqueued a call that the other one lacks.
 collectives, that is a smaller number of calls; of point-to-point calls, a pending send without its receive, or the
 reverse. A rank that others wait for and that itself waits for none holds the job up.
 
-A rank whose device is stuck goes on to enqueue. Then it has completed fewer collectives than the other members, which
+A rank with a stuck device goes on to enqueue. Then it has completed fewer collectives than the other members, which
 could not complete them without it: so it does not wait, and holds the job up too.
 
 A rank may also call something else than the others: another operation, size or type under the same number, or the same
@@ -33,7 +33,7 @@ CALL_COUNTS = (ENQUEUED, "last_started_collective", COMPLETED)
 """Counters of the status of a process group."""
 
 _EQUAL = ("all_reduce", "allreduce", "_all_gather_base", "all_gather_into_tensor", "_reduce_scatter_base")
-"""Collectives of which all ranks pass the same size and type."""
+"""Collectives with the same size and type on all ranks."""
 
 _GROUP = "process_group."  # key of the value that tells purpose and ranks of a group
 
@@ -120,16 +120,16 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     needs=("counters",),
     columns=_COLUMNS,
     main="behind",
-    formula="behind = largest number of calls that a member of the group enqueued, or completed, - number of the rank; "
+    formula="largest number of calls that a member of the group enqueued, or completed, - number of the rank; "
     "a rank holds the job up if others wait for it and it waits for none, or if others completed calls that it did not",
     source="status of process groups and pending calls, as PyTorch's flight recorder dumps them",
-    compares=(ComparedColumn("value", "calls that a rank is behind, at most", "behind", "", largest=True), _samples),
+    compares=(ComparedColumn("value", "calls that a rank is late by, at most", "behind", "", largest=True), _samples),
 )
 def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """The ranks that lack a call which others have enqueued, those that hold the job up first.
 
-    A rank that is behind because it waits for another one does not hold the job up. A rank without a dump may: the
-    process may have died.
+    A rank may have fewer calls because it waits for another one: then it does not hold the job up. A rank without a
+    dump may: the process may have died.
 
     Example:
         >>> table = perflog.metrics.stuck_ranks(perflog.read("run.txt"))
@@ -238,8 +238,8 @@ def _lacking_collectives(job: Job) -> Iterator[dict[str, Any]]:
 def _behind_in_completed(job: Job) -> Iterator[dict[str, Any]]:
     """Give the ranks that completed fewer collectives than most members of a group, of those that they enqueued.
 
-    Statuses are not of one moment: one call in one group proves nothing. Where most members are behind, the others may
-    have had their part of the call early, as the root of a broadcast has.
+    Statuses are not taken at the same time: one call in one group proves nothing. If most members have fewer calls, the
+    others may have had their part of the call early, as the root of a broadcast has.
     """
     rows: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for group, members in job.members.items():
@@ -261,9 +261,9 @@ def _behind_in_completed(job: Job) -> Iterator[dict[str, Any]]:
                         "lacks": job.calls.get((group, own[COMPLETED] + 1)), "ranks": waiting,
                     }
                 )  # fmt: skip
-    for of_rank in rows.values():
-        if len(of_rank) > 1 or of_rank[0]["behind"] > 1:
-            yield from of_rank
+    for rank_rows in rows.values():
+        if len(rank_rows) > 1 or rank_rows[0]["behind"] > 1:
+            yield from rank_rows
 
 
 def _mismatches(job: Job) -> Iterator[dict[str, Any]]:
@@ -297,7 +297,7 @@ def _mismatches(job: Job) -> Iterator[dict[str, Any]]:
 def _numbers(job: Job, group: str, members: Sequence[int], counter: str) -> dict[int, dict[str, int]]:
     """Return the numbers of calls of the members of a group that runs collectives only, as far as they are known.
 
-    Those of a group that also runs point-to-point calls are those of pairs of members, which may differ.
+    In a group with point-to-point calls the numbers count calls of pairs of members, which may differ.
     """
     if group in job.point_to_point or not any(name == group for name, _ in job.calls):
         return {}

@@ -113,7 +113,7 @@ def _without_incidental(runs: Sequence[_SweptRun]) -> list[_SweptRun]:
 
 
 def _rows_of_log(runs: Sequence[_SweptRun], level: float) -> Iterator[dict[str, Any]]:
-    """Rows of one log: those of each factor, then those of runs without a group."""
+    """Yield the rows of one log: of each factor, then of runs without a group."""
     factors = _factors(runs)
     if not factors:
         return

@@ -38,7 +38,7 @@ _QUANTITIES = {
 """Quantities by the names that nvidia-smi, dmon, DCGM and Weights & Biases give them, the best first."""
 
 _WITHOUT_UNIT = lazy_pattern(r"power(?:_draw|_usage|_w|watts)?|temperature_gpu|tmptr|gract|smact")
-"""Names whose unit their program's manual states: W, °C, ratios."""
+"""Names without a printed unit; their program's manual states it: W, °C, ratios."""
 
 _BASE = {"power": ("W",), "utilisation": ("1",), "memory": ("B",), "temperature": ("°C",), "clock": ("Hz",)}
 _DEVICE_PREFIX = lazy_pattern(r"^(?:gpu|tpu|npu)\.\d+\.", re.IGNORECASE)
@@ -111,7 +111,7 @@ def telemetry(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
 
 
 def step_windows(tables: Mapping[str, pd.DataFrame]) -> Iterator[StepWindows]:
-    """Give the windows of the steps of each run whose lines tell their time; of several ranks they enclose all."""
+    """Yield the windows of the steps of each run with times on its lines; they span all ranks."""
     steps = tables["steps"]
     steps = steps[steps["printed_ns"].notna() & steps["step"].notna() & (steps["copy"] == 1)]
     clocks = _clocks(tables)
@@ -129,7 +129,7 @@ def step_windows(tables: Mapping[str, pd.DataFrame]) -> Iterator[StepWindows]:
 
 
 def _with_starts(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return steps with start and end of their windows; without those whose start is not known."""
+    """Return steps with start and end of their windows, without steps with an unknown start."""
     rows = rows.assign(end=rows["printed_ns"].astype("int64"))
     lengths = rows["step_time_s"].astype("float64") * rows["steps_averaged"].astype("float64") * 1e9
     before = rows.groupby(["part", "rank"], dropna=False, sort=False)["end"].shift().astype("Int64")
@@ -152,7 +152,7 @@ def quantity_of(name: str, unit: str | None) -> tuple[str, int] | None:
 
 
 def _clocks(tables: Mapping[str, pd.DataFrame]) -> dict[str, str | None]:
-    """Return the clock of the times of each run that its readers state: utc, or that of the trace itself."""
+    """Return the clock of the times of each run that its readers state: utc, or the trace's own."""
     clocks = {}
     for run, config in zip(tables["runs"]["run"], tables["runs"]["config"], strict=True):
         clock = json.loads(config).get("clock") if isinstance(config, str) else None
@@ -161,7 +161,7 @@ def _clocks(tables: Mapping[str, pd.DataFrame]) -> dict[str, str | None]:
 
 
 def _samples(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the samples of devices whose quantity is known: of several counters for it, the one with the best name."""
+    """Return the samples of devices with a known quantity: of several counters for it, the one with the best name."""
     rows = tables["counters"]
     rows = in_base_units(rows[rows["start_ns"].notna() & rows["duration_ns"].isna() & rows["subject"].isna()])
     pairs = rows[["counter", "unit"]].drop_duplicates().itertuples(index=False)
@@ -176,18 +176,18 @@ def _samples(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _rows(windows: StepWindows, samples: pd.DataFrame, clocks: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:
-    """Give the rows of a run: for each log with samples and each device those of the run and of its steps."""
-    for run, of_run in samples.groupby("run", sort=False):
-        printed = set(of_run["clock"].dropna())
+    """Yield the rows of a run: for each log with samples and each device, of the run and of its steps."""
+    for run, run_samples in samples.groupby("run", sort=False):
+        printed = set(run_samples["clock"].dropna())
         clock = printed.pop() if len(printed) == 1 else None if printed else clocks[run]
         place = {"run": windows.run, "label": windows.label, "telemetry": run}
         if run != windows.run and (note := _difference(windows.clock, clock)):
             yield place | {"part": "run", "note": note}
             continue
-        times = of_run["start_ns"].to_numpy(np.int64)
+        times = run_samples["start_ns"].to_numpy(np.int64)
         if times.max() < windows.starts.min() or times.min() > windows.ends.max():
             continue  # of another time
-        for device, rows in of_run.groupby("device", sort=True, dropna=False):
+        for device, rows in run_samples.groupby("device", sort=True, dropna=False):
             number = None if device != device else int(device)
             yield from _device_rows(windows, rows, place | {"device": number})
 
@@ -200,9 +200,7 @@ def _difference(steps: str | None, samples: str | None) -> str | None:
         UTC: "in UTC", LOCAL: "without a time zone", NO_YEAR: "without a year", NO_DATE: "without a date",
         None: "on an unknown clock",
     }  # fmt: skip
-    return (
-        f"steps are {zones.get(steps, 'on the clock of a trace')}, samples {zones.get(samples, 'on that of a trace')}"
-    )
+    return f"steps are {zones.get(steps, 'on the clock of a trace')}, samples {zones.get(samples, 'on a trace clock')}"
 
 
 def _device_rows(windows: StepWindows, rows: pd.DataFrame, place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -210,8 +208,8 @@ def _device_rows(windows: StepWindows, rows: pd.DataFrame, place: Mapping[str, A
     ends = np.append(windows.ends.max(), windows.ends)
     times = np.unique(rows["start_ns"].to_numpy(np.int64))
     columns: dict[str, Any] = {"samples": np.searchsorted(times, ends) - np.searchsorted(times, starts)}
-    for quantity, of_quantity in rows.groupby("quantity", sort=False):
-        series = of_quantity.groupby("start_ns")["base_value"].mean()  # one reading for each time
+    for quantity, samples in rows.groupby("quantity", sort=False):
+        series = samples.groupby("start_ns")["base_value"].mean()  # one reading for each time
         at, values = series.index.to_numpy(np.int64), series.to_numpy(np.float64)
         low, high = np.searchsorted(at, starts), np.searchsorted(at, ends)
         sums = np.append(0.0, np.cumsum(values))

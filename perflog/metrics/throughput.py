@@ -43,7 +43,9 @@ _COLUMNS = (
     MetricColumn("last_step", meaning="last step of the part"),
     MetricColumn("step_flops", "FLOP", None, "work of one GPU in a step, by the convention", brief=False),
     MetricColumn("tflops", "TFLOP/s", "higher", "per GPU: step_flops / median time"),
-    MetricColumn("tflops_low", "TFLOP/s", None, "lower end of its confidence interval, from that of the median time"),
+    MetricColumn(
+        "tflops_low", "TFLOP/s", None, "lower end of its confidence interval, from the median time's interval"
+    ),
     MetricColumn("tflops_high", "TFLOP/s", None, "upper end of this interval"),
     MetricColumn("tflops_total", "TFLOP/s", "higher", "per GPU: work of all steps of the part / their time"),
     MetricColumn("printed_tflops", "TFLOP/s", "higher", "median of the printed rates"),
@@ -91,10 +93,10 @@ def throughput(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     chosen = convention(options.flops) if options.flops else None
-    peak = _Peak.of_options(options)
+    peak = _Peak.from_options(options)
     semantics_of = semantics_by_run(tables.rows("runs"))
     conventions = {run: chosen or _declared_convention(semantics) for run, semantics in semantics_of.items()}
-    times = {name for of_run in conventions.values() if of_run for name in of_run.time}
+    times = {name for declared in conventions.values() if declared for name in declared.time}
     rows = []
     steps_by_run = _steps_by_run(tables, options.warmup, times | {"step_time_s", *RATES})
     for run, world_size, dtype in tables.rows("runs").records("run", "world_size", "dtype"):
@@ -113,7 +115,7 @@ _Columns = Mapping[str, Floats]
 
 
 def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) -> dict[str, tuple[StepSeries, _Columns]]:
-    """Return the series of paces of each run, and columns of its steps: of each step that of the slowest rank."""
+    """Return the series of paces of each run, and columns of its steps, each with the values of the slowest rank."""
     all_steps = tables.rows("steps")
     paces = _paces(all_steps)
     if np.array_equal(paces, all_steps["step_time_s"], equal_nan=True) and not (paces == 0).any():
@@ -124,10 +126,10 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
         all_series = step_series(
             {"runs": tables["runs"], "steps": table.assign(**{_PACE: paces, "copy": printings(tables)})}, _PACE, warmup
         )
-    known, of_runs = ~np.isnan(paces) & all_steps.known("step"), all_steps.stretches("run")
+    known, run_slices = ~np.isnan(paces) & all_steps.known("step"), all_steps.stretches("run")
     chosen: dict[str, tuple[StepSeries, _Columns]] = {}
     for series in all_series:
-        part = of_runs[series.run]
+        part = run_slices[series.run]
         rows = np.arange(len(paces))[part][known[part]]
         steps, lines = all_steps["step"][rows], all_steps["line"][rows]
         if np.array_equal(steps, series.steps) and np.array_equal(lines, series.lines) and (np.diff(lines) > 0).all():
@@ -171,7 +173,7 @@ def _mfu_without_unit(tables: Tables, series: StepSeries) -> Floats:
 
 
 def _values_on_lines(tables: Tables, series: StepSeries, keys: Collection[str]) -> Floats:
-    """The values of some names, printed without a unit or with that of a rate, on the lines of a series; else NaN."""
+    """Return the values of names, printed without a unit or with a rate's, on the lines of a series; else NaN."""
     rows = tables.rows_of("values", series.run)
     rows = rows.where(rows.one_of("key", keys))
     printed = dict(zip(rows["line"].tolist(), rows["value"].tolist(), strict=True))
@@ -199,13 +201,13 @@ def _numbers(semantics: RunSemantics, world_size: Any) -> dict[str, float]:
 
 
 class _Peak(Struct, frozen=True):
-    """The peak that the user gives: `tflops` TFLOP/s, or else that of GPU `gpu` for a run's dtype."""
+    """The peak that the user gives: `tflops` TFLOP/s, or else the peak of GPU `gpu` for a run's dtype."""
 
     tflops: float | None
     gpu: str | None
 
     @classmethod
-    def of_options(cls, options: Options) -> _Peak | None:
+    def from_options(cls, options: Options) -> _Peak | None:
         """The peak of the options, or None. Raises UsageError for a GPU or peak that cannot be."""
         tflops, gpu = given_peak(options.peak_tflops), options.gpu
         if gpu and tflops is None:
@@ -277,8 +279,11 @@ class _RunRates(Struct, frozen=True):
         if peak is None or self.convention is None:
             return {}
         share = row["tflops"] / row["step_flops"] / peak
-        works = {"mfu": self.convention.model_work(self.numbers), "hfu": self.convention.executed_work(self.numbers)}
-        shares: dict[str, Any] = {name: work * share for name, work in works.items() if work is not None}
+        work_by_name = {
+            "mfu": self.convention.model_work(self.numbers),
+            "hfu": self.convention.executed_work(self.numbers),
+        }
+        shares: dict[str, Any] = {name: work * share for name, work in work_by_name.items() if work is not None}
         return shares | {"impossible": max(shares.values(), default=0) > 1}
 
     def _tokens(self, table: _Columns) -> dict[str, Any]:
@@ -292,9 +297,9 @@ class _RunRates(Struct, frozen=True):
         elif _known(table["tokens_per_s"]).any():
             rate, middle, origin = _total(table, "tokens_per_s"), _middle(table, "tokens_per_s"), "printed"
             if "tokens_per_s" in self.semantics.of_one_gpu:
-                of_one = {_PER_GPU: rate, f"{_PER_GPU}_median": middle}
-                of_all = {"tokens_per_s": rate * world, "tokens_per_s_median": middle * world} if world else {}
-                return of_all | of_one | {"tokens_from": origin}
+                per_gpu = {_PER_GPU: rate, f"{_PER_GPU}_median": middle}
+                in_total = {"tokens_per_s": rate * world, "tokens_per_s_median": middle * world} if world else {}
+                return in_total | per_gpu | {"tokens_from": origin}
         elif _known(table[_PER_GPU]).any():
             rates = {_PER_GPU: _total(table, _PER_GPU), f"{_PER_GPU}_median": _middle(table, _PER_GPU)}
             return rates | {"tokens_from": "printed"}

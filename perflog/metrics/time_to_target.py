@@ -66,10 +66,10 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
 def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
     """Step, time, samples and tokens after which each loss, perplexity and accuracy of a run first reaches its target.
 
-    The target is that of the option, `--target val_loss=3.28`: then other series are left out. Else it is a setting of
-    the run whose name has the word `target` and the name of the series or its last word (`target_accuracy`). Without
-    one it is the worst last value of all runs with this series, which each of them reaches. Values are not smoothed, so
-    a noisy one can reach a target early: `kept` tells how many after it do so too.
+    The target is the option `--target val_loss=3.28`: then other series are left out. Else it is a setting of the run:
+    its name has the word `target` and the name of the series or its last word (`target_accuracy`). Else it is the worst
+    last value of all runs with this series, which each of them reaches. Values are not smoothed, so a noisy one can
+    reach a target early: `kept` is the number of values after it that do so too.
 
     Example:
         >>> table = perflog.metrics.time_to_target(perflog.find_runs("reference:pipeline_layers.txt"))
@@ -84,8 +84,8 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
     by_run = semantics_by_run(tables["runs"])
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     table: list[dict[str, Any]] = []
-    for key, of_key in series.groupby("key", sort=False, observed=True):
-        curves = {run: rows for run, rows in of_key.groupby("run", sort=False, observed=True) if len(rows) > 1}
+    for key, key_rows in series.groupby("key", sort=False, observed=True):
+        curves = {run: rows for run, rows in key_rows.groupby("run", sort=False, observed=True) if len(rows) > 1}
         changes = [rows["value"].iloc[-1] - rows["value"].iloc[0] for rows in curves.values()]
         lower = np.sign(changes).sum() <= 0
         last = [float(rows["value"].iloc[-1]) for rows in curves.values()]
@@ -105,7 +105,7 @@ def _words(name: str) -> list[str]:
 
 
 def _names(names: Iterable[str], targets: Mapping[str, float] | None) -> Collection[str]:
-    """The series that have targets: those of the option, else losses, perplexities and accuracies."""
+    """Return the series that have targets: as given by the option, else losses, perplexities and accuracies."""
     names = list(names)
     for name in targets or ():
         if name not in names:

@@ -23,7 +23,7 @@ _SCORED = 3  # runs, from which on two can be left out
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("of", meaning="run: one run; folder: all runs whose logs are in one folder"),
+    MetricColumn("of", meaning="run: one run; folder: all runs with logs in one folder"),
     MetricColumn("folder", meaning="folder of the log", brief=False),
     MetricColumn("status", meaning="how the run ended, as it prints it; of a folder: number of runs for each"),
     MetricColumn(

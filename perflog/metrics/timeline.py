@@ -48,7 +48,7 @@ _COLUMNS = (
     MetricColumn(
         "known_by",
         meaning="stamps: times of the lines at its ends; elapsed: printed times since a start; printed: printed "
-        "durations; steps: the time between two step lines without that of the steps; file: when the log was written "
+        "durations; steps: the time between two step lines minus the time of the steps; file: when the log was written "
         "last",
     ),
     MetricColumn("error_s", "s", None, "how far its ends may be off: resolution of the clock, scatter of the steps"),
@@ -61,16 +61,15 @@ _COLUMNS = (
     columns=_COLUMNS,
     main="time_s",
     formula="begin of a line's steps = time of the line - steps x printed time of a step, else x usual time around it; "
-    "what the clock has beside that before the line is what the lines in between tell, else training, or, from ten "
-    "usual steps on, a stall",
+    "other time before the line: what lines in between report, else training, or, from ten usual steps on, a stall",
     source="own; kinds follow the badput types of Google's ml-goodput-measurement",
 )
 def timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Intervals of the wall time of each job, without gap or overlap: what each was, and the lines that prove its ends.
 
-    A job is a run, or the attempts that continue each other. Times are those of line stamps. Without them they are the
-    printed times since a start, such as those of a progress bar; without these, printed durations of steps, checkpoints
-    and evaluations are added up, one attempt after the other, and the rest is not known. `repeated` is the time of
+    A job is a run, or the attempts that continue each other. Times are line stamps. Without them they are printed times
+    since a start, such as a progress bar's. Without these, printed durations of steps, checkpoints and evaluations are
+    added up, one attempt after the other, and the rest is not known. `repeated` is the time of
     steps that a later attempt does again; `stall` the time of many steps in which none was done; `compile` what the
     first steps take longer than others; `down` the time between attempts.
 
@@ -90,7 +89,7 @@ def timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
 class JobTimeline:
     """The intervals of a job, with the run and the number of the attempt of each.
 
-    `whole`: whether one clock covers all attempts. `is_stamped`: whether the times are those of line stamps.
+    `whole`: whether one clock covers all attempts. `is_stamped`: whether the times are line stamps.
     """
 
     def __init__(self, job: str, runs: Sequence[str], clock: str) -> None:
@@ -161,7 +160,7 @@ def _of_job(tables: Tables, job: str, members: Sequence[Extent]) -> JobTimeline 
 
 
 def moment(time_ns: int, clock: str) -> str:
-    """Return a time of a log as text: with its date if the clock has one."""
+    """Return a time of a log as a string: with its date if the clock has one."""
     if clock in RELATIVE:
         return (
             f"{time_ns // 3_600_000_000_000:02}:{np.datetime_as_string(np.datetime64(time_ns, 'ns'), unit='ms')[14:]}"
@@ -182,8 +181,8 @@ def _same_clock(one: Extent, other: Extent) -> bool:
     return one.clock == other.clock and (one.clock in (UTC, LOCAL) or (one.log == other.log and one.clock != NO_DATE))
 
 
-def _row(of_run: tuple[str, int, Interval], job: JobTimeline, labels: dict[str, Any]) -> dict[str, Any]:
-    run, number, interval = of_run
+def _row(part: tuple[str, int, Interval], job: JobTimeline, labels: dict[str, Any]) -> dict[str, Any]:
+    run, number, interval = part
     return {
         "run": run, "label": labels[run], "job": job.job, "attempt": number, "kind": interval.kind,
         "begin": moment(interval.begin, job.clock), "begin_ns": interval.begin, "end_ns": interval.end,

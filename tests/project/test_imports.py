@@ -85,7 +85,7 @@ metrics.traces: merged_spans trace_timeline
 metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
 metrics: whatif breakdown rank_spread headroom waterfall telemetry run_rates energy energy_cases scaling_studies
 metrics: scaling scaling_losses
-metrics.causes: cause of_steps of_runs of_profiles of_jobs of_traces binding __init__
+metrics.causes: cause step_causes run_causes profile_causes job_causes trace_causes binding __init__
 metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats job_endings run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from perflog.metrics.causes import of_jobs, of_profiles, of_runs, of_steps, of_traces
+from perflog.metrics.causes import job_causes, profile_causes, run_causes, step_causes, trace_causes
 from perflog.metrics.causes.binding import binding
 from perflog.metrics.causes.cause import SUBJECTS, Cause, Source
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SOURCES: tuple[Source, ...] = (
-    of_jobs.stuck, of_jobs.slow_ranks, of_jobs.slowest_ranks, of_jobs.stragglers_by_replay, of_steps.phases,
-    of_steps.ideals, of_traces.states, of_traces.starts, of_traces.late_ranks, of_traces.largest_kernels,
-    of_profiles.categories, of_jobs.longest_stages, of_runs.slow_steps, of_runs.between_steps, of_runs.outside_of_steps,
+    job_causes.stuck, job_causes.slow_ranks, job_causes.slowest_ranks, job_causes.stragglers_by_replay,
+    step_causes.phases, step_causes.ideals, trace_causes.states, trace_causes.starts, trace_causes.late_ranks,
+    trace_causes.largest_kernels, profile_causes.categories, job_causes.longest_stages, run_causes.slow_steps,
+    run_causes.between_steps, run_causes.outside_of_steps,
 )  # fmt: skip
 
 COLUMNS = (
@@ -79,8 +80,8 @@ def causes(tables: Tables, options: Options) -> pd.DataFrame:
     rows = [
         {column.name: getattr(cause, column.name) for column in COLUMNS if column.name != "label"}
         | {"label": labels[run]}
-        for run, of_run in causes_by_run(tables, options).items()
-        for cause in of_run
+        for run, found in causes_by_run(tables, options).items()
+        for cause in found
     ]
     integers = dict.fromkeys(("rank", "device", "dp_rank", "stage", "n"), "Int64")
     figures = dict.fromkeys(("time_s", "share", "gain_s", "gain", "ratio", "each_s", "whole_s"), "float64")
@@ -93,7 +94,7 @@ def causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]
 
 
 def bound_by(tables: Tables, run: str, options: Options) -> Cause | None:
-    """Return what binds a run; None if its log does not tell, or nothing takes enough of its time."""
+    """Return what binds a run; None if its log does not show it, or nothing takes enough of its time."""
     return next((cause for cause in causes_by_run(tables, options).get(run, ()) if cause.binds), None)
 
 
@@ -102,10 +103,10 @@ def _causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause
     for source in _SOURCES:
         for cause in source(tables, options):
             found[cause.run].append(cause)
-    return {run: _ranked(of_run) for run, of_run in found.items() if of_run}
+    return {run: _ranked(members) for run, members in found.items() if members}
 
 
-def _ranked(of_run: Sequence[Cause]) -> list[Cause]:
-    first = binding(of_run)
-    causes = [replace(cause, binds=cause is first) for cause in of_run]
+def _ranked(members: Sequence[Cause]) -> list[Cause]:
+    first = binding(members)
+    causes = [replace(cause, binds=cause is first) for cause in members]
     return sorted(causes, key=lambda cause: (not cause.binds, isnan(cause.gain), -cause.gain))

@@ -22,19 +22,19 @@ _PART_OF = {
     "communication": ("device",),
     "copies": ("device",),
 }
-"""Causes that are a part of others, and tell more."""
+"""Causes that are a part of others, and more specific."""
 
 
 def binding(causes: Sequence[Cause]) -> Cause | None:
-    """Return what binds a run; None if the log does not tell, or nothing takes enough of its time."""
+    """Return what binds a run; None if the log does not show it, or nothing takes enough of its time."""
     for whole in _WHOLES:
-        of_whole = [cause for cause in causes if _in(cause, whole)]
-        able = [cause for cause in of_whole if cause.may_bind and not cause.gain < _TELLING]
+        members = [cause for cause in causes if _in(cause, whole)]
+        able = [cause for cause in members if cause.may_bind and not cause.gain < _TELLING]
         if able:
             first = max(able, key=lambda cause: _weight(cause, whole))
             parts = [cause for cause in able if _explains(cause, first)]
             return max(parts, key=lambda cause: cause.gain, default=first)
-        if any(cause.time_s is not None and whole != RUN for cause in of_whole):
+        if any(cause.time_s is not None and whole != RUN for cause in members):
             return None  # it is divided, and no part of it stands out
     return None
 

@@ -9,23 +9,23 @@ from msgspec import Struct
 from perflog.metrics.registry import Options, Tables
 
 SUBJECTS = {
-    "stuck rank": "a rank whose missing call others wait for",
+    "stuck rank": "a rank with a missing call that others wait for",
     "rank": "a rank that comes last in collectives",
-    "slow rank": "a rank that is worse than all others in a figure",
+    "slow rank": "a rank that is worse than all others in a metric",
     "slowest rank": "a rank that reports over all ranks name as the slowest, or as a straggler",
     "worker": "a worker (of a replica and a stage) that is slower than its peers",
     "replica": "a data-parallel rank that is slower than its peers",
     "stage": "a pipeline stage that takes longer than the mean stage, or than its peers",
     "operations": "a kind of operation that some ranks do slower than others",
     "host": "the device idles because the next work is not launched yet",
-    "graph capture": "the host records graphs, whose kernels do not run",
+    "graph capture": "the host records graphs; their kernels do not run meanwhile",
     "compilation": "the host compiles or loads kernels",
     "data": "data is loaded or waited for",
     "launch": "the time from a launch to its work",
     "graphs": "host time that CUDA graphs would do without",
     "stream": "one stream waits for others",
     "waiting": "launched work waits for an event, a stream or a rank, or is a kernel that only waits; or a phase waits",
-    "idle": "the device idles, and the log does not tell why",
+    "idle": "the device idles, and the log does not show why",
     "device": "all work of the device",
     "compute": "kernels that compute",
     "communication": "collectives and transfers beside which nothing computes, or phases of them",
@@ -48,7 +48,7 @@ SUBJECTS = {
 """What a cause can be, and what each word means."""
 
 RUN, JOB, PIPELINE = "run", "job", "pipeline"
-"""Wholes beside those of `breakdown`."""
+"""Wholes in addition to those of `breakdown`."""
 
 REPLAY, BOUND, SUM = "replay", "bound", "sum"
 """What a gain rests on: a replay of the dependencies, a bound under a model, or the time alone."""
@@ -61,12 +61,12 @@ class Cause(Struct, frozen=True, kw_only=True):
         run: The run.
         of: The whole that `time_s` and `gain_s` are parts of: job, run, pipeline, or a whole of metric `breakdown`.
         subject: One of `SUBJECTS`.
-        name: Which one: a phase, kernel, direction of a stage. None if the subject, or its place, tells.
+        name: Which one: a phase, kernel, direction of a stage. None if the subject, rank or stage identifies it.
         rank: Its rank, if it has one.
         device: Its device.
         dp_rank: Its data-parallel rank.
         stage: Its pipeline stage.
-        whole_s: Time of the whole in s. None where the log does not tell it.
+        whole_s: Time of the whole in s. None if the log does not show it.
         time_s: Time of this in the whole, in s. None if it is not known, or is no part of the whole.
         gain_s: How much shorter the whole were, in s, if this took no time or were as its peers are.
         by: What the gain rests on: replay, bound or sum.

@@ -28,7 +28,7 @@ CALL_KINDS = ("range", "python", "cpu", "runtime")
 """Kinds of events that are calls of the host, the outermost first where two begin and end together."""
 
 NO_CALL = -1
-"""In place of the index of a call: there is none, or the trace does not tell which."""
+"""Replaces the index of a call: there is none, or the trace does not show which."""
 
 _NEVER = np.int64(np.iinfo(np.int64).min)
 _ROUNDED_NS = 1000  # old traces hold whole microseconds: an inner call may end so much later than the outer one
@@ -39,7 +39,7 @@ class CallTree(Struct, frozen=True, eq=False, dict=True):
 
     `rows`: rows of table `events` with a start and a duration: line, kind, name, start_ns, duration_ns, and the columns
     that were asked for. `parents`: index of the innermost call of the same thread that contains a call, or NO_CALL.
-    `threads` are in the order of the calls: those of thread i begin at `begins[i]`.
+    `threads` are in the order of the calls: the calls of thread i begin at `begins[i]`.
     """
 
     run: str
@@ -163,10 +163,10 @@ def _outer_first(rows: Rows, threads: Ints, index: Ints) -> Ints:
             index = index[np.argsort(key[index], kind="stable")]
     same = (starts[index[1:]] == starts[index[:-1]]) & (threads[index[1:]] == threads[index[:-1]])
     together = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    of_kind, words = rows.codes("kind")
+    kind, words = rows.codes("kind")
     level = np.array([CALL_KINDS.index(word) if word in CALL_KINDS else 0 for word in words], np.int64)
     some = index[together]
-    keys = (level[of_kind[some]], -rows["duration_ns"][some], starts[some], threads[some])
+    keys = (level[kind[some]], -rows["duration_ns"][some], starts[some], threads[some])
     index[together] = some[np.lexsort(keys)]
     return index
 
@@ -176,7 +176,7 @@ _COLUMNS = ("kind", "name", *_ONLY_FOR_THREADS, "start_ns", "duration_ns")
 
 
 def _named(rows: Rows, counts: Callable[[str, str], bool]) -> Mask:
-    """Flag the events whose kind and name count."""
+    """Flag the events with a kind and name that `counts` accepts."""
     (kind, kinds), (name, names) = rows.codes("kind"), rows.codes("name")
     passed = np.zeros((len(kinds), len(names) + 1), np.bool_)
     passed[kind, name] = True
@@ -201,8 +201,8 @@ def _parents(threads: Ints, starts: Ints, ends: Ints) -> Ints:
             reach = np.maximum.accumulate(end)
             group = np.cumsum(np.append(False, start[1:] >= reach[:-1]))
             again = np.flatnonzero(np.isin(group, group[wrong]))
-            of_group = _parents_of_overlapping(start[again], end[again])
-            found[again] = np.where(of_group == NO_CALL, NO_CALL, again[of_group])
+            parents_in_group = _parents_of_overlapping(start[again], end[again])
+            found[again] = np.where(parents_in_group == NO_CALL, NO_CALL, again[parents_in_group])
         parents[first:last] = np.where(found == NO_CALL, NO_CALL, found + first)
     return parents
 
@@ -210,11 +210,11 @@ def _parents(threads: Ints, starts: Ints, ends: Ints) -> Ints:
 def _parents_of_overlapping(starts: Ints, ends: Ints) -> Ints:
     """The same for intervals of one thread that overlap: one that ends a rounding later than another still lies in it.
 
-    The parent of an interval is the last one before it that ends late enough. It is looked for in a tree whose nodes
-    hold the latest end below them: up to the first node to the left that has one, then down to the last in that node.
+    The parent of an interval is the last one before it that ends late enough. It is found in a tree with the latest end
+    below each node: up to the first node to the left that ends late enough, then down to the last such interval.
     """
     least = np.maximum(ends - _ROUNDED_NS, starts + 1)
-    latest = [ends]  # of the nodes of each level, of which two have one node above
+    latest = [ends]  # of the nodes of each level; two nodes have one parent
     while len(latest[-1]) > 1:
         below = latest[-1] = np.append(latest[-1], np.full(len(latest[-1]) % 2, _NEVER))
         latest.append(np.maximum(below[::2], below[1::2]))

@@ -30,16 +30,16 @@ _COLUMNS = (
     MetricColumn("of_ranks", meaning="number of ranks of the group, as printed"),
     MetricColumn(
         "timed",
-        meaning="transfer: from the start of the last rank, of collectives whose ranks are matched; kernel: kernels of "
+        meaning="transfer: from the start of the last rank, of collectives with matched ranks; kernel: kernels of "
         "one rank, with their waiting for the others, so that the bandwidth is a lower bound",
     ),
     MetricColumn("rank", meaning="rank of the kernels; null: all matched ranks"),
     MetricColumn("calls", meaning="number of collectives, or of kernels"),
     MetricColumn("time_s", "s", "lower", "sum of the times"),
-    MetricColumn("bytes", "B", None, "sum of the larger buffers of those whose size is printed"),
+    MetricColumn("bytes", "B", None, "sum of the larger buffers of the collectives with printed sizes"),
     MetricColumn("median_bytes", "B", None, "median of the larger buffer"),
     MetricColumn("largest", "B", None, "largest of these buffers", brief=False),
-    MetricColumn("algbw", "GB/s", "higher", "algorithm bandwidth: bytes / time of those whose size is printed"),
+    MetricColumn("algbw", "GB/s", "higher", "algorithm bandwidth: bytes / time of the collectives with printed sizes"),
     MetricColumn("busbw", "GB/s", "higher", "bus bandwidth: algbw * f(of_ranks); null if the group's size is unknown"),
     MetricColumn("peak_busbw", "GB/s", "higher", "bus bandwidth of the fastest one"),
     MetricColumn("first_line", meaning="line of the first kernel in the file of its rank", brief=False),
@@ -99,15 +99,15 @@ def collective_bandwidth(tables: Tables, options: Options) -> pd.DataFrame:  # n
 
 
 def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
-    """Rows of a job: of the collectives whose ranks are matched, then of the kernels of each rank that are not."""
+    """Yield the rows of a job: of the matched collectives, then of the kernels of each rank that are not matched."""
     job = matched.job
-    of_job = {"run": job.run, "label": job.members[0].label if job.run else None, "timed": TRANSFER, "rank": None}
+    job_columns = {"run": job.run, "label": job.members[0].label if job.run else None, "timed": TRANSFER, "rank": None}
     for keys, rows in matched.collectives.groupby(_KEYS, dropna=False, sort=False):
-        yield of_job | _row(keys, rows.rename(columns={"transfer": "length"}))
+        yield job_columns | _row(keys, rows.rename(columns={"transfer": "length"}))
     for (member, *keys), rows in matched.loose.groupby(["member", *_KEYS], dropna=False, sort=False):
         device = job.members[member]
-        of_rank = {"run": device.run, "label": device.label, "timed": KERNEL, "rank": device.rank}
-        yield of_rank | _row(tuple(keys), rows)
+        rank_columns = {"run": device.run, "label": device.label, "timed": KERNEL, "rank": device.rank}
+        yield rank_columns | _row(tuple(keys), rows)
 
 
 def _row(keys: tuple[Any, ...], rows: pd.DataFrame) -> dict[str, Any]:

@@ -45,13 +45,13 @@ TOGETHER = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier
 """Collectives that no rank leaves before the last rank has arrived: they end together."""
 _OF_CALLS = ["op", "group", "group_ranks", "dtype", "size", "bytes"]
 _DIVIDED = ("all_gather", "reduce_scatter", "all_to_all")
-"""Collectives of which each rank keeps its own part."""
+"""Collectives that leave each rank its own part."""
 
 
 class MatchedCollectives(Struct, frozen=True, eq=False):
-    """The collectives of a job. A lane is a process group, or a stream, whose kernels are matched in order.
+    """The collectives of a job. A lane is a process group, or a stream: its kernels are matched in order.
 
-    `calls`: a row per matched kernel: key (of its collective), member (its place in the job), start, wait (until the
+    `calls`: a row per matched kernel: key (of its collective), member (its index in the job), start, wait (until the
     last member arrives) and length in ns, line.
 
     `collectives`: a row per collective, by key: op, group, group_ranks, stream, dtype, src_rank and dst_rank (of sends
@@ -82,15 +82,15 @@ def matched_collectives(tables: Tables) -> list[MatchedCollectives]:
 
 
 def all_collectives(tables: Tables) -> list[MatchedCollectives]:
-    """Return the collectives of each job that has any; then of each device of no job, of which none is matched."""
+    """Return the collectives of each job that has any; then of each device without a job, all unmatched."""
     return cached(tables, "collectives of traces", lambda: list(_all_collectives(tables)))
 
 
 def _all_collectives(tables: Tables) -> Iterator[MatchedCollectives]:
-    of_several = jobs(tables)
-    members = {id(device) for job in of_several for device in job.members}
+    known_jobs = jobs(tables)
+    members = {id(device) for job in known_jobs for device in job.members}
     alone = [Job((device,), True, None) for device in trace_devices(tables) if id(device) not in members]
-    yield from (matched for job in [*of_several, *alone] if (matched := _match(job)))
+    yield from (matched for job in [*known_jobs, *alone] if (matched := _match(job)))
 
 
 def bus_factor(ops: npt.ArrayLike, ranks: npt.ArrayLike) -> Floats:
@@ -216,15 +216,15 @@ def _with_lanes(calls: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_peers(calls: pd.DataFrame) -> pd.DataFrame:
-    """Calls with a lane for each pair of sender and receiver, of which the trace prints the other rank.
+    """Return the calls with a lane for each pair of sender and receiver, if the trace prints the other rank.
 
-    Each rank numbers its sends and receives by itself, so those of a pair are matched by order.
+    Each rank numbers its sends and receives by itself, so the calls of a pair are matched by order.
     """
     own = calls["rank"].astype("Int64")
     known = calls["paired"] & own.notna() & (calls["src_rank"].notna() | calls["dst_rank"].notna())
     ends = {name: calls[name].astype("Int64").fillna(own).where(known) for name in ("src_rank", "dst_rank")}
-    of_pair = [ends[name].fillna(-1).to_numpy(np.int64) for name in ends]
-    lanes = groups_of(calls["lane"].to_numpy(), known.to_numpy(np.int64), *of_pair)
+    pair_keys = [ends[name].fillna(-1).to_numpy(np.int64) for name in ends]
+    lanes = groups_of(calls["lane"].to_numpy(), known.to_numpy(np.int64), *pair_keys)
     return calls.assign(
         lane=lanes.inverse, paired=calls["paired"] & ~known,
         seq=calls["seq"].astype("Int64").mask(known), ranks=calls["ranks"].mask(known, 2), **ends,
@@ -232,7 +232,7 @@ def _with_peers(calls: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_places(calls: pd.DataFrame) -> pd.DataFrame:
-    """Calls with their place in the lane: the printed number in the group if all calls have one, else the order.
+    """Return the calls with their number in the lane: as printed for the group if all have one, else by order.
 
     `again` counts the calls of one number, which are parts of one collective, in their order.
     """

@@ -97,21 +97,23 @@ def _messages(rows: Rows) -> tuple[Rows, Keys, list[str]] | None:
         return rows.where(chosen), codes[chosen], words
     codes, words = rows.codes("name")
     matches = [_C10D.match(word) for word in words]
-    of_word = [match[1] if match is not None and match[1] not in _NO_MESSAGE else None for match in matches]
-    operations = list(dict.fromkeys(word for word in of_word if word is not None))
-    operation = np.array([*(operations.index(word) if word is not None else -1 for word in of_word), -1], np.int64)
-    of_rows = operation[codes]
-    return (rows.where(of_rows >= 0), of_rows[of_rows >= 0], operations) if operations else None
+    operation_names = [match[1] if match is not None and match[1] not in _NO_MESSAGE else None for match in matches]
+    operations = list(dict.fromkeys(word for word in operation_names if word is not None))
+    operation = np.array(
+        [*(operations.index(word) if word is not None else -1 for word in operation_names), -1], np.int64
+    )
+    row_operations = operation[codes]
+    return (rows.where(row_operations >= 0), row_operations[row_operations >= 0], operations) if operations else None
 
 
 def _bytes(rows: Rows, place: tuple[str, int], tables: Tables) -> Ints:
-    """Return the bytes of messages; where an event of a file has none, those of the operator on its line."""
+    """Return the bytes of messages; if an event of a file has none, the bytes of the operator on its line."""
     sizes: Ints = rows["bytes"]
     if (sizes != NULL).all():
         return sizes
     by_file = cached(
         tables,
-        "operators by file",  # with those of another recording
+        "operators by file",  # including operators of another recording
         lambda: {(each.run, each.part): each for each in operators_by_file(tables)},
     )
     if place not in by_file:
@@ -130,11 +132,11 @@ def _volumes(rows: Rows, operation: Keys, operations: list[str], sizes: Ints) ->
     words = {"op": (operation, operations)} | {name: rows.codes(name) for name in _KEYS}
     groups = groups_of(rows["rank"], *(codes for codes, _ in words.values()), rows["ranks"])
     known = sizes != NULL
-    of_known, sizes = groups.inverse[known], sizes[known]
+    known_groups, sizes = groups.inverse[known], sizes[known]
     total, largest, smallest = (np.full(len(groups.first), start) for start in (0, NULL, np.iinfo(np.int64).max))
-    np.add.at(total, of_known, sizes)
-    np.maximum.at(largest, of_known, sizes)
-    np.minimum.at(smallest, of_known, sizes)
+    np.add.at(total, known_groups, sizes)
+    np.maximum.at(largest, known_groups, sizes)
+    np.minimum.at(smallest, known_groups, sizes)
     unknown = largest == NULL  # of all calls of the group
     order = np.lexsort((groups.first, -total, unknown))
     first = groups.first[order]

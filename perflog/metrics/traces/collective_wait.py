@@ -24,12 +24,12 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("op", meaning="collective, named by the trace, else by the kernel's name"),
     MetricColumn("group", meaning="process group, as the trace names it"),
-    MetricColumn("group_ranks", meaning="ranks of the group, as printed; groups of one name are told apart by them"),
+    MetricColumn("group_ranks", meaning="ranks of the group, as printed; they distinguish groups of one name"),
     MetricColumn("stream", meaning="stream on the first of its ranks", brief=False),
     MetricColumn("place", meaning="printed number in the group, or k-th in its stream; null: not matched"),
     MetricColumn("matched_by", meaning="seq: group and number are printed; order: k-th of the same stream or group"),
     MetricColumn("collectives", meaning="1; if not matched: number of kernels on all ranks"),
-    MetricColumn("ranks", meaning="number of ranks whose kernels are matched"),
+    MetricColumn("ranks", meaning="number of ranks with matched kernels"),
     MetricColumn(
         "of_ranks", meaning="number of ranks of the group, as printed; if it is more, wait_s is a lower bound"
     ),

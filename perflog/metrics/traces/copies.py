@@ -31,11 +31,11 @@ _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
     MetricColumn("direction", meaning="from where to where, such as `host to device`; else the name as printed"),
-    MetricColumn("memory", meaning="pageable, pinned, managed or unified memory of the host; null: not told"),
+    MetricColumn("memory", meaning="pageable, pinned, managed or unified memory of the host; null: unknown"),
     MetricColumn("calls", meaning="number of copies"),
-    MetricColumn("bytes", "B", None, "bytes of the copies whose size is known"),
+    MetricColumn("bytes", "B", None, "bytes of the copies with a known size"),
     MetricColumn("time_s", "s", "lower", "sum of the times of the copies"),
-    MetricColumn("bandwidth", "GB/s", "higher", "bytes / time of the copies whose size is known"),
+    MetricColumn("bandwidth", "GB/s", "higher", "bytes / time of the copies with a known size"),
     MetricColumn("median_bytes", "B", None, "median size", brief=False),
     MetricColumn("exposed_s", "s", "lower", "time of these copies in which nothing computes or communicates"),
     MetricColumn("share", "1", None, "exposed_s / time between the device's first and last event"),
@@ -97,8 +97,8 @@ def _rows(device: TraceDevice) -> list[dict[str, Any]]:
     sizes = np.where(work.rows.known("bytes"), work.rows["bytes"], np.nan)
     lengths = work.ends - work.starts
     rows = []
-    for (direction, memory), of_way in ways.items():
-        chosen = is_copy & np.isin(names, of_way)
+    for (direction, memory), codes_of_way in ways.items():
+        chosen = is_copy & np.isin(names, codes_of_way)
         known = chosen & (sizes > 0) & (lengths > 0)
         exposed = union(work.starts[chosen], work.ends[chosen]) - other
         row = {

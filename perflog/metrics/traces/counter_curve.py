@@ -1,4 +1,4 @@
-"""Readings of hardware counters over the time: of each device, without those of single kernels."""
+"""Readings of hardware counters over time, for each device, without readings of single kernels."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_NAMES = 10  # whose gain is computed: the longest on the path of the trace
+_NAMES = 10  # names with a computed gain: the longest on the path of the trace
 _MEANINGS = "; ".join(f"{kind}: {meaning}" for kind, meaning in (HOST_KINDS | DEVICE_KINDS).items())
 
 _COLUMNS = (
@@ -49,7 +49,7 @@ _COLUMNS = (
     MetricColumn("kind", meaning=f"a category of the device's work, or {_MEANINGS}; null for ranges"),
     MetricColumn("name", meaning="of the work, or of the innermost call of the host"),
     MetricColumn("range", meaning="innermost range or module around the call, or around what launched the work"),
-    MetricColumn("time_s", "s", "lower", "time of the pieces on the critical path; those of a kind, of a name and of a "
+    MetricColumn("time_s", "s", "lower", "time of the pieces on the critical path; the rows by kind, by name and by "
     "range each add up to span_s"),
     MetricColumn("share", "1", None, "time_s / span_s"),
     MetricColumn("pieces", meaning="number of pieces"),
@@ -64,9 +64,9 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """The time of each kind on the critical path in each steady step, the mean over devices; not unknown waits."""
     for of in steady_devices(tables, steady):
         rows = kinds_on_paths(tables)
-        of_run = rows[(rows["run"] == of.run) & (rows["kind"] != UNKNOWN_WAIT)]
-        number = len(of_run[["rank", "device", "device_name"]].drop_duplicates())
-        times = of_run[of_run["part"] == of.part]
+        run_rows = rows[(rows["run"] == of.run) & (rows["kind"] != UNKNOWN_WAIT)]
+        number = len(run_rows[["rank", "device", "device_name"]].drop_duplicates())
+        times = run_rows[run_rows["part"] == of.part]
         times = times.assign(step=0 if of.steps is None else times["step"].astype("int64"))
         times = times.pivot_table("time_s", "step", "kind", aggfunc="sum", fill_value=0.0, sort=False)
         times = times.reindex([0] if of.steps is None else of.steps.tolist(), fill_value=0.0)
@@ -107,7 +107,7 @@ def critical_path(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
 
 
 def kinds_on_paths(tables: Tables, found: Iterable[dict[str, Any]] | None = None) -> pd.DataFrame:
-    """Return the rows of `critical_path` by kind, whose gains are null: these take most of the time of the metric.
+    """Return the rows of `critical_path` by kind, without gains: these take most of the time of the metric.
 
     Args:
         tables: Tables of the runs.
@@ -133,7 +133,7 @@ def _frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
 
 
 class DevicePaths(Struct, frozen=True, eq=False):
-    """The critical path of the trace of a device, and how to get those of its steps."""
+    """The critical path of the trace of a device, and a way to get the paths of its steps."""
 
     device: TraceDevice
     trace: CriticalPath
@@ -141,34 +141,34 @@ class DevicePaths(Struct, frozen=True, eq=False):
 
 
 def critical_paths(tables: Tables) -> Iterator[DevicePaths]:
-    """Yield the critical path of each device with work, file by file: those of one file are in memory at a time."""
-    for of_device in dependencies(tables):
-        yield _paths(of_device)
-        del of_device  # before the next one is made
+    """Yield the critical path of each device with work, file by file: one file is in memory at a time."""
+    for device_graph in dependencies(tables):
+        yield _paths(device_graph)
+        del device_graph  # before the next one is made
 
 
-def _paths(of_device: Dependencies) -> DevicePaths:
-    walk, busy = PathWalk(of_device), of_device.device.work.busy
-    return DevicePaths(of_device.device, walk.path(int(busy.starts[0]), int(busy.ends[-1])), walk)
+def _paths(device_graph: Dependencies) -> DevicePaths:
+    walk, busy = PathWalk(device_graph), device_graph.device.work.busy
+    return DevicePaths(device_graph.device, walk.path(int(busy.starts[0]), int(busy.ends[-1])), walk)
 
 
-def _rows(of_device: Dependencies) -> Iterator[dict[str, Any]]:
-    walk = PathWalk(of_device)
-    what_if = WhatIf(of_device, walk)
-    for window in _windows(of_device.device, walk):
+def _rows(device_graph: Dependencies) -> Iterator[dict[str, Any]]:
+    walk = PathWalk(device_graph)
+    what_if = WhatIf(device_graph, walk)
+    for window in _windows(device_graph.device, walk):
         sums = _path_sums(walk.path(window.start, window.end, window.thread))
-        yield from _of_window(of_device, window, sums, what_if)
+        yield from _of_window(device_graph, window, sums, what_if)
 
 
 def rows_of_kinds(walk: PathWalk) -> Iterator[dict[str, Any]]:
     """Yield the rows of `kinds_on_paths` of a device."""
-    of_device = walk.dependencies
-    for window in _windows(of_device.device, walk):
+    device_graph = walk.dependencies
+    for window in _windows(device_graph.device, walk):
         times, numbers = walk.kinds(window.start, window.end, window.thread)
         kinds = np.flatnonzero(numbers)
         sums = _Sums([(kind,) for kind in kinds.tolist()], times[kinds], numbers[kinds])
-        columns = [_kind_of(of_device, kind) for (kind,) in sums.codes]
-        yield from _of_sums(window.end - window.start, _base(of_device.device, window), "kind", sums, columns)
+        columns = [_kind_of(device_graph, kind) for (kind,) in sums.codes]
+        yield from _of_sums(window.end - window.start, _base(device_graph.device, window), "kind", sums, columns)
 
 
 class _Window(Struct, frozen=True):
@@ -254,8 +254,8 @@ def _of_window(of: Dependencies, window: _Window, sums: _PathSums, what_if: What
     )
 
 
-def _kind_of(of_device: Dependencies, code: int) -> dict[str, Any]:
-    kind = kinds_of(of_device)[code]
+def _kind_of(device_graph: Dependencies, code: int) -> dict[str, Any]:
+    kind = kinds_of(device_graph)[code]
     return {"where": "host" if is_host(kind) else "device", "kind": kind}
 
 

@@ -34,7 +34,7 @@ from perflog.tables.columns import NULL
 Codes = npt.NDArray[np.int8]
 
 NO_WORK = -1
-"""In place of the index of work: there is none."""
+"""Replaces the index of a task: there is none."""
 
 FREE, STREAM, LAUNCH, OTHER_STREAM = range(4)
 """What bound the begin of work: nothing that the trace tells, the work before it on its stream, its launch, the work of
@@ -57,7 +57,7 @@ class Waits(Struct, frozen=True, eq=False):
     begins: Ints
     returns: Ints
     calls: Ints
-    works: Ints
+    tasks: Ints
 
 
 class HandOvers(Struct, frozen=True, eq=False):
@@ -90,12 +90,12 @@ class Timeline(Struct, frozen=True, eq=False):
 class Dependencies(Struct, frozen=True, eq=False):
     """The dependencies of the work of a device. Arrays have one entry for each piece of work, in order of its begin.
 
-    Times are in ns. `order`: the work of one stream after the other; `places`: the place of each in it. `before`: the
-    work before on its stream, or NO_WORK. `launched`: begin of the call that launched it, or NULL; `threads`: the
+    Times are in ns. `order`: the tasks of one stream after the other; `places`: the index of each in `order`. `before`:
+    the task before on its stream, or NO_WORK. `launched`: begin of the call that launched it, or NULL; `threads`: the
     thread of that call, an index into the tree of calls; `launching`: the call. `turns`: the order of the launches;
-    nothing depends on what has a later turn. `bound_by`: FREE, STREAM, LAUNCH or OTHER_STREAM, and `since`: when that
-    had ended. `sources`: the work of another stream that bound it, or NO_WORK. `usual_ns`: work that begins later after
-    its launch, or after the work before it, waits for something else. `timelines`: the threads that launch.
+    nothing depends on a task with a later turn. `bound_by`: FREE, STREAM, LAUNCH or OTHER_STREAM, and `since`: when
+    that had ended. `sources`: the task of another stream that bound it, or NO_WORK. `usual_ns`: a task that begins
+    later after its launch, or after the task before it, waits for something else. `timelines`: the threads that launch.
     """
 
     device: TraceDevice
@@ -119,7 +119,7 @@ class Dependencies(Struct, frozen=True, eq=False):
 
 
 def dependencies(tables: Tables) -> Iterator[Dependencies]:
-    """Yield the dependencies of each device with work, file by file. Those of one file are in memory at a time."""
+    """Yield the dependencies of each device with work, file by file. One file is in memory at a time."""
     trees = call_trees(tables)
     tree: CallTree | None = None
     recorded = recorded_waits(tables)
@@ -153,8 +153,8 @@ def _dependencies(idle: DeviceIdle, calls: CallTree | None, recorded: FileWaits 
         known = np.flatnonzero((launches.starts != NULL) & ~launches.is_operator)  # an operator begins before it does
         launched[known] = np.minimum(launches.starts, starts)[known]
         in_tree = {thread: i for i, thread in enumerate(calls.threads)}
-        of_name = np.array([in_tree.get(thread, NO_CALL) for thread in launches.names], np.int64)
-        threads[known] = of_name[launches.threads[known]]
+        tree_threads = np.array([in_tree.get(thread, NO_CALL) for thread in launches.names], np.int64)
+        threads[known] = tree_threads[launches.threads[known]]
         launching[known] = calls.around(launches)[known]
     queues, held_up = _blocked(launched, threads, starts, launches)
     turns, overtaken = _turns(starts, launched, order, before)
@@ -224,14 +224,14 @@ def _blocked(
 def _turns(starts: Ints, launched: Ints, order: Ints, before: Ints) -> tuple[Ints, Mask]:
     """The turn of each piece of work, and flags of the work that was launched before the one before it on its stream.
 
-    Work whose launch is not known has its turn when it begins.
+    A task with an unknown launch has its turn when it begins.
     """
     turns = np.where(launched == NULL, 2 * starts - 1, 2 * launched + 2)
-    of_stream = turns[order]
+    stream_turns = turns[order]
     for part in np.split(np.arange(len(order)), np.flatnonzero(before[order] == NO_WORK)[1:]):
-        of_stream[part] = np.maximum.accumulate(of_stream[part])
+        stream_turns[part] = np.maximum.accumulate(stream_turns[part])
     latest = np.empty(len(order), np.int64)
-    latest[order] = of_stream
+    latest[order] = stream_turns
     return latest, latest > turns
 
 
@@ -245,7 +245,7 @@ def _bound(starts: Ints, ends: Ints, before: Ints, launched: Ints) -> tuple[Code
 
 
 def _median_gap(delays: Ints, bound_by: Codes) -> float:
-    """The median time between works of a stream that follow each other, where no launch found the device idle."""
+    """Return the median time between consecutive tasks of a stream, where no launch found the device idle."""
     gaps = delays[(bound_by == STREAM) & (delays > 0)]
     return float(np.median(gaps)) if len(gaps) else 0.0
 
@@ -253,28 +253,28 @@ def _median_gap(delays: Ints, bound_by: Codes) -> float:
 class _Streams:
     """The work of each stream in the order of its launches. `turns`: of all work, in order of its begin."""
 
-    def __init__(self, of_work: Ints, order: Ints, turns: Ints) -> None:
+    def __init__(self, work_streams: Ints, order: Ints, turns: Ints) -> None:
         self.turns = turns
-        self._works, self._turns_of_works, self._streams = order, turns[order], of_work[order]
+        self._tasks, self._task_turns, self._streams = order, turns[order], work_streams[order]
 
     def launched_before(self, streams: Ints, times: Ints) -> Ints:
         """Return the last work that was launched on each stream before a time, or NO_WORK."""
         first, places = self._places(streams, times)
-        return np.where(places > first, self._works[places - 1], NO_WORK)
+        return np.where(places > first, self._tasks[places - 1], NO_WORK)
 
     def launched_after(self, streams: Ints, times: Ints) -> Ints:
         """Return the first work that was launched on each stream after a time, or NO_WORK."""
         _, places = self._places(streams, times)
         inside = places < np.searchsorted(self._streams, streams, "right")
-        return np.where(inside, self._works[np.minimum(places, len(self._works) - 1)], NO_WORK)
+        return np.where(inside, self._tasks[np.minimum(places, len(self._tasks) - 1)], NO_WORK)
 
     def _places(self, streams: Ints, times: Ints) -> tuple[Ints, Ints]:
-        """The place of the first work of each stream, and of its first that was launched after a time."""
+        """Return the index of the first task of each stream, and of its first that was launched after a time."""
         first, end = (np.searchsorted(self._streams, streams, side) for side in ("left", "right"))
         places = np.empty(len(streams), np.int64)
         for begin, stop in sorted(set(zip(first.tolist(), end.tolist(), strict=True))):
             index = np.flatnonzero((first == begin) & (end == stop))  # a stream without work begins where one does
-            places[index] = begin + np.searchsorted(self._turns_of_works[begin:stop], turn(times[index]), "right")
+            places[index] = begin + np.searchsorted(self._task_turns[begin:stop], turn(times[index]), "right")
         return first, places
 
 
@@ -323,7 +323,7 @@ def _waits(
     """The calls of the launching threads that waited for the device: copies for themselves, others for what is
     recorded, or else for the last work that ended before they returned.
 
-    `held_up`: works whose launches were the last of those that a full queue held up: they waited too.
+    `held_up`: tasks with the last launches that a full queue held up: they waited too.
     """
     work, launches = idle.device.work, idle.launches
     (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
@@ -334,27 +334,27 @@ def _waits(
     found = np.append(found, launching[held_up])
     by_end = np.argsort(work.ends, kind="stable")
     last = np.searchsorted(work.ends[by_end], calls.ends[found], "right") - 1
-    works = np.where(last >= 0, by_end[last], NO_WORK)
+    tasks = np.where(last >= 0, by_end[last], NO_WORK)
     if recorded is not None and len(recorded.lines):
-        works = _recorded_works(streams, recorded, calls.rows["line"][found], works, work.ends, calls.ends[found])
-    found, works = found[works != NO_WORK], works[works != NO_WORK]
+        tasks = _recorded_tasks(streams, recorded, calls.rows["line"][found], tasks, work.ends, calls.ends[found])
+    found, tasks = found[tasks != NO_WORK], tasks[tasks != NO_WORK]
     copies = np.flatnonzero(work.rows.one_of("kind", ["memcpy"]) & (launching != NO_CALL))
     copies = copies[work.ends[copies] <= launches.ends[copies]]
-    found, works = np.append(launching[copies], found), np.append(copies, works)
+    found, tasks = np.append(launching[copies], found), np.append(copies, tasks)
     found, first = np.unique(found, return_index=True)  # a call that copies waits for its copy
-    works = works[first]
-    holds = (work.ends[works] > calls.starts[found]) & (streams.turns[works] <= 2 * calls.ends[found])
-    holds &= (threads[works] == NO_CALL) | (launches.starts[works] < calls.ends[found])
-    found, works = found[holds], works[holds]
+    tasks = tasks[first]
+    holds = (work.ends[tasks] > calls.starts[found]) & (streams.turns[tasks] <= 2 * calls.ends[found])
+    holds &= (threads[tasks] == NO_CALL) | (launches.starts[tasks] < calls.ends[found])
+    found, tasks = found[holds], tasks[holds]
     inner = ~np.isin(found, calls.parents[found])  # not around another call that waits
-    found, works = found[inner], works[inner]
+    found, tasks = found[inner], tasks[inner]
     index = np.argsort(calls.ends[found], kind="stable")
-    found, works = found[index], works[index]
-    return Waits(calls.thread_of(found), calls.starts[found], calls.ends[found], found, works)
+    found, tasks = found[index], tasks[index]
+    return Waits(calls.thread_of(found), calls.starts[found], calls.ends[found], found, tasks)
 
 
-def _recorded_works(
-    streams: _Streams, recorded: CallWaits, lines: Ints, works: Ints, ends: Ints, returns: Ints
+def _recorded_tasks(
+    streams: _Streams, recorded: CallWaits, lines: Ints, tasks: Ints, ends: Ints, returns: Ints
 ) -> Ints:
     """The work that each call waited for, where the trace records it; else the one that is given.
 
@@ -367,9 +367,9 @@ def _recorded_works(
     awaited = streams.launched_before(recorded.awaited[place], recorded.until[place])
     awaited[~recorded.is_here[place]] = NO_WORK
     fits = (awaited == NO_WORK) | (ends[awaited] <= returns[known])  # else the trace contradicts itself
-    works = works.copy()
-    works[known[fits]] = awaited[fits]
-    return works
+    tasks = tasks.copy()
+    tasks[known[fits]] = awaited[fits]
+    return tasks
 
 
 def _hand_overs(calls: CallTree, timelines: Mapping[int, Timeline]) -> HandOvers:
@@ -398,7 +398,7 @@ def _hand_overs(calls: CallTree, timelines: Mapping[int, Timeline]) -> HandOvers
 
 
 def _is_work(calls: CallTree) -> Mask:
-    """Flag the calls in which a thread works: frames of Python, ranges and steps only surround such calls."""
+    """Flag the calls in which a thread does work: frames of Python, ranges and steps only surround such calls."""
     (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
     steps = [(found := range_of("cpu", word)) is not None and found[1] == "step" for word in names]
     is_step = np.array([*steps, False], np.bool_)
@@ -406,7 +406,7 @@ def _is_work(calls: CallTree) -> Mask:
 
 
 def _at_work(line: Timeline, solid: Mask) -> tuple[Ints, Ints]:
-    """Begins and ends of the pieces of a thread's time in which it works, in order of time."""
+    """Return begins and ends of the intervals in which a thread does work, in order of time."""
     ends = np.append(line.begins[1:], line.begins[-1:])
     index = np.flatnonzero(solid[line.calls])
     return line.begins[index], ends[index]

@@ -135,7 +135,7 @@ def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
 
 
 def _by_first_place(codes: Keys) -> Iterator[tuple[int, Ints]]:
-    """Each code, in the order of its first place, with its places in order."""
+    """Yield each code, in the order of its first index, with its indices in order."""
     few = len(codes) and int(codes.max()) < _MOST_BY_RADIX
     order = np.argsort((codes + 1).astype(np.uint16) if few else codes, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)

@@ -1,8 +1,8 @@
 """Memory of devices in traces: how much was allocated and reserved after each event, and which blocks live when.
 
 A profiler writes an event for each block that is allocated or freed, and PyTorch's adds the totals of its allocator.
-Where it prints them, they are the curve. Elsewhere the curve is that of the blocks whose allocation is in the trace;
-what was allocated before it began is not known then.
+If it prints them, they are the curve. Else the curve is the sum of the blocks with an allocation in the trace; memory
+that was allocated before the trace began is not known then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COLUMNS = ("rank", "name", "device", "device_name", "process", "thread", "start
 
 
 class Blocks(Struct, frozen=True, eq=False):
-    """Blocks of memory whose allocation is in the trace: number of the event that allocated each, and of its end.
+    """Blocks of memory with an allocation in the trace: number of the event that allocated each, and of its end.
 
     The end is the event that freed it, or that allocated its address anew: then the trace lost the event that freed it.
     A block that outlives the trace ends after the last event.
@@ -44,7 +44,7 @@ class MemoryCurve(Struct, frozen=True, eq=False, dict=True):
 
     `rows`: rows of table `events`: line, start_ns, bytes, process, thread, correlation. `totals`: allocated and
     reserved memory after each event in bytes, NULL where the trace does not print it. `freed_unknown`: bytes that were
-    freed and whose allocation is not in the trace.
+    freed and have no allocation in the trace.
     """
 
     run: str
@@ -71,7 +71,7 @@ class MemoryCurve(Struct, frozen=True, eq=False, dict=True):
         return self.bytes_of(np.ones(len(self.blocks.born), np.bool_))
 
     def bytes_of(self, chosen: Mask) -> Ints:
-        """Return the bytes of those of some blocks that live after each event."""
+        """Return the bytes of the chosen blocks that live after each event."""
         blocks, change = self.blocks, np.zeros(len(self.rows) + 1, np.int64)
         np.add.at(change, blocks.born[chosen], blocks.sizes[chosen])
         np.subtract.at(change, blocks.ends[chosen], blocks.sizes[chosen])
@@ -91,7 +91,7 @@ class MemoryCurve(Struct, frozen=True, eq=False, dict=True):
     def reserved(self) -> Ints | None:
         """Bytes that the allocator holds after each event; None if the trace does not print it."""
         known = self.totals[RESERVED]
-        # PyTorch prints 0 for the host, whose allocator reserves nothing.
+        # PyTorch prints 0 for the host: its allocator reserves nothing.
         return carried(known) if (known > 0).any() else None
 
     @cached_property
@@ -115,7 +115,7 @@ class MemoryCurve(Struct, frozen=True, eq=False, dict=True):
 
 
 def carried(values: Ints) -> Ints:
-    """Return numbers with the last known one in place of each NULL; before the first one is known, that one."""
+    """Return numbers with each NULL replaced by the last known one; before the first known one, by that one."""
     known = np.flatnonzero(values != NULL)
     if not len(known):
         return values
@@ -135,8 +135,8 @@ def _curves(tables: Tables) -> Iterator[MemoryCurve]:
     for place, events in tables.arrow_by_file("events", {"kind": one_of("memory")}, *_COLUMNS):
         rows = of_arrow(events)
         index = np.flatnonzero(rows.known("start_ns", "bytes"))
-        for of_device in _by_device(rows, index):
-            order = of_device[np.lexsort((rows["line"][of_device], rows["start_ns"][of_device]))]
+        for device_rows in _by_device(rows, index):
+            order = device_rows[np.lexsort((rows["line"][device_rows], rows["start_ns"][device_rows]))]
             own = of_arrow(events.take(index_array(order)))
             blocks, freed_unknown = _blocks(own["address"], own["bytes"])
             rank, device = (_only(own[name]) for name in ("rank", "device"))
@@ -184,7 +184,7 @@ def _of_lines(lines: Ints, known: Ints, values: Ints) -> Ints:
 
 
 def _by_device(rows: Rows, index: Ints) -> Iterator[Ints]:
-    """The events of each device of each process and rank; those of the host come last."""
+    """Yield the events of each device of each process and rank; the host's come last."""
     device = np.where(rows["device"][index] == NULL, np.iinfo(np.int64).max, rows["device"][index])
     alike = groups_of(rows["rank"][index], device, rows.codes("process")[0][index])
     in_groups = index[np.argsort(alike.inverse, kind="stable")]
@@ -221,7 +221,7 @@ def _blocks(address: Ints, sizes: Ints) -> tuple[Blocks, int]:
 
 
 def memory_name(curve: MemoryCurve) -> str:
-    """Return whose memory a curve is: `memory of device 0 (rank 1)`."""
+    """Return the owner of a memory curve: `memory of device 0 (rank 1)`."""
     owner = "the host" if curve.device is None else f"device {curve.device}"
     who = f"rank {curve.rank}" if curve.rank is not None else f"process {curve.process}" if curve.process else ""
     return f"memory of {owner}{f' ({who})' if who else ''}"

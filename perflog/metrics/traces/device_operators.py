@@ -1,6 +1,6 @@
 """Work of devices by operators: the tree of operators, ranges and modules around the calls that launched it.
 
-An operator is told by its name, the shapes of its inputs where the trace prints them, and all that is around it.
+An operator is identified by its name, the shapes of its inputs where the trace prints them, and all that is around it.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _COLUMNS = (
     MetricColumn("rank", meaning="rank of the trace"),
     MetricColumn(
         "operator",
-        meaning="name of the operator, range or module, depth first, the longest first; N stands for the numbers of "
+        meaning="name of the operator, range or module, depth first, the longest first; N replaces the numbers of "
         f"steps; {OUTSIDE}, {UNKNOWN}: all other work",
     ),
-    MetricColumn("shapes", meaning="shapes of its inputs, without those of numbers; null: not printed"),
+    MetricColumn("shapes", meaning="shapes of its inputs, without numbers; null: not printed"),
     MetricColumn("depth", meaning="number of operators and ranges around it"),
     MetricColumn("kind", meaning="operator, step, range, module, autograd", brief=False),
     MetricColumn("calls", meaning="number of its calls"),
@@ -65,7 +65,7 @@ _COLUMNS = (
     needs=("events",),
     columns=_COLUMNS,
     main="gpu_s",
-    formula="exclusive = sum of the work whose launching call lies in the operator and in none inside it; inclusive = "
+    formula="exclusive = sum of the work launched by calls in the operator and in none inside it; inclusive = "
     "exclusive + inclusive of the operators inside; the exclusive times add up to the time of all work",
     source="the launching call is the one with the correlation number of the work, or the operator with its external "
     "number; operators and ranges by the thread and the time of that call",

@@ -38,7 +38,7 @@ _COLUMNS = (
     MetricColumn("rank", meaning="rank of the trace"),
     MetricColumn(
         "range",
-        meaning="name of the range or module, depth first, the longest first; N stands for the numbers of steps; "
+        meaning="name of the range or module, depth first, the longest first; N replaces the numbers of steps; "
         f"{OUTSIDE}, {UNKNOWN}: all other work",
     ),
     MetricColumn("depth", meaning="number of ranges around it"),
@@ -59,9 +59,9 @@ _COLUMNS = (
 
 
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
-    """The inclusive GPU time of each range in each steady step, the mean over devices, that of all work first.
+    """Yield the inclusive GPU time of each range in each steady step, the mean over devices, all work first.
 
-    Of runs whose trace names more ranges than its steps. What is launched in no range has a name of its own.
+    Only runs with a trace that names more ranges than its steps. Work launched in no range has a name of its own.
     """
     by_run: dict[str, list[WorkTree]] = {}
     for tree in range_trees(tables):
@@ -76,7 +76,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
 
 
 def _times_by_path(trees: Sequence[WorkTree], of: SteadyDevices) -> Iterator[tuple[str, str | None, Floats]]:
-    """Path of each range, that of the range around it, and its times."""
+    """Yield the path of each range, the path of the range around it, and its times."""
     sums: dict[str, Ints] = {}
     around: dict[str, str | None] = {}
     for tree in trees:
@@ -95,7 +95,7 @@ def _times_by_path(trees: Sequence[WorkTree], of: SteadyDevices) -> Iterator[tup
     needs=("events",),
     columns=_COLUMNS,
     main="gpu_s",
-    formula="exclusive = sum of the work whose launching call lies in the range and in no range inside it; inclusive = "
+    formula="exclusive = sum of the work launched by calls in the range and in no range inside it; inclusive = "
     "exclusive + inclusive of the ranges inside; the exclusive times add up to the time of all work",
     source="the launching call is the one with the correlation number of the work, or the operator with its external "
     "number; ranges by the thread and the time of that call",

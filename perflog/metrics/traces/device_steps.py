@@ -46,10 +46,10 @@ def on_device(annotated: StepWindows, begins: Ints, ends: Ints, launched_in: Int
     order = np.argsort(steps.numbers)
     place = np.minimum(np.searchsorted(steps.numbers[order], launched_in), len(order) - 1)
     own = steps.numbers[order][place] == launched_in
-    of_step = order[place[own]]
+    step_of_work = order[place[own]]
     first, last = np.full(len(order), _FAR), steps.ends.copy()
-    np.minimum.at(first, of_step, begins[own])
-    np.maximum.at(last, of_step, ends[own])
+    np.minimum.at(first, step_of_work, begins[own])
+    np.maximum.at(last, step_of_work, ends[own])
     later = np.append(np.minimum.accumulate(first[::-1])[::-1][1:], _FAR)  # the first work of all steps after it
     until = np.maximum.accumulate(np.maximum(steps.ends, np.minimum(last, later)))
     still = _running(steps.starts, begins[~own], ends[~own])

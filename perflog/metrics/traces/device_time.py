@@ -1,6 +1,6 @@
 """Exposed communication and overlap: device time of traces divided into what the device does, waiting and idle time.
 
-Communication is exposed while a communication kernel runs and no kernel computes. The sets of time are those of
+Communication is exposed while a communication kernel runs and no kernel computes. The sets of time are defined in
 `exposed_of` in `device_work`.
 """
 
@@ -47,9 +47,8 @@ _COLUMNS = (
         "span_s",
         "s",
         "lower",
-        "time of the part: of a step from its begin on the host, or later if work from "
-        "before still runs, until the host has left it and the work that it launched is done, or that of a "
-        "later step begins",
+        "time of the part: a step starts with its begin on the host, or later if work from before still runs, and ends "
+        "when the host has left it and the work that it launched is done, or when work of a later step begins",
     ),
     MetricColumn("compute_s", "s", None, "time in which at least one kernel computes"),
     MetricColumn("communication_s", "s", "lower", "exposed communication: it runs and no kernel computes"),
@@ -147,7 +146,7 @@ def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
 
 
 def wholes_of_traces(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of runs that stand for all of each: those of the annotated steps, else those of the traces.
+    """Return the rows that represent all of each run: of the annotated steps, else of the traces.
 
     The steps of a run count where all its devices have some, and work in them. `rows`: of this metric or `launches`.
     """
@@ -162,15 +161,15 @@ def _parts(devices: Sequence[TraceDevice]) -> list[pd.DataFrame]:
     """Rows of the devices of a run: first of their whole traces, then of the annotated steps."""
     import pandas as pd
 
-    traces, of_steps = [], []
+    traces, in_steps = [], []
     for device in devices:
         busy, steps = device.work.busy, device.steps
         starts, ends = np.append(busy.starts[:1], steps.starts), np.append(busy.ends[-1:], steps.ends)
         rows = pd.DataFrame(device_time_columns(device, starts, ends))
         traces.append(rows[:1].assign(part="trace", step=pd.NA, outside_s=np.nan))
         if len(steps.numbers):
-            of_steps.append(rows[1:].assign(part="step", step=steps.numbers, outside_s=_outside(device)))
-    return traces + of_steps
+            in_steps.append(rows[1:].assign(part="step", step=steps.numbers, outside_s=_outside(device)))
+    return traces + in_steps
 
 
 def device_time_columns(device: TraceDevice, starts: Ints, ends: Ints) -> dict[str, Any]:
@@ -206,9 +205,9 @@ def _waiting(work: DeviceWork, starts: Ints, ends: Ints) -> Ints:
     codes, streams = work.waiting, work.rows["stream"]
     if not codes.any():
         return np.zeros(len(starts), np.int64)
-    of_streams = [codes & (streams == stream) for stream in np.unique(streams[codes])]
+    stream_masks = [codes & (streams == stream) for stream in np.unique(streams[codes])]
     sums = np.zeros(len(starts), np.int64)
-    for at in of_streams:
+    for at in stream_masks:
         sums += union(work.starts[at], work.ends[at]).inside(starts, ends)
     return sums
 

@@ -172,7 +172,7 @@ class TraceDevice(Struct, frozen=True, eq=False):
 
     @property
     def work(self) -> DeviceWork:
-        """What the device did. Work that nobody holds is read again if that of many devices was asked for meanwhile."""
+        """What the device did. Work that was dropped for the work of many other devices is read again."""
         return self._store.of((self.run, self.part), (self.rank, self.device, self.device_name))
 
 
@@ -206,10 +206,10 @@ def _iterations(work: DeviceWork) -> StepWindows:
     """The iterations that the kernels of a device repeat."""
     kernels = np.flatnonzero(work.rows.one_of("kind", ["kernel", "graph"]))
     names, _ = work.rows.codes("name")
-    of_optimizer = np.array([category == "optimizer" for category in work.categories], np.bool_)[work.does]
+    is_optimizer = np.array([category == "optimizer" for category in work.categories], np.bool_)[work.does]
     return iterations(
         work.starts[kernels], work.ends[kernels], names[kernels].astype(np.int64), work.rows["stream"][kernels],
-        of_optimizer[kernels],
+        is_optimizer[kernels],
     )  # fmt: skip
 
 
@@ -230,7 +230,7 @@ class _WorkStore:
         return self._files[file][key]
 
     def hold(self, file: tuple[str, int], work: Mapping[_Key, DeviceWork]) -> None:
-        """Hold the work of the devices in a file. That of other files goes where it would be too much."""
+        """Hold the work of the devices in a file. The work of other files is dropped if it would be too much."""
         self._files.pop(file, None)
         self._files[file] = dict(work)
         rows = {file: sum(len(each.rows) for each in devices.values()) for file, devices in self._files.items()}
@@ -252,23 +252,23 @@ def _work_by_device(events: pa.Table) -> dict[_Key, DeviceWork]:
 
 
 def _what_it_does(rows: Rows) -> tuple[Codes, list[str]]:
-    """What each row does, as codes, and the words that they stand for: categories by kind and name."""
+    """Return what each row does, as codes, and the categories of the codes, by kind and name."""
     (kind, kinds), (name, names) = rows.codes("kind"), rows.codes("name")
-    occurs = np.zeros((len(kinds) + 1, len(names) + 1), np.bool_)  # the last row and column are those of null
+    occurs = np.zeros((len(kinds) + 1, len(names) + 1), np.bool_)  # the last row and column are for null
     occurs[kind, name] = True
     code_of = {"synchronisation": 0, "communication": 1}
     codes = np.zeros(occurs.shape, np.int16)
     for i, j in np.argwhere(occurs).tolist():
         does = _work_category([*kinds, ""][i], [*names, None][j])
         codes[i, j] = code_of.setdefault(does, len(code_of))
-    of_rows = codes[kind, name]
+    row_codes = codes[kind, name]
     if OTHER in code_of:
-        _ask_profiler(rows, of_rows, code_of)
-    return of_rows, list(code_of)
+        _ask_profiler(rows, row_codes, code_of)
+    return row_codes, list(code_of)
 
 
 def _ask_profiler(rows: Rows, does: Codes, code_of: dict[str, int]) -> None:
-    """Replace the category of rows whose name tells none by that which the profiler gives them, if it tells one."""
+    """Replace the category of rows with an unknown name by the profiler's category, if there is one."""
     unknown = np.flatnonzero(does == code_of[OTHER])
     codes, words = rows.codes("category")
     codes = codes[unknown]
@@ -309,7 +309,7 @@ def _counted(values: Keys) -> tuple[list[int | None], Ints]:
 def _steps_of(
     work: DeviceWork, place: tuple[str, int], windows: Mapping[str | None, StepWindows], tables: Tables
 ) -> StepWindows:
-    """Return the steps of the process that launched most of the work of a device, among those of its file.
+    """Return the steps of the process that launched most of the work of a device, among the processes of its file.
 
     The events of a device name that process (databases), or share its label (merged traces), or name the device (Chrome
     traces): then the calls with the same correlation numbers name it. Numbers of calls of several processes prove
@@ -327,26 +327,26 @@ def _steps_of(
 
 
 def _most_first(codes: Keys, words: Sequence[str]) -> list[str | None]:
-    """The words of these codes, the most frequent first; None stands for -1."""
+    """Return the words of these codes, the most frequent first; None for -1."""
     numbers = np.bincount(codes + 1, minlength=len(words) + 1)
     order = np.argsort(-numbers, kind="stable")
     return [None if code == 0 else words[code - 1] for code in order.tolist() if numbers[code]]
 
 
 def _launching_processes(work: Rows, place: tuple[str, int], tables: Tables) -> list[str | None]:
-    """Return the processes whose calls launched the work of a device; that of most calls comes first."""
+    """Return the processes with calls that launched the work of a device; the process with most calls comes first."""
     where: Where = {"kind": one_of("runtime")}
-    of_all = cached(
+    calls_by_file = cached(
         tables, "calls by process", lambda: dict(tables.arrow_by_file("events", where, "correlation", "process"))
     )
-    if place not in of_all:
+    if place not in calls_by_file:
         return []
-    calls = of_arrow(of_all[place])
+    calls = of_arrow(calls_by_file[place])
     launches = calls.where(calls.known("correlation") & np.isin(calls["correlation"], work["correlation"]))
     process, words = launches.codes("process")
     first = groups_of(launches["correlation"], process).first
-    of_number = groups_of(launches["correlation"][first])
-    return _most_first(process[first[of_number.sizes[of_number.inverse] == 1]], words)
+    numbers = groups_of(launches["correlation"][first])
+    return _most_first(process[first[numbers.sizes[numbers.inverse] == 1]], words)
 
 
 def _device_names(rows: Rows, index: Ints) -> tuple[Keys, list[str]]:

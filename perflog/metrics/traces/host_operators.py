@@ -29,10 +29,11 @@ _COLUMNS = (
     MetricColumn("share", "1", None, "self_s / sum of the self times of all operators of the file"),
     MetricColumn("self_s", "s", "lower", "time of the host in these calls, without the operators that they call"),
     MetricColumn("time_s", "s", "lower", "time of the host in these calls, with the operators that they call"),
-    MetricColumn("avg_s", "s", "lower", "time_s / number of the calls whose time is known", brief=False),
+    MetricColumn("avg_s", "s", "lower", "time_s / number of the calls with a known time", brief=False),
     MetricColumn("bytes", "B", "lower", "bytes of the tensors that these calls take and return, as the trace states"),
     MetricColumn(
-        "joined", meaning="run whose recording of the same process fills in times, or shapes and bytes", brief=False
+        "joined",
+        meaning="run with a recording of the same process, the source of times, or of shapes and bytes",
     ),
     MetricColumn("first_line", meaning="line of the first call", brief=False),
 )
@@ -47,8 +48,8 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     devices = devices_by_run(tables)
     some = tables.only([run for run in steady.cuts if run not in devices])
     rows, volumes = host_operators.table(some, Options()), collective_volume.table(some, Options())
-    for run, of_run in rows.groupby("run", sort=False):
-        for name, of, unit, figure in _figures(of_run, volumes[volumes["run"] == run]):
+    for run, run_rows in rows.groupby("run", sort=False):
+        for name, of, unit, figure in _figures(run_rows, volumes[volumes["run"] == run]):
             yield Measure("operator", name, unit, "lower" if unit else None, of=of), str(run), np.array([figure])
 
 
@@ -70,8 +71,8 @@ def _figures(rows: pd.DataFrame, volumes: pd.DataFrame) -> Iterator[tuple[str, s
     yield "calls of all operators", None, "", float(rows["calls"].sum())
     sizes = volumes[volumes["bytes"].notna()].groupby("op", sort=False)["bytes"].sum()
     yield from ((f"messages of {op}", None, "B", float(size)) for op, size in sizes.items())
-    for name, of_name in shaped.groupby("name", sort=False):
-        calls, size = float(of_name["calls"].sum()), float(of_name["bytes"].sum())
+    for name, name_rows in shaped.groupby("name", sort=False):
+        calls, size = float(name_rows["calls"].sum()), float(name_rows["bytes"].sum())
         yield f"calls of {name}", None, "", calls
         if size:
             yield f"tensors of {name}", None, "B", size

@@ -28,7 +28,7 @@ CAUSES = {
     "launch": "the next work is launched, at most three times latency_s before",
     "waiting": "the next work is launched, longer before, and the call has returned: it waits for an event, another "
     "stream or another rank",
-    "unknown": "the trace does not tell when the next work was launched",
+    "unknown": "the trace does not show when the next work was launched",
 }
 """The causes of idle time, and when each holds."""
 

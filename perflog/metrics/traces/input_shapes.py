@@ -34,8 +34,8 @@ def nvtx_operator(name: str) -> tuple[str, str | None] | None:
 def shapes_text(printed: str | None) -> str | None:
     """Return the shapes of inputs in short, from JSON; None where the trace prints none.
 
-    What is no list stays as it is. Numbers and absent inputs have no shape. Of many tensors, their number and that of
-    their elements is kept.
+    Anything but a list stays as it is. Numbers and absent inputs have no shape. Of many tensors, their number and the
+    number of their elements is kept.
 
     Example:
         >>> shapes_text("[[4096, 1024], [1024, 512], [], [[2, 3], [4]]]")

@@ -101,7 +101,7 @@ def _combined(a: Intervals, b: Intervals, keep: Callable[[Mask, Mask], Mask]) ->
 def _has(a: Intervals, order: Ints, first: int) -> Mask:
     """Flag whether a time is in the set once all edges until then have been passed.
 
-    The edges are passed in this order. Those of the set are the starts, from index `first`, and then the ends.
+    The edges are passed in this order. Edges of the set are the starts, from index `first`, and then the ends.
     """
     count = len(a.starts)
     step = np.zeros(len(order), np.int8)

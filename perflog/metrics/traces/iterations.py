@@ -40,7 +40,7 @@ def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: 
         ends: End of each.
         names: Name of each, as a code.
         streams: Stream of each.
-        optimizer: Mask of those of the optimizer.
+        optimizer: Mask of the optimizer's kernels.
     """
     if not len(streams):
         return NO_STEPS
@@ -92,8 +92,8 @@ def _regular(codes: Ints, optimizer: Mask) -> Iterator[Ints]:
     begins = np.cumsum(counts) - counts
     most_regular: dict[int, tuple[float, Ints]] = {}
     able = np.flatnonzero((counts >= _FEWEST) & (counts <= len(codes) // _SHORTEST)).tolist()
-    of_optimizer = np.flatnonzero(optimizer)
-    first = of_optimizer[np.diff(of_optimizer, prepend=-_SHORTEST) >= _SHORTEST]
+    optimizer_kernels = np.flatnonzero(optimizer)
+    first = optimizer_kernels[np.diff(optimizer_kernels, prepend=-_SHORTEST) >= _SHORTEST]
     for positions in (first, *(order[begins[code] : begins[code] + counts[code]] for code in able)):
         if len(positions) < _FEWEST or len(positions) * len(counts) > _MOST:
             continue
@@ -111,13 +111,13 @@ def _repetition(codes: Ints, anchors: Ints, optimizer: Mask) -> _Repetition | No
     inner = pieces[1:-1]
     usual = np.median(inner, axis=0).astype(np.int64)
     alike = min(_similar(each, usual) for each in inner)
-    of_optimizer = np.zeros(len(usual), np.bool_)
-    of_optimizer[codes[optimizer]] = True
+    in_optimizer = np.zeros(len(usual), np.bool_)
+    in_optimizer[codes[optimizer]] = True
     if alike < _ALIKE:
         return None
     if optimizer.any():
-        least = usual[of_optimizer].sum() / 2
-        if least and (inner[:, of_optimizer].sum(axis=1) >= least).all():
+        least = usual[in_optimizer].sum() / 2
+        if least and (inner[:, in_optimizer].sum(axis=1) >= least).all():
             return _Repetition(anchors, usual, alike)
         return None
     exactly = alike >= _EXACTLY and all(_part_of(each, usual) for each in pieces[[0, -1]])
@@ -152,11 +152,11 @@ def _boundaries(found: _Repetition, codes: Ints, gaps: Ints, optimizer: Mask) ->
     edges = [*found.anchors.tolist(), len(codes)]
     table = np.array([a + _places(base, _in_order(codes[a:b], len(codes))) for a, b in pairwise(edges)], np.int64)
     known = (table[:-1] >= 0).all(axis=0)
-    in_front, of_optimizer = int(found.anchors[0]), np.flatnonzero(optimizer[begin:end])
+    in_front, optimizer_kernels = int(found.anchors[0]), np.flatnonzero(optimizer[begin:end])
     if in_front < end - begin and _part_of(_launches(codes, found.anchors)[0], found.usual):
         least = (end - begin - in_front) % (end - begin)  # the trace begins with one
-    elif len(of_optimizer):
-        least = int(of_optimizer[-1]) + 1
+    elif len(optimizer_kernels):
+        least = int(optimizer_kernels[-1]) + 1
     else:
         least = int(np.where(known, np.median(gaps[np.maximum(table[:-1], 0)], axis=0), -1).argmax())
     able = np.flatnonzero(known & (np.arange(end - begin) >= least))

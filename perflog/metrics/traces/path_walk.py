@@ -77,24 +77,24 @@ def kinds_of_calls(dependencies: Dependencies) -> Codes:
     return np.append(np.array([_OF_CALL.get(word, _IDLE) for word in kinds], np.int16)[kind], np.int16(_IDLE))
 
 
-def waits_of(dependencies: Dependencies, works: Ints) -> tuple[Ints, Ints, Codes, Codes]:
+def waits_of(dependencies: Dependencies, tasks: Ints) -> tuple[Ints, Ints, Codes, Codes]:
     """Return the time between the begin of work and what bound it, as two lengths in ns, and the kind of each.
 
     The second part of a launch is what it takes longer than usual.
     """
-    lengths = np.where(dependencies.bound_by[works] == FREE, 0, dependencies.starts[works] - dependencies.since[works])
-    usual, is_launch = dependencies.usual_ns, dependencies.bound_by[works] == LAUNCH
-    known = (dependencies.launched[works] != NULL) | (dependencies.launching[works] != NO_CALL)
+    lengths = np.where(dependencies.bound_by[tasks] == FREE, 0, dependencies.starts[tasks] - dependencies.since[tasks])
+    usual, is_launch = dependencies.usual_ns, dependencies.bound_by[tasks] == LAUNCH
+    known = (dependencies.launched[tasks] != NULL) | (dependencies.launching[tasks] != NO_CALL)
     between = np.where(known, np.where(lengths > usual, _WAITING, _GAP), _UNKNOWN)
     first = np.where(is_launch, np.minimum(lengths, usual), lengths)
     kinds = np.where(is_launch, LAUNCHING, between).astype(np.int16)
-    return first, lengths - first, kinds, np.full(len(works), _WAITING, np.int16)
+    return first, lengths - first, kinds, np.full(len(tasks), _WAITING, np.int16)
 
 
 class CriticalPath(Struct, frozen=True, eq=False):
     """The pieces of a path, in order of time: each ends where the next one begins, in ns.
 
-    `kinds`: index into `kinds_of`. `works`: the work that runs or that the piece delays, or NO_WORK. `calls`: the call
+    `kinds`: index into `kinds_of`. `tasks`: the work that runs or that the piece delays, or NO_WORK. `calls`: the call
     of the host, or that launched the work, or NO_CALL.
     """
 
@@ -102,7 +102,7 @@ class CriticalPath(Struct, frozen=True, eq=False):
     starts: Ints
     ends: Ints
     kinds: Codes
-    works: Places
+    tasks: Places
     calls: Places
 
     @property
@@ -114,7 +114,7 @@ class CriticalPath(Struct, frozen=True, eq=False):
         work, words = self.dependencies.device.work.rows.codes("name")
         codes = np.full(len(self.kinds), -1, np.int32)
         runs = self.kinds >= len(_OWN)
-        codes[runs] = work[self.works[runs]]
+        codes[runs] = work[self.tasks[runs]]
         names: list[str | None] = list(words)
         if self.dependencies.calls is not None:
             call, more = self.dependencies.calls.rows.codes("name")
@@ -135,7 +135,7 @@ class CriticalPath(Struct, frozen=True, eq=False):
 
 
 _Pieces = tuple[Ints, Ints, Codes, Places, Places]
-"""Starts, ends, kinds, works and calls of pieces, as in `CriticalPath`."""
+"""Starts, ends, kinds, tasks and calls of pieces, as in `CriticalPath`."""
 
 _Collect = Callable[[Ints, Ints, Codes, Places, Places], None]
 _BLOCK = 1 << 18  # pieces that are made, or summed up, at once
@@ -149,7 +149,7 @@ class _KindSums:
         self._parts: list[tuple[Ints, Codes]] = []  # lengths and kinds
         self.waiting = 0
 
-    def add(self, starts: Ints, ends: Ints, kinds: Codes, works: Places, calls: Places) -> None:  # noqa: ARG002
+    def add(self, starts: Ints, ends: Ints, kinds: Codes, tasks: Places, calls: Places) -> None:  # noqa: ARG002
         self._parts.append((ends - starts, kinds))
         self.waiting += len(kinds)
         if self.waiting >= _BLOCK:
@@ -259,7 +259,7 @@ class PathWalk:
         return NO_WORK, self._thread_at(end)
 
     def _streams(self) -> list[tuple[int, int]]:
-        """First place and end of the works of each stream."""
+        """First place and end of the tasks of each stream."""
         return list(zip(self._first.tolist(), [*self._first[1:].tolist(), len(self._of.order)], strict=True))
 
     def _back_on_stream(self, work: int, time: int, start: int) -> tuple[int, int]:
@@ -267,25 +267,25 @@ class PathWalk:
         of, last = self._of, int(self._of.places[work])
         first = int(self._heads[last])
         shown = first + max(int(np.searchsorted(self._begins[first : last + 1], start, "right")) - 1, 0)
-        works = of.order[shown : last + 1]
-        begins = np.maximum(of.starts[works], start)
-        ends = np.append(np.minimum(of.ends[works[:-1]], of.starts[works[1:]]), time)
+        tasks = of.order[shown : last + 1]
+        begins = np.maximum(of.starts[tasks], start)
+        ends = np.append(np.minimum(of.ends[tasks[:-1]], of.starts[tasks[1:]]), time)
         ends = np.maximum(ends, begins)
-        calls = of.launching[works]
-        lengths, _, kinds, _ = waits_of(of, works)
+        calls = of.launching[tasks]
+        lengths, _, kinds, _ = waits_of(of, tasks)
         gaps = np.append(lengths[1:], 0) > 0
-        both = np.repeat(np.arange(len(works)), 1 + gaps)
+        both = np.repeat(np.arange(len(tasks)), 1 + gaps)
         is_gap = np.append(np.diff(both) == 0, False)
         is_gap = np.append(False, is_gap[:-1]) if len(is_gap) else is_gap
-        following = np.minimum(both + 1, len(works) - 1)
+        following = np.minimum(both + 1, len(tasks) - 1)
         self._add(
             np.where(is_gap, ends[both], begins[both]),
             np.where(is_gap, begins[following], ends[both]),
-            np.where(is_gap, kinds[following], self._kinds_of_work[works[both]]),
-            np.where(is_gap, works[following], works[both]),
+            np.where(is_gap, kinds[following], self._kinds_of_work[tasks[both]]),
+            np.where(is_gap, tasks[following], tasks[both]),
             np.where(is_gap, calls[following], calls[both]),
         )
-        return int(begins[0]), int(works[0])
+        return int(begins[0]), int(tasks[0])
 
     def _before_work(self, work: int, time: int, start: int) -> tuple[int, int, int]:
         """Go from the begin of work to what bound it. Return the time, and the work or the thread."""
@@ -324,7 +324,7 @@ class PathWalk:
         at = int(times[place])
         if (wait := int(waits[place])) >= 0:
             self._add_calls(thread, at, time)
-            work = int(of.waits.works[wait])
+            work = int(of.waits.tasks[wait])
             ended = int(of.ends[work])
             if at > max(ended, start):
                 self._add([max(ended, start)], [at], [SYNCHRONISATION], [NO_WORK], [int(of.waits.calls[wait])])
@@ -347,15 +347,15 @@ class PathWalk:
             upper = end if stop == last + 1 else line.begins[stop - 1]
             edges = np.concatenate([[lower], line.begins[begin : stop - 1], [upper]])
             calls = line.calls[begin - 1 : stop - 1] if begin else np.append(NO_CALL, line.calls[: stop - 1])
-            works = np.broadcast_to(np.int64(NO_WORK), len(calls))
-            self._add(edges[:-1], edges[1:], self._kinds_of_calls[calls], works, calls)
+            tasks = np.broadcast_to(np.int64(NO_WORK), len(calls))
+            self._add(edges[:-1], edges[1:], self._kinds_of_calls[calls], tasks, calls)
 
     def _add(self, *columns: npt.ArrayLike) -> None:
-        """Collect pieces that lie before all the others: starts, ends, kinds, works, calls."""
-        starts, ends, kinds, works, calls = columns
+        """Collect pieces that lie before all the others: starts, ends, kinds, tasks, calls."""
+        starts, ends, kinds, tasks, calls = columns
         self._collect(
             np.asarray(starts, np.int64), np.asarray(ends, np.int64), np.asarray(kinds, np.int16),
-            np.asarray(works, np.int32), np.asarray(calls, np.int32),
+            np.asarray(tasks, np.int32), np.asarray(calls, np.int32),
         )  # fmt: skip
 
     def _joined(self, pieces: list[_Pieces]) -> CriticalPath:

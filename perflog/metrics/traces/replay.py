@@ -1,8 +1,8 @@
-"""A window of a trace in which things take no time: when its works and its threads end then.
+"""A window of a trace in which things take no time: when its tasks and its threads end then.
 
-In the order of the launches, everything depends only on what came before. The works of a block are taken at once. On a
+In the order of the launches, everything depends only on what came before. The tasks of a block are taken at once. On a
 stream they begin at a running maximum (b[i] = max(b[i-1] + step[i], c[i]), a scan of sums), for all things that may
-take no time side by side. Where works wait for another stream of the block, or threads wait, the streams are cut into
+take no time side by side. Where tasks wait for another stream of the block, or threads wait, the streams are cut into
 segments that depend on each other by their ends alone; only these are gone through one by one.
 """
 
@@ -38,14 +38,14 @@ ALL = -1
 class Change(Struct, frozen=True, eq=False):
     """What takes less time in a replay: pieces of some kinds, as in `Thing`, as far as the rest says.
 
-    `works`: of each piece of work the share of its own time that is left out; of a delay, 1 for work whose delay is.
+    `tasks`: of each piece of work the share of its own time that is left out; of a delay, 1 for work whose delay is.
     `calls`: of each call whether its time is left out; one entry more, for NO_CALL. None: of all. `free`: flags of work
     that does not wait for other streams; the work before on its stream or its launch is known.
     """
 
     kinds: int | tuple[int, ...]
     name: int = ALL
-    works: Shares | None = None
+    tasks: Shares | None = None
     calls: Mask | None = None
     free: Mask | None = None
 
@@ -73,17 +73,17 @@ class Replayed:
         self.fastest = int((of.starts - of.since)[launched].min()) if len(launched) else 0
         self.streams = np.empty(len(of.order), np.int32)
         self.streams[of.order] = np.cumsum(of.before[of.order] == NO_WORK)
-        # Where works of a stream overlap, the next one follows the begin of the one before, not its end.
+        # Where tasks of a stream overlap, the next one follows the begin of the one before, not its end.
         self.until_next = of.ends.copy()
         later = np.flatnonzero(of.before != NO_WORK)
         self.until_next[of.before[later]] = np.minimum(of.ends[of.before[later]], of.starts[later])
         self.last_use = np.full(len(of.starts), _NEVER)  # the last turn at which something waits for a work
         needs = np.flatnonzero(of.bound_by == OTHER_STREAM)
         np.maximum.at(self.last_use, of.sources[needs], of.turns[needs])
-        np.maximum.at(self.last_use, of.waits.works, 2 * of.waits.returns)
+        np.maximum.at(self.last_use, of.waits.tasks, 2 * of.waits.returns)
 
     def inside(self, start: int, end: int) -> slice:
-        """Return where the works stand that may run in a window."""
+        """Return where the tasks stand that may run in a window."""
         return slice(
             int(np.searchsorted(self.reach, start, "right")), int(np.searchsorted(self.dependencies.starts, end))
         )
@@ -97,7 +97,7 @@ class Replayed:
 class _Changes(NamedTuple):
     """What happens to threads, in order.
 
-    `places`: after how many works; `what`: a thread returns from a wait, ends its last call before it takes over or
+    `places`: after how many tasks; `what`: a thread returns from a wait, ends its last call before it takes over or
     before another one does, or takes over; `threads`: which; `of`: index of the wait or hand-over.
     """
 
@@ -111,18 +111,18 @@ class _Changes(NamedTuple):
 
 
 class _Block(Struct, frozen=True, eq=False):
-    """Works that are taken at once, one stream after the other. Rows are the works, columns the things.
+    """Works that are taken at once, one stream after the other. Rows are the tasks, columns the things.
 
     `begin`: position of the block in the order of the turns; `positions`: of each work in the block, `rows`: the row at
     each position. `heads`: the first row of each stream. `possible`: when each work may begin, as far as that is known
     before the block is gone through; `launched`: as its launch allows, if its thread is no later than alone. `delays`:
     how long after what bound it a work begins. `sums`: when each would begin if each followed the one before on its
-    stream at once, up to a constant that the works of a stream share. `until_next`: how long after its begin the next
+    stream at once, up to a constant that the tasks of a stream share. `until_next`: how long after its begin the next
     one may follow; `lengths`: how long it runs; `nothing`: the share of this that is left out.
     """
 
     begin: int
-    works: Ints
+    tasks: Ints
     positions: Ints
     rows: Ints
     heads: Ints
@@ -163,30 +163,30 @@ class Replay:
         self._all, self._of, self._start, self._end = of, of.dependencies, start, end
         changes = [each if isinstance(each, Change) else Change(*each) for each in things]
         self._things = list(enumerate(changes, 1))
-        parts = any(each.works is not None and each.works.dtype != np.bool_ for each in changes)
+        parts = any(each.tasks is not None and each.tasks.dtype != np.bool_ for each in changes)
         self._shares: type[np.float64 | np.bool_] = np.float64 if parts else np.bool_
         self._columns = len(things) + 1
         inside = of.inside(start, end)
-        self._works = inside.start + np.argsort(self._of.turns[inside], kind="stable")
-        self._first, self._positions = inside.start, np.empty(len(self._works), np.int64)
-        self._positions[self._works - inside.start] = np.arange(len(self._works))
+        self._tasks = inside.start + np.argsort(self._of.turns[inside], kind="stable")
+        self._first, self._positions = inside.start, np.empty(len(self._tasks), np.int64)
+        self._positions[self._tasks - inside.start] = np.arange(len(self._tasks))
         self._thread, self._host_end, self._returned = NO_CALL, end, np.zeros(0, np.int64)
         self._clocks = {thread: _Clock(self, of, thread, start, end) for thread in self._of.timelines}
         self._later = {thread: np.zeros(self._columns, np.int64) for thread in self._clocks}  # than alone
         self._paused: dict[int, Ints] = {}  # when the last call before a hand-over ended, of the thread itself
         self._left: dict[int, Ints] = {}  # and of the thread that it takes over from
         self._stream_ends: dict[int, Ints] = {}  # when the next work of a stream may begin
-        self._work_ends: dict[int, Ints] = {}  # of works that something after their block waits for
+        self._work_ends: dict[int, Ints] = {}  # of tasks that something after their block waits for
         self._top = np.full(self._columns, start)
 
     def ends(self, thread: int, host_end: int | None = None) -> Ints:
-        """Return the end of the window in each column: of its works, and of a thread unless that is NO_CALL.
+        """Return the end of the window in each column: of its tasks, and of a thread unless that is NO_CALL.
 
         The thread ends where it is at `host_end`, by default the end of the window.
         """
         self._thread, self._host_end = thread, self._end if host_end is None else host_end
         self._changes = self._changes_of_threads()
-        count = len(self._works)
+        count = len(self._tasks)
         for begin in range(0, max(count, 1), _BLOCK):
             stop = min(begin + _BLOCK, count)
             last = stop if stop < count else count + 1  # changes may come after the last work
@@ -200,7 +200,7 @@ class Replay:
         self,
         kinds: Ints | Codes,
         names: Ints | npt.NDArray[np.int32],
-        works: Ints | None = None,
+        tasks: Ints | None = None,
         calls: Ints | npt.NDArray[np.int32] | None = None,
     ) -> Shares:
         """Return the share of the time of each that is left out, in each column.
@@ -208,7 +208,7 @@ class Replay:
         Args:
             kinds: Kind of each.
             names: Name of each, as codes of `CriticalPath.names`.
-            works: The work that it is, or that it delays.
+            tasks: The work that it is, or that it delays.
             calls: The call that it is.
         """
         shares: Shares = np.zeros((len(kinds), self._columns), self._shares)  # type: ignore[assignment]
@@ -217,10 +217,10 @@ class Replay:
             chosen = of_kind if change.name == ALL else of_kind & (names == change.name)
             if calls is not None and change.calls is not None:
                 chosen = chosen & change.calls[calls]
-            if works is None or change.works is None:
+            if tasks is None or change.tasks is None:
                 shares[:, column] = chosen
             else:
-                shares[:, column] = chosen * change.works[works]
+                shares[:, column] = chosen * change.tasks[tasks]
         return shares
 
     def _changes_of_threads(self) -> _Changes:
@@ -236,20 +236,20 @@ class Replay:
         what = np.repeat([_WAIT, _PAUSE, _LEAVE, _TAKE_OVER, _END], [len(i), len(paused), len(j), len(j), len(last)])
         threads = np.concatenate([waits.threads[i], overs.threads[paused], overs.sources[j], overs.threads[j], last])
         order = np.lexsort((what, turns))
-        places = np.searchsorted(self._of.turns[self._works], turns[order], "right")
+        places = np.searchsorted(self._of.turns[self._tasks], turns[order], "right")
         return _Changes(places, what[order], threads[order], of[order])
 
     def _advance(self, begin: int, stop: int, changes: _Changes) -> None:
-        """Compute when the works at these positions begin and end, and what the changes among them do to threads."""
+        """Compute when the tasks at these positions begin and end, and what the changes among them do to threads."""
         of, block = self._of, self._block(begin, stop)
         waits = np.flatnonzero(changes.what == _WAIT)
         waited = np.full(len(changes.what), NO_WORK)  # rows
-        waited[waits] = self._rows_of(of.waits.works[changes.of[waits]], block)
-        sources = np.full(len(block.works), NO_WORK)
-        needs = np.flatnonzero(of.bound_by[block.works] == OTHER_STREAM)
-        sources[needs] = self._rows_of(of.sources[block.works[needs]], block)
+        waited[waits] = self._rows_of(of.waits.tasks[changes.of[waits]], block)
+        sources = np.full(len(block.tasks), NO_WORK)
+        needs = np.flatnonzero(of.bound_by[block.tasks] == OTHER_STREAM)
+        sources[needs] = self._rows_of(of.sources[block.tasks[needs]], block)
         for row in needs[sources[needs] == NO_WORK].tolist():
-            ended = self._end_of(int(of.sources[block.works[row]]))
+            ended = self._end_of(int(of.sources[block.tasks[row]]))
             block.possible[row] = np.maximum(block.possible[row], ended + block.delays[row])
         segments = self._segments(block, sources, waited, changes)
         self._go_through(block, segments, waited, changes)
@@ -260,38 +260,38 @@ class Replay:
         self._finish(block, possible)
 
     def _block(self, begin: int, stop: int) -> _Block:
-        """Take the works at these positions, with all that does not depend on others of the block."""
+        """Take the tasks at these positions, with all that does not depend on others of the block."""
         of = self._of
-        streams = self._all.streams[self._works[begin:stop]]
+        streams = self._all.streams[self._tasks[begin:stop]]
         positions = np.argsort(streams, kind="stable")
-        works, heads = self._works[begin:stop][positions], np.flatnonzero(np.diff(streams[positions], prepend=-1))
-        rows = np.empty(len(works), np.int64)
-        rows[positions] = np.arange(len(works))
-        begins, bound = of.starts[works], of.bound_by[works]
-        nothing = self.left_out(self._all.work_kinds[works], self._all.work_names[works], works)
-        first, more, kind, longer = waits_of(of, works)
-        since = of.since[works]
-        skipped = _times(self.left_out(kind, _NO_NAME, works), self._inside(since, since + first))
-        skipped += _times(self.left_out(longer, _NO_NAME, works), self._inside(begins - more, begins))
+        tasks, heads = self._tasks[begin:stop][positions], np.flatnonzero(np.diff(streams[positions], prepend=-1))
+        rows = np.empty(len(tasks), np.int64)
+        rows[positions] = np.arange(len(tasks))
+        begins, bound = of.starts[tasks], of.bound_by[tasks]
+        nothing = self.left_out(self._all.work_kinds[tasks], self._all.work_names[tasks], tasks)
+        first, more, kind, longer = waits_of(of, tasks)
+        since = of.since[tasks]
+        skipped = _times(self.left_out(kind, _NO_NAME, tasks), self._inside(since, since + first))
+        skipped += _times(self.left_out(longer, _NO_NAME, tasks), self._inside(begins - more, begins))
         delays = (first + more)[:, None] - skipped
         for column, change in self._things:
             if change.free is not None:
-                delays[change.free[works] & (bound == OTHER_STREAM), column] = _NEVER
+                delays[change.free[tasks] & (bound == OTHER_STREAM), column] = _NEVER
         follows = np.where((bound == STREAM)[:, None], delays, 0)
         until_next, lengths = (
-            (ends[works] - begins)[:, None] - _times(nothing, self._inside(begins, ends[works]))
+            (ends[tasks] - begins)[:, None] - _times(nothing, self._inside(begins, ends[tasks]))
             for ends in (self._all.until_next, of.ends)
         )
         possible = np.full(nothing.shape, _NEVER)
         free = bound == FREE
         possible[free] = begins[free, None]
         for head in heads.tolist():
-            possible[head] = np.maximum(possible[head], self._stream_end(works[head]) + follows[head])
+            possible[head] = np.maximum(possible[head], self._stream_end(tasks[head]) + follows[head])
         steps = follows
         steps[1:] += until_next[:-1]
-        launched = self._launched(works, delays)
+        launched = self._launched(tasks, delays)
         return _Block(
-            begin, works, positions, rows, heads, possible, launched, delays, np.cumsum(steps, axis=0), until_next,
+            begin, tasks, positions, rows, heads, possible, launched, delays, np.cumsum(steps, axis=0), until_next,
             lengths, nothing,
         )  # fmt: skip
 
@@ -305,12 +305,12 @@ class Replay:
         """When a work of another block, or of before the window, has ended."""
         return self._work_ends.get(work, self._of.ends[work])
 
-    def _rows_of(self, works: Ints, block: _Block) -> Ints:
-        """The rows of works in a block; NO_WORK for those of other blocks."""
-        rows = np.full(len(works), NO_WORK)
-        inside = np.flatnonzero((works >= self._first) & (works < self._first + len(self._works)))
-        places = self._positions[works[inside] - self._first] - block.begin
-        here = (places >= 0) & (places < len(block.works))
+    def _rows_of(self, tasks: Ints, block: _Block) -> Ints:
+        """The rows of tasks in a block; NO_WORK for those of other blocks."""
+        rows = np.full(len(tasks), NO_WORK)
+        inside = np.flatnonzero((tasks >= self._first) & (tasks < self._first + len(self._tasks)))
+        places = self._positions[tasks[inside] - self._first] - block.begin
+        here = (places >= 0) & (places < len(block.tasks))
         rows[inside[here]] = block.rows[places[here]]
         return rows
 
@@ -318,23 +318,23 @@ class Replay:
         """How much of these times lies after the begin of the window: what was before stays as it was."""
         return np.maximum(ends - np.maximum(begins, self._start), 0)
 
-    def _launched(self, works: Ints, delays: Ints) -> Ints:
-        """When launches allow works to begin, if their threads are no later than alone."""
+    def _launched(self, tasks: Ints, delays: Ints) -> Ints:
+        """When launches allow tasks to begin, if their threads are no later than alone."""
         of, launched = self._of, np.full(delays.shape, _NEVER)
         no_delay = self.left_out(_LAUNCHING, _NO_NAME)[0].astype(np.bool_)
         for thread, clock in self._clocks.items():
-            index = np.flatnonzero((of.threads[works] == thread) & (of.launched[works] != NULL))
+            index = np.flatnonzero((of.threads[tasks] == thread) & (of.launched[tasks] != NULL))
             if len(index):
-                begins = of.launched[works[index]]
-                least = np.minimum(of.starts[works[index]] - begins, self._all.fastest)[:, None] * ~no_delay
-                is_bound = (of.bound_by[works[index]] == LAUNCH)[:, None]
+                begins = of.launched[tasks[index]]
+                least = np.minimum(of.starts[tasks[index]] - begins, self._all.fastest)[:, None] * ~no_delay
+                is_bound = (of.bound_by[tasks[index]] == LAUNCH)[:, None]
                 launched[index] = clock.alone(begins) + np.where(is_bound, delays[index], least)
         return launched
 
     def _segments(self, block: _Block, sources: Ints, waited: Ints, changes: _Changes) -> _Segments:
-        """Cut the streams of a block: `sources` and `waited` are rows that works and threads wait for."""
-        of, count = self._of, len(block.works)
-        threads = np.where(of.launched[block.works] == NULL, NO_CALL, of.threads[block.works])
+        """Cut the streams of a block: `sources` and `waited` are rows that tasks and threads wait for."""
+        of, count = self._of, len(block.tasks)
+        threads = np.where(of.launched[block.tasks] == NULL, NO_CALL, of.threads[block.tasks])
         is_head, is_cut = np.zeros((2, count), np.bool_)
         is_head[block.heads] = True
         behind = np.append(sources[sources != NO_WORK], waited[waited != NO_WORK]) + 1
@@ -384,7 +384,7 @@ class Replay:
                 np.maximum(top, behind[of_source[i]] + waits[i], out=top)
 
     def _ends_of_segments(self, block: _Block, segments: _Segments, rows: Ints) -> Ints:
-        """When the works of these rows end, the last of their segments."""
+        """When the tasks of these rows end, the last of their segments."""
         ends: Ints = segments.behind[segments.segment_by_row[rows]] + block.sums[rows] + block.lengths[rows]
         return ends
 
@@ -402,7 +402,7 @@ class Replay:
             stay[take] = -clock.alone(overs.times[changes.of[take]])
             reach[take] = -clock.alone(overs.ends[changes.of[take]])
             at = changes.of[wait]
-            ended, returned = self._of.ends[waits.works[at]], waits.returns[at]
+            ended, returned = self._of.ends[waits.tasks[at]], waits.returns[at]
             returns, names = clock.alone(returned), self._all.call_names[waits.calls[at]]
             stay[wait] = clock.alone(waits.begins[at]) - returns
             calls = waits.calls[at]
@@ -427,24 +427,24 @@ class Replay:
             ended = self._ends_of_segments(block, segments, waited[i : i + 1])[0]
             self._later[thread] = np.maximum(later + stay, ended + reach)
         else:
-            self._later[thread] = np.maximum(later + stay, self._end_of(int(self._of.waits.works[of])) + reach)
+            self._later[thread] = np.maximum(later + stay, self._end_of(int(self._of.waits.tasks[of])) + reach)
 
     def _finish(self, block: _Block, possible: Ints) -> None:
         """Note the ends that other blocks need, and the last end in the window."""
-        if not len(block.works):
+        if not len(block.tasks):
             return
         of, begun = self._of, possible - block.sums
-        stops = np.append(block.heads[1:], len(block.works))
+        stops = np.append(block.heads[1:], len(block.tasks))
         for head, stop in zip(block.heads.tolist(), stops.tolist(), strict=True):
             np.maximum.accumulate(begun[head:stop], out=begun[head:stop])
         begun += block.sums
         for last in (stops - 1).tolist():
-            self._stream_ends[int(self._all.streams[block.works[last]])] = begun[last] + block.until_next[last]
+            self._stream_ends[int(self._all.streams[block.tasks[last]])] = begun[last] + block.until_next[last]
         ended = begun + block.lengths
-        for row in np.flatnonzero(self._all.last_use[block.works] >= of.turns[block.works].max()).tolist():
-            self._work_ends[int(block.works[row])] = ended[row].copy()
-        over = np.flatnonzero(of.ends[block.works] > self._end)  # they count as far as the window goes
-        begins = of.starts[block.works[over]]
+        for row in np.flatnonzero(self._all.last_use[block.tasks] >= of.turns[block.tasks].max()).tolist():
+            self._work_ends[int(block.tasks[row])] = ended[row].copy()
+        over = np.flatnonzero(of.ends[block.tasks] > self._end)  # they count as far as the window goes
+        begins = of.starts[block.tasks[over]]
         inside = self._inside(begins, np.array([self._end]))
         ended[over] = begun[over] + (self._end - begins)[:, None] - _times(block.nothing[over], inside)
         self._top = np.maximum(self._top, ended.max(axis=0))

@@ -90,7 +90,7 @@ def scenarios(of: Dependencies, roof: Mapping[str, Floats] | None = None) -> Ite
         for kind in sorted(computing, key=lambda kind: -lengths[kind - first])[:_CATEGORIES]:
             yield Scenario("kernels", work.categories[kind - first], Change(kind))
     for operators, above in (roof or {}).items():
-        yield Scenario("roofline", operators, Change(tuple(range(first, first + len(work.categories))), works=above))
+        yield Scenario("roofline", operators, Change(tuple(range(first, first + len(work.categories))), tasks=above))
     yield from _streams(of)
 
 
@@ -113,7 +113,7 @@ def _streams(of: Dependencies) -> Iterator[Scenario]:
         if waiting[i] > 0 and numbers[i] != NULL:
             own = place == i
             free = own & ((of.before != NO_WORK) | (of.launched != NULL))
-            yield Scenario("stream", str(int(numbers[i])), Change(WAITS, works=own, free=free))
+            yield Scenario("stream", str(int(numbers[i])), Change(WAITS, tasks=own, free=free))
 
 
 def _held_by_graphs(calls: CallTree) -> Mask:

@@ -516,7 +516,7 @@ def changed(paths: DevicePaths, kinds: tuple[str, ...], parts: bool) -> Change:
     calls = [] if of.calls is None else [counts(start) for start in of.calls.starts.tolist()]
     free = (of.starts // US % 5 < 2) & ((of.before != NO_WORK) | (of.launched != NULL))
     return Change(
-        codes, works=shares if parts else shares.astype(np.bool_), calls=np.array([*calls, counts(None)], np.bool_),
+        codes, tasks=shares if parts else shares.astype(np.bool_), calls=np.array([*calls, counts(None)], np.bool_),
         free=free,
     )  # fmt: skip
 

@@ -32,16 +32,16 @@ _CHANGES = {
     "kernels": ("kernels", False), "roofline": ("slow operators", False), "communication": ("communication", True),
     "hidden": ("exposed communication", False), "copies": ("copies", True), RANK: ("rank", True),
 }  # fmt: skip
-"""By scenario of metric `replay`: the subject whose gain it tells, and whether that can be what binds."""
+"""By scenario of metric `replay`: the subject with this gain, and whether it can be what binds."""
 _SIDES = ("host", "device")
-"""Whose gains are told even where they are 0: they decide what binds."""
+"""Subjects with gains that are reported even if they are 0: they determine what binds."""
 _IF_ALL_ELSE = "it takes no time, and all else begins that much earlier"
 
 
 def states(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield what the devices of each trace do, and why they idle, means over the devices and their steps.
 
-    Gains are those of the replay where the launches are known, else the time itself.
+    The gain is the replay's if the launches are known, else the time itself.
     """
     times, idle = device_time.table(tables, options), launches.table(tables, options)
     gains = scenario_gains(tables, options)
@@ -75,10 +75,10 @@ def states(tables: Tables, options: Options) -> Iterator[Cause]:
 
 
 def _idle_times(causes: pd.DataFrame, idle_s: float, span_s: float) -> dict[str, float]:
-    """Idle time by subject, means in s; `idle` is what the trace does not tell."""
+    """Return the idle time by subject, means in s; `idle` is idle time that the trace does not explain."""
     times = {
-        subject: float(sum(causes[f"{cause}_s"] for cause in of_subject).mean()) if len(causes) else np.nan
-        for subject, of_subject in _IDLE.items()
+        subject: float(sum(causes[f"{cause}_s"] for cause in cause_names).mean()) if len(causes) else np.nan
+        for subject, cause_names in _IDLE.items()
     }
     times = {subject: time_s for subject, time_s in times.items() if time_s == time_s}
     left = idle_s - sum(times.values())
@@ -105,8 +105,8 @@ def largest_kernels(tables: Tables, options: Options) -> Iterator[Cause]:
     rows = rows[(rows["by"] == "name") & rows["name"].notna()]
     spans = device_time.table(tables, options)
     spans = spans[spans["part"] == "trace"].groupby("run")["span_s"].sum()
-    for (run, _), of_state in rows.groupby(["run", "state"], sort=False):
-        sums = of_state.groupby("name", sort=False)[["calls", "time_s"]].sum()
+    for (run, _), state_rows in rows.groupby(["run", "state"], sort=False):
+        sums = state_rows.groupby("name", sort=False)[["calls", "time_s"]].sum()
         name = sums["time_s"].astype(float).idxmax()
         time_s, calls = float(sums["time_s"][name]), int(sums["calls"][name])
         yield Cause(
@@ -118,12 +118,12 @@ def largest_kernels(tables: Tables, options: Options) -> Iterator[Cause]:
 def late_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield each rank that others wait for in collectives because it alone comes last.
 
-    The gain is that of the replay in which it is as fast as the median rank, else the time that others wait for it.
+    The gain is the replay's with this rank as fast as the median rank, else the time that others wait for it.
     """
     replayed = {
         (gain.run, gain.rank, gain.device): gain
-        for of_run in scenario_gains(tables, options).values()
-        for gain in of_run
+        for run_gains in scenario_gains(tables, options).values()
+        for gain in run_gains
         if gain.scenario == RANK
     }
     rows = stragglers.table(tables, options)

@@ -26,12 +26,12 @@ def phases(tables: Tables, options: Options) -> Iterator[Cause]:
         timed = parts["share"][parts["kind"] != UNTIMED]
         untimed = float(parts["share"][parts["kind"] == UNTIMED].sum())
         second = float(timed.iloc[1]) if len(timed) > 1 else nan
-        is_told = len(timed) > 0 and (float(timed.iloc[0]) > _MOSTLY or untimed < second)
+        is_known = len(timed) > 0 and (float(timed.iloc[0]) > _MOSTLY or untimed < second)
         columns = zip(*(parts[name] for name in ("part", "kind", "time_s", "whole_s")), strict=True)
         for part, kind, time_s, whole_s in columns:
             yield Cause(
                 run=str(run), of=str(of), subject=_SUBJECTS.get(kind, "phase"), name=part, time_s=float(time_s),
-                gain_s=float(time_s), whole_s=float(whole_s), metric="phases", may_bind=is_told and kind != UNTIMED,
+                gain_s=float(time_s), whole_s=float(whole_s), metric="phases", may_bind=is_known and kind != UNTIMED,
             )  # fmt: skip
 
 

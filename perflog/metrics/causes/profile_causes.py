@@ -28,9 +28,9 @@ def categories(tables: Tables, options: Options) -> Iterator[Cause]:
                 gain_s=float(time_s), n=int(n), metric="kernels", may_bind=part != OTHER,
             )  # fmt: skip
         first = str(parts["part"].iloc[0])
-        of_first = names[(names["run"] == run) & (names["of"] == of) & (names["category"] == first)]
-        if len(of_first):
-            largest = of_first.loc[of_first["time_s"].astype(float).idxmax()]
+        named = names[(names["run"] == run) & (names["of"] == of) & (names["category"] == first)]
+        if len(named):
+            largest = named.loc[named["time_s"].astype(float).idxmax()]
             calls = int(largest["calls"]) if largest["calls"] > 0 else None
             yield Cause(
                 run=str(run), of=str(of), subject="kernel", name=str(largest["name"]), whole_s=whole,

@@ -26,7 +26,7 @@ _SUBJECTS = {
 
 
 def stuck(tables: Tables, options: Options) -> Iterator[Cause]:
-    """Yield each rank whose missing calls others wait for, while it waits for nobody."""
+    """Yield each rank with missing calls that others wait for, while it waits for nobody."""
     rows = stuck_ranks.table(tables, options)
     for row in rows[rows["holds_up"].astype("boolean").fillna(False)].to_dict("records"):
         yield Cause(
@@ -36,17 +36,17 @@ def stuck(tables: Tables, options: Options) -> Iterator[Cause]:
 
 
 def stragglers_by_replay(tables: Tables, options: Options) -> Iterator[Cause]:
-    """Yield what each worker, replica, stage and kind of operation costs a job whose operations can be replayed.
+    """Yield the cost of each worker, replica, stage and kind of operation to a job with replayable operations.
 
     What is modelled from layers and phases alone has causes of its own: stages, unequal ranks.
     """
     rows = whatif.table(tables, options)
     rows = rows[rows["slowdown"].notna() & (rows["rests_on"] == OPERATIONS)]
-    for run, of_run in rows.groupby("run", sort=False):
-        job = of_run[of_run["of"] == "job"]
+    for run, run_rows in rows.groupby("run", sort=False):
+        job = run_rows[run_rows["of"] == "job"]
         lost = float((job["replayed_s"] - job["ideal_s"]).iloc[0])
-        several = {of for of in ("dp_rank", "stage") if (of_run["of"] == of).sum() > 1}
-        for row in of_run[of_run["mended"].notna() & of_run["of"].isin(list(_SUBJECTS))].to_dict("records"):
+        several = {of for of in ("dp_rank", "stage") if (run_rows["of"] == of).sum() > 1}
+        for row in run_rows[run_rows["mended"].notna() & run_rows["of"].isin(list(_SUBJECTS))].to_dict("records"):
             longer = none_if_null(row["longer"])
             is_part = row["of"] in several or (row["of"] in ("worker", "slowest workers") and bool(several))
             yield Cause(
@@ -59,7 +59,7 @@ def stragglers_by_replay(tables: Tables, options: Options) -> Iterator[Cause]:
 
 
 def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa: ARG001 (all sources take the same)
-    """Yield each figure in which a rank is worse than all others. What the job would win without is not known."""
+    """Yield each metric in which a rank is worse than all others. The gain without that rank is not known."""
     for row in rank_rows(tables):
         if row.is_worse and row.rank is not None and row.out is not None:
             is_rank = row.rank.isdigit()
@@ -72,7 +72,7 @@ def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa: AR
 
 
 def slowest_ranks(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa: ARG001 (all sources take the same)
-    """Yield the ranks that reports over all ranks name at the worse end of a figure, or as stragglers."""
+    """Yield the ranks that reports over all ranks name at the worse end of a metric, or as stragglers."""
     for row in named_rank_rows(tables):
         if row.is_slow:
             yield Cause(
@@ -87,10 +87,10 @@ def longest_stages(tables: Tables, options: Options) -> Iterator[Cause]:
     gains = {gain.run: gain for gain in equal_stages(tables, options)}
     rows = stages.table(tables, options)
     rows = rows[rows["stage"].notna() & rows["time_s"].notna()]
-    for run, of_run in rows.groupby("run", sort=False):
-        longest = of_run.loc[of_run["time_s"].astype(float).idxmax()]
-        ratio = _ratio(of_run, longest)
-        if len(of_run) > 1 and ratio >= _LONGER:
+    for run, run_rows in rows.groupby("run", sort=False):
+        longest = run_rows.loc[run_rows["time_s"].astype(float).idxmax()]
+        ratio = _ratio(run_rows, longest)
+        if len(run_rows) > 1 and ratio >= _LONGER:
             gain = gains.get(str(run))
             yield Cause(
                 run=str(run), of=PIPELINE, subject="stage", name=str(longest["direction"]), stage=int(longest["stage"]),
