@@ -220,7 +220,7 @@ def detect_together(logs: JoinedLogs, formats: Iterable[Format]) -> Detection:
     if not opening and any(_first_headers(head, every) for head in logs.heads):
         raise UnlikeLogsError
     labels = [_labels(head) for head in logs.heads]
-    if any(of_log.of_launcher or of_log != labels[0] for of_log in labels):
+    if any(found.has_launcher_labels or found != labels[0] for found in labels):
         raise UnlikeLogsError
     return _detect_all(logs.chunk, every, opening, labels[0], logs)
 
@@ -447,18 +447,18 @@ def _labels(chunk: Chunk) -> Labels:
         return NO_LABELS
     count = len(_LABELS.findall(head))
     lines = [x for x in head.split(b"\n") if x.strip()]
-    of_launcher = sum(_LAUNCHER_LABEL.match(x) is not None for x in lines)
+    with_label = sum(_LAUNCHER_LABEL.match(x) is not None for x in lines)
     if count * 2 < len(lines):
         return NO_LABELS
     bare = [int(number) for number in _BARE_LABELS.findall(head)]
     is_rare = len(bare) < _RARE * count
-    if of_launcher * 2 < len(lines):
-        return Labels(of_any=True, bare_is_rare=is_rare)
+    if with_label * 2 < len(lines):
+        return Labels(has_labels=True, bare_is_rare=is_rare)
     if _is_counter(bare):
         return NO_LABELS
     same = (t for t in LABEL_TEMPLATES if sum(t.regex.match(x) is not None for x in lines) * 2 >= len(lines))
     template = next(same, None)
-    return Labels(template, of_launcher=True, of_any=True, bare_is_rare=is_rare, width=_label_width(head))
+    return Labels(template, has_launcher_labels=True, has_labels=True, bare_is_rare=is_rare, width=_label_width(head))
 
 
 def _label_width(head: bytes) -> int:

@@ -116,7 +116,7 @@ def group_job_logs(names: Sequence[LogName]) -> JobLogs:
         for of_job, evidence in find([file for file in files if file.path not in groups]):
             groups |= dict.fromkeys((file.path for file in of_job), of_job)
             notes.append(_note(of_job, evidence))
-    joined = {path: LogName.of_files([file.path for file in of_job]) for path, of_job in groups.items()}
+    joined = {path: LogName.from_files([file.path for file in of_job]) for path, of_job in groups.items()}
     safe = {path: name for path, name in joined.items() if name is not None and LogName.parse(name.log) == name}
     return JobLogs(list(dict.fromkeys(safe.get(str(name), name) for name in grouped)), notes)
 
@@ -143,7 +143,7 @@ def apart(runs: pa.Table) -> list[str]:
 
 def _note(files: Sequence[_File], evidence: str) -> str:
     return (
-        f"{LogName.of_files([file.path for file in files])}: {len(files)} logs of one job are read as one: {evidence}"
+        f"{LogName.from_files([file.path for file in files])}: {len(files)} logs of one job are read as one: {evidence}"
     )
 
 

@@ -41,7 +41,7 @@ def settings_beside(name: str) -> dict[str, Any]:
 
 def _settings(path: str) -> dict[str, Any]:
     settings: dict[str, Any] = {}
-    with open_source(LogName.of_file(path)) as source:
+    with open_source(LogName.from_file(path)) as source:
         text = source.first_bytes(_MOST_BYTES).decode(errors="replace")
     for line in text.splitlines():
         if match := _SETTING.fullmatch(line):

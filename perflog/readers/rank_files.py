@@ -90,7 +90,7 @@ def group_rank_files(names: Sequence[LogName]) -> list[LogName]:
         return names
     log_of_file: dict[str, LogName] = {}
     for files in runs_of_files(list(infos.items())):
-        log = LogName.of_files(files)
+        log = LogName.from_files(files)
         if log is not None and LogName.parse(log.log) == log:  # else a file of that very name exists
             log_of_file |= dict.fromkeys(files, log)
     return list(dict.fromkeys(log_of_file.get(str(name), name) for name in names))

@@ -176,7 +176,7 @@ def ingest(plan: RegenerationPlan, store: str) -> IngestResult:
     from perflog.parsing.input.log_names import LogName
     from perflog.tables.sink import IngestResult
 
-    result = ingest_log(LogName.of_file(str(plan.log)), IngestTask(store))
+    result = ingest_log(LogName.from_file(str(plan.log)), IngestTask(store))
     if not isinstance(result, IngestResult):
         raise result
     return result

@@ -317,7 +317,7 @@ def test_lines_are_those_of_the_file(
     path.write_bytes("".join(map(str.__add__, texts, ends)).encode())
     first = data.draw(st.integers(1, len(texts)))
     last = data.draw(st.integers(first, len(texts) + 2))
-    with open_source(LogName.of_file(str(path))) as source:
+    with open_source(LogName.from_file(str(path))) as source:
         found = list(text_lines(source, first, last))
     if not any(text.startswith("\ufeff") for text in texts[:1]):
         assert found == list(enumerate(texts, 1))[first - 1 : last]
@@ -326,7 +326,7 @@ def test_lines_are_those_of_the_file(
 def test_a_line_that_a_bar_writes_again_and_again_is_one(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_bytes(b"first\n" + b"".join(b"%d/9\r" % i for i in range(3)) + b"9/9\nlast\n")
-    with open_source(LogName.of_file(str(path))) as source:
+    with open_source(LogName.from_file(str(path))) as source:
         assert list(text_lines(source, 1, 9)) == [(1, "first"), (2, "0/9 1/9 2/9 9/9"), (3, "last")]
 
 

@@ -121,7 +121,7 @@ def test_brackets_in_strings_do_not_count(text: str) -> None:
 @given(st.lists(st.integers(0, 200), min_size=2, max_size=8, unique=True), st.booleans())
 def test_names_of_several_files(numbers: list[int], padded: bool) -> None:
     names = [f"/x/run1_rank{n:03d}.7.json" if padded else f"/x/run1_rank{n}.7.json" for n in sorted(numbers)]
-    joined = LogName.of_files(names)
+    joined = LogName.from_files(names)
     assert joined is not None and joined.files == tuple(names)
     assert LogName.parse(joined.log) == joined
 
@@ -129,7 +129,7 @@ def test_names_of_several_files(numbers: list[int], padded: bool) -> None:
 def test_names_with_braces_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "a{1,2}.json").write_text("")
     path = str(tmp_path / "a{1,2}.json")
-    assert LogName.parse(path) == LogName.of_file(path)
-    assert LogName.of_files(["a1{.json", "a2{.json"]) is None
+    assert LogName.parse(path) == LogName.from_file(path)
+    assert LogName.from_files(["a1{.json", "a2{.json"]) is None
     for text in ("a{1}.json", "a{9..1}"):
         assert LogName.parse(text).files == (text,)

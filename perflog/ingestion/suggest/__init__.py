@@ -234,7 +234,7 @@ class _Suggestion:
         return unread
 
     def _shape_counter(self) -> ShapeCounter:
-        return ShapeCounter(strip_rank_labels if self.detection.labels.of_launcher else _strip_clear_label)
+        return ShapeCounter(strip_rank_labels if self.detection.labels.has_launcher_labels else _strip_clear_label)
 
     def _choose(self) -> Chosen:
         """Choose the lines to describe: the most common lines with numbers, then contexts, each in log order."""

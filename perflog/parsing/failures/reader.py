@@ -120,7 +120,7 @@ class Failure(Struct):
     """A failure that a log reports.
 
     Attributes:
-        place: The index of its first segment. `last_line`: the line in which its message ends.
+        place: The position of its first segment. `last_line`: the line in which its message ends.
         kind: Its kind.
         message: What is printed.
         values: What the pattern of its kind found.
@@ -174,7 +174,7 @@ class FailureReader:
     `has_launcher`: whether the log shows that a launcher such as torchrun starts the processes of a node.
 
     Args:
-        logs: The indices of the first segments of logs that are read together: no message goes on in the next log.
+        logs: The positions at which logs begin that are read together: no message goes on in the next log.
     """
 
     def __init__(self, logs: Sequence[int] = (0,)) -> None:
@@ -626,7 +626,7 @@ def _holding_needles(texts: pa.Array) -> Mask:
 def _places(lines: Sequence[FormatLine], batch: Batch) -> tuple[Ints, frozenset[int]]:
     """Return the segments that may report a failure: unread lines, lines of formats for any program, warnings.
 
-    The second value: the indices of the warnings.
+    The second value: the positions of the warnings.
     """
     known = {kind: places for kind, places in batch.owner.items() if kind >= 0}
     parts = [places for kind, places in known.items() if _may_tell(lines[kind])]

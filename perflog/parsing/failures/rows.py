@@ -161,5 +161,5 @@ def _number(values: Mapping[str, Any], name: str) -> int | None:
 
 
 def place_of(row: FailureRow) -> int:
-    """Return the index of the row's first segment in its log."""
+    """Return the position of the row in its log."""
     return row.line << PART_BITS | row.part

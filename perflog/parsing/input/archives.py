@@ -1,4 +1,4 @@
-"""Archives as folders of logs: zip and tar files, whose members are named `ARCHIVE/MEMBER`.
+"""Archives as folders of logs: zip and tar files. Their members are named `ARCHIVE/MEMBER`.
 
 An archive is unpacked once, into the folder of temporary files; processes of a pool find there what another one has
 unpacked. Only plain files count, and none outside of the archive's own folder. What it unpacks to is bounded.

@@ -1,4 +1,4 @@
-"""Where the states of progress bars are cut from other text on their lines.
+"""Where the states of progress bars are cut from the rest of their lines.
 
 A bar is redrawn on one line. Carriage returns divide its states, and what a program writes meanwhile follows a state
 without a line break. Copies of a log lose the carriage returns. So a state becomes a part of its line, as if carriage
@@ -16,9 +16,9 @@ from perflog.lazy_patterns import lazy_pattern
 
 _STATE = lazy_pattern(STATE.encode())
 _BRACKET = lazy_pattern(rb"\[(?:[0-9]{1,5} days?, )?(?:[0-9]{1,6}:)?[0-9]{1,2}:[0-9]{2}[<,\]]")
-"""What each state that may be beside other text contains: found faster than a whole state."""
+"""What each state contains that may share its line with other output: found faster than a whole state."""
 _MARKS = (b"/s]", b"/s, ", b"s/it")
-"""Texts one of which each such state contains that has no `<`. Most logs contain none."""
+"""Each such state without `<` contains one of these strings. Most logs contain none."""
 _ALONE = lazy_pattern(rb"[ \t]*(?:[A-Za-z][\w /-]{0,60}: *)?" + STATE.encode() + rb"[ \t]*")
 _LINE_END = lazy_pattern(rb"[\n\r]")
 _POSTFIX = lazy_pattern(rb"[ ,]+[A-Za-z_][\w ./()-]{0,60}[:=][ \t]*[-+]?[0-9.]|[ \t,:\x7c)-]*\Z")
@@ -54,7 +54,7 @@ def bar_cuts(data: bytes | bytearray, end: int) -> list[int]:
 def _may_have_states(data: bytes | bytearray, end: int) -> bool:
     if data.find(b"<", 0, end) >= 0:
         return True
-    slash = data.find(b"/", 0, end)  # one byte is found ten times as fast as a text
+    slash = data.find(b"/", 0, end)  # one byte is found ten times as fast as a string
     return slash >= 0 and any(data.find(mark, max(slash - 1, 0), end) >= 0 for mark in _MARKS)
 
 
@@ -73,7 +73,7 @@ def _cuts_of_line(text: bytes) -> list[int]:
 
 
 def _own_begin(text: bytes, begin: int, end: int) -> int:
-    """Return where that part of text[begin:end] begins which belongs to the state at `end`."""
+    """Return the offset in text[begin:end] at which the part of the state at `end` begins."""
     first = max(begin, end - _LONGEST_FRONT)
     front = text[first:end]
     if first == begin and _is_of_state(front):

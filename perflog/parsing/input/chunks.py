@@ -42,7 +42,7 @@ _UNFINISHED_ESCAPE = lazy_pattern(rb"\x1b(?:%s|%s\x1b?|%s)\Z" % (_CSI, _OSC, _OT
 _MAX_ESCAPE = 4096 + 8
 
 _RETURNS = lazy_pattern(rb"\r+")
-_FINISHED = b"})]|;%\"'"  # nothing after them belongs to a number in front; behind a blank, its unit may
+_FINISHED = b"})]|;%\"'"  # nothing after them belongs to a number before them; after a space, its unit may
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Chunk:
         size: bytes of the lines.
         first_line: number of the first physical line, from 1.
         lines: number of physical lines.
-        returns: offset of each LF that stands for lone CRs: it ends a segment, not a physical line.
+        returns: offset of each LF that replaces lone CRs: it ends a segment, not a physical line.
         cut: offset at which each segment begins that was cut.
         is_last: whether the log is known to end with these lines.
         unfinished: offset at which each line begins that ends a log without line feed: its last number may lack digits.
@@ -133,7 +133,7 @@ def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int, bo
 
 
 def _end_of_lines(data: bytearray, filled: int, last: bool) -> int:
-    """Return where the whole lines of data[:filled] end. Blank lines stay with the line above, if they are few."""
+    """Return where the whole lines of data[:filled] end. Empty lines stay with the line above, if they are few."""
     end = data.rfind(b"\n", 0, filled) + 1
     if not last and end == filled:
         low = max(filled - PIECE, 0)
@@ -143,7 +143,7 @@ def _end_of_lines(data: bytearray, filled: int, last: bool) -> int:
 
 
 def to_chunk(data: bytearray, end: int, line: int, is_last: bool = False, is_unfinished: bool = False) -> Chunk:
-    """Make a chunk of data[:end], whose first line has number `line`. Lone CRs become LFs, long segments are cut."""
+    """Make a chunk of data[:end], from line number `line` on. Lone CRs become LFs, long segments are cut."""
     import numpy as np  # counts newlines ten times as fast as bytearray.count
 
     data, end = _with_bars_apart(data, end)
@@ -173,7 +173,7 @@ def to_chunk(data: bytearray, end: int, line: int, is_last: bool = False, is_unf
 
 
 def _with_bars_apart(data: bytearray, end: int) -> tuple[bytearray, int]:
-    """Return lines, and where they end, with a lone CR between the states of progress bars and other text."""
+    """Return lines, and where they end, with a lone CR between the states of progress bars and other output."""
     cuts = bar_cuts(data, end)
     if not cuts:
         return data, end

@@ -5,7 +5,7 @@ r"""Lines of programs inside the records that container runtimes keep of them: D
 
 Each record becomes the line of the program, with a label in front that has the name of its pod or container, or else of
 its stream, and its time: `[pod/stdout 2026-05-18T16:04:46.3384Z] step 1, loss 2.5`. A line that the runtime has divided
-stands where its first part stood, and a blank line stands for each other part. So the number of lines stays the same.
+is where its first part was, and an empty line replaces each other part. So the number of lines stays the same.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _ABOUT = frozenset(
     "stream attrs tag level severity kubernetes docker container_id container_name container pod pod_name namespace "
     "namespace_name labels resource logName insertId receiveTimestamp hostname host source logtag _p".split()
 )
-"""Members that tell where the line comes from. A record with other members is the program's own."""
+"""Members that name the origin of the line. A record with other members is the program's own."""
 
 _MARKS = frozenset("stream attrs kubernetes docker container_id container_name container resource logtag".split())
-"""Members one of which a record has that a container runtime or its collector wrote."""
+"""Each record of a container runtime or its collector has one of these members."""
 
 _CRI = lazy_pattern(
     rb"(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})) "
@@ -46,7 +46,7 @@ _ENOUGH = 0.5  # share of them that are records
 
 
 class _Record(Struct, frozen=True):
-    """A line of a program: label, text, whether the runtime has divided it here, and what it comes from."""
+    """A line of a program: label, content, whether the runtime has divided it here, and its origin."""
 
     label: bytes
     text: bytes

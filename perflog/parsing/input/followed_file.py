@@ -1,4 +1,4 @@
-"""A file that another program writes: whether it grows, stands still, was truncated, replaced or removed."""
+"""A file that another program writes: whether it grows or not, was truncated, replaced or removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perflog import temporary
 from perflog.errors import InputError
 from perflog.parsing.input.log_names import cannot_open
 
-_BEGINNING = 1 << 12  # bytes that tell whether a file was written anew
+_BEGINNING = 1 << 12  # bytes that show whether a file was written anew
 _LOOKS_REPLACED = 2  # in a row that see another file at the path, and no growth of the old one
 _LOOKS_GONE = 3  # in a row that see no file at the path: rotation leaves a moment without one
 _PROC = "/proc/self/fd"

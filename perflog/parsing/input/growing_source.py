@@ -100,7 +100,7 @@ class GrowingSource(Source):
                 stream = ByteStream(self._program_lines(blocks_of(stream)), self.name)
             for data, stop, is_last, is_unfinished in clean_blocks(stream, size):
                 chunk = to_chunk(data, stop, line, is_unfinished=is_unfinished)
-                if is_last and within_line:  # the LF that ends the data stands for the CR
+                if is_last and within_line:  # the LF that ends the data replaces the CR
                     chunk.lines -= 1
                     chunk.returns.append(chunk.size - 1)
                 line += chunk.lines

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 
 def markdown_rows(html: str) -> Iterator[str]:
-    """The rows of tables in HTML as those of Markdown, with a rule under the first."""
+    """The rows of tables in HTML as Markdown rows, with a rule under the first."""
     page = _Tables()
     page.feed(html)
     for table in page.tables:

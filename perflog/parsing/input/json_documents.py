@@ -1,10 +1,10 @@
 """JSON documents as lines: a value over many lines, or many records on one, becomes a record per line.
 
-A record is an object in a list, or a member of an object whose keys are numbers (`"values": {"1": 10.5, "2": 10.4}`).
+A record is an object in a list, or a member of an object with numbers as keys (`"values": {"1": 10.5, "2": 10.4}`).
 A list of values after its `start_step` and `step_interval` is such an object: the steps are its keys.
 It is on the line where it begins in the file; several on one line are parts of it, separated by carriage returns,
 as the states of a progress bar are. What is left of the document around its lists is a record too, or several. The
-number of line feeds stays the same, so every figure keeps the number of its line. Text that is no JSON passes as it is.
+number of line feeds stays the same, so every figure keeps its line number. Input that is no JSON passes as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from perflog.lazy_patterns import lazy_pattern
 
 HEAD = 1 << 16
-"""Bytes at the beginning of a file that tell whether it is a JSON document."""
+"""Bytes at the beginning of a file that show whether it is a JSON document."""
 
 LARGEST_RECORD = 1 << 13
 """Bytes of a record. A longer one is divided: the objects in its lists are records of their own."""
@@ -41,9 +41,9 @@ class _Frame(Struct):
         key: The key under which the object is in the object around it, with its quotes.
         is_keyed: Whether the keys of the object are numbers: each member is a record.
         is_written: Whether the record that is being written has its opening brace.
-        pending: The key whose value comes next.
+        pending: The key of the next value.
         steps: What it prints of the steps of its values, by key: first step and interval.
-        counts: Step and interval of the values of a list that stands for an object; None for other objects and lists.
+        counts: Step and interval of the values of a list that replaces an object; None for other objects and lists.
     """
 
     mark: bytes
@@ -66,7 +66,7 @@ class RecordSplitter:
 
     Attributes:
         first_end: Number of tokens' bytes up to the end of the first value; 0 before its end.
-        is_json: Whether all text so far is JSON.
+        is_json: Whether all input so far is JSON.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class RecordSplitter:
         self._expected: Callable[[bytes], None] = self._value
 
     def feed(self, piece: bytes, last: bool = False) -> bytes:
-        """Return the lines of a further piece of the text."""
+        """Return the lines of a further piece of the input."""
         if not self.is_json:
             return piece
         text, end = self._left + piece, 0
@@ -163,7 +163,7 @@ class RecordSplitter:
     # --- tokens -------------------------------------------------------------------------------------------------
 
     def _takes(self, token: bytes) -> bool:
-        """Return whether JSON can go on with a token. Inside an open item, its text shows that later."""
+        """Return whether JSON can go on with a token. Inside an open item, its bytes show that later."""
         if token[:1] not in b'"[]{}:,':
             is_expected = bool(self._item) or (bool(self._stack) and self._expects("v"))
             return is_expected and _LITERAL.fullmatch(token) is not None
@@ -181,14 +181,14 @@ class RecordSplitter:
         return kind == ":" if self._expected == self._colon else kind in f",{closes}"
 
     def _read(self, token: bytes) -> bool:
-        """Read a token. Return whether the text is still JSON."""
+        """Read a token. Return whether the input is still JSON."""
         if self._item:
             return self._read_inside(token)
         self._expected(token)
         return True
 
     def _read_inside(self, token: bytes) -> bool:
-        """Read a token of an open item: it is copied. Return whether the text is still JSON."""
+        """Read a token of an open item: it is copied. Return whether the input is still JSON."""
         self._item.append(token)
         self._size += len(token)
         self._depth += (token in b"[{") - (token in b"]}")

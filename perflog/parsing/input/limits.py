@@ -1,4 +1,4 @@
-"""How much of an input is read whose size nobody knows before: of streams, of addresses, of what is packed.
+"""How much is read of an input of unknown size: of streams, of addresses, of compressed files.
 
 A stream may never end, and a packed file of a megabyte may hold a terabyte of zeros. Files have no limit.
 """
@@ -63,7 +63,7 @@ def check_stream(size: int, name: str) -> None:
 
 
 def check_room(size: int, name: str) -> None:
-    """Check how much room the temporary copy of an input leaves, of which so many bytes are written.
+    """Check how much room the temporary copy of an input leaves, once `size` bytes of it are written.
 
     Raises:
         InputError: Other programs would have no room.

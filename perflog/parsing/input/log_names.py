@@ -36,13 +36,13 @@ _MAX_FILES = 1 << 20  # files of one name
 
 @dataclass(frozen=True)
 class LogName:
-    """The name of one log. The user's text is parsed once; all later code takes this value.
+    """The name of one log. The user's string is parsed once; all later code takes this value.
 
     Attributes:
         log: The name without the run: a path, an address, `-`, or a name with braces for several files.
-        files: The files that `log` stands for; mostly one, which is then `log` itself.
+        files: The files of `log`; mostly one, which is then `log` itself.
         run: The run that was asked for, by index or label; empty for all runs.
-        remote_size: The bytes of a file on object storage, if its listing told them.
+        remote_size: The bytes of a file on object storage, if its listing states them.
         is_found: Whether the file was found in a folder or archive, and nobody named it.
     """
 
@@ -54,9 +54,9 @@ class LogName:
 
     @classmethod
     def parse(cls, text: str) -> LogName:
-        """Split a text into log, files and run.
+        """Split a name into log, files and run.
 
-        If a file exists under the whole text, the text names that file, even with `#`, `:` or braces in it.
+        If a file exists under the whole name, the name means that file, even with `#`, `:` or braces in it.
 
         Example:
             >>> LogName.parse("rank{0..2}.json#warm")
@@ -66,18 +66,18 @@ class LogName:
         return cls(log, _files(log), run)
 
     @classmethod
-    def of_file(cls, path: str, run: str = "") -> LogName:
+    def from_file(cls, path: str, run: str = "") -> LogName:
         """Return the name of a file that was found in a folder: nothing in its path has a meaning."""
         return cls(path, (path,), run)
 
     @classmethod
-    def of_files(cls, paths: Sequence[str]) -> LogName | None:
+    def from_files(cls, paths: Sequence[str]) -> LogName | None:
         """Return one name for several files, as shells expand it: rank{0..7}.json, or {a,b}.json.
 
         None if no name can hold them: the paths contain braces or commas where they differ.
         """
         if len(paths) == 1:
-            return cls.of_file(paths[0])
+            return cls.from_file(paths[0])
         start = re.sub(r"\d+$", "", _common_start(paths))
         end = _common_start([path[len(start) :][::-1] for path in paths])[::-1].lstrip("0123456789")
         middles = [path[len(start) : len(path) - len(end)] for path in paths]
@@ -91,7 +91,7 @@ class LogName:
         return cls(f"{start}{{{inside}}}{end}", tuple(paths))
 
     def __str__(self) -> str:
-        """The text that `parse` reads back, if the name has no passwords and signatures: messages show it."""
+        """The string that `parse` reads back, if the name has no passwords and signatures: messages show it."""
         log = remote.shown(self.log)
         return f"{log}#{self.run}" if self.run else log
 
@@ -102,7 +102,7 @@ class LogName:
 
     @property
     def is_found_document(self) -> bool:
-        """Whether the file is a text about logs, such as a README, that was found in a folder."""
+        """Whether the file is a document about logs, such as a README, that was found in a folder."""
         return self.is_found and not _may_be_log(self.log, _DOCUMENTS)
 
     @property
@@ -141,7 +141,7 @@ class LogName:
         else:
             return [self]
         files = (file for path in paths for file in _unpacked(path))
-        return [replace(LogName.of_file(file, self.run), is_found=is_found) for file in files]
+        return [replace(LogName.from_file(file, self.run), is_found=is_found) for file in files]
 
     def _logs_in_storage(self) -> list[LogName]:
         """Return the logs of an address in a storage. One that cannot be asked for is an error when it is read."""
@@ -168,7 +168,7 @@ class LogName:
             ]
             if not files:
                 raise _no_logs(str(self))
-        return [replace(LogName.of_file(file.address, self.run), remote_size=file.size) for file in files]
+        return [replace(LogName.from_file(file.address, self.run), remote_size=file.size) for file in files]
 
 
 def expand(texts: Iterable[str]) -> list[LogName]:
@@ -222,12 +222,12 @@ def _is_special(path: str) -> bool:
 
     kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFREG: "a file of the kernel"}
     kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
-    warnings.warn(f"{path}: left out: it is {kind}, whose input may never come or end", stacklevel=2)
+    warnings.warn(f"{path}: left out: it is {kind}: its input may never come or end", stacklevel=2)
     return True
 
 
 def is_of_kernel(status: os.stat_result) -> bool:
-    """Whether the kernel makes up a file while it is read, such as those of /proc. It tells no size of it."""
+    """Whether the kernel makes up a file while it is read, as in /proc. Such a file has no known size."""
     return status.st_dev in _kernel_devices()
 
 

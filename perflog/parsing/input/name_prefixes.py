@@ -54,13 +54,13 @@ _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
 
 
 class NamePrefixes(Struct, frozen=True):
-    """The names before the lines of a log, as one pattern with a group, and the label that stands for each."""
+    """The names before the lines of a log, as one pattern with a group, and the label that replaces each."""
 
     pattern: bytes
     label: bytes
 
     def labelled(self, blocks: Iterator[bytes]) -> Generator[bytes]:
-        """Yield the blocks of a log with labels in place of the names.
+        """Yield the blocks of a log with labels instead of the names.
 
         The last line of a block waits for the next one, unless it is longer than any name.
         """

@@ -1,8 +1,8 @@
 """Notebooks as logs: the outputs of the code cells of a Jupyter notebook, in their order.
 
-What a program printed is text. A table in HTML, such as the one that Hugging Face's Trainer fills while it trains,
-becomes the rows of a Markdown table. Pictures and widgets are left out. Lines are numbered in the text, not in the
-file.
+What a program printed is kept as it is. A table in HTML, such as the table that Hugging Face's Trainer fills while it
+trains, becomes the rows of a Markdown table. Pictures and widgets are left out. Lines are numbered in this output, not
+in the file.
 """
 
 from __future__ import annotations

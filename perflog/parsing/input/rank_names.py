@@ -17,7 +17,7 @@ COORDINATES = frozenset(
     "local node host machine dp tp pp ep cp sp mp vpp etp edp dcp pcp data tensor pipe pipeline model expert context "
     "sequence parallel group shard replica role lora".split()
 )
-"""Words before `rank` or a number that make it a place on a node or in a group of ranks, and no rank of the job."""
+"""Words before `rank` or a number that make it an index on a node or in a group of ranks, and no rank of the job."""
 
 MAX_RANK = (1 << 31) - 1
 
@@ -42,7 +42,7 @@ def local_rank_in_path(path: str) -> int | None:
 
 
 def label_of_file(path: str) -> bytes:
-    """Return the rank label of the lines of a file whose name states a rank; nothing for another one."""
+    """Return the rank label of the lines of a file if its name states a rank; else nothing."""
     rank, local = rank_in_path(path), local_rank_in_path(path)
     if rank is not None:
         return b"[rank%d]:" % rank

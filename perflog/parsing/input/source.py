@@ -31,7 +31,7 @@ from perflog.remote import download, is_remote, shown
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 _CONTROL = bytes(b for b in range(128) if b < 9 or 13 < b < 27 or 27 < b < 32 or b == 127)
-"""Characters of no text: all control characters but blanks, line ends and the escape of a terminal."""
+"""Characters of no log: all control characters but whitespace, line ends and the escape of a terminal."""
 
 ProgramLines = Callable[[Iterator[bytes]], Generator[bytes]]
 
@@ -45,8 +45,8 @@ class Source:
     """One log in one file, which can be read again and again.
 
     `name` is the log as the user named it, without the run. `path` is where its bytes are: the same file, or a spill
-    file, which `close` removes. Of a log that grows, only the first `size` bytes are read. `is_document`: it is a text
-    about logs that was found in a folder, and nobody named it.
+    file, which `close` removes. Of a log that grows, only the first `size` bytes are read. `is_document`: it is a
+    document about logs that was found in a folder, and nobody named it.
     """
 
     is_document = False
@@ -82,7 +82,7 @@ class Source:
             self._remove()
 
     def looks_binary(self) -> bool:
-        """Whether the first bytes look like no text: more than a tenth of them are control characters."""
+        """Whether the first bytes look binary: more than a tenth of them are control characters."""
         start = self.first_bytes(1 << 13)
         control = len(start) - len(start.translate(None, _CONTROL))
         return not self._encoding and control * 10 > len(start)
@@ -233,8 +233,8 @@ class Source:
 class JoinedSource(Source):
     """Several files as one log: the traces of the ranks of a run, or the logs that the programs of a job print.
 
-    Lines are those of all files, one file after the other, and are numbered through. Before those of a file whose
-    name states a rank stands its label. Methods that read bytes read the first file.
+    The lines of all files follow one another and are numbered through. If the name of a file states a rank, its lines
+    have that rank label. Methods that read bytes read the first file.
     """
 
     def __init__(self, name: str, parts: Sequence[Source]) -> None:
@@ -335,7 +335,7 @@ def blocks_of(stream: ByteStream) -> Generator[bytes]:
 
 
 def _recode(stream: ByteStream, encoding: str) -> Generator[bytes]:
-    """The text of a stream in another encoding, as UTF-8."""
+    """The bytes of a stream in another encoding, as UTF-8."""
     import codecs
 
     decoder, block = codecs.getincrementaldecoder(encoding)("replace"), memoryview(bytearray(PIECE))
@@ -345,7 +345,7 @@ def _recode(stream: ByteStream, encoding: str) -> Generator[bytes]:
 
 
 def open_source(name: LogName | str) -> Source:
-    """Open a log: files, standard input, or an address, whose file is copied first. The run asked for plays no part.
+    """Open a log: files, standard input, or an address (its file is copied first). The run asked for plays no part.
 
     Raises:
         InputError: It cannot be opened, fetched or kept.
@@ -404,7 +404,7 @@ def _spill(name: str, stream: Any) -> Source:
 
 
 def _kept(name: str, copy: Callable[[BinaryIO, str], None]) -> Source:
-    """Return a log whose bytes `copy` writes into a temporary spill file, which it gets open and by its path."""
+    """Return a log from a temporary spill file. `copy` writes the bytes into it, given the open file and its path."""
     import tempfile
 
     path = ""

@@ -1,4 +1,4 @@
-"""The text of some lines of a log, by the numbers that tables and findings have."""
+"""Some lines of a log as strings, by the numbers that tables and findings have."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _MOST = 1 << 14  # bytes of a line that are looked at
 
 
 def text_lines(source: Source, first: int, last: int) -> Iterator[tuple[int, str]]:
-    """Yield number and text of the lines from `first` to `last`, cleaned as they are before they are read.
+    """Yield number and string of the lines from `first` to `last`, cleaned as they are before they are read.
 
-    Parts of a line that carriage returns divide are put together with blanks. Of a long line only the start is there.
+    Parts of a line that carriage returns divide are joined by spaces. Of a long line only the start is there.
 
     Raises:
         InputError: The log cannot be read.

@@ -1,13 +1,13 @@
 """States of progress bars, in log order: which of them are rows, and which lines take their step from them.
 
-In: a scanned batch, whose records include states of bars. Out: the batch with states and lines of other kinds:
+In: a scanned batch with states of bars among its records. Out: the batch with states and lines of other kinds:
 
 - A bar is redrawn many times a second. Of a bar that counts steps, the first state at each count is a row of `steps`.
   Where a program prints its steps by itself, and of bars that count something else, a state is a row of `values` if the
   count has grown by a tenth, or is the total. The other states are read, and their figures dropped for that reason.
 - A line with `step_by` takes the step and the clock of the state beside it. Two states beside it, in front and after,
   must agree. The printed epoch must agree with the count: a run has so many steps in an epoch. Lines of several epochs
-  with no state between them take no step: their output was buffered, that of the bar was not, and nothing is beside.
+  with no state between them take no step: their output was buffered and the bar was not, so no state is beside them.
 
 The pass follows the scan, batch after batch.
 """
@@ -36,7 +36,7 @@ BAR_ELAPSED = "bar_elapsed"
 SMOOTHED = "smoothed_step_time"
 """The field that holds the seconds of a step by the smoothed rate of a short bar, of rows with a step; else NaN.
 
-Of a bar that takes less than `APART` seconds by its own rate, differences of whole seconds tell nothing."""
+For a bar that takes less than `APART` seconds by its own rate, differences of whole seconds say nothing."""
 
 APART = 20
 """Units of the last printed digit between two readings of a clock: a difference is wrong by 5 % at most."""
@@ -44,7 +44,7 @@ APART = 20
 _GROWTH = 1.1  # of the count, from one row of `values` to the next
 _START = 0.02  # share of the total up to which a bar has just begun
 _REDRAWN = "a state of a progress bar near one that is a row: the bar was drawn again, or another process drew it"
-_BESIDE = "the time since the bar began is that of the line which takes its step from the bar"
+_BESIDE = "the time since the bar began is stored with the line that takes its step from the bar"
 _STEP, _BAR = "step", "bar"
 _FIELD = lazy_pattern(r"\{(\w+):")
 _LEAST_DECIMALS = 2  # of a printed epoch, which may end with zeros
@@ -56,7 +56,7 @@ _SLOW = 1.0  # seconds of a step, at which a bar is drawn at each step
 class _State(Struct, frozen=True):
     """A state of a bar.
 
-    `step_time`: seconds of a step, from the smoothed rate; NaN if it is not printed. `index`: among those of its batch.
+    `step_time`: seconds of a step, from the smoothed rate; NaN if it is not printed. `index`: in its batch.
     """
 
     place: int
@@ -76,7 +76,7 @@ class _State(Struct, frozen=True):
 class _Bar(Struct):
     """The last row of a bar: its count and time, and the kinds of the states at this count that are rows.
 
-    `line`: that of the last state.
+    `line`: the line of the last state.
     """
 
     count: int = 0
@@ -195,7 +195,7 @@ class BarReader:
         return {place for epochs in alone for place in epochs}
 
     def _around(self, place: int, label: int, table: _StateTable) -> tuple[_State | None, _State | None]:
-        """Return the states before a place and after it, of bars after the same rank label."""
+        """Return the states before a position and after it, of bars after the same rank label."""
         states = table.states.get(label, [])
         k = int(np.searchsorted(table.places.get(label, np.empty(0, np.int64)), place))
         front = states[k - 1] if k else self._streams.get(label, _Stream()).last
@@ -401,7 +401,7 @@ def _epoch(line: Line, records: Records, row: int) -> float | None:
 def _agreeing(stream: _Stream, states: Sequence[_State], epoch: float | None) -> _State | None:
     """Return the first of the states beside a line if they agree with each other and with the printed epoch.
 
-    Where the steps of an epoch are known, the epoch alone may tell which of two states is right.
+    Where the steps of an epoch are known, the epoch alone may decide which of two states is right.
     """
     if any(state.total == stream.total != _UNKNOWN for state in states):
         states = [state for state in states if state.total == stream.total]
@@ -439,7 +439,7 @@ def _lengths(count: int, epoch: float | None, known: tuple[float, float]) -> tup
 def _is_next_pass(line: Line, state: _State, bar: _Bar) -> bool:
     """Whether a bar that was complete is complete again, after another line: Keras prints `Epoch 2/5` between them.
 
-    Only of bars without a clock, which are those of Keras: one process draws them. Others are drawn again at their end.
+    Only for bars without a clock, as Keras draws them: one process draws them. Other bars are drawn again at their end.
     """
     has_clock = line.bar is None or bool(line.bar.elapsed)
     is_complete = state.count == state.total == bar.count
@@ -513,14 +513,14 @@ def _with_kinds(batch: Batch, lines: Sequence[FormatLine], new: Mapping[int, Map
             records[kind] = part
             owner[kind] = owned[np.isin(owned, part.places)]
     bars = [kind for kind in owner if kind >= 0 and lines[kind][1].bar]
-    of_bars = np.concatenate([np.empty(0, np.int64), *(owner[kind] for kind in bars)]) >> PART_BITS
+    bar_lines = np.concatenate([np.empty(0, np.int64), *(owner[kind] for kind in bars)]) >> PART_BITS
     for kind, part in records.items():
         if lines[kind][1].read and not lines[kind][1].bar:
             numbers = part.places >> PART_BITS
             shared, first = np.unique(numbers, return_index=True)
-            taken = np.isin(shared, of_bars)
+            taken = np.isin(shared, bar_lines)
             if taken.any():
                 owner[kind] = np.union1d(owner.get(kind, part.places[:0]), part.places[first[taken]])
                 owner |= {bar: owner[bar][~np.isin(owner[bar] >> PART_BITS, shared[taken])] for bar in bars}
-                of_bars = of_bars[~np.isin(of_bars, shared[taken])]
+                bar_lines = bar_lines[~np.isin(bar_lines, shared[taken])]
     return replace(batch, records=records, owner=owner)

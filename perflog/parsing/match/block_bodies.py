@@ -1,8 +1,8 @@
 """Assigns lines to the block that is open above them, in log order.
 
-The lines of a printed frame, such as that of nvidia-smi, look like those of any other table. So the scan reads only
+The lines of a printed frame, as nvidia-smi prints it, look like the lines of any other table. So the scan reads only
 the line that begins such a block. This pass follows the scan, and reads the lines under it that the scan left unread,
-and the rule above it. The block ends at the first line that is not part of it; blank lines do not count.
+and the rule above it. The block ends at the first line that is not part of it; empty lines do not count.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perflog.parsing.match.records import Batch, FormatLine
 from perflog.parsing.match.segments import LINES_ABOVE, Segments, stretches, with_records
 
 OpenBlocks = Mapping[int, FormatLine]
-"""The first lines of the open blocks at a place in the log, by the rank label before their lines, -1 for none."""
+"""The first lines of the open blocks at a position in the log, by the rank label before their lines, -1 for none."""
 
 
 def read_bodies(
@@ -58,7 +58,7 @@ def ends_with_body(lines: Sequence[FormatLine], batch: Batch) -> bool:
 
 
 def _begins(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, FormatLine]]:
-    """Row, rank label and Line of the lines that begin a block whose body is read here."""
+    """Row, rank label and Line of the lines that begin a block with a body that is read here."""
     begins = []
     for kind, records in batch.records.items():
         if lines[kind][1].role == "begin" and not lines[kind][1].under_header and _bodies(lines, lines[kind]):
@@ -103,7 +103,7 @@ def _read_rule_above(
 
 
 def _kind_of(lines: Sequence[FormatLine], bodies: Sequence[int], text: str) -> int | None:
-    """Return the kind of the first of some lines that reads a text."""
+    """Return the kind of the first of some lines that reads a string."""
     return next((kind for kind in bodies if lines[kind][1].template.match(text.rstrip()) is not None), None)
 
 

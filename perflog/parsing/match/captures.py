@@ -19,8 +19,8 @@ def capture(template: Template, texts: pa.Array) -> tuple[Ints, dict[str, Column
     """Match whole texts with a template.
 
     Returns:
-        The indices of the texts that match, ascending, and the values of the fields there. A text with a number that
-        does not fit into 64 bits does not match.
+        The indices of the strings that match, ascending, and the values of the fields there. A string does not match
+        if one of its numbers does not fit into 64 bits.
     """
     pattern = f"^(?s:{template.pattern})$"
     fields = [f for f in template.fields if not f.is_dropped]

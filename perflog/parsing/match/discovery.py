@@ -55,7 +55,7 @@ MAX_PATTERNS = 1 << 18
 MAX_LENGTH = 1 << 14
 """Lines of at least this many bytes are not tried.
 
-The patterns of families are Python's, whose time may grow with the square of a line.
+The patterns of families are Python's: their time may grow with the square of the length of a line.
 """
 
 
@@ -72,9 +72,9 @@ Families = Sequence[tuple[Format, Family]]
 
 
 def families_of(formats: Iterable[Format]) -> list[tuple[Format, Family]]:
-    """Return all families of the formats, each with its format; last the lines of which only a part is known.
+    """Return all families of the formats, each with its format; last the lines that are known only in part.
 
-    Those of the first line of a log are left out.
+    Families for the first line of a log are left out.
     """
     formats = list(formats)
     every = [(form, family) for form in formats for family in form.families]
@@ -103,7 +103,7 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
         return matching_mask(texts, patterns, ANY_LABELS)
     regexes = [_kept_regex(pattern) for pattern in patterns]
     begins = [without_each_label(text) for text in texts.to_pylist()]
-    return np.array([any(regex.match(text) for regex in regexes for text in of_one) for of_one in begins], np.bool_)
+    return np.array([any(regex.match(text) for regex in regexes for text in variants) for variants in begins], np.bool_)
 
 
 def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> Mask:
@@ -122,7 +122,7 @@ def _kept_regex(pattern: str) -> re.Pattern[bytes]:
 
 
 def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | None:
-    """Return the Line with the template `shape` that a family of the formats makes of a text; None if none does."""
+    """Return the Line with the template `shape` that a family of the formats makes of a string; None if none does."""
     bare = strip_rank_labels(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
     lines = (line for _, family in families_of(formats) for line in family.lines(bare))
     return next((line for line in lines if line.template.text == shape), None)
@@ -135,7 +135,7 @@ _ZEROS_INSIDE = lazy_pattern(rb"(?<=1)0+(?=1)")
 
 
 def form_of(text: bytes) -> bytes:
-    """Return what families see of the text of a field: with two texts of one form, a line gives the same template.
+    """Return what families see of the string of a field: a line gives the same template for two strings of one form.
 
     Families ask how many digits a number has, whether it begins or ends with zeros (a number of JSON may be printed
     with more of them than it needs), and whether minutes are below 60. Beyond 15 digits a double does not hold all.
@@ -147,7 +147,7 @@ def form_of(text: bytes) -> bytes:
 
 
 class _UnreadShapes:
-    """The shapes of the lines that no family reads: the text with each number as 0.
+    """The shapes of the lines that no family reads: the line with each number as 0.
 
     `is_bounded`: whether texts of many shapes, or many of one shape, are not tried at all.
     """
@@ -165,7 +165,7 @@ class _UnreadShapes:
         self._counts[number_shape(text)] += 1
 
     def tells_of(self, text: bytes) -> bool:
-        """Return whether no family needs to be asked for a text.
+        """Return whether no family needs to be asked for a string.
 
         Several texts that differ from it in digits alone showed nothing. Or there are many shapes, and this one is new:
         then it is prose.
@@ -191,7 +191,7 @@ class TemplateDiscovery:
     def __init__(self, is_bounded: bool = True) -> None:
         self.warnings: list[str] = []
         self._is_bounded = is_bounded
-        self._known: set[tuple[str, str, str]] = set()  # format, family, text of the template
+        self._known: set[tuple[str, str, str]] = set()  # format, family, template string
         self._count: Counter[tuple[str, str]] = Counter()
         self._size: Counter[tuple[str, str]] = Counter()
         self._full: set[tuple[str, str]] = set()
@@ -199,7 +199,7 @@ class TemplateDiscovery:
         self._objects: ObjectShapes[bool] = ObjectShapes()  # of the Lines that are read by them
         self._unread: defaultdict[tuple[str, ...], _UnreadShapes]  # by families tried
         self._unread = defaultdict(partial(_UnreadShapes, is_bounded))
-        self._tried: dict[bool, tuple[list[tuple[str, str]], int]] = {}  # which families, up to which place
+        self._tried: dict[bool, tuple[list[tuple[str, str]], int]] = {}  # which families, up to which position
 
     def copy(self) -> TemplateDiscovery:
         """Return a copy with the same knowledge, for another reading of the log."""
@@ -244,7 +244,7 @@ class TemplateDiscovery:
         """Return whether the texts that these Lines have read show just these Lines, in this order.
 
         `find` tries the unread texts in log order, and each Line reads all texts like the first that showed it. So the
-        first text of each Line tells what it would find. Nothing is kept if that is something else.
+        first string of each Line shows what it would find. Nothing is kept if that is something else.
         """
         firsts = [batch.records[k].places[0] for k in range(first_kind, len(likely) + first_kind) if k in batch.records]
         places: Ints = np.array(firsts, np.int64)
@@ -279,8 +279,8 @@ class TemplateDiscovery:
 
         Args:
             shown: The Lines.
-            kinds: Those that have records, by kind. A text may show several Lines, of which one reads it.
-            firsts: The place of the first record of each of these (second axis) in each log (first axis).
+            kinds: The Lines that have records, by kind. A string may show several Lines; one of them reads it.
+            firsts: The position of the first record of each of these (second axis) in each log (first axis).
             families: The families that were tried.
             batch: The logs.
         """
@@ -294,15 +294,15 @@ class TemplateDiscovery:
         if not TemplateDiscovery()._finds(shown, _texts_at(batch, firsts[0]), families):
             return False
         lines_of = _LinesOfTexts(families)
-        of_first = [lines_of(line, text) for line, text in zip(kinds.values(), texts, strict=False)]
+        identities = [lines_of(line, text) for line, text in zip(kinds.values(), texts, strict=False)]
         every = (texts[k : k + len(kinds)] for k in range(0, len(texts), len(kinds)))
-        return all([lines_of(*pair) for pair in zip(kinds.values(), log, strict=True)] == of_first for log in every)
+        return all([lines_of(*pair) for pair in zip(kinds.values(), log, strict=True)] == identities for log in every)
 
     def find(self, families: Families, batch: Batch) -> list[FormatLine]:
         """Return new Lines that the unread lines of a batch show.
 
-        Each unread line is tried once with the same families: its text always gives the same Lines. Only what stays
-        unread with all declared families is tried as partly known lines, whose patterns are long.
+        Each unread line is tried once with the same families: it always gives the same Lines. Only what stays unread
+        with all declared families is tried as partly known lines, which have long patterns.
         """
         if self._full.issuperset((form.name, family.name) for form, family in families):
             return []
@@ -311,7 +311,7 @@ class TemplateDiscovery:
         new: list[FormatLine] = []
         tried = dict(self._tried)
         texts = self._untried(families, batch, are_partial=False)
-        if batch.is_torn and len(texts):  # the usual lines tell where records begin
+        if batch.is_torn and len(texts):  # the usual lines show where records begin
             often = texts.take(index_array(is_usual(texts)))
             self._find_in(_bare(often, candidate_mask(often, [family for _, family in declared])), declared, new)
             if new := self._without_torn(new, texts):
@@ -379,9 +379,9 @@ class TemplateDiscovery:
             texts = texts.take(index_array(~matching_mask(texts, patterns))) if patterns else texts
 
     def _lines_of(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
-        """Return the Lines that the first fitting family makes of a text; add the unknown ones to `new`.
+        """Return the Lines that the first fitting family makes of a string; add the unknown ones to `new`.
 
-        A family may read a label that a program prints. If none does, the text after it is a record.
+        A family may read a label that a program prints. If none does, what is after it is a record.
         """
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         partly = [(form, family) for form, family in families if isinstance(family, PartialLines)]
@@ -393,13 +393,13 @@ class TemplateDiscovery:
         )
 
     def _first_lines(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
-        """Return the Lines that the first fitting family makes of a text; add the unknown ones to `new`."""
+        """Return the Lines that the first fitting family makes of a string; add the unknown ones to `new`."""
         for form, family in families:
             if family.required_literal not in text:
                 continue
             if (form.name, family.name) in self._full:
                 if re.match(f"(?s:{family.pattern})".encode(), text):
-                    return ()  # the text belongs to this family, so no later family may take it
+                    return ()  # the line belongs to this family, so no later family may take it
             elif lines := family.lines(text.decode("utf-8", "surrogateescape")):
                 last = lines[-1]
                 if last.object is not None and self._count[form.name, family.name] >= MANY_LINES:
@@ -430,14 +430,14 @@ class TemplateDiscovery:
 
 
 class _LinesOfTexts:
-    """Returns the identities of the Lines that texts show, each text alone."""
+    """Returns the identities of the Lines that strings show, each string alone."""
 
     def __init__(self, families: Families) -> None:
         self._declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         self._by_form: dict[tuple[Line | bytes, ...], list[tuple[str, str, str]]] = {}
 
     def __call__(self, line: FormatLine, text: bytes) -> list[tuple[str, str, str]]:
-        """Return those of a text that a Line reads. Two texts differ in its fields only."""
+        """Return the identities for a string that a Line reads. Two such strings differ in its fields only."""
         match = line[1].template.regex.fullmatch(text)
         fields = map(form_of, (group or b"" for group in match.groups())) if match else [text]
         form = (line[1], *fields)
@@ -455,7 +455,7 @@ def _texts_at(batch: Batch, places: Ints) -> pa.Array:
 
 
 def _identity(line: FormatLine) -> tuple[str, str, str]:
-    """What makes two Lines of families the same: format, family, and text of the template."""
+    """What makes two Lines of families the same: format, family, and template string."""
     return line[0].name, line[1].name, line[1].template.text
 
 

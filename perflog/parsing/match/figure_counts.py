@@ -16,15 +16,15 @@ from perflog.tables.arrow import mask_of, numbers_of, valid_mask
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _PLAIN = r"[0-9]+(?:\.[0-9]+)?"
 _LIST = rf"^\[*{_PLAIN}(?:\]*, ?\[*{_PLAIN})*\]*$"  # each of its numbers is a figure
-_LONG = 64  # bytes of a text from which on it pays to look for lists
+_LONG = 64  # bytes of a string from which on it pays to look for lists
 _IN_NUMBERS = b"0.,+-e[] "
 _BLANKS = bytes.maketrans(b"(){}<>\"';", b"         ")  # they separate words
 
 
 def count_figures(texts: pa.Array) -> Ints:
-    """Return the number of figures in each text of an Arrow array of strings or binaries; 0 for null.
+    """Return the number of figures in each element of an Arrow array of strings or binaries; 0 for null.
 
-    Whether a number is a figure does not depend on its digits. So they are masked, and each distinct text, and each
+    Whether a number is a figure does not depend on its digits. So they are masked, and each distinct string, and each
     distinct word in it, is examined once.
     """
     are_long = len(texts) > 0 and len(texts.buffers()[2] or b"") > _LONG * len(texts)
@@ -44,7 +44,7 @@ def masked_digits(texts: pa.Array) -> pa.Array:
 
 
 def number_shape(text: bytes) -> bytes:
-    """Return a text with one digit 0 for each run of digits."""
+    """Return a string with one digit 0 for each run of digits."""
     masked = text.translate(_ZEROS)
     if b"00" not in masked:
         return masked
@@ -55,9 +55,9 @@ def number_shape(text: bytes) -> bytes:
 
 
 def number_shapes(texts: pa.Array) -> tuple[Ints, Ints]:
-    """Return for each text of an Arrow array of lines the number of its shape, and for each shape its first text.
+    """Return for each element of an Arrow array of lines the number of its shape, and the first line of each shape.
 
-    Texts of one shape differ in their numbers only. Such texts have no line breaks.
+    Lines of one shape differ in their numbers only. The elements have no line breaks.
     """
     masked = number_shape(b"\n".join([*texts.to_pylist(), b""]))
     ends = np.flatnonzero(np.frombuffer(masked, np.uint8) == ord("\n")) + 1
@@ -68,7 +68,7 @@ def number_shapes(texts: pa.Array) -> tuple[Ints, Ints]:
 
 
 def _count(shape: bytes) -> int:
-    """Return the number of figures in a text whose digits are masked by zeros."""
+    """Return the number of figures in a string with digits masked by zeros."""
     if b"0" not in shape:
         return 0
     text = shape.decode("utf-8", "replace")

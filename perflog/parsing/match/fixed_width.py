@@ -8,7 +8,7 @@ bytes (a word) at a time, and their numbers are computed from the digits at fixe
 A worked example: the template `AB, {x:.2f}, {n:d}` reads the line `AB, 1.25, 37`. In its layout each digit is a `0`;
 the line has 12 bytes, hence two words:
 
-    line         A    B    ,    _    1    .    2    5     ,    _    3    7     (_ is a blank)
+    line         A    B    ,    _    1    .    2    5     ,    _    3    7     (_ is a space)
     layout       A    B    ,    _    0    .    0    0     ,    _    0    0
     XOR          0    0    0    0    1    0    2    5     0    0    3    7     literals: 0; digits: their value
     headroom   127  127  127  127  118  127  118  118   127  127  118  118
@@ -16,7 +16,7 @@ the line has 12 bytes, hence two words:
 
 *Comparing.* A row has the layout if its XOR is 0 at literals and at most 9 at digits. Both are tested for all eight
 bytes of a word at once: the headroom is added, which carries a byte into its highest bit exactly if it is too large
-(0 + 127 = 127, but 1 + 127 = 128; 9 + 118 = 127, but 10 + 118 = 128). Bytes whose highest bit was set before are wrong
+(0 + 127 = 127, but 1 + 127 = 128; 9 + 118 = 127, but 10 + 118 = 128). Bytes with the highest bit set before are wrong
 too; only such bytes can carry into their neighbour.
 
 *Numbers.* A mask keeps the low four bits of each digit, which are its value. The digits before the dot move up by one
@@ -27,7 +27,7 @@ steps instead of eight, as eight digits d0 ... d7 show:
     p0    p1    p2    p3      -> one multiplication adds p0 * 1000000 + p2 * 100, another p1 * 10000 + p3
     the number                   is in the upper half of the sum
 
-The result is an integer below 10^15, divided by a power of ten: it rounds as reading the text does. An exponent is
+The result is an integer below 10^15, divided by a power of ten: it rounds as reading the string does. An exponent is
 another integer: of a power of ten up to 10^22, which a double holds, both ways. Lines without a common layout, and long
 or signed numbers, are left to `numeric`.
 """
@@ -53,7 +53,7 @@ MIN_LINES = 256
 """Lines of a layout below which it is not worth its numpy calls."""
 
 _MAX_LENGTH = 1023  # bytes of a line
-_BAND = 256  # lengths of lines that are told apart by one byte
+_BAND = 256  # lengths of lines that one byte distinguishes
 _MAX_LAYOUTS = 4096  # kept; then all are forgotten
 _MAX_DIGITS = 14  # of a number: its digits are an integer that a double holds, and an integer of type d
 _WORD = 8
@@ -183,7 +183,7 @@ class _Layout(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, t: NumericTemplate, line: bytes, spans: Sequence[tuple[int, int]]) -> _Layout:
-        """The layout of a line whose fields have these spans."""
+        """The layout of a line with fields at these spans."""
         text, headroom, no_zero = bytearray(line), bytearray([_LITERAL_HEADROOM] * len(line)), []
         for f, (begin, end) in zip(t.template.fields, spans, strict=True):
             for column in range(begin, end):
@@ -289,7 +289,7 @@ class FixedWidthMatcher:
     def _match_length(
         self, data: bytearray, size: int, starts: Ints, lines: Ints, length: int
     ) -> Iterator[tuple[int, MatchedLines]]:
-        """Read lines of one length, layout after layout, as long as each layout is that of many lines."""
+        """Read lines of one length, layout after layout, as long as many lines have each layout."""
         width = (length + 2 * _WORD - 1) // _WORD * _WORD  # a word more: digits at the end are read as a whole word
         cells = np.ndarray((size + SLACK - width + 1,), f"V{width}", data, strides=(1,))[starts.take(lines)]
         while len(lines) >= MIN_LINES:

@@ -1,8 +1,8 @@
 """Assigns table rows to the header above them, in log order.
 
-Rows under different headers may look alike, so the text of a row does not identify it. Headers are found like other
+Rows under different headers may look alike, so a row cannot be identified by its content. Headers are found like other
 lines, wherever a chunk is scanned. This pass follows the scan, chunk after chunk in order, and reads the lines under
-each header that the scan left unread. A table ends at the first line that is not part of it; blank lines do not count.
+each header that the scan left unread. A table ends at the first line that is not part of it; empty lines do not count.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OpenTable(Struct, frozen=True):
 
 
 OpenTables = Mapping[int, OpenTable]
-"""The open tables at a place in the log, by the rank label before their lines, -1 for none."""
+"""The open tables at a position in the log, by the rank label before their lines, -1 for none."""
 
 
 class HeaderRowReader:
@@ -211,7 +211,7 @@ def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, 
             texts = batch.texts(records.places, MAX_LENGTH)
             for row, label, text in zip(batch.rows(records.places).tolist(), labels, texts, strict=True):
                 header = line.header_of.opened_by(text if label < 0 else split_rank_label(text.encode())[1].decode())
-                if header is not None:  # None: the text is only a part of a torn record
+                if header is not None:  # None: the line is only a part of a torn record
                     headers.append((row, label, OpenTable(format, header)))
     return sorted(headers, key=lambda header: header[0])
 

@@ -21,8 +21,8 @@ from perflog.tables.schema import CLOCKS, NO_DATE, NO_YEAR
 HEAD_BYTES = 200
 """Of a line, in which a stamp is looked for."""
 
-_MOST_LAYOUTS = 32  # that are kept for the next batch: those of a log differ by the width of labels and fractions
-_MOST_NEW = 512  # in a batch: with more, labels tell nothing of the layout, and each costs a pass over the lines
+_MOST_LAYOUTS = 32  # that are kept for the next batch: the layouts of a log differ by the width of labels and fractions
+_MOST_NEW = 512  # in a batch: with more, labels say nothing of the layout, and each costs a pass over the lines
 _MOST_WITHOUT = 8  # lines in a row that show no stamp, after which the rest of a batch is taken to have none
 _BACK = {NO_YEAR: YEAR_NS // 2, NO_DATE: 3600 * 10**9}
 """By how much times go back, at least, where a year or a day has passed. Lines of several processes go back less."""
@@ -37,8 +37,10 @@ class StampReader:
 
     def read(self, batch: Batch, places: Sequence[Ints]) -> list[Stamps | None]:
         """Return the stamps of records of several kinds, given their places; None: no record of the kind has one."""
-        found = [self._of_kind(batch, of_kind) for of_kind in places]
-        stamped = [(of_kind, stamps) for of_kind, stamps in zip(places, found, strict=True) if stamps is not None]
+        found = [self._of_kind(batch, kind_places) for kind_places in places]
+        stamped = [
+            (kind_places, stamps) for kind_places, stamps in zip(places, found, strict=True) if stamps is not None
+        ]
         for clock, period in ((NO_YEAR, YEAR_NS), (NO_DATE, DAY_NS)):
             self._carry(CLOCKS.index(clock), period, _BACK[clock], stamped)
         return found
@@ -67,13 +69,13 @@ class StampReader:
         return stamps if (stamps.time != NO_TIME).any() else None
 
     def _carry(self, clock: int, period: int, back: int, stamped: Sequence[tuple[Ints, Stamps]]) -> None:
-        """Add the years or days that have passed to the times of a clock that does not tell them."""
-        of_clock = [(places, stamps, np.flatnonzero(stamps.clock == clock)) for places, stamps in stamped]
-        of_clock = [each for each in of_clock if len(each[2])]
-        if not of_clock:
+        """Add the years or days that have passed to the times of a clock that does not print them."""
+        with_clock = [(places, stamps, np.flatnonzero(stamps.clock == clock)) for places, stamps in stamped]
+        with_clock = [each for each in with_clock if len(each[2])]
+        if not with_clock:
             return
-        order = np.argsort(np.concatenate([places[rows] for places, _, rows in of_clock]), kind="stable")
-        times = np.concatenate([stamps.time[rows] for _, stamps, rows in of_clock])
+        order = np.argsort(np.concatenate([places[rows] for places, _, rows in with_clock]), kind="stable")
+        times = np.concatenate([stamps.time[rows] for _, stamps, rows in with_clock])
         ordered = times[order]
         last = self._last.get(clock, int(ordered[0]))
         jumps = np.diff(ordered, prepend=last % period)
@@ -81,7 +83,7 @@ class StampReader:
         times[order] = ordered + np.maximum(passed, 0) * period
         self._last[clock] = int(times[order[-1]])
         for (_, stamps, rows), part in zip(
-            of_clock, np.split(times, np.cumsum([len(rows) for _, _, rows in of_clock])[:-1]), strict=True
+            with_clock, np.split(times, np.cumsum([len(rows) for _, _, rows in with_clock])[:-1]), strict=True
         ):
             stamps.time[rows] = part
 

@@ -1,4 +1,4 @@
-"""Matches templates whose fields are plain numbers, all lines of a chunk at once, without regular expressions.
+"""Matches templates with plain numbers as fields, all lines of a chunk at once, without regular expressions.
 
 A *token* is a maximal run of digits and dots: `step 7: 1.25 ms` has the tokens `7` and `1.25`. Three steps:
 
@@ -6,7 +6,7 @@ A *token* is a maximal run of digits and dots: `step 7: 1.25 ms` has the tokens 
 2. Every literal byte of a candidate is compared, eight bytes at a time.
 3. One Arrow cast converts the tokens that are fields. It rounds correctly.
 
-A template reads here exactly what its regular expression would read. All doubtful texts (signs, exponents, `1.2.3`,
+A template reads here exactly what its regular expression would read. All doubtful strings (signs, exponents, `1.2.3`,
 long integers, unusual blanks) are left to the regular expressions.
 """
 
@@ -51,7 +51,7 @@ class _Comparison(Struct, frozen=True):
 
 
 def _comparisons(literal: bytes, known: int) -> tuple[_Comparison, ...]:
-    """Return the comparisons for a literal whose first `known` bytes are known to match."""
+    """Return the comparisons for a literal. Its first `known` bytes are known to match."""
     comparisons = []
     for offset in range(known, len(literal), _GATHERED):
         block = literal[offset : offset + _GATHERED]

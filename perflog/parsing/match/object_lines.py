@@ -48,11 +48,11 @@ def _columns(line: Line, values: Sequence[Sequence[bytes]]) -> dict[str, Column]
     fields = [f for f in line.template.fields if not f.is_dropped]
     indices = line.object.fields if line.object is not None else ()
     columns = zip(fields, indices, strict=True)
-    return {f.name: values_of(f, pa.array([bare(of_row[k]) for of_row in values], pa.binary())) for f, k in columns}
+    return {f.name: values_of(f, pa.array([bare(row[k]) for row in values], pa.binary())) for f, k in columns}
 
 
 def figures_in_dropped_texts(line: Line, texts: Sequence[bytes]) -> list[Ints]:
-    """Return for each dropped text of a line the number of its figures in each record."""
+    """Return for each dropped string of a line the number of its figures in each record."""
     indices = line.object.dropped if line.object is not None else ()
     counts = np.zeros((len(indices), len(texts)), np.int64)
     for row, parts in enumerate(map(split, texts)):

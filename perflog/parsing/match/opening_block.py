@@ -1,7 +1,7 @@
 """Finds the block at the start of a log: the source of the program, which some programs print before anything else.
 
-Such a block has any lines, so only its first and its last line tell its place. It is looked for in the first lines of
-the log, before they are scanned. The scanner then reads its lines by their places.
+Such a block has any lines, so only its first and its last line locate it. It is looked for in the first lines of
+the log, before they are scanned. The scanner then reads its lines by their positions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OpeningBlock(Struct, frozen=True):
     Attributes:
         last_line: Number of its last line.
         size: Bytes up to the end of this line.
-        lines: The Lines of the block, the one that reads any text among them.
+        lines: The Lines of the block, among them the Line that reads any string.
         special: By Line, the numbers of the lines that begin or end the block. All others are its body.
         doubtful: Its lines with numbers that are not indented as source is, each ended by LF: they could be what a
             program measured.
@@ -56,7 +56,7 @@ class OpeningBlock(Struct, frozen=True):
     def mask(self, line: Line, numbers: Ints) -> Mask:
         """Return a mask of the line numbers, of lines of the block, that a Line of the block reads."""
         if line.role == "body":
-            return ~np.isin(numbers, [number for of_line in self.special.values() for number in of_line])
+            return ~np.isin(numbers, [number for line_numbers in self.special.values() for number in line_numbers])
         return np.isin(numbers, self.special.get(line, []))
 
 
@@ -130,7 +130,7 @@ def find_opening_block(head: Chunk, blocks: Iterable[Sequence[Line]]) -> Opening
 
 
 _found_before: dict[tuple[Line, ...], tuple[bytes, OpeningBlock]] = {}
-"""The last text of each block, and what was found in it: the runs of a campaign print the same source."""
+"""The last lines of each block, and what was found in them: the runs of a campaign print the same source."""
 
 
 def _begins_alike(head: Chunk, text: bytes) -> bool:
@@ -172,13 +172,13 @@ def _find(head: Chunk, block: Sequence[Line]) -> OpeningBlock | None:
 
 
 def _line_of(block: Sequence[Line], roles: Sequence[str], text: bytes) -> Line | None:
-    """Return the Line of these roles that reads a text."""
+    """Return the Line of these roles that reads a string."""
     candidates = (line for line in block if line.role in roles and text.startswith(line.template.prefix))
     return next((line for line in candidates if line.template.regex.fullmatch(text.rstrip())), None)
 
 
 def _physical_lines(chunk: Chunk, number: int | None = None, begin: int = 0) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, end (offset) and text of the physical lines of a chunk, from the one that begins at an offset."""
+    """Yield number, end (offset) and bytes of the physical lines of a chunk, from the line that begins at an offset."""
     returns, number = frozenset(chunk.returns), chunk.first_line if number is None else number
     while begin < chunk.size:
         end = chunk.data.index(b"\n", begin)

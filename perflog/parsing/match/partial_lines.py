@@ -1,8 +1,8 @@
-"""Lines of which only a part is known: with a prefix in front, other text after, or a missing number.
+"""Lines that are known only in part: with a prefix, a suffix, or a missing number.
 
-A log shows them as the lines of a family do: each becomes a Line, whose template is that of the known line, with a
-field for what surrounds it. Only lines that nothing else reads are tried, and the best reading leaves the least text
-unread.
+A log shows them as it shows lines of a family: each becomes a Line. Its template is the template of the known line,
+with a field for what surrounds it. Only lines that nothing else reads are tried. The best reading leaves the fewest
+bytes unread.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ class PartialLines:
 
     @cached_property
     def literals(self) -> frozenset[bytes]:
-        """Texts, one of which each of the lines contains."""
-        of_lines = (line.template.required_literal for line in self._lines)
-        return frozenset([*of_lines, *map(_literal_of, self._families)])
+        """Strings. Each of the lines contains one of them."""
+        from_lines = (line.template.required_literal for line in self._lines)
+        return frozenset([*from_lines, *map(_literal_of, self._families)])
 
     @cached_property
     def pattern(self) -> str:
         return self.pattern_with(self.literals)
 
     def pattern_with(self, literals: Container[bytes]) -> str:
-        """Return the pattern of those lines that contain one of these literals: that of all takes long to compile."""
+        """Return the pattern of the lines with one of these literals: a pattern of all lines takes long to compile."""
         held = [line.template for line in self._lines if line.template.required_literal in literals]
         lines = "|".join(unnamed(pattern_with_gaps(_without_blanks(template))) for template in held)
         families = "|".join(family.pattern for family in self._families if _literal_of(family) in literals)
-        of_lines = [rf"(?:{PREFIX})?[ \t]*(?:{lines})(?:{APPENDIX})?[ \t]*$"] if lines else []
-        return "|".join([*of_lines, *([rf"{PREFIX}(?:{families})"] if families else [])])
+        from_lines = [rf"(?:{PREFIX})?[ \t]*(?:{lines})(?:{APPENDIX})?[ \t]*$"] if lines else []
+        return "|".join([*from_lines, *([rf"{PREFIX}(?:{families})"] if families else [])])
 
     def lines(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
@@ -80,7 +80,7 @@ class PartialLines:
         return ()
 
     def _lines_behind(self, raw: bytes, front: str) -> tuple[Line, ...]:
-        """Return the Lines of a text from which a prefix has been taken off, or of a whole line: `front` is ""."""
+        """Return the Lines of a string without its prefix, or of a whole line: `front` is ""."""
         if front:
             for line in self._holding(self._lines, raw):
                 if line.template.match(raw) is not None:
@@ -99,7 +99,7 @@ class PartialLines:
 
 
 def _front_of(prefix: bytes) -> str:
-    """Return the text of a template for a prefix: a field for all of it, apart from a rank that it prints."""
+    """Return the template string of a prefix: a field for all of it, apart from a rank that it prints."""
     printed = _RANK_OF_WORLD.search(prefix)
     if printed is None:
         return _PREFIX_FIELD if prefix else ""
@@ -110,12 +110,12 @@ def _front_of(prefix: bytes) -> str:
 
 
 def _is_distinct(line: Line) -> bool:
-    """Return whether the line is known by more than its place among others."""
+    """Return whether the line is known by more than its position among others."""
     return line.role in ("line", "context") and not line.under_header and line.template.letters >= MIN_LETTERS
 
 
 def _is_bare_header(family: Family) -> bool:
-    """Return whether only the names of its columns tell a table: words after a prefix may be a sentence."""
+    """Return whether only the names of its columns identify a table: words after a prefix may be a sentence."""
     return isinstance(family, HeaderTable) and family.title is None
 
 
@@ -128,7 +128,7 @@ def _without_blanks(template: Template) -> Template:
 
 
 def _readings(line: Line, raw: bytes) -> Iterator[tuple[Line, Template, int]]:
-    """Yield the line, its template for the beginning of a text, and the number of bytes after that beginning."""
+    """Yield the line, its template for the beginning of a string, and the number of bytes after that beginning."""
     match = line.template.regex.match(raw)
     if match is None:
         template, end = without_missing(line.template, raw) or (None, 0)

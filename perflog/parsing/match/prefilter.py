@@ -28,8 +28,8 @@ Words = npt.NDArray[np.uint64]
 class LiteralPrefilter:
     """Looks for literals by their first eight bytes.
 
-    The first four bytes at each position of the text are hashed into a table of 65,536 bits; only where the bit of some
-    literal is set are eight bytes compared. So the cost does not depend on the number of literals.
+    The first four bytes at each position of the input are hashed into a table of 65,536 bits; eight bytes are compared
+    only where the bit of some literal is set. So the cost does not depend on the number of literals.
     """
 
     def __init__(self, literals: Sequence[bytes]) -> None:
@@ -61,8 +61,8 @@ class LiteralPrefilter:
     def texts_with(self, texts: pa.Array) -> Callable[[int], Mask | None]:
         """Look for the literals in texts. Return a function from the index of a literal to a mask of the texts.
 
-        The mask has all texts that hold the literal, and may have others, as `candidates` may. It is None if no text
-        holds the literal.
+        The mask has all strings that hold the literal, and may have others, as `candidates` may. It is None if no
+        string holds the literal.
         """
         _, offsets, body = texts.buffers()
         ends = np.frombuffer(offsets, np.int32)[texts.offset + 1 : texts.offset + len(texts) + 1]

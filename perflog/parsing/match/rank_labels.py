@@ -32,17 +32,17 @@ _TORN_PROCESS = r"(?:[A-Za-z0-9_.:-]* )?p?i?d?=[0-9]+(?:, ip=[0-9a-f.:]+)?\) "
 LAUNCHER_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{_POD}|{_TORN_PROCESS})"
 """Pattern of one label that a launcher prints before each line: a closed one, `0: `, kubectl's `[pod/...] `.
 
-The tail of a torn `(Worker pid=7, ip=10.0.0.1) ` is one too: `d=7, ip=10.0.0.1) ` is no figure of the record after it.
+The suffix of a torn `(Worker pid=7, ip=10.0.0.1) ` is a label too: `d=7, ip=10.0.0.1) ` is no value of a record.
 After the name of the pod there may be the time at which it printed the line (`input.containers`)."""
 
 PRINTED_LABEL = r"\[[Rr]ank[ :=]?[0-9]{1,9}\]:? "
 """Pattern of a label that a program prints before a line: `[Rank 3] `."""
 
 WHOLE_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{_POD}|{PRINTED_LABEL})"
-"""Pattern of one label before a line that is not torn. It is faster than that of any label."""
+"""Pattern of one label before a line that is not torn. It is faster than the pattern of any label."""
 
 RANK_LABEL = rf"(?:{LAUNCHER_LABEL}|{PRINTED_LABEL})"
-"""Pattern of one label before a line: that of a launcher, or `[Rank 3] `, which may belong to the line."""
+"""Pattern of one label before a line: of a launcher, or `[Rank 3] `, which may belong to the line."""
 
 ANY_LABELS = f"^{RANK_LABEL}*"
 """Pattern of the beginning of a line with any number of labels, or none."""
@@ -55,7 +55,7 @@ NO_RANK = -2
 """Label of a line that has the name of a process in front, and no rank."""
 
 _POD_NAME = lazy_pattern(rb"(?:[^ ]* )?\[pod/([A-Za-z0-9_./-]+)")
-STREAMS = (b"stdout", b"stderr")  # in place of the name of a pod that no record tells
+STREAMS = (b"stdout", b"stderr")  # instead of the name of a pod that no record states
 _POD_BIT = 1 << 29  # of the numbers of nodes that are pods; the rest is a hash of the name
 _LAST_POD = -3
 
@@ -66,7 +66,7 @@ LABEL_TEMPLATES = (
     Template("{label:d}: "), Template(f"[default{{{LOCAL}:d}}]:"), Template("[rank{label:d}]:"),
     Template("[1,{label:d}]<stdout>:"),
 )  # fmt: skip
-"""Rank labels as templates: a log whose lines mostly have the same label is read with it as part of each template."""
+"""Rank labels as templates: if most lines of a log have the same label, it is read as part of each template."""
 
 
 class Labels(Struct, frozen=True):
@@ -74,15 +74,15 @@ class Labels(Struct, frozen=True):
 
     Attributes:
         template: The label that most lines have, if they have the same one: the fast path reads it.
-        of_launcher: Whether most lines have a label of a launcher.
-        of_any: Whether most lines have a label, of a launcher or of the program: a number without one is no line.
+        has_launcher_labels: Whether most lines have a label of a launcher.
+        has_labels: Whether most lines have a label, of a launcher or of the program: a number without one is no line.
         bare_is_rare: Whether hardly any line has a label of srun: `7: ` is then the tail of a torn line.
         width: The width of srun's labels, if all have the same: `13: ` of three ranks is a torn `1` and `3: `; else 0.
     """
 
     template: Template | None = None
-    of_launcher: bool = False
-    of_any: bool = False
+    has_launcher_labels: bool = False
+    has_labels: bool = False
     bare_is_rare: bool = False
     width: int = 0
 
@@ -112,7 +112,7 @@ def is_local(labels: Ints) -> Mask:
 
 
 def is_nested(labels: Ints) -> Mask:
-    """Return which labels hold the numbers of two labels, neither of which is known to be local."""
+    """Return which labels hold the numbers of two labels, with neither known to be local."""
     return (labels >= 0) & (labels & _NESTED_BIT > 0)
 
 
@@ -172,7 +172,7 @@ def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Int
     labels, text_begin = np.full(len(begin), NO_LABEL, np.int64), begin.copy()
     view = memoryview(data)
     for row, (start, stop) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
-        # One byte more: of a line that is a label alone, the label's blank was cut off as a trailing one.
+        # One byte more: of a line that is a label alone, the label's space was cut off as a trailing one.
         match = _ANY_LABEL.match(view[start : min(stop + 1, start + _MAX_LENGTH)])
         if match:
             labels[row] = _rank_of(match[0])
@@ -227,7 +227,7 @@ def without_printed_label(text: bytes) -> bytes:
 
 
 def without_each_label(text: bytes) -> list[bytes]:
-    """Return a line, and what stands behind each of the labels in front of it."""
+    """Return a line, and what is after each of the labels before it."""
     begins = [text]
     while (rest := without_printed_label(begins[-1])) != begins[-1]:
         begins.append(rest)

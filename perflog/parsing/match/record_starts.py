@@ -5,7 +5,7 @@ A write that another one interrupts leaves its head, the line of the other proce
     [rank0]: step: 7  loss: 2.3[rank1]: step: 7  loss: 2.41
     1  grad_norm: 1.2
 
-A record owns only the text from its own head to its end. So a line is cut before its text is read: at each rank label
+A record owns only the bytes from its own head to its end. So a line is cut before it is read: at each rank label
 and at each opening of a known line. A part that another part follows is *open*: its end may be lost.
 """
 
@@ -42,7 +42,7 @@ from perflog.tables.arrow import index_array, mask_of, numbers_of, valid_mask
 from perflog.units import unit_of
 
 MAX_LENGTH = 1 << 14
-"""Longer lines are not cut: the patterns here are Python's, whose time may grow with the square of a line."""
+"""Longer lines are not cut: the patterns here are Python's, and their time may grow with the square of a line."""
 
 _FEW = 64
 _FRONT = 256  # bytes before an opening that are searched for the prefix of its line
@@ -117,8 +117,8 @@ class RecordStarts:
         are_long = numbers_of(pc.binary_length(texts)) > MAX_LENGTH
         if are_long.any():
             rows = np.flatnonzero(~are_long)
-            of_short = self.cuts(texts.take(index_array(rows)), label_width)
-            return [(int(rows[row]), offsets) for row, offsets in of_short]
+            short_cuts = self.cuts(texts.take(index_array(rows)), label_width)
+            return [(int(rows[row]), offsets) for row, offsets in short_cuts]
         shape_of, firsts = number_shapes(texts)
         one_of_each = texts.take(index_array(firsts))
         begun = _labelled_beginnings(one_of_each, np.bincount(shape_of))
@@ -130,14 +130,14 @@ class RecordStarts:
         if len(firsts) > _FEW:  # to compile patterns takes longer than to look at a few texts
             several = np.flatnonzero(self._may_hold_several(one_of_each, patterns, begun))
         marks = _Marks(openings, extents, begun, label_width)
-        of_firsts = {row: self._cuts_of(texts[row].as_py(), marks) for row in firsts[several].tolist()}
-        is_cut = np.array([bool(of_firsts.get(row)) for row in firsts.tolist()], np.bool_)
+        cuts_by_first = {row: self._cuts_of(texts[row].as_py(), marks) for row in firsts[several].tolist()}
+        is_cut = np.array([bool(cuts_by_first.get(row)) for row in firsts.tolist()], np.bool_)
         cut_rows = np.flatnonzero(is_cut[shape_of]).tolist()
-        every = [(row, of_firsts.get(row) or self._cuts_of(texts[row].as_py(), marks)) for row in cut_rows]
+        every = [(row, cuts_by_first.get(row) or self._cuts_of(texts[row].as_py(), marks)) for row in cut_rows]
         return [(row, offsets) for row, offsets in every if offsets]
 
     def _may_hold_several(self, texts: pa.Array, patterns: tuple[str, ...], begun: re.Pattern[bytes] | None) -> Mask:
-        """Return a mask of the texts that may hold a record which does not begin where the text begins."""
+        """Return a mask of the lines that may hold a record which does not begin where the line begins."""
         bare = bare_texts(texts)
         several = mask_of(
             pc.match_substring_regex(bare, f"{CLOSED_LABEL}|{_OBJECTS}|^{PRINTED_LABEL}.*{PRINTED_LABEL}")
@@ -166,7 +166,7 @@ class RecordStarts:
         return several
 
     def _cuts_of(self, text: bytes, marks: _Marks) -> list[int]:
-        """Return the offsets inside a text at which records begin, ascending."""
+        """Return the offsets inside a line at which records begin, ascending."""
         offsets: list[int] = []
         first = begin = _end_of_labels(text, 0)
         has_sure = False
@@ -239,7 +239,7 @@ class RecordStarts:
         return not expected or any(text[:1] != "`" or text[1:2].isdigit() for text in expected)
 
     def _is_one_record(self, text: bytes, offset: int, openings: re.Pattern[bytes]) -> bool:
-        """Return whether a known line reads a text whole, with texts in which no record begins."""
+        """Return whether a known line reads a whole string, and no record begins in its string fields."""
         raw = text.rstrip(b" \t")
         for template in self._templates:
             spans = template.loose_spans(raw) if template.has_literals(raw) else None
@@ -248,13 +248,13 @@ class RecordStarts:
         return False
 
     def _is_record(self, text: bytes, behind: bytes, openings: re.Pattern[bytes]) -> bool:
-        """Return whether a text holds a record, whole or torn. The object after the head of one belongs to it."""
+        """Return whether a string holds a record, whole or torn. The object after the head of one belongs to it."""
         if behind.startswith(b"{") and any(h.regex.fullmatch(text.rstrip(b" \t")) for h in self._object_heads):
             return False
         return openings.search(text) is not None or self._is_torn(text)
 
     def _is_torn(self, text: bytes) -> bool:
-        """Return whether a text is the beginning of a known line."""
+        """Return whether a string is the beginning of a known line."""
         raw = text.strip(b" \t")
         if _PREFIX.fullmatch(raw + b" "):
             return False
@@ -263,15 +263,15 @@ class RecordStarts:
 
 
 def _begins_alike(template: Template, raw: bytes) -> bool:
-    """Return whether a text and the first literal of a template begin with the same bytes."""
+    """Return whether a string and the first literal of a template begin with the same bytes."""
     literal = template.prefix.strip(b" \t")
     return bool(literal) and (literal.startswith(raw) or raw.startswith(literal))
 
 
 def _may_be_glued(line: Line) -> bool:
-    """Return whether records of the line may be glued to others: it is read by its text alone.
+    """Return whether records of the line may be glued to others: its template alone identifies it.
 
-    A line without numbers that may end with any text is none: other lines print its words.
+    A line without numbers that may end with any string is none: other lines print its words.
     """
     fields = line.template.fields
     ends = bool(line.template.literals[-1].strip()) or not any(f.type in TEXTS for f in fields[-1:])
@@ -328,7 +328,7 @@ def _object_starts(text: bytes, first: int) -> Iterator[int]:
 
 
 def _with_repeated_beginning(texts: pa.Array) -> Mask:
-    """Return a mask of the texts whose beginning, up to its first number, comes again in them."""
+    """Return a mask of the lines in which the beginning, up to the first number, comes again."""
     mask = np.zeros(len(texts), np.bool_)
     masked = masked_digits(texts)
     beginnings = pc.extract_regex(masked, f"^(?P<beginning>{_BEGINNING})").field("beginning").dictionary_encode()
@@ -347,7 +347,7 @@ def _labelled_beginnings(texts: pa.Array, counts: Ints) -> re.Pattern[bytes] | N
 
     Args:
         texts: Texts with their labels.
-        counts: How many lines each of them stands for.
+        counts: How many lines each of them represents.
     """
     rows = np.flatnonzero(mask_of(pc.match_substring_regex(texts, f"^{BARE_LABEL}")))
     if not len(rows):
@@ -366,7 +366,7 @@ def _repeated_beginnings(text: bytes, first: int) -> Iterator[int]:
     """Yield the offsets where the beginning of a line comes again inside it: `step 7 loss 2.3step 8 loss 2.2`.
 
     Before it stand no blanks, or several, or a rank label: copies of a log lose the carriage returns between the
-    states of one line. One blank may separate the items of a list.
+    states of one line. One space may separate the items of a list.
     """
     masked = text[first:].translate(_ZEROS)
     begin = _FIRST.match(masked)
@@ -386,16 +386,16 @@ def _repeated_beginnings(text: bytes, first: int) -> Iterator[int]:
 def ends_whole(template: Template, texts: pa.Array) -> Mask:
     """Return which texts are whole records of a template, although another record may have torn off their ends.
 
-    A number or a text at the end may lack its last characters. It is whole if the program prints as many decimals as
-    the text has.
+    A number or a string at the end may lack its last characters. It is whole if it has as many decimals as the program
+    prints.
     """
     last = template.fields[-1] if template.fields else None
     end = template.literals[-1].strip()
-    if last is not None and last.numeric and last.type != "d" and end == ".":  # that of the sentence, or of the number
+    if last is not None and last.numeric and last.type != "d" and end == ".":  # of the sentence, or of the number
         return mask_of(pc.match_substring_regex(texts, r"\.[0-9]+([eE][+-]?[0-9]+)?\.[ \t]*$"))
     if last is None or end:
         return np.ones(len(texts), np.bool_)
-    if last.type in TEXTS:  # of a text that is dropped, nothing is lost; a number before it may be torn
+    if last.type in TEXTS:  # nothing is lost of a dropped string; a number before it may be torn
         ends_in_number = mask_of(pc.match_substring_regex(texts, "[0-9.]$"))
         return ~ends_in_number if last.is_dropped else np.zeros(len(texts), np.bool_)
     decimals = re.search(r"\.([1-9]\d*)[feE]$", last.spec)

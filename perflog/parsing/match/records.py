@@ -1,8 +1,8 @@
-"""The records of a chunk, their places in the log, and which kind accounts for each line.
+"""The records of a chunk, their positions in the log, and which kind accounts for each line.
 
-A *segment* is a physical line, or what is between two lone carriage returns in it. A *place* is one integer for a
-segment: the number of its physical line and its part of that line (`tables.row_order`). Records glued on one line have
-a place each. A *kind* is the index of a line shape among the lines of a scanner.
+A *segment* is a physical line, or what is between two lone carriage returns in it. A *position* (`place`) is one
+integer for a segment: the number of its physical line and its part of that line (`tables.row_order`). Records joined on
+one line have a position each. A *kind* is the index of a line shape among the lines of a scanner.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from perflog.tables.arrow import index_array, numbers_of
 from perflog.tables.row_order import PART_BITS, PART_MASK
 
 BLANK = -1
-"""Kind of a blank line."""
+"""Kind of a line of whitespace."""
 
 UNREAD = -2
 """Kind of an unread line, in the account of lines."""
 
 FAILURE = -3
-"""Kind of a line that belongs to the text of a failure."""
+"""Kind of a line that belongs to the message of a failure."""
 
 MAX_TEXT = 2000
-"""Bytes of a line that are kept as its text."""
+"""Bytes of a line that are kept as its content."""
 
 _SHAPE_BYTES = 160  # of an unread line, which make its shape
 
@@ -40,7 +40,7 @@ Column = Any
 """Values of a field: a numpy int64 or float64 array, or an Arrow string array."""
 
 FormatLine = tuple[Format, Line]
-"""A line shape with the format that declares it, or whose family shows it."""
+"""A line shape with the format that declares it, or with a family that shows it."""
 
 
 def lines_of(formats: Iterable[Format]) -> list[FormatLine]:
@@ -49,7 +49,7 @@ def lines_of(formats: Iterable[Format]) -> list[FormatLine]:
 
 
 class Stamps(Struct):
-    """Times at which lines were printed, as time stamps before them tell: a column each.
+    """Times at which lines were printed, from time stamps before them: a column each.
 
     Attributes:
         time: Nanoseconds since 1970, or since the start of the first year or day of the log; -1 if unknown.
@@ -158,11 +158,11 @@ class Batch(Struct):
         unread_parts: places of unread segments on lines that another part accounts for.
         starts: byte offset at which each segment begins.
         ends: byte offset at which each segment ends.
-        places: the place of each segment; may be left empty where no line has parts.
-        open_places: places of the segments whose end may be lost, since another record begins there on the same line,
-            or the log ends there; None if there are none.
+        places: the position of each segment; may be left empty where no line has parts.
+        open_places: positions of the segments that may lack their end, since another record begins there on the same
+            line, or the log ends there; None if there are none.
         cuts: where lines were cut; None if none is, or nobody asks.
-        failures: places of the segments that belong to the texts of failures; None before they are looked for.
+        failures: places of the segments that belong to the messages of failures; None before they are looked for.
     """
 
     chunk: Chunk
@@ -198,7 +198,7 @@ class Batch(Struct):
         return replace(self, records=records, owner={kind_of[kind]: places for kind, places in self.owner.items()})
 
     def with_failures(self, places: Ints) -> Batch:
-        """Return the batch with the unread segments at some places as those of failures."""
+        """Return the batch with the unread segments at some positions as segments of failures."""
         lines, parts = (np.isin(unread, places, assume_unique=True) for unread in (self.unread, self.unread_parts))
         if not (lines.any() or parts.any()):
             return self
@@ -215,7 +215,7 @@ class Batch(Struct):
         return (places >> PART_BITS) - self.chunk.first_line
 
     def rows_from(self, places: Ints) -> Ints:
-        """Return the indices of the first segments at or behind some places; there need be none at the places."""
+        """Return the indices of the first segments at or after some positions; there need be none at the positions."""
         if self.has_parts:
             return np.searchsorted(self.places, places)
         lines: Ints = (places + PART_MASK) >> PART_BITS
@@ -226,7 +226,7 @@ class Batch(Struct):
         return self.places[rows] if self.has_parts else (rows + self.chunk.first_line) << PART_BITS
 
     def text(self, place: int, limit: int = MAX_TEXT) -> str:
-        """Return the text of the segment at a place."""
+        """Return the segment at a position as a string."""
         return self.texts(np.array([place], np.int64), limit)[0]
 
     def texts(self, places: Ints, limit: int = MAX_TEXT) -> list[str]:
@@ -239,7 +239,7 @@ class Batch(Struct):
 
 
 def segment_places(chunk: Chunk, ends: Ints) -> Ints:
-    """Return the place of each segment of a chunk."""
+    """Return the position of each segment of a chunk."""
     if not chunk.returns:
         return np.arange(chunk.first_line, chunk.first_line + len(ends), dtype=np.int64) << PART_BITS
     ends_in_return = np.zeros(len(ends), np.bool_)
@@ -268,11 +268,11 @@ def owners(
 ) -> tuple[dict[int, Ints], Ints]:
     """Decide which kind accounts for each physical line.
 
-    If a line has several records: the first that is read, else an unread part, else a context, else a blank part.
+    If a line has several records: the first that is read, else an unread part, else a context, else whitespace.
 
     Args:
         records: the records by kind.
-        blank: places of blank segments.
+        blank: positions of segments of whitespace.
         unread: places of unread segments.
         is_read: by kind, whether its records are read, or are context.
         has_returns: whether lone carriage returns divide lines.
@@ -288,7 +288,7 @@ def owners(
     claims.append((1, UNREAD, unread))
     lines, counts = np.unique(np.concatenate([places >> PART_BITS for _, _, places in claims]), return_counts=True)
     shared = lines[counts > 1]
-    best: dict[int, tuple[int, int, int]] = {}  # by line: precedence, place, kind
+    best: dict[int, tuple[int, int, int]] = {}  # by line: precedence, position, kind
     for precedence, kind, places in claims:
         for place in places[np.isin(places >> PART_BITS, shared)].tolist():
             line = place >> PART_BITS

@@ -68,8 +68,8 @@ from perflog.tables.row_order import PART_BITS, PART_MASK
 Parts = dict[int, list[Records]]
 """Records by kind, as the steps find them."""
 
-_FEW = 64  # lines of which each is asked for literals by itself
-_PREPARED = 16  # lists of lines whose matchers are kept
+_FEW = 64  # lines that are each asked for literals by themselves
+_PREPARED = 16  # lists of lines for which matchers are kept
 
 
 class Scanner:
@@ -78,9 +78,9 @@ class Scanner:
     Args:
         lines: the lines that formats declare, or that their families have shown.
         labels: the rank labels before the lines of the log.
-        since: formats that read nothing before a place.
-        opening: the block at the start of the log: its lines are read by their places.
-        formats: the formats whose families may show further lines.
+        since: formats that read nothing before a position.
+        opening: the block at the start of the log: its lines are read by their positions.
+        formats: the formats with families that may show further lines.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Scanner:
 
     @cached_property
     def _matchers(self) -> _Matchers:
-        return _prepared(self._declared, self._labels.template, self._labels.of_any, self._formats)
+        return _prepared(self._declared, self._labels.template, self._labels.has_labels, self._formats)
 
     def with_lines(self, lines: Sequence[FormatLine]) -> Scanner:
         """Return a scanner that reads these lines too; the kinds of the others stay."""
@@ -204,9 +204,9 @@ class Scanner:
         begins = np.concatenate([starts, inside])[order]
         is_followed = np.append(rows[1:] == rows[:-1], False)
         stops = np.where(is_followed, np.append(begins[1:], 0), ends[rows])
-        # A blank or the end of an object ends a record. So do line feeds that were written after the next record.
+        # A space or the end of an object ends a record. So do line feeds that were written after the next record.
         is_whole = np.isin(np.frombuffer(data, np.uint8)[stops - 1], (9, 32, 125))
-        for part in np.flatnonzero(is_followed & is_whole).tolist():  # a label of srun may have a blank in front
+        for part in np.flatnonzero(is_followed & is_whole).tolist():  # a label of srun may have a space before it
             begin, stop = int(begins[part]), int(stops[part])
             is_whole[part] = BARE.match(data, stop) is None and BARE_AT_END.search(data, begin, stop) is None
         has_line_feeds = np.zeros(len(starts), np.bool_)
@@ -217,7 +217,7 @@ class Scanner:
             texts = [data[a:b] for a, b in zip(starts[behind].tolist(), ends[behind].tolist(), strict=True)]
             is_blank = [
                 not strip_rank_labels(bytes(text)) for text in texts
-            ]  # blank lines do not go on in the next chunk
+            ]  # empty lines do not go on in the next chunk
             has_line_feeds[row] = is_blank in ([True] * count, [True] * count + [False])
         is_open = is_followed & ~is_whole & ~has_line_feeds[rows]
         is_open |= is_unfinished[rows] & ~is_followed
@@ -243,15 +243,15 @@ class Scanner:
     def _drop_odd_labels(self, records: dict[int, Records], chunk: Chunk, places: Ints, starts: Ints) -> None:
         """Drop the labels of srun at the beginnings of lines where most have other ones, or of another width."""
         raw, width, is_rare = np.frombuffer(chunk.data, np.uint8), self._labels.width, self._labels.bare_is_rare
-        for of_kind in records.values():
-            if (width or is_rare) and of_kind.labels is not None:
-                begins = starts[np.searchsorted(places, of_kind.places)]
+        for found in records.values():
+            if (width or is_rare) and found.labels is not None:
+                begins = starts[np.searchsorted(places, found.places)]
                 is_bare = (raw[begins] == 32) | ((raw[begins] >= 48) & (raw[begins] <= 57))
-                is_odd = is_bare & (is_rare | (raw[begins + width] != 58)) & (of_kind.places & PART_MASK == 0)
-                of_kind.labels = np.where(is_odd, -1, of_kind.labels)
+                is_odd = is_bare & (is_rare | (raw[begins + width] != 58)) & (found.places & PART_MASK == 0)
+                found.labels = np.where(is_odd, -1, found.labels)
 
     def _drop_early(self, records: dict[int, Records], places: Ints) -> Ints:
-        """Drop the records of formats that read nothing before a place; return the segments that held them."""
+        """Drop the records of formats that read nothing before a position; return the segments that held them."""
         segments = [np.empty(0, np.int64)]
         for kind in [k for k in records if self.lines[k][0].name in self.since]:
             count = int(np.searchsorted(records[kind].places, self.since[self.lines[kind][0].name]))
@@ -269,7 +269,7 @@ class Scanner:
         full = lines.end > lines.begin
         blanks = [lines.places[~full]]
         lines = lines.take(full)
-        if not self._labels.of_launcher:  # where most lines have labels, text after one is never read together with it
+        if not self._labels.has_launcher_labels:  # else a label is never read together with what follows it
             lines = lines.take(self._match_known(lines, parts, may_have_label=True))
         for count in range(1, MAX_LABELS + 1):
             label, begin = find_rank_labels(lines.data, lines.begin, lines.end)
@@ -282,7 +282,7 @@ class Scanner:
             shortened = np.flatnonzero(has_label & left)
             left[shortened] = self._match_known(lines.take(shortened), parts, may_have_label=count < MAX_LABELS)
             lines = lines.take(left)
-        if self._labels.of_launcher:
+        if self._labels.has_launcher_labels:
             lines = lines.take(self._match_known(lines, parts))
         if self._matchers.surrounded:
             lines = lines.take(self._match_templates(lines, parts, templates=self._matchers.surrounded))
@@ -293,9 +293,9 @@ class Scanner:
         left = self._match_templates(lines, parts, may_have_label)
         objects, rest = self._matchers.objects, np.flatnonzero(left)
         if objects and len(rest):
-            for kind, of_kind, columns in objects.read(lines.take(rest).texts().to_pylist()):
-                left[rest[of_kind]] = False
-                parts.setdefault(kind, []).append(lines.records(rest[of_kind], columns))
+            for kind, indices, columns in objects.read(lines.take(rest).texts().to_pylist()):
+                left[rest[indices]] = False
+                parts.setdefault(kind, []).append(lines.records(rest[indices], columns))
         return left
 
     def _match_templates(
@@ -321,7 +321,7 @@ class Scanner:
             mask = candidates.mask(template, left & held)
             if may_have_label and kind in matchers.any_start:
                 mask = mask & candidates.without_label
-            if self._labels.of_any and kind in matchers.with_torn_number:
+            if self._labels.has_labels and kind in matchers.with_torn_number:
                 mask = mask & (lines.label_array() != NO_LABEL)
             rows = np.flatnonzero(mask)
             if len(rows) <= _FEW:
@@ -348,11 +348,11 @@ class _Matchers:
         fast_labelled: the same after the rank label that most lines have; None if they have none.
         templates: the templates to try as regular expressions, in order.
         surrounded: those that also read what surrounds a known line. It may be another record, so they come last.
-        literals: a literal to look for first, since an expression takes long to fail, as an index into those of the
-            prefilter. The beginning of a line is compared anyway.
+        literals: a literal to look for first, since an expression takes long to fail: its index in the prefilter. The
+            beginning of a line is compared anyway.
         prefilter: finds the lines with these literals, all in one pass.
         with_torn_number: kinds that the tail of a torn line may be, where whole lines have labels and it has none.
-        any_start: kinds that begin with any text, and would take a rank label for part of it.
+        any_start: kinds that begin with any string, and would take a rank label for part of it.
         objects: reads lines with many values by the shape of their object.
     """
 
@@ -374,7 +374,7 @@ class _Matchers:
         if label is not None:
             labelled = {kind: Template(label.text + t.text) for kind, t in exact.items()}
             self.fast_labelled = NumericMatcher(_numeric(labelled))
-        # The body of a block may be any indented text: it is for what no other line reads.
+        # The body of a block may be any indented lines: it reads what no other line reads.
         order = sorted(templates, key=lambda k: (lines[k][1].role == "body", lines[k][0].generic))
         surrounded = {kind for kind, t in templates.items() if t.has_prefix or t.has_appendix}
         self.templates = {kind: templates[kind] for kind in order if kind not in surrounded}
@@ -436,7 +436,7 @@ class _Lines(Struct, frozen=True):
 
 
 class _Candidates:
-    """Which lines a template may read, told by less than its expression."""
+    """Which lines a template may read, by less than its expression."""
 
     def __init__(self, lines: _Lines, texts: pa.Array, prefilter: LiteralPrefilter) -> None:
         self._lines, self._texts, self._prefilter = lines, texts, prefilter
@@ -457,7 +457,7 @@ class _Candidates:
         return self._prefilter.texts_with(self._texts)
 
     def with_literals(self, template: Template, rows: Ints) -> Ints:
-        """Return those of some rows in which the literals of the template stand."""
+        """Return the rows that contain the literals of the template."""
         return np.array([row for row in rows.tolist() if template.has_literals(self._text(row))], np.int64)
 
     def _text(self, row: int) -> bytes:
@@ -476,7 +476,7 @@ class _Candidates:
 
 
 def _literal(template: Template) -> str:
-    """Return a text that every line of a template contains after its first field: of words if it has any."""
+    """Return a string that every line of a template contains after its first field: of words if it has any."""
     behind = (literal.strip(" \t") for literal in template.literals[1:])
     return max(behind, key=lambda text: (sum(map(str.isalnum, text)), len(text)))
 
@@ -488,7 +488,7 @@ def _may_be_tail(line: Line, template: Template) -> bool:
 
 
 def _begins_with_any_text(template: Template) -> bool:
-    """Return whether lines of a template may begin with any text, perhaps after blanks."""
+    """Return whether lines of a template may begin with any string, perhaps after whitespace."""
     first = next((k for k, field in enumerate(template.fields) if field.type != "b"), 0)
     return not any(map(str.strip, template.literals[: first + 1])) and template.fields[first].type in "sSp"
 

@@ -37,7 +37,7 @@ class Segments:
         self.unread &= self.batch.ends - self.batch.starts < MAX_LENGTH
 
     def lines(self, rows: range, label: int) -> Iterator[tuple[int, str]]:
-        """Yield row and text of the segments with a rank label, without it; for label -1 all segments, whole."""
+        """Yield row and string of the segments with a rank label, without it; for label -1 all segments, whole."""
         view, part = memoryview(self.batch.chunk.data), slice(rows.start, rows.stop)
         starts, ends = self.batch.starts[part].tolist(), self.batch.ends[part].tolist()
         for row, start, end in zip(rows, starts, ends, strict=True):
@@ -70,12 +70,14 @@ def stretches(
     """
     every = [(-1, label, opener) for label, opener in still_open.items()] + [*openers]
     for label in dict.fromkeys(label for _, label, _ in every):
-        of_label = [(row, opener) for row, label_of_opener, opener in every if label_of_opener == label]
-        stops = [row for row, _ in of_label[1:]] + [count]
+        openers_here = [(row, opener) for row, label_of_opener, opener in every if label_of_opener == label]
+        stops = [row for row, _ in openers_here[1:]] + [count]
         if logs:
             ends = [*logs, count]
-            stops = [min(stop, ends[bisect_right(logs, row)]) for (row, _), stop in zip(of_label, stops, strict=True)]
-        yield label, [(row, opener, stop) for (row, opener), stop in zip(of_label, stops, strict=True)]
+            stops = [
+                min(stop, ends[bisect_right(logs, row)]) for (row, _), stop in zip(openers_here, stops, strict=True)
+            ]
+        yield label, [(row, opener, stop) for (row, opener), stop in zip(openers_here, stops, strict=True)]
 
 
 def with_records(batch: Batch, new: Mapping[int, list[Records]], lines: Sequence[FormatLine]) -> Batch:

@@ -3,10 +3,10 @@
     step: 7 | loss: 2.31 | grad_norm: 1.12 |               what a program prints, again and again
     step: 8 | loss: 2.2 | loss: 2.29 | grad_norm: 1.13 |   two halves: a name comes twice
     step: 9 | loss: 2.30 | gr: 1.14 |                      two halves: a word that no line has
-    | grad_norm: 1.15 |                                    a half alone: its head stands elsewhere
+    | grad_norm: 1.15 |                                    a half alone: its head is elsewhere
 
 Such a line begins like the usual lines of the log and ends like them. Lines from which a field is missing do so too,
-but there both halves end where a field ends. Two halves that fit are told by nothing in their line.
+but there both halves end where a field ends. Nothing in a line shows that it consists of two halves that fit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_USUAL = 32  # shapes of lines that are compared with each odd one
 _USUAL = 20  # times as many lines as an odd shape has: each tear makes another one
-_SHORTEST = 3  # bytes of a part, or words, that tell where they are from
+_SHORTEST = 3  # bytes of a part, or words, that show where they are from
 _LONGEST = 1 << 12  # bytes of a shape
 
 _BLANKS = lazy_pattern(rb"[ \t]+")
@@ -36,7 +36,7 @@ _WORD = lazy_pattern(rb"[A-Za-z]{2,}")
 _GROUPS = lazy_pattern(rb"(?<![0-9.\w])0(?:,0)+(?![0-9,])")
 _NUMBER = lazy_pattern(rb"(?i)(?<![0-9.\w])[+-]?(?:0\.0(?:e[+-]?0)?|0e[+-]?0|nan|inf(?:inity)?)(?![0-9.])")
 _INSIDE_FIELD = lazy_pattern(rb"[:=] ?\n|[A-Za-z] ?\n *[0+-]|\w[^\w ]\n\w")
-"""A place, written as a line feed, between a name and its number or inside a word."""
+"""A cut, written as a line feed, between a name and its number or inside a word."""
 _LETTER = lazy_pattern(rb"[A-Za-z]")
 _MARK = lazy_pattern(rb"[^0 ]")
 _PART_OF_WORD = lazy_pattern(rb"\w*[A-Za-z_]\w*")
@@ -51,10 +51,10 @@ class _Usual(Struct, frozen=True):
 
 
 def torn_texts(texts: pa.Array) -> tuple[Mask, Mask]:
-    """Tell the texts that only torn writes make, in a part of a log in which lines are torn.
+    """Find the lines that only torn writes make, in a part of a log in which lines are torn.
 
     Returns:
-        Masks of the texts that consist of pieces of usual lines, and of those that are the beginning of a usual line.
+        Masks of the lines that consist of pieces of usual lines, and of the lines that begin a usual line.
     """
     shape_of, firsts = number_shapes(texts)
     shapes = [_BLANKS.sub(b" ", number_shape(texts[row].as_py())).strip() for row in firsts.tolist()]
@@ -88,10 +88,10 @@ def is_usual(texts: pa.Array) -> Mask:
 
 
 def is_spliced(shape: bytes, usual: bytes) -> bool:
-    """Return whether a text is the beginning and the end of a usual one, cut inside a field, or only its end.
+    """Return whether a string is the beginning and the end of a usual line, cut inside a field, or only its end.
 
-    A part from anywhere in it may be between them, or in place of the end. Both texts have one digit 0 for each run of
-    digits, and one blank for several.
+    A part from anywhere in it may be between them, or replace the end. Both strings have one digit 0 for each run of
+    digits, and one space for several.
     """
     end = _common_end(shape, usual)
     if end == len(shape):
@@ -110,7 +110,7 @@ def is_spliced(shape: bytes, usual: bytes) -> bool:
 
 
 def _are_mixed(words: Counter[bytes], known: Counter[bytes], usual: bytes) -> bool:
-    """Return whether there are no words but those of a usual line: the writes of each are single words."""
+    """Return whether the words are joined from words of a usual line: each write is a single word."""
     longest_first = sorted(known, key=lambda word: -len(word))
     each = re.compile(b"|".join(longest_first) or b"(?!)")
     rests = (each.sub(b"", word) for word in words)
@@ -122,7 +122,7 @@ def _is_clean(shape: bytes, usual: bytes, cut: int) -> bool:
 
     What is missing between them, or comes twice, has a name; or it is a number of a list, or a part of a word.
     """
-    behind = len(usual) - len(shape) + cut  # where the end begins in the usual text
+    behind = len(usual) - len(shape) + cut  # where the end begins in the usual line
     between, mark = usual[cut:behind] or shape[behind:cut], shape[cut - 1 : cut]
     if _PART_OF_WORD.fullmatch(between):
         return True
@@ -137,7 +137,7 @@ def _is_clean(shape: bytes, usual: bytes, cut: int) -> bool:
 
 
 def _numbered(shape: bytes) -> bytes:
-    """Return a shape with the same text for all numbers, but another one for whole numbers."""
+    """Return a shape with the same string for all numbers, but another one for whole numbers."""
     return _NUMBER.sub(b"0.0", _GROUPS.sub(b"0", shape))
 
 

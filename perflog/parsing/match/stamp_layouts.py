@@ -1,8 +1,8 @@
 """Layouts of time stamps: what is before lines that a logger, a launcher or a container prints.
 
 A stamp is at the start of its line, after labels only: `[rank0]:[titan] 2026-02-24 19:46:17,508 - root - ...`. It
-may lack the year (`INFO 05-19 10:13:11`, glog, syslog) or the date (`[10:13:11]`). A date whose order of day and month
-is not known (`02/03/2026`) tells the time of day only.
+may lack the year (`INFO 05-19 10:13:11`, glog, syslog) or the date (`[10:13:11]`). A date with an unknown order of day
+and month (`02/03/2026`) gives only the time of day.
 
 Lines of one logger have the same layout: digits, letters and separators at the same bytes. A layout that one line shows
 is checked and read for all lines at once.
@@ -53,7 +53,7 @@ _EPOCH = lazy_pattern(rb"1(?<![0-9.]1)[0-9]{9}(?![0-9])")  # `re` finds a patter
 _NUMBERS = ("year", "month", "day", "hour", "minute", "second", "fraction", "epoch")
 DAY_NS = 86_400 * 10**9
 YEAR_NS = 365 * DAY_NS
-_LAST_YEAR = 2262  # whose nanoseconds since 1970 do not fit into 64 bits
+_LAST_YEAR = 2262  # its nanoseconds since 1970 do not fit into 64 bits
 _BEFORE_MONTH = np.cumsum([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30])
 _DAYS_OF_MONTH = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 NO_TIME = -1
@@ -63,8 +63,8 @@ NO_TIME = -1
 class Layout(Struct, frozen=True, dict=True):
     """Where a stamp is on a line, counted from its start, and what each of its bytes is.
 
-    `numbers`: by name the first and last offset of its digits. `literal`: the bytes of the stamp, of which those that
-    `digits` names stand for any digit, and those of `name` for the name of any month. `zone`: seconds ahead of UTC.
+    `numbers`: by name the first and last offset of its digits. `literal`: the bytes of the stamp; the bytes that
+    `digits` names match any digit, the bytes of `name` match the name of any month. `zone`: seconds ahead of UTC.
     """
 
     begin: int
@@ -157,7 +157,7 @@ def _months(text: npt.NDArray[np.uint8]) -> Ints:
 
 
 def may_have_stamp(text: bytes | memoryview) -> bool:
-    """Return whether a text contains what each stamp contains: cheaper than `layout_of`."""
+    """Return whether a string contains what each stamp contains: cheaper than `layout_of`."""
     return _MINUTE.search(text) is not None or _EPOCH.search(text) is not None
 
 

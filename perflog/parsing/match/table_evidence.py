@@ -97,7 +97,7 @@ def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[
         tables = (PrintedTable.of(lines, style) for style in _STYLES)
         table = next((t for t in tables if t is not None and t.names_columns()), None)
         if ruled[place]:
-            table = PrintedTable.of_markdown(lines) or table
+            table = PrintedTable.from_markdown(lines) or table
         if table is not None:
             end = place + len(table.block) + len(table.rows) - 1
             yield place, table
@@ -117,7 +117,7 @@ def _grouped(texts: pa.Array) -> Mask:
 
 
 def _are_names(text: str, count: int) -> bool:
-    """Return whether a line has so many cells between bars, and no figure."""
+    """Return whether a line has so many cells between bars, and no number."""
     return "|" in text and not is_rule(text) and len(_cells(text, "bars")) == count and not figure_spans(text)
 
 
@@ -141,7 +141,7 @@ class PrintedTable(Struct, frozen=True):
     is_ruled: bool = False
 
     @classmethod
-    def of_markdown(cls, lines: Sequence[str]) -> PrintedTable | None:
+    def from_markdown(cls, lines: Sequence[str]) -> PrintedTable | None:
         """Return the table that begins with a header and a rule of bars; None if none of its columns holds values."""
         names = _cells(lines[0], "bars")
         rule = next((k for k, line in enumerate(lines[: _MOST_NAMES + 1]) if is_rule(line)), 0)
@@ -189,7 +189,7 @@ class PrintedTable(Struct, frozen=True):
 
     @property
     def is_proved(self) -> bool:
-        """Whether its names may be any text, also that of another column: by its rule, or as a file for programs."""
+        """Whether its names may be any strings, also of another column: by its rule, or as a file for programs."""
         return self.is_ruled or (self.style in FILE_STYLES and len(self.names) > _FEW < len(self.rows))
 
     def columns(self) -> dict[str, list[str]]:
@@ -283,7 +283,7 @@ class PrintedTable(Struct, frozen=True):
         return any(map(is_rule, self.block[1:-1]))
 
     def _is_frame(self) -> bool:
-        """Whether the rows are those of a data frame: the header leaves the column of their numbers without a name."""
+        """Whether the rows are a data frame: the header leaves the column of their numbers without a name."""
         firsts = [row[0] for row in self.rows]
         are_numbers = not self.names[0] and all(x.isdecimal() for x in firsts)
         return are_numbers and all(int(a) + 1 == int(b) for a, b in pairwise(firsts))
@@ -298,7 +298,7 @@ class PrintedTable(Struct, frozen=True):
         return len(cells) == len(names) and all(not places or k in places for k, places in enumerate(above))
 
     def _counts_up(self) -> bool:
-        """Whether the first column is that of a step."""
+        """Whether the first column counts steps."""
         firsts = [row[0] for row in self.rows]
         is_counter = self.names[0].strip("# ").lower() in COUNTERS and all(x.isdecimal() for x in firsts)
         return is_counter and len(firsts) > 1 and all(int(a) < int(b) for a, b in pairwise(firsts))
