@@ -9,7 +9,7 @@ In: the batches of a log, in order. Out: the rows that are complete, by table, a
 4. `step_partners` brings the figures of libraries into the steps.
 5. `step_repeats` counts printings of a step, `step_windows` the steps that a line covers, `run_clocks` takes step times
    from a clock, `table_builder` makes the row, `average_windows` finds averaged steps.
-6. `run_failures` finds the failures that lines tell of which no record is made.
+6. `run_failures` finds the failures in lines without a record.
 
 Memory does not grow with the log: beyond the records that wait, some kilobytes are kept of each run until it ends.
 """
@@ -54,8 +54,8 @@ class RereadRequired(Exception):  # noqa: N818  # a turn of events, not an error
     Attributes:
         decided: The ranks of keys, by run.
         separate: By run, whether each labelled rank closes its own steps.
-        windows: By place of a line, how many steps it covers.
-        processes: By run, what its local ranks tell.
+        windows: By position of a line, how many steps it covers.
+        processes: By run, what its local ranks mean.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Assembler:
         guess: Whether each labelled rank closes its own steps, in runs that `separate` does not name.
         separate: The same for single runs, as an earlier reading has settled it.
         windows: How many steps the lines at these places cover, as an earlier reading has settled it.
-        processes: What the local ranks of single runs tell, as an earlier reading has settled it.
+        processes: What the local ranks of single runs mean, as an earlier reading has settled it.
         files: The names of the logs' files, without their folders: one, or several that are read together.
         logs: The places at which these logs begin. Several are fed as one batch.
         waits_for_libraries: Whether steps wait for the figures that a library prints of them, to the end of their run.
@@ -178,18 +178,18 @@ class Assembler:
             if len(records) and (line.table in STAMPED or is_partner(form, line)):
                 stamped.append(records)
         ends = self._ends.places(runs, batch)
-        *found, of_ends = self._stamps.read(batch, [*(records.places for records in stamped), ends])
+        *found, end_stamps = self._stamps.read(batch, [*(records.places for records in stamped), ends])
         for records, stamps in zip(stamped, found, strict=True):
             records.stamps = stamps
             if stamps is not None:
                 for run, low, high in runs.split(records.places):
                     run.is_stamped |= bool((stamps.time[low:high] >= 0).any())
-        self._ends.add(runs, ends, of_ends)
+        self._ends.add(runs, ends, end_stamps)
 
     # --- the end of runs --------------------------------------------------------------------------------------
 
     def _ended_runs(self) -> list[RunState]:
-        """Take out the runs that get no more rows and no more text."""
+        """Take out the runs that get no more rows and no more printouts."""
         waiting = self._pending.first_place()
         ended = []
         while len(self._runs) > 1 and (waiting is None or self._runs[1].place <= waiting):
@@ -221,16 +221,16 @@ class Assembler:
         for records in complete.values():
             self._local_ranks.observe(records, runs)
         rows: list[LineRows] = []
-        of_libraries: list[LineRows] = []
+        library_rows: list[LineRows] = []
         for form in dict.fromkeys(lines[kind][0] for kind in complete):
-            of_form = {k: r for k, r in complete.items() if lines[k][0] is form}
-            rows += self._format_rows(form, lines, of_form, runs)
-            of_libraries += [row for row in rows[-len(of_form) :] if is_partner(form, row.line)]
+            records_by_kind = {k: r for k, r in complete.items() if lines[k][0] is form}
+            rows += self._format_rows(form, lines, records_by_kind, runs)
+            library_rows += [row for row in rows[-len(records_by_kind) :] if is_partner(form, row.line)]
         series = [
             table for row in rows if row.line.table == "runs" or row.line.run for table in self._add_settings(row, runs)
         ]
         steps = [row for row in rows if row.line.table == "steps"]
-        own_steps = self._step_partners.join(steps, of_libraries)
+        own_steps = self._step_partners.join(steps, library_rows)
         rows = [own_steps.get(id(row), row) for row in rows]
         steps += own_steps.values()
         if steps:

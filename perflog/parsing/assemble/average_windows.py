@@ -37,7 +37,7 @@ SEARCHES = 50
 
 
 class StepWindow(Struct, frozen=True):
-    """Steps `first:last` (indices, last excluded) whose mean is the printed figure. `exact`: to the last bit."""
+    """Steps `first:last` (indices, last excluded). Their mean is the printed value. `exact`: to the last bit."""
 
     first: int
     last: int
@@ -47,7 +47,7 @@ class StepWindow(Struct, frozen=True):
 def find_window(
     values: Floats, printed: float, decimals: int, hint: int | None = None, everywhere: bool = True
 ) -> StepWindow | None:
-    """Return the window of `values` whose mean was printed; None if none fits.
+    """Return the window of `values` with the printed mean; None if none fits.
 
     Windows that end at the last step are tried first, then all others. Without equality to the last bit a window counts
     only if it is the only one within the rounding of the printed values.
@@ -80,7 +80,7 @@ def find_window(
 
 
 def _fitting_starts(values: Floats, printed: float, slack: float, last: int) -> list[int]:
-    """Return where the windows begin that end at `last` and whose mean is the figure within the slack."""
+    """Return where the windows begin that end at `last` and have the printed mean within the slack."""
     starts = np.arange(last)
     sums = np.concatenate([[0.0], np.cumsum(values)])
     means = (sums[last] - sums[starts]) / (last - starts)
@@ -101,7 +101,7 @@ def _sequential_mean(values: Floats) -> float:
 
 
 class _PrintedValues(Struct, frozen=True):
-    """One figure of some steps of a rank, as printed."""
+    """One quantity in some steps of a rank, as printed."""
 
     places: Ints
     steps: Ints
@@ -117,8 +117,8 @@ class AverageWindows:
     """Keeps the last steps of each run, and looks for the windows of averages in them."""
 
     def __init__(self) -> None:
-        self._values: dict[int, dict[str, _RankValues]] = {}  # by number of the run, then by name of the figure
-        self._hints: dict[tuple[int, str], int] = {}  # by log and name of the figure
+        self._values: dict[int, dict[str, _RankValues]] = {}  # by number of the run, then by name of the quantity
+        self._hints: dict[tuple[int, str], int] = {}  # by log and name of the quantity
         self._searches: Counter[int] = Counter()  # by log
 
     def add_steps(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
@@ -143,15 +143,15 @@ class AverageWindows:
 
     def _remember(self, figures: dict[str, _RankValues], row: LineRows, low: int, high: int) -> None:
         for rank, selected in by_number(row.ranks.rank[low:high]):
-            of_rank: slice | Ints = slice(low, high) if isinstance(selected, slice) else low + selected
-            if row.copy is not None and not (row.copy[of_rank] == 1).all():
-                of_rank = np.arange(low, high)[selected][row.copy[of_rank] == 1]
-            places, steps = row.records.places[of_rank].copy(), row.step[of_rank].copy()
+            indices: slice | Ints = slice(low, high) if isinstance(selected, slice) else low + selected
+            if row.copy is not None and not (row.copy[indices] == 1).all():
+                indices = np.arange(low, high)[selected][row.copy[indices] == 1]
+            places, steps = row.records.places[indices].copy(), row.step[indices].copy()
             for f in row.line.template.fields:
                 if not f.numeric or f.name == "step" or not column_for("steps", f.name):
                     continue
                 unit = row.line.unit.get(f.name)
-                values = row.records.columns[f.name][of_rank].astype(np.float64)
+                values = row.records.columns[f.name][indices].astype(np.float64)
                 ranks = figures.setdefault(f.name, {})
                 parts = ranks.setdefault(rank, [])
                 parts.append(_PrintedValues(places, steps, values, _decimals(f), unit.factor if unit else 1.0))
@@ -159,7 +159,7 @@ class AverageWindows:
                     parts.pop(0)
 
     def _windows_of(self, row: LineRows, runs: RunIndex) -> list[tuple[int, int, bool] | None]:
-        """Return the window of each figure of summary lines: first step, last step, whether it is exact."""
+        """Return the window of each value of summary lines: first step, last step, whether it is exact."""
         windows: list[tuple[int, int, bool] | None] = []
         positions = runs.positions(row.records.places).tolist()
         for field in _figure_fields(row):
@@ -180,7 +180,7 @@ class AverageWindows:
     def _window(
         self, name: tuple[int, str], ranks: _RankValues, rank: int, place: int, printed: float, factor: float
     ) -> tuple[int, int, bool] | None:
-        """Look in the steps that the rank printed; if it printed none or is not known (-1), in those of each rank."""
+        """Search the steps that the rank printed; if it printed none or is not known (-1), the steps of each rank."""
         for who in [rank] if rank in ranks else sorted(ranks):
             parts = ranks[who]
             in_unit_of_steps = printed if factor == parts[-1].factor else printed * (factor / parts[-1].factor)

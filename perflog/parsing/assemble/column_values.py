@@ -36,7 +36,7 @@ EPOCH = r"^[12][0-9]{9}(?:[0-9]{3}){0,3}(?:\.[0-9]+)?$"
 """Pattern of a time since 1970: in seconds it has ten digits before the point, in ms 13, in us 16, in ns 19."""
 
 _NS_DIGITS = 19
-_MOST_SECONDS = 9_223_372_036 - 1  # since 1970, whose nanoseconds fit 64 bits
+_MOST_SECONDS = 9_223_372_036 - 1  # since 1970, so that nanoseconds fit 64 bits
 
 
 def unit_of(line: Line, name: str) -> Unit | None:
@@ -84,7 +84,7 @@ def _numbers(values: npt.NDArray[Any], column: TableColumn, unit: Unit | None, u
 
 
 def _parsed_numbers(texts: pa.Array, unit: Unit | None) -> pa.Array:
-    """Return texts as numbers in base units; a text that is no number (`N/A`) becomes null."""
+    """Return strings as numbers in base units; a string that is no number (`N/A`) becomes null."""
     known = pc.match_substring_regex(texts, f"^(?:{NUMBER})$")
     numbers = pc.cast(pc.if_else(known, texts, null_array(pa.string(), len(texts))), pa.float64())
     if unit is None or unit.factor == 1.0:
@@ -96,7 +96,7 @@ def list_items(texts: pa.Array) -> tuple[Ints, Ints, Floats]:
     """Return the numbers in lists, given the texts between their brackets; items that are null are left out.
 
     Returns:
-        For each number the index of its list, its place in the list, and its value.
+        For each number the index of its list, its index in the list, and its value.
     """
     lists = pc.split_pattern(texts, ",")
     items = pc.utf8_trim(lists.flatten(), characters=" \t'\"")
@@ -125,10 +125,10 @@ def nested_items(texts: pa.Array, depth: int) -> tuple[Ints, list[Ints], Floats]
 
 
 def _timestamps(texts: pa.Array) -> pa.Array:
-    """Return dates with times of day as nanoseconds since 1970; null where a text is none.
+    """Return dates with times of day as nanoseconds since 1970; null for other strings.
 
-    A time without a zone is that of the machine's clock: it is taken as it is. Of a number, the digits tell the unit:
-    since 2001, seconds since 1970 have ten of them.
+    A time without a zone is the machine's local time: it is taken as it is. The count of digits determines the unit of
+    a number: since 2001, seconds since 1970 have ten digits.
     """
     found = pc.extract_regex(texts.cast(pa.string()), _TIMESTAMP)
     part = {name: pc.struct_field(found, name) for name in ("date", "time", "fraction", "zone")}
@@ -150,7 +150,7 @@ def _nanoseconds_since_1970(text: str) -> int:
 
 
 def _seconds_since_1970(times: pa.Array, zones: pa.DictionaryArray) -> Floats:
-    """Return `2023-10-10 10:00:00` with its zone as seconds since 1970; NaN where a text is no date of the calendar."""
+    """Return `2023-10-10 10:00:00` with its zone as seconds since 1970; NaN if a string is no date of the calendar."""
     try:
         seconds = pc.cast(times, pa.timestamp("s"))
     except pa.ArrowInvalid:
@@ -164,7 +164,7 @@ def _seconds_since_1970(times: pa.Array, zones: pa.DictionaryArray) -> Floats:
 
 
 def _utc_offset(time: str) -> float | None:
-    """Return the seconds that a zone is ahead of UTC, 0 without a zone; None for a text that is no date."""
+    """Return the seconds that a zone is ahead of UTC, 0 without a zone; None for a string that is no date."""
     try:
         offset = datetime.fromisoformat(time).utcoffset()
     except ValueError:
@@ -173,7 +173,7 @@ def _utc_offset(time: str) -> float | None:
 
 
 def clocks_of(texts: pa.Array) -> pa.Array:
-    """Return the clock of dates with times of day: utc with a zone, else local; null where a text is none."""
+    """Return the clock of dates with times of day: utc with a zone, else local; null for other strings."""
     found = pc.extract_regex(texts.cast(pa.string()), _TIMESTAMP)
     has_zone = mask_of(pc.not_equal(pc.struct_field(found, "zone"), text_scalar("")))
     codes = np.where(valid_mask(found), np.where(has_zone, 0, 1), -1)
@@ -190,7 +190,7 @@ def nanoseconds(values: npt.NDArray[Any], unit: Unit | None) -> Ints:
 
 
 def typed(values: pa.Array, column: TableColumn) -> pa.Array:
-    """Cast values to the type of their column. Numbers keep their printed form in a text column."""
+    """Cast values to the type of their column. Numbers keep their printed form in a string column."""
     if column.type == "word":
         if pa.types.is_dictionary(values.type):
             return values.cast(pa.dictionary(pa.int32(), pa.string()))

@@ -3,8 +3,8 @@
 In: the records of each kind. Out: the figures of `RunState.shapes`, columns of table `lines`. `line_account` counts the
 figures of unread lines.
 
-Most of it is known for each kind of line: a field of numbers holds one figure, and its name says where the figure goes.
-Only texts are searched for figures: those of fields that are dropped, and those that are stored as text.
+Most of it is known for each kind of line: a field of numbers holds one figure, and its name determines the column.
+Only strings are searched for figures: the strings of dropped fields, and strings that are stored.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class LineFigures(Struct, frozen=True):
     """The figures that a line of one shape has.
 
     Attributes:
-        stored: Number of fields whose figures are in a table or among the settings of the run.
-        dropped: Number of fields whose figures are dropped for a declared reason.
-        unread: Number of fields whose figures go nowhere.
-        stored_texts: Text fields that are stored and may have figures.
-        dropped_texts: Text fields that are dropped, in the order of the line: whether a reason is declared.
+        stored: Number of fields with figures that are in a table or among the settings of the run.
+        dropped: Number of fields with figures that are dropped for a declared reason.
+        unread: Number of fields with figures that are not stored anywhere.
+        stored_texts: String fields that are stored and may have figures.
+        dropped_texts: String fields that are dropped, in the order of the line: whether a reason is declared.
     """
 
     stored: int = 0
@@ -54,7 +54,7 @@ class LineFigures(Struct, frozen=True):
 
 @lru_cache(1 << 12)
 def figures_of(form: Format, line: Line) -> LineFigures:
-    """Return the figures that a line of this shape has. A line of a block has none: perflog keeps its text."""
+    """Return the figures that a line of this shape has. A line of a block has none: perflog keeps the whole line."""
     if line.role in _BLOCK_ROLES:
         return LineFigures()
     in_votes = {name for print_ in form.fingerprints for name in (print_.vote_line, *print_.reads)}
@@ -76,7 +76,7 @@ def figures_of(form: Format, line: Line) -> LineFigures:
 
 
 def figures_of_text(form: Format, line: Line, text: str) -> tuple[int, int, int]:
-    """Return how many figures of a text that a line reads are stored, dropped and unread."""
+    """Return how many figures of a string that a line reads are stored, dropped and unread."""
     per_line, template = figures_of(form, line), line.template
     counts = {True: per_line.dropped, False: per_line.unread}  # by whether a reason is declared
     values = template.match(text) or {}
@@ -89,7 +89,7 @@ def figures_of_text(form: Format, line: Line, text: str) -> tuple[int, int, int]
 
 
 def _text_may_have_figures(line: Line, name: str) -> bool:
-    """Return whether a stored text is more than a name: a setting, a text of table `values`, a number as text."""
+    """Return whether a stored string is more than a name: a setting, a value, a number as a string."""
     if line.table == "runs" or name in line.run:
         return name != "key"
     if line.table is None:
@@ -101,7 +101,7 @@ def _text_may_have_figures(line: Line, name: str) -> bool:
 
 
 def _dropped_numbers(template: Template, name: str) -> int:
-    """Return how many dropped number fields of a name hold figures, by the text around them: `a.py:{_:d}` has none."""
+    """Return how many dropped number fields of a name hold figures, by the literals around it: none in `a.py:{_:d}`."""
 
     def line_with(text: str) -> str:
         values = [(text if f.name == name else "0") if f.numeric else "x" for f in template.fields] + [""]
@@ -114,7 +114,7 @@ def _dropped_numbers(template: Template, name: str) -> int:
 
 def count_all_figures(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch) -> None:
     """Add the figures of a batch to the accounts of its runs."""
-    new: list[tuple[ShapeCount | None, int]] = []  # shapes not seen before in their run, with the first place of each
+    new: list[tuple[ShapeCount | None, int]] = []  # new shapes in their run, with the first position of each
     for kind, records in batch.records.items():
         form, line = lines[kind]
         per_line = figures_of(form, line)
@@ -147,7 +147,7 @@ def _in_texts(line: Line, figures: LineFigures, records: Records, batch: Batch) 
         is_list = name in line.paths or bool(line.items)
         has_column = line.table not in (None, "runs") and name not in line.run and not is_list
         column = column_for(line.table or "", name) if has_column else None
-        if column is not None and column.type not in ("word", "text"):  # a text that is no number becomes null
+        if column is not None and column.type not in ("word", "text"):  # a string that is no number becomes null
             number = EPOCH if column.unit == "ns" else f"^(?:{NUMBER})$"
             is_number = mask_of(pc.match_substring_regex(texts, number))
             counts[False] = _sum(counts[False], np.where(is_number, 0, in_text))
@@ -164,22 +164,22 @@ def _sum(left: _Counts, right: Ints) -> Ints:
 
 
 def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[Ints]:
-    """Return the number of figures in each dropped text of each record.
+    """Return the number of figures in each dropped string of each record.
 
-    Neither a template nor a figure depends on the digits of a text, unless digits stand between the fields. So they are
+    Neither a template nor a figure depends on the digits of a string, unless digits are between the fields. So they are
     masked, and each distinct line is read once.
     """
     rows = batch.rows(records.places)
-    of_record = np.arange(len(rows))
+    line_by_record = np.arange(len(rows))
     if not (rows[1:] > rows[:-1]).all():  # several records on one line
-        rows, of_record = np.unique(rows, return_inverse=True)
+        rows, line_by_record = np.unique(rows, return_inverse=True)
     texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
     if line.by_object:
         bare = [strip_rank_labels(text) for text in texts.to_pylist()]
-        return [count[of_record] for count in figures_in_dropped_texts(line, bare)]
+        return [count[line_by_record] for count in figures_in_dropped_texts(line, bare)]
     if not any(character.isdigit() for literal in line.template.literals for character in literal):
         shapes = masked_digits(texts).dictionary_encode()
-        texts, of_record = shapes.dictionary, numbers_of(shapes.indices)[of_record]
+        texts, line_by_record = shapes.dictionary, numbers_of(shapes.indices)[line_by_record]
     pattern = f"(?s:{line.template.dropped_texts_pattern})"
     captured = pc.extract_regex(texts, f"^(?:{RANK_LABEL}){{0,{MAX_LABELS}}}{pattern}[ \\t]*$")
     names = [f"dropped_{i}" for i in range(len(line.template.dropped_texts))]
@@ -190,4 +190,4 @@ def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[Ints]:
             match = re.search(pattern.encode(), texts[row].as_py())
             for name, count in zip(names, counts, strict=True):
                 count[row] = len(figure_spans(match[name].decode("utf-8", "replace"))) if match else 0
-    return [count[of_record] for count in counts]
+    return [count[line_by_record] for count in counts]

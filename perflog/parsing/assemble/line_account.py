@@ -16,12 +16,12 @@ from perflog.parsing.match.figure_counts import count_figures
 from perflog.parsing.match.records import BLANK, FAILURE, Batch, FormatLine, strings, unread_shapes
 from perflog.tables.row_order import PART_BITS
 
-_OF_FAILURES = "text of a failure"
+_OF_FAILURES = "message of a failure"
 
 
 def count_lines(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch) -> None:
     """Add the lines of a batch to the accounts of its runs."""
-    new: list[tuple[ShapeCount | None, int]] = []  # shapes not seen before in their run, with the first place of each
+    new: list[tuple[ShapeCount | None, int]] = []  # new shapes in their run, with the first position of each
     for kind, places in batch.owner.items():
         form, line = (None, None) if kind in (BLANK, FAILURE) else lines[kind]
         status = "read" if kind == FAILURE or (line is not None and line.read) else "context"
@@ -50,7 +50,7 @@ def _count_in_failures(runs: RunIndex, batch: Batch, places: Ints) -> list[tuple
         if number := int(figures[low:high].sum()):
             counted, is_new = run.shape("read", _OF_FAILURES, places.item(low))
             counted.dropped += number
-            counted.dropped_because = "the text of a failure: table `failures` has its message"
+            counted.dropped_because = "part of a failure: table `failures` has its message"
             new.append((counted if is_new else None, places.item(low)))
     return new
 
@@ -85,7 +85,7 @@ def _count_unread(runs: RunIndex, batch: Batch, places: Ints, are_lines: bool) -
 
 
 def add_samples(new: Sequence[tuple[ShapeCount | None, int]], batch: Batch) -> None:
-    """Give each new shape the text of its first line."""
+    """Give each new shape its first line as a sample."""
     shapes = [(shape, place) for shape, place in new if shape is not None]
     if shapes:
         texts = batch.texts(np.array([place for _, place in shapes], np.int64))

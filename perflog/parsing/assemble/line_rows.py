@@ -31,7 +31,7 @@ RULES = ("printed", "label", "header", "fingerprint", "adjacent", "local", "file
 PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT, LOCAL, FILE = range(7)
 
 NO_EPOCH = -1
-"""Epoch of a step line whose steps do not start again in each epoch, or whose epoch is not known."""
+"""Epoch of a step line if its steps do not start again in each epoch, or if its epoch is not known."""
 
 
 _EXACT = 2.0**53  # whole numbers below it are exact as doubles
@@ -81,7 +81,7 @@ class ClockColumns(Struct):
 
     @classmethod
     def unknown(cls, count: int) -> ClockColumns:
-        """Return `count` rows of which nothing is known."""
+        """Return `count` rows of unknown values."""
         zeros = np.zeros(count, np.int64)
         return cls(np.full(count, np.nan), np.full(count, np.nan), zeros, zeros.copy(), np.full(count, -1))
 
@@ -113,7 +113,7 @@ class LineRows(Struct, dict=True):
 
     @property
     def step_is_of_group(self) -> bool:
-        """Whether the steps are those of the closing lines, not of the records' own fields or of a header."""
+        """Whether the closing lines give the steps, not the records' own fields or a header."""
         return self.step is self.groups.step
 
     def prints(self, name: str) -> bool:
@@ -128,12 +128,12 @@ class LineRows(Struct, dict=True):
 
     @cached_property
     def epoch(self) -> Ints:
-        """The counter in each value of which the steps start again: the field that the line declares as `within`."""
+        """The counter, such as an epoch, in which the steps start again. The line declares it as `within`."""
         name = self.line.within
         epochs = self.records.columns.get(name) if name else None
         if epochs is None and name in self.inherited:
             epochs = self.inherited[name]
-        if isinstance(epochs, pa.Array):  # texts, of which some may say that there is none: `-`
+        if isinstance(epochs, pa.Array):  # strings, some without a value: `-`
             texts = epochs.cast(pa.string())
             whole = pc.match_substring_regex(texts, r"^[0-9]{1,18}(?:\.0*)?$")
             epochs = pc.if_else(whole, texts, null_array(pa.string(), len(texts))).cast(pa.float64())
@@ -153,8 +153,8 @@ class LineRows(Struct, dict=True):
             ranks = labelled_ranks()
             labelled = np.flatnonzero(self.records.labels >= 0)
             self.ranks.fill(labelled, ranks[labelled], np.where(ranks[labelled] >= 0, LABEL, LOCAL))
-            of_pods = np.flatnonzero(is_pod(self.records.labels))
-            self.ranks.fill(of_pods, ranks[of_pods], -1)
+            pod_rows = np.flatnonzero(is_pod(self.records.labels))
+            self.ranks.fill(pod_rows, ranks[pod_rows], -1)
 
     def fill_own_steps(self) -> None:
         """Take steps from the field `step`, or compute them if the format declares how."""
@@ -174,7 +174,7 @@ class LineRows(Struct, dict=True):
 
     @property
     def covers(self) -> Ints:
-        """The number of steps that each line covers, or what stands for it in its format."""
+        """The number of steps that each line covers, or the code for it in its format."""
         if self.line.window is None or not self.records.columns.keys() >= {*self.line.window.names}:
             return np.full(len(self), self.line.covers)
         return np.broadcast_to(self.line.window(self._numbers), len(self)).astype(np.int64)
@@ -209,7 +209,7 @@ class LineRows(Struct, dict=True):
             self.inherited[scope] = markers.words(scope, index)
 
     def _under_outer(self, name: str, words: pa.Array) -> pa.Array:
-        """Return the words of a scope; of a name of numbers, after that of the scope around it, if it has one too."""
+        """Return the words of a scope. A name of numbers follows the word of the scope around it, if there is one."""
         outer = self.inherited.get(name) if name == "key" else None
         if outer is None:
             return words
@@ -219,7 +219,7 @@ class LineRows(Struct, dict=True):
 
 
 class JoinedRows:
-    """The rows of one line in all its shapes, such as with a prefix in front or text after, as one in log order.
+    """The rows of one line in all its shapes, such as with a prefix or a suffix, as one in log order.
 
     `whole`: the rows together, with the fields that were asked for. What changes in their ranks and steps goes back to
     the rows of each shape with `write_back`.

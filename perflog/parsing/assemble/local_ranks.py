@@ -1,13 +1,13 @@
 """Local ranks: torchrun labels a line with the rank of the process on its node, `[default7]:`.
 
-In: such labels, the world size, and printed ranks. Out: the rank of each labelled record, below 0 where the log does
-not tell it. On one node the local rank is the rank. On several nodes two processes have the same local rank. Then the
+In: such labels, the world size, and printed ranks. Out: the rank of each labelled record, below 0 if the log does not
+show it. On one node the local rank is the rank. On several nodes two processes have the same local rank. Then the
 rank is known only if another label names the node, and the world size confirms that all nodes have as many processes.
 
 A label such as `[rank0]:` may be either: PyTorch writes the rank, torchrun the local rank. After other labels it is
 local if it is after several of them (`0: [rank0]:`, `1: [rank0]:`).
 
-Where the rank is not known, two labels, or the name of a pod, still tell processes apart: `source_code` numbers them.
+Where the rank is not known, two labels, or the name of a pod, still distinguish processes: `source_code` numbers them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from perflog.parsing.match.rank_labels import (
 from perflog.parsing.match.records import Batch, Records
 
 ONE_NODE, UNKNOWN = 0, -1
-"""What the local ranks of a run tell: they are the ranks, or not. Any other number: the processes of a node."""
+"""What the local ranks of a run mean: they are the ranks, or not. Any other number: the processes of a node."""
 
 _ON_A_NODE = 8  # a world size beyond it is one node only if that many local ranks print
 
@@ -43,7 +43,7 @@ _NO_LOCAL_RANK = (1 << 30) - 1
 
 
 class _Job(Struct):
-    """What the labels of a run have shown. `nested`: those of two numbers that may be a node and a local rank."""
+    """What the labels of a run have shown. `nested`: the labels of two numbers that may be a node and a local rank."""
 
     labels: set[int] = field(default_factory=set)
     nested: set[int] = field(default_factory=set)
@@ -51,7 +51,7 @@ class _Job(Struct):
     used: set[int] = field(default_factory=set)  # what ranks were given by
 
     def processes(self, world_size: int | None) -> int:
-        """Return what the local ranks tell."""
+        """Return what the local ranks mean."""
         several = self.shares_ranks
         if self.labels:
             labels = np.array(sorted(self.labels))
@@ -83,7 +83,7 @@ class LocalRanks:
         self.pods: dict[int, str] = {}
         self._settled = settled
         self._jobs: dict[int, _Job] = {}  # by number of the run
-        self._world_sizes: dict[int, dict[int, int]] = {}  # as printed so far, each with its first place
+        self._world_sizes: dict[int, dict[int, int]] = {}  # as printed so far, each with its first position
 
     def observe(self, records: Records, runs: RunIndex) -> None:
         """Remember the local ranks of records, and ranks and world sizes that they print."""
@@ -125,7 +125,7 @@ class LocalRanks:
         for run, low, high in runs.split(places):
             known = self._world_sizes.setdefault(run.index, {})
             for size, place in zip(sizes[low:high].tolist(), places[low:high].tolist(), strict=True):
-                known[size] = min(known.get(size, place), place)  # another line may print it at an earlier place
+                known[size] = min(known.get(size, place), place)  # another line may print it at an earlier position
 
     def ranks_of(self, records: Records, runs: RunIndex) -> Ints:
         """Return the rank that the label of each record tells; -1 if none, below it the code of a source."""
@@ -141,13 +141,13 @@ class LocalRanks:
                 ranks[rows] = _ranks(records.labels[rows], self._processes(run))
             if run.index in self._jobs and self._jobs[run.index].nested and self._processes(run) != ONE_NODE:
                 plain = low + np.flatnonzero(~(unsure | pods)[low:high])
-                ranks[plain] = -1  # a label alone is that of a node, or a local rank
+                ranks[plain] = -1  # a label alone names a node, or a local rank
         return ranks
 
     def impossible(self, ranks: RecordRanks, places: Ints, runs: RunIndex) -> Ints:
         """Return the rows that print a rank beyond the world size before them: figures have met."""
         found = [np.empty(0, np.int64)]
-        smallest = min((size for of_run in self._world_sizes.values() for size in of_run), default=None)
+        smallest = min((size for sizes in self._world_sizes.values() for size in sizes), default=None)
         if smallest is None or not len(places) or ranks.rank.max() < smallest:
             return found[0]
         is_printed = (ranks.rule == PRINTED) | (ranks.rule == HEADER)
@@ -187,12 +187,12 @@ def _ranks(labels: Ints, processes: int) -> Ints:
 
 
 def source_code(nodes: Ints, local_ranks: Ints) -> Ints:
-    """Return numbers below -1 in place of the ranks of processes of which only node and local rank are known."""
+    """Return numbers below -1 for the ranks of processes with only node and local rank known."""
     return _SOURCES - (nodes << 30 | local_ranks)
 
 
 def source_names(codes: Ints, pods: Mapping[int, str]) -> list[str]:
-    """Return the names of sources by their codes, with those of pods by their numbers."""
+    """Return the names of sources by their codes, of pods by their numbers."""
     numbers = _SOURCES - codes
     nodes = [pods.get(node, f"node {node}") for node in (numbers >> 30).tolist()]
     locals = (numbers & _NO_LOCAL_RANK).tolist()

@@ -24,9 +24,9 @@ class CellRecords(Struct):
     """The cells of one column that have the same fields.
 
     Attributes:
-        rows: The rows of the matrix that they stand in.
-        place: The place of the column among the cells.
-        fields: By name the values of each field: numbers, or texts of Arrow. The number of the cell comes last.
+        rows: The rows of the matrix that contain them.
+        place: The index of the column among the cells.
+        fields: By name the values of each field: numbers, or strings of Arrow. The number of the cell comes last.
         unit: The unit of that number.
     """
 
@@ -42,7 +42,7 @@ def names_of_fields(cells: Cells) -> tuple[str, ...]:
 
 
 def records_of_cells(rows: LineRows, cells: Cells) -> Iterator[CellRecords]:
-    """Yield the records of the rows of a matrix, column by column. A cell whose number is unknown is none."""
+    """Yield the records of the rows of a matrix, column by column. A cell with an unknown number is none."""
     for place, (name, label) in enumerate(cells.labels.items()):
         numbers = rows.records.columns[name].astype(np.float64)
         is_known = numbers != cells.unknown if cells.unknown is not None else np.ones(len(numbers), np.bool_)
@@ -56,11 +56,11 @@ def records_of_cells(rows: LineRows, cells: Cells) -> Iterator[CellRecords]:
 
 
 def _on_diagonal(rows: LineRows, cells: Cells, label: str) -> Mask:
-    """Return the rows whose label is that of a column, where such cells have a name of their own."""
-    of_rows = rows.records.columns.get(cells.row)
-    if not cells.diagonal or not isinstance(of_rows, np.ndarray) or not label.isdecimal():
+    """Return the rows with the label of a column, if such cells have a name of their own."""
+    row_labels = rows.records.columns.get(cells.row)
+    if not cells.diagonal or not isinstance(row_labels, np.ndarray) or not label.isdecimal():
         return np.zeros(len(rows), np.bool_)
-    is_diagonal: Mask = of_rows == int(label)
+    is_diagonal: Mask = row_labels == int(label)
     return is_diagonal
 
 
@@ -70,9 +70,9 @@ def _labels(rows: LineRows, cells: Cells, label: str, chosen: Ints) -> dict[str,
     for name in cells.title:
         fields[name] = rows.inherited[name].cast(pa.string()).take(index_array(chosen))
     if cells.row:
-        of_rows = rows.records.columns[cells.row]
-        is_number = isinstance(of_rows, np.ndarray)
-        fields[cells.row] = of_rows[chosen].astype(np.float64) if is_number else of_rows.take(index_array(chosen))
+        row_labels = rows.records.columns[cells.row]
+        is_number = isinstance(row_labels, np.ndarray)
+        fields[cells.row] = row_labels[chosen].astype(np.float64) if is_number else row_labels.take(index_array(chosen))
     is_number = label.isdecimal()
     fields[cells.column] = np.full(len(chosen), float(label)) if is_number else text_array([label] * len(chosen))
     return fields

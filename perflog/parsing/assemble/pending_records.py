@@ -24,7 +24,7 @@ ENOUGH_TO_VOTE = 1 << 13
 
 
 class ReleaseLimit(Struct, frozen=True):
-    """The last place whose records are complete: of all streams, and of single streams where that is later."""
+    """The last position with complete records: of all streams, and of single streams where that is later."""
 
     place: int
     by_stream: Mapping[int, int] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class PendingRecords:
         self._parts.setdefault(kind, []).append(records)
 
     def first_place(self) -> int | None:
-        """Return the place of the first record that waits."""
+        """Return the position of the first record that waits."""
         return min((int(records.places[0]) for records in self._all()), default=None)
 
     def limit(
@@ -69,7 +69,7 @@ class PendingRecords:
 
         Args:
             lines: The lines of the kinds.
-            run_start: Place where the current run begins. What waits of earlier runs is complete.
+            run_start: Position at which the current run begins. What waits of earlier runs is complete.
             needs_votes: Whether the current run has rank rules and no votes yet; then its first records wait for some.
             stream_of: Returns the stream of records if streams close their steps separately; None: all together.
             waits_for_run: Whether records wait for the end of their run.
@@ -94,7 +94,7 @@ class PendingRecords:
         return ReleaseLimit(ends.pop(-1), ends)
 
     def _count_from(self, place: int) -> int:
-        """Return the number of records from a place on."""
+        """Return the number of records from a position on."""
         return sum(len(records) - int(np.searchsorted(records.places, place)) for records in self._all())
 
     def release(self, limit: ReleaseLimit, stream_of: StreamOf | None = None) -> dict[int, Records]:

@@ -73,19 +73,19 @@ class PhaseCounter:
         group = np.empty(len(rows), np.int64)
         group[order] = np.concatenate([[0], np.cumsum(changes)])
         counts = occurrences(group, who)
-        for of_rank in np.split(order, np.flatnonzero(other_rank) + 1):
-            self._continue(rows, of_rank, group[of_rank], phases, counts)
+        for rank_rows in np.split(order, np.flatnonzero(other_rank) + 1):
+            self._continue(rows, rank_rows, group[rank_rows], phases, counts)
         return counts
 
-    def _continue(self, rows: LineRows, of_rank: Ints, group: Ints, phases: Sequence[Any], counts: Counts) -> None:
+    def _continue(self, rows: LineRows, rank_rows: Ints, group: Ints, phases: Sequence[Any], counts: Counts) -> None:
         """Add the counts of the last stretch to the first step of a rank, and remember the rank's last step."""
-        key = rows.line, int(rows.ranks.rank[of_rank[0]])
+        key = rows.line, int(rows.ranks.rank[rank_rows[0]])
         before, counted = self._last.get(key, (None, {}))
-        if _step_of(rows, of_rank[0]) == before:
-            for i in of_rank[group == group[0]].tolist():
+        if _step_of(rows, rank_rows[0]) == before:
+            for i in rank_rows[group == group[0]].tolist():
                 counts[i] += counted.get(phases[i], 0)
-        last = _step_of(rows, of_rank[-1])
-        in_last = {phases[i]: int(counts[i]) for i in of_rank[group == group[-1]].tolist()}
+        last = _step_of(rows, rank_rows[-1])
+        in_last = {phases[i]: int(counts[i]) for i in rank_rows[group == group[-1]].tolist()}
         self._last[key] = last, (counted | in_last if last == before else in_last)
 
 

@@ -37,7 +37,7 @@ class _RunVotes(Struct):
 class RankRules:
     """Votes go on over a whole run; `decided` is what an earlier reading of the log has settled.
 
-    `corrections` holds the runs that have ended and whose whole vote differs from the ranks given out before.
+    `corrections` holds the runs that have ended with a whole vote that differs from the ranks given out before.
     """
 
     def __init__(self, decided: RankDecisions) -> None:
@@ -53,9 +53,9 @@ class RankRules:
     def apply(self, form: Format, shapes: Sequence[LineRows], runs: RunIndex, scopes: OpenScopes) -> None:
         """Fill the ranks of the rows of a format, which lie in these runs. Several shapes may be of one line."""
         joined = _by_line(form, shapes)
-        self._apply(form, {name: of_line.whole for name, of_line in joined.items()}, runs, scopes)
-        for of_line in joined.values():
-            of_line.write_back()
+        self._apply(form, {name: line_rows.whole for name, line_rows in joined.items()}, runs, scopes)
+        for line_rows in joined.values():
+            line_rows.write_back()
 
     def _apply(self, form: Format, rows: Mapping[str, LineRows], runs: RunIndex, scopes: OpenScopes) -> None:
         """The same for the rows by name of their line."""
@@ -78,7 +78,7 @@ class RankRules:
                 _fill_adjacent(rows[name], rows[partner])
 
     def end(self, run: int) -> None:
-        """Check a run that has ended: ranks given out before its last vote must be those of the whole vote."""
+        """Check a run that has ended: ranks given out before its last vote must agree with the whole vote."""
         state = self._runs.pop(run, _RunVotes())
         final: dict[str, KeyRanks] = dict(self._decided.get(run, {}))
         for name, used in state.used.items():  # in the order of the rules: a later one may vote by an earlier one
@@ -88,7 +88,7 @@ class RankRules:
                 return
 
     def _vote(self, fingerprint: Fingerprint, rows: Mapping[str, LineRows], runs: RunIndex) -> None:
-        """Count the votes of the voting line, with its own ranks or with those of the line directly before."""
+        """Count the votes of the voting line, with its own ranks or with the ranks of the line directly before."""
         row = rows[fingerprint.vote_line]
         codes, keys = key_codes(vote_keys(fingerprint, row.records))
         voters = row.ranks.rank
@@ -101,7 +101,7 @@ class RankRules:
         tally(votes, row.groups.run_number, row.groups.group, codes, keys, voters)
 
     def _ranks_before(self, line: str, rows: Mapping[str, LineRows], places: Ints) -> Ints:
-        """Return the rank of the record of a line that stands directly before each place, -1 if none does."""
+        """Return the rank of the record of a line directly before each position, -1 if there is none."""
         parts = [self._last[line]] if line in self._last else []
         if line in rows:
             parts.append(Records(rows[line].records.places, {"rank": rows[line].ranks.rank}))
@@ -130,22 +130,22 @@ class RankRules:
 
 
 def _by_line(form: Format, shapes: Sequence[LineRows]) -> dict[str, JoinedRows]:
-    """The rows of each line, without those of shapes that lack a field which a rule of the format asks for."""
+    """The rows of each line, without shapes that lack a field which a rule of the format asks for."""
     fields: dict[str, set[str]] = {}
     for fingerprint in form.fingerprints:
         names = {name for formula in fingerprint.vote_key for name in formula.names}
         fields.setdefault(fingerprint.vote_line, set()).update(names)
         for line, read in fingerprint.reads.items():
             fields.setdefault(line, set()).update(read)
-    of_line: dict[str, list[LineRows]] = {}
+    shapes_by_line: dict[str, list[LineRows]] = {}
     for shape in shapes:
         if shape.records.columns.keys() >= fields.get(shape.line.name, set()):
-            of_line.setdefault(shape.line.name, []).append(shape)
-    return {name: JoinedRows(each, fields.get(name, ())) for name, each in of_line.items()}
+            shapes_by_line.setdefault(shape.line.name, []).append(shape)
+    return {name: JoinedRows(each, fields.get(name, ())) for name, each in shapes_by_line.items()}
 
 
 def _directly_before(places: Ints, records: Records) -> Ints:
-    """Return the index of the record on the line above each place, or in the part before it; -1 if there is none."""
+    """Return the index of the record on the line above each position, or in the part before it; -1 if there is none."""
     if not len(records):
         return np.full(len(places), -1, np.int64)
     index = np.searchsorted(records.places, places) - 1
@@ -207,7 +207,7 @@ def _only_partners(row: LineRows, partner: LineRows) -> Ints:
     depth = np.cumsum(change)
     base = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
     depth -= depth[base] - change[base]
-    # An opening at depth 1 whose next line is the closing at depth 0
+    # An opening at depth 1, directly before a closing at depth 0
     close = np.flatnonzero(~opening[1:] & opening[:-1] & (depth[:-1] == 1) & (depth[1:] == 0) & ~first[1:]) + 1
     partners[order[close] - openings] = order[close - 1]
     return partners

@@ -1,4 +1,4 @@
-"""Votes on ranks: records with a known rank and a key (such as a number of tokens) tell which rank has that key.
+"""Votes on ranks: records with a known rank and a key (such as a number of tokens) show which rank has that key.
 
 In: the keys of a run's records and the ranks that are known. Out: the rank of each key in the run, for records that
 print only the key. A format declares such keys as `[[fingerprint]]`.
@@ -27,7 +27,7 @@ DOUBTFUL = -2
 
 _LEAST_SHARE = 0.9  # of a key's votes that must name one rank
 _LEAST_VOTES = 2
-_FEW_VALUES = 1 << 12  # of which a small table holds the distinct ones
+_FEW_VALUES = 1 << 12  # their distinct values fit into a small table
 _LEAST_STEPS = 0.5  # of the steps in which a rank votes at all, the share in which it must vote for the key
 
 
@@ -40,7 +40,7 @@ class KeyVotes(Struct):
     def decide(self) -> KeyRanks:
         """Return the rank of each key for which nine in ten votes name one rank, which votes for it all along.
 
-        A key whose votes contradict each other is DOUBTFUL; a key with too few votes is left out.
+        A key with contradictory votes is DOUBTFUL; a key with too few votes is left out.
         """
         total: Counter[Any] = Counter()
         best: dict[Any, tuple[int, int]] = {}
@@ -85,7 +85,7 @@ def _unique(values: Floats) -> tuple[Floats, Ints]:
 
 
 def tally(votes: Mapping[int, KeyVotes], run: Ints, step: Ints, codes: Ints, keys: list[Any], rank: Ints) -> None:
-    """Count the votes of the rows whose rank is known: row i says that key `keys[codes[i]]` is of rank `rank[i]`.
+    """Count the votes of the rows with a known rank: row i says that key `keys[codes[i]]` is of rank `rank[i]`.
 
     `votes` is by number of the run. `run` and `step` give the number of each row's run and step, ascending.
     """

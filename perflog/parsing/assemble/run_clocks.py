@@ -1,17 +1,17 @@
 """Step times from a clock: two readings of it give a step time by difference.
 
-In: rows that read a clock, at some of which it starts or stops, and rows after a pause (`pause`): the program did
+In: rows that read a clock, and which of them start or stop it; rows after a pause (`pause`): the program did
 something else than steps before it printed them. Out: columns `elapsed_s`, `step_time_s`, `step_time_from` and
 `step_time_by` of table `steps`, and the last reading of each run.
 
 A row reads the best clock that its line has: a field with the time since a start (key `clock` of the line), the time
-stamp before the line, the time since a progress bar began. A run whose lines print step times needs no stamps.
+stamp before the line, the time since a progress bar began. A run with printed step times needs no stamps.
 A bar that is too short for differences has its smoothed rate.
 
-The time of a step is the difference between its reading and that of the step read before it, over the number of steps
+The time of a step is the difference between its reading and the reading of the step before it, over the number of steps
 in between. It is null across a pause or a start, and where the clock or the steps go back. A clock of whole seconds may
 be wrong by as much as a step takes. So readings of stamps and bars count only where they are `APART` times the last
-printed digit apart. A bar that begins again in each epoch tells nothing of the whole run.
+printed digit apart. A bar that begins again in each epoch does not measure the whole run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from perflog.parsing.match.bar_states import APART, SMOOTHED
 from perflog.tables.row_order import PART_BITS
 
 _NEVER = -1  # time of a row that reads no clock
-_LONGEST = 9e9  # seconds whose nanoseconds fit into 64 bits
+_LONGEST = 9e9  # seconds; in nanoseconds they fit into 64 bits
 _SINCE_1970 = 10**18  # nanoseconds: a clock without a start that reads more (31 years) tells the date
 _PLACE, _RANK, _STEP, _EPOCH, _CLOCK, _TIME, _SOURCE, _DIGIT = range(8)
 _STARTS, _STOPS, _PAUSES, _DERIVES, _PRINTS, _IS_BAR, _COVERS = range(8, 15)
@@ -60,7 +60,7 @@ class _Last(Struct):
 class _Clock(Struct):
     """What has been read of the clock of a run."""
 
-    start: tuple[int, int] | None = None  # place and time of its last start
+    start: tuple[int, int] | None = None  # position and time of its last start
     starting: bool = False  # such a start, and no other reading since
     stopped: bool = False
     pauses: int = 0  # pauses and starts so far
@@ -85,9 +85,9 @@ class RunClocks:
         columns = ClockColumns.unknown(len(order))
         for run, low, high in runs.split(table[_PLACE]):
             clock = self._clocks.setdefault(run.index, _Clock())
-            of_run, columns_of_run = table[:, low:high], columns.part(slice(low, high))
-            run.clock = _read_elapsed(clock, of_run, columns_of_run) or (None if clock.bar_begins_again else run.clock)
-            _read_steps(clock, of_run, columns_of_run, rates[order[low:high]])
+            run_table, run_columns = table[:, low:high], columns.part(slice(low, high))
+            run.clock = _read_elapsed(clock, run_table, run_columns) or (None if clock.bar_begins_again else run.clock)
+            _read_steps(clock, run_table, run_columns, rates[order[low:high]])
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
         for row, positions in zip(rows, np.split(position, np.cumsum([len(r) for r in rows])[:-1]), strict=True):
@@ -108,7 +108,7 @@ def reads_clock(row: LineRows) -> bool:
 
 
 def prints_step_time(row: LineRows) -> bool:
-    """Return whether the lines, or those of a library beside them, print the time of a step."""
+    """Return whether the lines, or lines of a library beside them, print the time of a step."""
     return row.prints("step_time") or "step_time_s" in row.joined
 
 
@@ -126,7 +126,7 @@ def _array(row: LineRows) -> Ints:
 
 
 def _is_event(row: LineRows, fields: Mapping[str, str] | None) -> Ints:
-    """Return 1 for each row whose fields have these texts; `fields` None: none has."""
+    """Return 1 for each row in which the fields have these strings; `fields` None: for no row."""
     is_event = np.full(len(row), fields is not None)
     for name, text in (fields or {}).items():
         column = row.records.columns.get(name)
@@ -183,10 +183,10 @@ def _read_elapsed(clock: _Clock, table: Ints, columns: ClockColumns) -> ClockTot
         clock.start = origins[-1]
     if not known.any():
         return None
-    of_bar = columns.elapsed[known & (table[_IS_BAR] > 0)]
-    if len(of_bar):
-        clock.bar_begins_again |= bool((np.diff(of_bar, prepend=clock.bar_elapsed) < 0).any())
-        clock.bar_elapsed = float(of_bar[-1])
+    bar_elapsed_s = columns.elapsed[known & (table[_IS_BAR] > 0)]
+    if len(bar_elapsed_s):
+        clock.bar_begins_again |= bool((np.diff(bar_elapsed_s, prepend=clock.bar_elapsed) < 0).any())
+        clock.bar_elapsed = float(bar_elapsed_s[-1])
         if clock.bar_begins_again:
             return None
     last = int(np.flatnonzero(known)[-1])
@@ -240,10 +240,10 @@ def _read_stream(clock: _Clock, stream: int, readings: Ints, columns: ClockColum
     counts, beside = np.flatnonzero(first), bool(readings[_DIGIT].any())
     if beside:
         counts = counts[_apart(readings[_TIME, counts], APART * readings[_DIGIT, counts])]
-    of_step = np.cumsum(first)
-    skips = np.diff(of_step[counts]) > 1
+    step_number = np.cumsum(first)
+    skips = np.diff(step_number[counts]) > 1
     skips[:1] |= last is not None and last.skipped
-    clock.last[stream] = _Last(readings[:, counts[-1:]].copy(), bool(of_step[counts[-1]] < of_step[-1]))
+    clock.last[stream] = _Last(readings[:, counts[-1:]].copy(), bool(step_number[counts[-1]] < step_number[-1]))
     clock.last[stream].reading[-1] = -1
     readings = readings[:, counts]
     steps, times, epochs, passed = np.diff(readings[[_STEP, _TIME, _EPOCH, -2]])

@@ -42,7 +42,7 @@ class RunFailures:
         return max((failure.last_line for failure in self._reader.failures), default=0)
 
     def feed(self, lines: Sequence[FormatLine], new_runs: Sequence[RunState], batch: Batch) -> Batch:
-        """Read a batch, in which these runs begin. Return it with the lines of failures as those of a kind."""
+        """Read a batch, in which these runs begin. Return it with the lines of failures as a kind of their own."""
         self._starts += [(run.place, run.index, run.log) for run in new_runs]
         return batch.with_failures(self._reader.feed(lines, batch, [run.place for run in new_runs]))
 
@@ -52,7 +52,7 @@ class RunFailures:
             self._world_sizes[run.index] = run.world_size
 
     def recent(self) -> pa.Table | None:
-        """Return the failures that were found since the last call, with the ranks that their lines tell; None if none.
+        """Return the failures that were found since the last call, with the ranks that their lines show; None if none.
 
         Those that a later batch completes, such as a traceback without its exception, are still to come.
         """
@@ -70,10 +70,10 @@ class RunFailures:
             return None
         places = [place for place, _, _ in self._starts]
         rows: list[FailureRow] = []
-        for run, of_run in groupby(failures, lambda failure: max(bisect_right(places, failure.place) - 1, 0)):
+        for run, run_failures in groupby(failures, lambda failure: max(bisect_right(places, failure.place) - 1, 0)):
             _, number, log = self._starts[run]
             size, file = self._world_sizes.get(number), self._files[min(log, len(self._files) - 1)]
-            new = rows_of(list(of_run), str(number), size, file, self._reader.has_launcher)
+            new = rows_of(list(run_failures), str(number), size, file, self._reader.has_launcher)
             judged = judge(new, (), size)
             for row in new:
                 row.role = role_of(row, judged)

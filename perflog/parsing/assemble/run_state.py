@@ -38,7 +38,7 @@ SHAPES = 500
 OTHER_SHAPES = "(lines of other shapes)"
 _NULL = frozenset(("null", "None"))  # words that are no value
 _FEW = 64  # values that Python compares faster than Arrow
-_FIELD_BITS = 6  # the order of a field in its line, below the place of the line
+_FIELD_BITS = 6  # the order of a field in its line, below the position of the line
 _FIRST_OF_NUMBERS = "iInN"  # letters with which a number may begin: inf, nan
 _RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"] if c.by_field}
 
@@ -53,7 +53,7 @@ class PrintedSetting(NamedTuple):
     """The values that some records of a line print for a key; `rows` are their indices among the line's records.
 
     `values` has a value for each row, or a single one that all rows have. `field` is the field that holds the values,
-    `order` its place in the line.
+    `order` its index in the line.
     """
 
     key: str
@@ -110,17 +110,17 @@ def printed_settings(line: Line, records: Records, low: int, high: int) -> Itera
         values = texts if convert is None else [convert(value) for value in texts]
         inner = "" if name == "value" else own_key if own_key.startswith("[") else f".{own_key}"
         for key, picked in under_keys.items():
-            of_key = [(texts if _is_version(key) else values)[row] for row in picked]
+            key_values = [(texts if _is_version(key) else values)[row] for row in picked]
             yield PrintedSetting(
-                f"{key}{inner}", of_key, [low + row for row in picked], name, 0 if name == "value" else order
+                f"{key}{inner}", key_values, [low + row for row in picked], name, 0 if name == "value" else order
             )
 
 
 class RunSettings:
-    """Settings of a run, by key: every value that the log prints for a key, with the places where it first stands."""
+    """Settings of a run, by key: every value that the log prints for a key, with the first position of each."""
 
     def __init__(self) -> None:
-        self._values: dict[str, dict[Any, dict[str, int]]] = {}  # key -> value -> name of the line -> place
+        self._values: dict[str, dict[Any, dict[str, int]]] = {}  # key -> value -> name of the line -> position
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -179,7 +179,7 @@ class RunSettings:
         return next(iter(values)) if len(values) == 1 else None
 
     def numbers_after(self, line: int) -> list[str]:
-        """Return the keys whose values are numbers that the log prints only after a line."""
+        """Return the keys with values that are numbers, printed only after a line."""
         end = (line + 1) << PART_BITS << _FIELD_BITS
         return [
             key
@@ -190,7 +190,7 @@ class RunSettings:
 
     def to_json(self) -> str:
         """Return all settings as JSON, in the order of the log; a key with several values has a list."""
-        settings: list[tuple[int, str, Any]] = []  # by key: its first place, and its value or values
+        settings: list[tuple[int, str, Any]] = []  # by key: its first position, and its value or values
         for key, by_value in self._values.items():
             values = [(min(places.values()), _json_value(value)) for value, places in by_value.items()]
             if len(values) == 1:  # the common case
@@ -203,7 +203,7 @@ class RunSettings:
 
 
 class ShapeCount(Struct):
-    """Number of lines of one shape in a run, with the number and the text of the first of them.
+    """Number of lines of one shape in a run, with the number and the content of the first of them.
 
     The number of lines is 0 if each of them also has a part that counts for another shape. `stored`, `dropped` and
     `unread` are numbers of figures.
@@ -233,9 +233,9 @@ class ClockTotal(Struct, frozen=True):
 
 
 class RunState(Struct):
-    """A run while it is read. Its records have places from `place` on."""
+    """A run while it is read. Its records have positions from `place` on."""
 
-    index: int  # the run's number, from 1, among those of all logs that are read together
+    index: int  # the run's number, from 1, among all runs of the logs that are read together
     place: int
     first_line: int
     last_line: int
@@ -245,23 +245,23 @@ class RunState(Struct):
     printouts: list[str] = field(default_factory=list)
     shapes: dict[tuple[str, str], ShapeCount] = field(default_factory=dict)  # by status and shape
     record_lines: Counter[str] = field(default_factory=Counter)  # lines that each format reads
-    row_lines: Counter[str] = field(default_factory=Counter)  # those of them that give rows
-    step_lines: Counter[str] = field(default_factory=Counter)  # those of them that give steps
+    row_lines: Counter[str] = field(default_factory=Counter)  # lines that give rows
+    step_lines: Counter[str] = field(default_factory=Counter)  # lines that give steps
     follows: dict[str, int] = field(default_factory=dict)  # by format: 0 a program's, 1 a library's, 2 of any program
     clock: ClockTotal | None = None
-    first_stamps: dict[int, tuple[int, int]] = field(default_factory=dict)  # place and time of a stamp, by its clock
+    first_stamps: dict[int, tuple[int, int]] = field(default_factory=dict)  # position and time of a stamp, by its clock
     last_stamps: dict[int, tuple[int, int]] = field(default_factory=dict)
     is_stamped: bool = False  # whether some of its step lines or milestones have stamps
     log: int = 0  # position of the run's log among the logs that are read together
 
     def count_lines(self, status: str, shape: str, count: int, place: int) -> ShapeCount | None:
-        """Count lines of a shape, the first of them at `place`. Return the count of a new shape: it needs a sample."""
+        """Count lines of a shape; the first is at `place`. Return the count of a new shape: it needs a sample."""
         counted, is_new = self.shape(status, shape, place)
         counted.count += count
         return counted if is_new else None
 
     def shape(self, status: str, shape: str, place: int) -> tuple[ShapeCount, bool]:
-        """Return the count of a shape, and whether it is new; then its first line is at `place`."""
+        """Return the count of a shape, and whether it is new. The first line of a new shape is at `place`."""
         known = self.shapes.get((status, shape))
         if known is not None:
             return known, False
@@ -289,7 +289,7 @@ class RunState(Struct):
     def format(self) -> str | None:
         """The format of most step lines, because metrics are about steps; without steps, of most lines with rows.
 
-        Settings count only where no line gives rows. Formats of programs come before those of libraries, generic ones
+        Settings count only where no line gives rows. Formats of programs come before formats of libraries, generic ones
         last. Ties go to the format that reads more lines, then to the first by name.
         """
         counts = self.step_lines or self.row_lines or self.record_lines
@@ -338,14 +338,14 @@ class RunState(Struct):
 
 
 class RunIndex:
-    """Finds the run of each place, among runs that follow one another in the log."""
+    """Finds the run of each position, among runs that follow one another in the log."""
 
     def __init__(self, runs: Sequence[RunState]) -> None:
         self.runs = runs
         self.starts: Ints = np.array([run.place for run in runs], np.int64)
 
     def positions(self, places: Ints) -> Ints:
-        """Return the position in `runs` of the run of each place."""
+        """Return the index in `runs` of the run at each position."""
         return np.searchsorted(self.starts, places, "right") - 1
 
     def split(self, places: Ints) -> Iterator[tuple[RunState, int, int]]:
@@ -362,7 +362,7 @@ class RunIndex:
 
     @cached_property
     def numbers(self) -> pa.Array:
-        """Numbers of the runs in the log, as text: what column `run` holds until the log's hash is known."""
+        """Numbers of the runs in the log, as strings: what column `run` holds until the log's hash is known."""
         return text_array(str(run.index) for run in self.runs)
 
 
@@ -374,7 +374,7 @@ def _run_value(value: Any, column_type: str) -> Any:
 
 
 def _place_of(setting: PrintedSetting, records: Records, row: int) -> int:
-    """Return the place of a setting that the record `row` prints, with its place in the line."""
+    """Return the position of a setting that the record `row` prints, and its order in the line."""
     return (records.places.item(row) << _FIELD_BITS) + setting.order
 
 
@@ -400,7 +400,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _list(text: str) -> tuple[Any, ...]:
-    """Return the items of a list of numbers, given the text between its brackets."""
+    """Return the items of a list of numbers, given the string between its brackets."""
     items = [item.strip(" \t'\"") for item in text.split(",")]
     return tuple(None if item in ("null", "None") else _parsed(item) for item in items if item)
 
@@ -412,14 +412,14 @@ def _is_version(key: str) -> bool:
 
 
 def _as_printed(line: Line, name: str, value: Any) -> Any:
-    """Return the text of a number that is not whole, as the line prints it; other values as they are."""
+    """Return the string of a number that is not whole, as the line prints it; other values as they are."""
     if not isinstance(value, float):
         return value
     return next(field.render(value).strip() for field in line.template.fields if field.name == name)
 
 
 def _parsed(value: Any) -> Any:
-    """Return the value of a setting: a number, if its text is one."""
+    """Return the value of a setting: a number, if its string is one."""
     if not isinstance(value, str):
         return value
     text = value.strip()

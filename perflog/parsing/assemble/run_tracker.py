@@ -33,15 +33,15 @@ class _Event(Enum):
     JOIN = auto()  # an `opens = "run"` line that each process of a job prints, while no step has been printed
     RECORD = auto()  # any other line that is read
     CLOSE = auto()  # a `closes = "run"` line
-    RESUME = auto()  # a milestone: a checkpoint is loaded; steps that go back behind it are those of another attempt
+    RESUME = auto()  # a milestone: a checkpoint is loaded; steps that go back to before it belong to another attempt
     RESTART = auto()  # a milestone: a launcher starts the processes again
 
 
 class _Action(Enum):
     STAY = auto()  # the line belongs to the current run
     BEGIN = auto()  # a run begins at the line
-    DEFER = auto()  # remember the place: the lines from here on belong to this run or to the next
-    BEGIN_AT_DEFERRED = auto()  # a run begins at the remembered place, or at the line if none is remembered
+    DEFER = auto()  # remember the position: the lines from here on belong to this run or to the next
+    BEGIN_AT_DEFERRED = auto()  # a run begins at the remembered position, or at the line if none is remembered
 
 
 _STAY, _BEGIN, _DEFER, _BEGIN_AT_DEFERRED = _Action
@@ -61,7 +61,7 @@ _TRANSITIONS: dict[_Event, tuple[_Action, ...]] = {
 _RESUMING = {
     ("restore", "begin"): _Event.RESUME, ("restore", "end"): _Event.RESUME, ("startup", "begin"): _Event.RESTART,
 }  # fmt: skip
-"""What milestones tell of attempts, by kind and edge."""
+"""What milestones mean for attempts, by kind and edge."""
 
 _EPOCH = 1 << 32  # more steps than an epoch has
 _NONE, _CLOSED, _WITHOUT_RECORDS, _OTHER_RECORDS, _OWN_RECORDS = range(5)
@@ -95,19 +95,19 @@ RecordPlaces = Mapping[_RecordKind, Sequence[Ints]]
 
 
 class _PrintedSteps(NamedTuple):
-    """The steps that lines of a batch print, in the order of their places; those of a later epoch are larger."""
+    """The steps that lines of a batch print, in log order; steps of a later epoch are larger."""
 
     places: Ints
     steps: Ints
 
     def between(self, places: Ints) -> list[Ints]:
-        """Return the steps that are printed before the first of some places, between each two, and behind the last."""
+        """Return the steps that are printed before the first of some positions, between each two, after the last."""
         lows = [0, *np.searchsorted(self.places, places, "right").tolist()]
         highs = [*np.searchsorted(self.places, places).tolist(), len(self.places)]
         return [self.steps[low:high] for low, high in zip(lows, highs, strict=True)]
 
     def first_behind(self, place: int) -> tuple[int, int] | None:
-        """Return the first step that is printed behind a place, and the place of that."""
+        """Return the first step that is printed after a position, and its own position."""
         row = int(np.searchsorted(self.places, place, "right"))
         return (int(self.steps[row]), int(self.places[row])) if row < len(self.steps) else None
 
@@ -125,7 +125,7 @@ class _Machine(Struct):
 
     run: _RunStart | None = None
     closed: bool = False
-    deferred: int | None = None  # place from which on lines belong to the current run or to the next
+    deferred: int | None = None  # position from which on lines belong to the current run or to the next
     record_formats: set[str] = field(default_factory=set)  # formats with records in the run
     measured: bool = False  # whether some of them are steps
     opened_formats: set[str] = field(default_factory=set)  # formats that opened the run
@@ -134,9 +134,9 @@ class _Machine(Struct):
     in_process_start: bool = False  # such a start, and no other line since
     reached: int | None = None  # the last step that the run has printed
     grows: bool = True  # whether each of its steps is larger than the one before
-    resumes: int | None = None  # place of a RESUME or RESTART behind a step; the next step tells whether a run begins
+    resumes: int | None = None  # position of a RESUME or RESTART after a step; the next step tells whether a run begins
     restarts: bool = False  # whether it is a RESTART
-    reloads: int = 0  # RESUME lines of the run behind which the steps went on
+    reloads: int = 0  # RESUME lines of the run after which the steps went on
 
     def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: _PrintedSteps) -> list[_RunStart]:
         """Read the lines of a batch. Return the runs that begin. `records`: places of all other lines."""
@@ -182,16 +182,16 @@ class _Machine(Struct):
     def _read_records(
         self, kinds: list[_RecordKind], after: int, records: RecordPlaces, starts: list[_RunStart]
     ) -> None:
-        """Read the records of some formats from the boundary line at place `after`, which may be one, to the next."""
-        of_programs = [kind for kind in kinds if not kind.joins]
-        opening = kinds if self.run is None else of_programs
+        """Read the records of some formats from position `after`, which may be a boundary, to the next boundary."""
+        program_kinds = [kind for kind in kinds if not kind.joins]
+        opening = kinds if self.run is None else program_kinds
         if opening and self._action(_Event.RECORD, opening[0].format) is _BEGIN:
             later = (places[np.searchsorted(places, after) :] for kind in opening for places in records[kind])
             self._begin(min(int(places[0]) for places in later if len(places)), starts)
-        if not of_programs:
+        if not program_kinds:
             return
-        self.record_formats.update(kind.format for kind in of_programs)
-        self.measured |= any(kind.measures for kind in of_programs)
+        self.record_formats.update(kind.format for kind in program_kinds)
+        self.measured |= any(kind.measures for kind in program_kinds)
         self.deferred = None
         self.in_process_start = False
 
@@ -285,20 +285,20 @@ class RunTracker:
             return self._starts_in_log(boundaries, records, steps)
         new: list[RunState] = []
         places = np.array([boundary.place for boundary in boundaries], np.int64)
-        cuts, of_steps = _cuts(places, self._logs), _cuts(steps.places, self._logs)
+        cuts, step_cuts = _cuts(places, self._logs), _cuts(steps.places, self._logs)
         cuts_of_records = {key: [_cuts(places, self._logs) for places in parts] for key, parts in records.items()}
         for log, place in enumerate(self._logs):
             if log:
                 self._machine, self._run_is_open = _Machine(), False
                 self._run = RunState(self.count + 1, place, 0, 0, log=log)
                 new.append(self._run)
-            of_log = {
+            kinds_in_log = {
                 key: [part[cut[log] : cut[log + 1]] for part, cut in zip(records[key], key_cuts, strict=True)]
                 for key, key_cuts in cuts_of_records.items()
             }
-            here = slice(of_steps[log], of_steps[log + 1])
+            here = slice(step_cuts[log], step_cuts[log + 1])
             steps_of_log = _PrintedSteps(steps.places[here], steps.steps[here])
-            new += self._starts_in_log(boundaries[cuts[log] : cuts[log + 1]], of_log, steps_of_log)
+            new += self._starts_in_log(boundaries[cuts[log] : cuts[log + 1]], kinds_in_log, steps_of_log)
         return new
 
     def _starts_in_log(
@@ -323,7 +323,7 @@ class RunTracker:
 
 
 def _cuts(places: Ints, logs: Sequence[int]) -> list[int]:
-    """Return where the places of each log begin among ascending places, and where those of the last end."""
+    """Return where the positions of each log begin in an ascending array, and where the last log ends."""
     return [*np.searchsorted(places, np.array(logs)).tolist(), len(places)]
 
 
@@ -362,7 +362,7 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
 
 
 def _places_in_run(records: Records, within: str | None) -> Ints:
-    """Return the steps of records; those of an epoch, if they start again in each, come after those before it."""
+    """Return the steps of records. If they start again in each epoch, a later epoch has larger steps."""
     epochs = records.columns.get(within) if within else None
     step: Ints = records.columns["step"]
     return step + epochs * _EPOCH if isinstance(epochs, np.ndarray) and epochs.dtype == np.int64 else step

@@ -55,7 +55,7 @@ class Markers(Struct):
         return np.array([v or 0 for v in values], np.int64), known
 
     def words(self, name: str, index: Ints) -> pa.Array:
-        """Return a field of the markers at `index` as text, the count of the opening if no marker has the field.
+        """Return a field of the markers at `index` as strings, the count of the opening if no marker has the field.
 
         -1 is null. The records of many lines ask for the same field.
         """
@@ -111,14 +111,14 @@ def closing_markers(kinds: Sequence[tuple[Line, Records]]) -> Markers:
 
 
 def last_marker(places: Ints, markers: Ints) -> Ints:
-    """Return for each place the index of the last marker at it or before it, -1 if none. Both are ascending."""
+    """Return for each position the index of the last marker at it or before it, -1 if none. Both are ascending."""
     bounds = np.searchsorted(places, markers, "left")
     counts = np.diff(np.concatenate([[0], bounds, [len(places)]]))
     return np.repeat(np.arange(-1, len(markers)), counts)
 
 
 def next_marker(places: Ints, markers: Ints) -> Ints:
-    """Return for each place the index of the first marker at it or after it, len(markers) if none. Both ascending."""
+    """Return for each position the index of the first marker at or after it, len(markers) if none. Both ascending."""
     bounds = np.searchsorted(places, markers, "right")
     counts = np.diff(np.concatenate([[0], bounds, [len(places)]]))
     return np.repeat(np.arange(len(markers) + 1), counts)
@@ -203,7 +203,7 @@ class OpenScopes(Struct):
         A record inherits nothing from another run, and nothing from a scope that was opened before the scope around it.
         """
         inherited = {}
-        outer = np.full(len(places), -1, np.int64)  # place where the scope around the scope was opened
+        outer = np.full(len(places), -1, np.int64)  # position where the scope around the scope was opened
         for scope in self.names:
             markers = self.markers[scope]
             if not len(markers):

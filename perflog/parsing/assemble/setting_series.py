@@ -146,12 +146,12 @@ class SeriesOfRuns:
     """Tells the settings of runs from their series, run by run."""
 
     def __init__(self) -> None:
-        # By run, then by line, key and whether it is a text. A value that one record has printed is no series yet.
+        # By run, then by line, key and whether it is a string. A value that one record has printed is no series yet.
         self._by_run: dict[int, dict[tuple[str, str, bool], Readings | SettingSeries]] = {}
 
     def add(self, run: RunState, row: LineRows, low: int, high: int) -> list[pa.Table]:
         """Add what the records `low:high` of a line say of a run. Return the rows of series, for `values`."""
-        of_run = self._by_run.setdefault(run.index, {})
+        run_series = self._by_run.setdefault(run.index, {})
         tables = []
         records = RecordRows.of(row, low, high)
         for setting in printed_settings(row.line, row.records, low, high):
@@ -163,11 +163,11 @@ class SeriesOfRuns:
                     continue
                 readings = Readings(values, row.line, records)
                 name = row.line.name, setting.key, readings.are_texts
-                if name not in of_run and len(values.rows) == 1:  # the common case
-                    of_run[name] = readings
+                if name not in run_series and len(values.rows) == 1:  # the common case
+                    run_series[name] = readings
                     run.settings.add_setting(values, row.line, row.records)
                     continue
-                series = of_run[name] = _series(of_run.get(name))
+                series = run_series[name] = _series(run_series.get(name))
                 tables += [rows.table(run.index) for rows in series.add(readings)]
                 if series.is_series:
                     run.settings.remove(setting.key, row.line.name, readings.are_texts)

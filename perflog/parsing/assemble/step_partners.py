@@ -33,7 +33,7 @@ _SAME_STEPS = 3  # so many steps that both print, and no others, are no chance
 
 
 def is_partner(form: Format, line: Line) -> bool:
-    """Return whether rows of a line bring figures into the steps: those of a library, and of lines that say so."""
+    """Return whether rows of a line add columns to the steps: rows of a library, and of lines that declare it."""
     return (form.library or line.fills_steps) and bool(step_columns(line))
 
 
@@ -64,7 +64,7 @@ def _as_steps(line: Line) -> Line:
 
 
 class _Printed(Struct, frozen=True):
-    """Rows with a step, in log order: place, number of the run, step, rank (-1: not known), and the row's index."""
+    """Rows with a step, in log order: position, number of the run, step, rank (-1: not known), and the row's index."""
 
     places: Ints
     runs: Ints
@@ -79,7 +79,7 @@ class _Printed(Struct, frozen=True):
         table = np.hstack(parts) if parts else np.empty((6, 0), np.int64)
         return cls(*table[:, np.argsort(table[0], kind="stable")])
 
-    def of_run(self, run: int) -> _Printed:
+    def in_run(self, run: int) -> _Printed:
         chosen = self.runs == run
         return _Printed(*(column[chosen] for column in (
             self.places, self.runs, self.steps, self.ranks, self.kinds, self.rows
@@ -98,24 +98,24 @@ class StepPartners:
     def __init__(self) -> None:
         self._led: set[int] = set()  # runs in which a program has printed steps
 
-    def join(self, steps: Sequence[LineRows], of_libraries: Sequence[LineRows]) -> dict[int, LineRows]:
+    def join(self, steps: Sequence[LineRows], library_rows: Sequence[LineRows]) -> dict[int, LineRows]:
         """Fill columns of step rows. Return the library's rows that are steps, by the `id` of what they replace."""
-        of_libraries = [row for row in of_libraries if step_columns(row.line)]
+        library_rows = [row for row in library_rows if step_columns(row.line)]
         for row in steps:
             runs = row.groups.run_number[row.step_known]  # in log order, so equal ones stand together
             self._led.update(runs[np.flatnonzero(np.diff(runs, prepend=-1))].tolist())
-        if not of_libraries:
+        if not library_rows:
             return {}
         program = _Printed.of(steps)
-        library = _Printed.of(of_libraries)
+        library = _Printed.of(library_rows)
         for run in np.unique(library.runs).tolist():
             if run in self._led:
-                _fill(steps, program.of_run(run), of_libraries, library.of_run(run))
-        return self._own_steps(of_libraries)
+                _fill(steps, program.in_run(run), library_rows, library.in_run(run))
+        return self._own_steps(library_rows)
 
-    def _own_steps(self, of_libraries: Sequence[LineRows]) -> dict[int, LineRows]:
+    def _own_steps(self, library_rows: Sequence[LineRows]) -> dict[int, LineRows]:
         """Return the library's rows as steps, of runs in which no program prints any: those with most columns."""
-        own = [row for row in of_libraries if not _prints_names(row.line)]
+        own = [row for row in library_rows if not _prints_names(row.line)]
         free = [row for row in own if self._led.isdisjoint(row.groups.run_number.tolist())]
         if not free:
             return {}
@@ -126,7 +126,7 @@ class StepPartners:
         others = [row for row in free if row.line.name != most]
         mine, theirs = _Printed.of(own), _Printed.of(others)
         for run in np.unique(theirs.runs).tolist():
-            _fill(own, mine.of_run(run), others, theirs.of_run(run))
+            _fill(own, mine.in_run(run), others, theirs.in_run(run))
         return {id(row): steps for row, steps in zip(chosen, own, strict=True)}
 
     def end(self, run: int) -> None:
@@ -134,7 +134,7 @@ class StepPartners:
         self._led.discard(run)
 
 
-def _fill(steps: Sequence[LineRows], program: _Printed, of_libraries: Sequence[LineRows], library: _Printed) -> None:
+def _fill(steps: Sequence[LineRows], program: _Printed, library_rows: Sequence[LineRows], library: _Printed) -> None:
     """Fill columns of the step rows of a run that the program prints in none of its rows, if both count the same."""
     if not len(program.places) or not _counts_the_same(program, library):
         return
@@ -142,32 +142,32 @@ def _fill(steps: Sequence[LineRows], program: _Printed, of_libraries: Sequence[L
     printed = {
         column.name for i in np.unique(program.kinds).tolist() for column in _columns_printed(steps[i])
     }  # fmt: skip
-    for kind, name, column in _fields(of_libraries):
+    for kind, name, column in _fields(library_rows):
         if column.name in printed:
             continue
-        row = of_libraries[kind]
+        row = library_rows[kind]
         chosen = np.flatnonzero((library.kinds == kind) & (partners >= 0))
         chosen = chosen[_is_named(row, column)[library.rows[chosen]]] if _prints_names(row.line) else chosen
         values = typed(field_values(row.records.columns[name], column, row.line, name), column)
         numbers = numbers_of(pc.fill_null(values, float("nan")))[library.rows[chosen]]
         to = partners[chosen]
         for target in np.unique(program.kinds[to]).tolist():
-            of_target = program.kinds[to] == target
+            is_in_target = program.kinds[to] == target
             joined = steps[target].joined.setdefault(column.name, np.full(len(steps[target]), np.nan))
-            rows = program.rows[to[of_target]]
-            joined[rows] = np.where(np.isnan(joined[rows]), numbers[of_target], joined[rows])
+            rows = program.rows[to[is_in_target]]
+            joined[rows] = np.where(np.isnan(joined[rows]), numbers[is_in_target], joined[rows])
 
 
 def _is_named(row: LineRows, column: TableColumn) -> Mask:
-    """Return which rows, each of which prints the name of its value, name a column."""
+    """Return which rows name a column. Each row prints the name of its value."""
     keys = pa.array(row.records.columns["key"], pa.string()).dictionary_encode()
     names = np.array([plain_name(key) == column.name for key in keys.dictionary.to_pylist()], np.bool_)
     named: Mask = names[numbers_of(keys.indices)]
     return named
 
 
-def _fields(of_libraries: Sequence[LineRows]) -> Iterator[tuple[int, str, TableColumn]]:
-    for kind, row in enumerate(of_libraries):
+def _fields(library_rows: Sequence[LineRows]) -> Iterator[tuple[int, str, TableColumn]]:
+    for kind, row in enumerate(library_rows):
         for name, column in step_columns(row.line):
             if isinstance(row.records.columns.get(name), np.ndarray):
                 yield kind, name, column

@@ -23,7 +23,7 @@ _MOST_IN_ARRAY = 255  # what an element of the array can count
 
 
 class StepRepeats(Struct):
-    """The steps that one rank of a run has printed in an epoch; those of all lines together whose rank is not known."""
+    """The steps that one rank of a run has printed in an epoch, or all lines with an unknown rank together."""
 
     highest: int = -1
     counts: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))  # by step
@@ -59,7 +59,7 @@ class StepRepeats(Struct):
 class StepCounter:
     """Counts the printed steps of each run, rank by rank: a step that two ranks print is printed once by each.
 
-    `settled`: by place of a line, the steps that it covers, as an earlier reading of the log has found. `corrections`
+    `settled`: by position of a line, the steps that it covers, from an earlier reading of the log. `corrections`
     holds the same for the lines of this reading that were given another number.
     """
 
@@ -68,7 +68,7 @@ class StepCounter:
         self._settled = settled
         self._repeats: dict[int, dict[tuple[int, int], StepRepeats]] = {}  # by run, then by rank (-1: not known), epoch
         self._windows: dict[int, dict[int, StepWindows]] = {}  # by run, then by rank
-        self._stepless: dict[int, int] = {}  # by run: lines so far whose step is not known
+        self._stepless: dict[int, int] = {}  # by run: lines so far without a known step
         self._stepless_at: dict[tuple[int, int], int] = {}  # by run and rank: the same at its last line with a step
 
     def fill(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
@@ -88,20 +88,20 @@ class StepCounter:
             repeats, windows = self._repeats.setdefault(run.index, {}), self._windows.setdefault(run.index, {})
             with_step = np.arange(low, high)[known[low:high]]  # a line without a step repeats none
             for rank, selected in by_number(ranks[with_step]):
-                of_rank = with_step[selected]
-                by_epoch = by_number(epochs[of_rank]) if in_epochs else [(NO_EPOCH, slice(None))]
+                rank_rows = with_step[selected]
+                by_epoch = by_number(epochs[rank_rows]) if in_epochs else [(NO_EPOCH, slice(None))]
                 for epoch, in_epoch in by_epoch:
-                    rows_of_epoch = of_rank[in_epoch]
+                    rows_of_epoch = rank_rows[in_epoch]
                     printed = repeats.setdefault((rank, epoch), StepRepeats())
                     copies[rows_of_epoch] = printed.copies_of(steps[rows_of_epoch])
-                of_rank = of_rank[covers[of_rank] != RUNNING_MEAN]  # a summary of the epoch is no line before the next
-                since_previous = of_rank[covers[of_rank] <= SINCE_PREVIOUS]
+                rank_rows = rank_rows[covers[rank_rows] != RUNNING_MEAN]  # without summaries of the epoch
+                since_previous = rank_rows[covers[rank_rows] <= SINCE_PREVIOUS]
                 if len(since_previous):
-                    columns = (column[of_rank] for column in (places, steps, epochs, first_steps))
+                    columns = (column[rank_rows] for column in (places, steps, epochs, first_steps))
                     covered = np.zeros(len(places), np.int64)
-                    covered[of_rank] = windows.setdefault(rank, StepWindows()).read(*columns)
+                    covered[rank_rows] = windows.setdefault(rank, StepWindows()).read(*columns)
                     spans[since_previous] = covered[since_previous]
-                    behind = self._behind_stepless(run.index, rank, of_rank, known, low)
+                    behind = self._behind_stepless(run.index, rank, rank_rows, known, low)
                     spans[np.intersect1d(behind, since_previous)] = UNKNOWN
             self._stepless[run.index] = self._stepless.get(run.index, 0) + int((~known[low:high]).sum())
             if len(windows) > 1 and -1 in windows:  # a line that has lost its label may be of any rank
@@ -118,7 +118,7 @@ class StepCounter:
             row.copy, row.steps_averaged = copies[positions], spans[positions]
 
     def _behind_stepless(self, run: int, rank: int, rows: Ints, known: Mask, first: int) -> Ints:
-        """Return which lines of a rank follow one whose step is not known: they cover less than to the step before."""
+        """Return which lines of a rank follow a line without a known step: they cover less than to the step before."""
         before = self._stepless.get(run, 0)
         last = self._stepless_at.get((run, rank), before)
         stepless = before + np.cumsum(~known[first : int(rows[-1]) + 1])[rows - first]

@@ -21,7 +21,7 @@ UNKNOWN = 0
 """Number of steps of a line where nothing tells it."""
 
 _MOST_LOST = 3  # intervals in a jump at the end of the lines, where only one side tells the interval
-_AHEAD = 3  # lines after a line on which its window depends: a first line has that of the next, which has two jumps
+_AHEAD = 3  # lines after a line on which its window depends: a first line takes the window of the next, two jumps on
 _BACK = 3  # lines before it: two jumps
 
 
@@ -37,14 +37,16 @@ def windows(steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
     jumps = np.diff(steps, prepend=0)
     jumps[first] = steps[first]
     stretch = np.cumsum(first, dtype=np.int64)
-    back, back2, ahead, ahead2 = (_beside(jumps, stretch, by) for by in (-1, -2, 1, 2))
+    back, second_back, ahead, second_ahead = (_beside(jumps, stretch, by) for by in (-1, -2, 1, 2))
     covered = jumps.copy()
-    for interval in (ahead, back, ahead2):  # the first that both sides have
+    for interval in (ahead, back, second_ahead):  # the first that both sides have
         whole = np.maximum(interval, 1)
-        before = (back == interval) | ((back % whole == 0) & (back2 == interval))
-        after = (ahead == interval) | ((ahead % whole == 0) & (ahead2 == interval))
+        before = (back == interval) | ((back % whole == 0) & (second_back == interval))
+        after = (ahead == interval) | ((ahead % whole == 0) & (second_ahead == interval))
         both = before & after
-        one_side = np.where(ahead == 0, back == back2, (back2 == 0) & (ahead == ahead2)) & (before | after)
+        one_side = np.where(ahead == 0, back == second_back, (second_back == 0) & (ahead == second_ahead)) & (
+            before | after
+        )
         one_side &= jumps <= _MOST_LOST * interval
         lost = (both | one_side) & (interval > 0) & (interval < covered) & (covered % np.maximum(interval, 1) == 0)
         covered = np.where(lost & ~first, interval, covered)
@@ -87,12 +89,12 @@ class StepWindows:
     """The windows of one rank's lines, stretch by stretch of the log. Lines that repeat a step cover what it did.
 
     A window depends on lines after it. Where those come with a later stretch and change it, `corrections` holds the
-    number of steps by place.
+    number of steps by position.
     """
 
     def __init__(self) -> None:
         self.corrections: dict[int, int] = {}
-        self._last = np.empty((5, 0), np.int64)  # of the last lines: place, step, epoch, first step, window given
+        self._last = np.empty((5, 0), np.int64)  # of the last lines: position, step, epoch, first step, window given
 
     def read(self, places: Ints, steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
         """Return how many steps each of the next lines covers."""

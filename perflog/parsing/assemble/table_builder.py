@@ -1,7 +1,7 @@
 """Builds the tables from the rows of each line kind.
 
 In: `LineRows` with steps and ranks filled in. Out: Arrow tables in the columns of the schema and in base units. Column
-`run` holds the number of the run in the log as text.
+`run` holds the number of the run in the log as a string.
 """
 
 from __future__ import annotations
@@ -189,18 +189,18 @@ class TableBuilder:
         """Yield the columns of the records of cells. Each cell is a part of its line, and so a record of its own."""
         printed = common.pop("key", None)
         part = common["part"].to_numpy()
-        for of_column in records_of_cells(rows, cells):
-            taken = {name: values.take(index_array(of_column.rows)) for name, values in common.items()}
-            taken["part"] = number_array(part[of_column.rows] + np.int32(FIRST_CELL + of_column.place))
-            *_, number = of_column.fields
-            for name, values in of_column.fields.items():
-                of_number = (
-                    printed.take(index_array(of_column.rows)) if printed is not None and name == number else None
+        for cell_column in records_of_cells(rows, cells):
+            taken = {name: values.take(index_array(cell_column.rows)) for name, values in common.items()}
+            taken["part"] = number_array(part[cell_column.rows] + np.int32(FIRST_CELL + cell_column.place))
+            *_, number = cell_column.fields
+            for name, values in cell_column.fields.items():
+                number_keys = (
+                    printed.take(index_array(cell_column.rows)) if printed is not None and name == number else None
                 )
-                columns = {**taken, "key": self._keys("values", name, len(of_column.rows), of_number)}
+                columns = {**taken, "key": self._keys("values", name, len(cell_column.rows), number_keys)}
                 columns |= {"value": number_array(values)} if isinstance(values, np.ndarray) else {"text": values}
-                if name == number and of_column.unit is not None:
-                    columns["unit"] = repeated_word(0, (of_column.unit.base,), len(of_column.rows))
+                if name == number and cell_column.unit is not None:
+                    columns["unit"] = repeated_word(0, (cell_column.unit.base,), len(cell_column.rows))
                 yield "values", columns
 
     def _keys(self, table: str, key: str, count: int, printed: pa.Array | None) -> pa.Array:
@@ -211,7 +211,7 @@ class TableBuilder:
 
 
 def _in_base_units(printed: pa.Array, values: pa.Array) -> Columns:
-    """Return the columns of values whose units stand in a column of their own, in base units where they are known."""
+    """Return the columns of values with units in a column of their own, in base units where these are known."""
     words = printed.to_pylist()
     units = [UNITS.get(unit_of_word(word)[0]) if word else None for word in words]
     factors = np.array([unit.factor if unit else 1.0 for unit in units])
@@ -252,10 +252,10 @@ def _columns_of_items(common: Columns, key: str, lists: pa.Array, unit: Unit | N
 def _fields_with_rows(rows: LineRows) -> list[tuple[str, str]]:
     """Return table and name of each field that has rows of its own, because its line's table has no column for it."""
     line, table = rows.line, rows.line.table or ""
-    of_second_row = line.again.fields.values() if line.again else ()
+    second_row_fields = line.again.fields.values() if line.again else ()
     helpers = {name for expr in line.compute.values() for name in expr.names if name.startswith("_")}
     clock = line.clock if table == "steps" else ()
-    placed = {"rank", "step", line.within, *clock, *line.run, *of_second_row, *helpers}
+    placed = {"rank", "step", line.within, *clock, *line.run, *second_row_fields, *helpers}
     home = table if table in PER_FIELD and not names_its_number(rows) else "values"
     loose = [name for name in line.template.names if name in line.paths or column_for(table, name) is None]
     names = [name for name in loose if name not in placed]
@@ -271,7 +271,7 @@ def _is_no_phase(line: Line, name: str) -> bool:
 
 
 def _common_columns(rows: LineRows, pods: Mapping[int, str]) -> Columns:
-    """Return the columns that every row of a kind has: its place, step and rank, and counts of its step."""
+    """Return the columns that every row of a kind has: its position, step and rank, and counts of its step."""
     count, places, ranks, groups = len(rows), rows.records.places, rows.ranks, rows.groups
     part = places & PART_MASK
     columns = {
@@ -292,9 +292,9 @@ def _common_columns(rows: LineRows, pods: Mapping[int, str]) -> Columns:
         columns["rank_by"] = word_array(ranks.rule, RULES)
     sources = ranks.rank < -1
     if sources.any():
-        codes, of_row = np.unique(ranks.rank[sources], return_inverse=True)
+        codes, code_index = np.unique(ranks.rank[sources], return_inverse=True)
         words = np.full(count, -1, np.int64)
-        words[sources] = of_row
+        words[sources] = code_index
         columns["source"] = word_array(words, tuple(source_names(codes, pods)))
     if rows.guessed:
         columns["read_by"] = repeated_word(0, (GUESS,), count)
@@ -324,7 +324,7 @@ def _clock_columns(clock: ClockColumns) -> Columns:
 def _line_columns(table: str, rows: LineRows, second: SecondRow | None = None) -> Columns:
     """Return the columns that a line fills by name; of two sources of a column the later one counts.
 
-    `second`: those of the second row that the line gives.
+    `second`: the columns of the second row that the line gives.
     """
     sources = chain(
         _inherited_columns(table, rows),

@@ -1,6 +1,6 @@
 """Blocks of several lines that belong together, such as the printout of a model.
 
-In: the lines of `[[block]]` tables (begin, body, end). Out: the text of each block, in `RunState.printouts` of the run
+In: the lines of `[[block]]` tables (begin, body, end). Out: the lines of each block, in `RunState.printouts` of the run
 in which the block begins: column `printout` of table `runs`.
 """
 
@@ -20,7 +20,7 @@ _ROLES = {"begin": _BEGIN, "body": _BODY, "end": _END}
 
 
 class TextBlocks:
-    """Collects the text of blocks. A block may go on in the next batch.
+    """Collects the lines of blocks. A block may go on in the next batch.
 
     Args:
         logs: The places at which logs begin that are read together, as one batch: no block goes on in the next log.
@@ -28,15 +28,15 @@ class TextBlocks:
 
     def __init__(self, logs: Sequence[int] = (0,)) -> None:
         self._logs = np.array(logs[1:], np.int64)
-        self._open: tuple[RunState, list[str]] | None = None  # a block whose end has not been read
+        self._open: tuple[RunState, list[str]] | None = None  # a block without an end so far
 
     @property
     def run(self) -> RunState | None:
-        """The run whose block goes on in the next batch."""
+        """The run of the block that goes on in the next batch."""
         return self._open[0] if self._open else None
 
     def feed(self, lines: Sequence[FormatLine], runs: RunIndex, batch: Batch) -> None:
-        """Read the blocks of a batch, whose lines lie in these runs."""
+        """Read the blocks of a batch. Its lines lie in these runs."""
         parts = [
             (_ROLES[lines[k][1].role], records)
             for k, records in batch.records.items()

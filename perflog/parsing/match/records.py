@@ -272,7 +272,7 @@ def owners(
 
     Args:
         records: the records by kind.
-        blank: positions of segments of whitespace.
+        blank: positions of whitespace segments.
         unread: places of unread segments.
         is_read: by kind, whether its records are read, or are context.
         has_returns: whether lone carriage returns divide lines.
