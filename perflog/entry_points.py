@@ -16,7 +16,7 @@ _OWN = "perflog_ml-"  # begin of the name of perflog's own folder of metadata
 
 
 def registered(group: str) -> Sequence[EntryPoint]:
-    """Return the entry points of a group, of all installed packages. Those of perflog itself may be left out."""
+    """Return the entry points of a group, of all installed packages. perflog's own may be left out."""
     return tuple(_every().select(group=group)) if _others_register() else ()
 
 

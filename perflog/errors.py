@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 
 class PerflogError(Exception):
-    """Base class of errors for users: `reason` is the fault, `where` the place, `help` the remedy.
+    """Base class of errors for users: `reason` is the fault, `where` its location, `help` the remedy.
 
     `code` is the exit code of the command line: 3 for input that cannot be used. A remedy that takes long to find is
     given as a function, which is called when somebody asks for it.
@@ -28,7 +28,7 @@ class PerflogError(Exception):
         return self._help
 
     def __reduce__(self) -> tuple[type[PerflogError], tuple[str, str, str], dict[str, object]]:
-        """Another process gets the help as text."""
+        """Another process gets the help as a string."""
         return type(self), (self.reason, self.where, self.help), vars(self)
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class InputError(PerflogError):
 
 
 class UnknownTableError(InputError):
-    """A Parquet or Arrow file whose columns perflog does not know: data of another kind, and no damaged log."""
+    """A Parquet or Arrow file with columns that perflog does not know: data of another kind, and no damaged log."""
 
 
 class FormatError(PerflogError):
@@ -63,7 +63,7 @@ class UsageError(PerflogError):
 
 
 class NothingToCompareError(UsageError):
-    """Two sides of a comparison have no configuration or no figure in common."""
+    """Two sides of a comparison have no configuration or no metric in common."""
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:

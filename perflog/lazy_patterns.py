@@ -14,7 +14,7 @@ class _LazyPattern(Generic[AnyStr]):
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # of a protocol, such as that of pickles
+        if name.startswith("_"):  # of a protocol, such as pickle
             raise AttributeError(name)
         compiled = re.compile(self._text, self._flags)
         vars(self).update({each: getattr(compiled, each) for each in dir(compiled) if not each.startswith("_")})
@@ -24,6 +24,6 @@ class _LazyPattern(Generic[AnyStr]):
 def lazy_pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return a pattern to match, search and replace with. It is compiled, and an error of it raised, when first used.
 
-    Functions of `re` do not take it in place of a text.
+    Functions of `re` do not take it instead of a string.
     """
     return cast("re.Pattern[AnyStr]", _LazyPattern(text, flags))

@@ -35,7 +35,7 @@ class RunKey(Struct, frozen=True):
         label: The name that the log or the user gave the run.
         log: The log, as the user named it.
         sha256: The SHA-256 of the log's bytes.
-        index: The place of the run in its log, from 1.
+        index: The index of the run in its log, from 1.
     """
 
     id: str
@@ -111,7 +111,7 @@ class Log:
 
     Args:
         fetch: `fetch(table, runs, columns, where)` returns rows of a table: of all runs, or of those with the given
-            ids; all its columns, or the given ones, of which `run` is one; all rows, or those whose words pass tests.
+            ids; all its columns, or the given ones, with `run` among them; all rows, or the rows that pass tests.
         runs: The runs that the object holds; by default all that table `runs` has.
         whole: Whether these are all runs of their logs. Only whole logs can be saved.
         warnings: What went wrong while the logs were read, in words.
@@ -155,7 +155,7 @@ class Log:
     def plot(self) -> LivePlots:
         """The plots of these runs for a notebook: `log.plot.steps()` answers to the pointer.
 
-        `log.plot` lists those that have something to draw. `perflog.plots.steps(log)` is the same as a figure of
+        `log.plot` lists the plots that have something to draw. `perflog.plots.steps(log)` is the same as a figure of
         matplotlib.
 
         Example:
@@ -188,7 +188,7 @@ class Log:
 
         Returns:
             Columns `run` and `label`, then one column per setting, in the order in which the runs print them. The name
-            and the unit are those of the log. A setting that a run does not print is `pd.NA`.
+            and the unit are as in the log. A setting that a run does not print is `pd.NA`.
         """
         import pandas as pd
 
@@ -239,9 +239,9 @@ class Log:
     def figure_account(self) -> dict[str, int]:
         """Number of figures: total = stored + dropped + unread. `log.table("lines")` has them by shape of line.
 
-        A figure is a number on a line, except dates, addresses and numbers inside names. `dropped` are those for which
-        the format says why no table needs them. Of traces and databases each value of an argument
-        or column counts.
+        A figure is a number on a line, except dates, addresses and numbers inside names. `dropped` counts figures
+        that no table needs, for the reason in the format. In traces and databases each value of an argument or
+        column counts.
         """
         names = [f"figures_{what}" for what in _FIGURES]
         rows = self.some_columns("lines", *names).to_pylist()
@@ -268,7 +268,7 @@ class Log:
         return self._with_attempts(table) if name == "runs" and len(self) > 1 else table
 
     def stored(self, name: str) -> pa.Table:
-        """Return a table as the logs alone tell it: without what follows from several of them, such as attempts."""
+        """Return a table from the logs alone, without what follows from several of them, such as attempts."""
         return in_order(self._rows(name), [key.id for key in self.run_keys])
 
     def _with_attempts(self, runs: pa.Table) -> pa.Table:
@@ -290,11 +290,11 @@ class Log:
         return self._fetch(name, runs, columns, where)
 
     def some_columns(self, name: str, *columns: str) -> pa.Table:
-        """Return column `run` and these columns of a table, whose rows are in no order. Nothing else is read."""
+        """Return column `run` and these columns of a table; the rows are in no order. Nothing else is read."""
         return self._rows(name, ["run", *columns])
 
     def chunks(self, name: str) -> pa.Table:
-        """Return a table in the chunks in which it was read, whose rows are in no order.
+        """Return a table in the chunks in which it was read; the rows are in no order.
 
         Columns of nulls of a type share their memory.
         """
@@ -303,7 +303,7 @@ class Log:
         return pa.Table.from_arrays(columns, schema=table.schema)
 
     def some_rows(self, name: str, where: Where, *columns: str, runs: Sequence[str] | None = None) -> pa.Table:
-        """Return columns `run`, `line`, `part` and these of the rows whose words pass, in no order.
+        """Return columns `run`, `line`, `part` and these of the rows with words that pass, in no order.
 
         Of large tables of a store, such as the events of traces, the other rows and columns never are in memory.
 
@@ -340,14 +340,14 @@ class Log:
         frame = frame_of(self.arrow(name))
         if not settings:
             return frame
-        of_runs = self.settings.set_index("run")
+        printed = self.settings.set_index("run")
         taken, free = set(frame.columns), dict[str, str]()
-        for column in of_runs:
+        for column in printed:
             free[column] = column
             while free[column] in taken:
                 free[column] = f"setting_{free[column]}"
             taken.add(free[column])
-        return frame.join(of_runs.rename(columns=free), on="run")
+        return frame.join(printed.rename(columns=free), on="run")
 
     def sql(self, query: str, external: bool = False) -> pd.DataFrame:
         """Return the result of an SQL query over the tables of these runs, through DuckDB (`pip install duckdb`).
@@ -385,7 +385,7 @@ class Log:
         """Return the runs that a name can mean; none if it means no run.
 
         Args:
-            name: A run id or the beginning of one, a label, the name of a log, or a place in a log: 3, "#3",
+            name: A run id or the beginning of one, a label, the name of a log, or an index in a log: 3, "#3",
                 "run.txt#3", "run.txt:3". The first of these that fits decides.
         """
         text, log = storable(str(name)), None
@@ -440,8 +440,8 @@ class Log:
     def _near_runs(self, name: str) -> str:
         """A help line for a name that means no run: the runs of the log that it names, or the nearest name."""
         log, place = split_run(name)
-        if of_log := [key for key in self.run_keys if place and log in ("", key.log)]:
-            return _listed([f"#{key.index}" for key in of_log])
+        if log_keys := [key for key in self.run_keys if place and log in ("", key.log)]:
+            return _listed([f"#{key.index}" for key in log_keys])
         names = [text for key in self.run_keys for text in (key.id, key.label, key.log) if text]
         logs = list(dict.fromkeys(key.log for key in self.run_keys))
         return did_you_mean(name, names, _listed(logs if len(logs) > 1 else [k.label or k.id for k in self.run_keys]))
@@ -520,7 +520,7 @@ _MOST_LOGS, _MOST_ROWS = 256, 1 << 20  # that are stored together
 
 
 def run_keys(runs: pa.Table) -> list[RunKey]:
-    """The keys of table `runs`; those of a log together and in its order."""
+    """The keys of table `runs`; the runs of a log together and in its order."""
     rows = runs.select(["run", "label", "log", "log_sha256", "index"]).to_pylist()
     keys = [RunKey(r["run"], r["label"], r["log"], r["log_sha256"], r["index"]) for r in rows]
     order = {sha: i for i, sha in enumerate(dict.fromkeys(key.sha256 for key in keys))}
@@ -528,7 +528,7 @@ def run_keys(runs: pa.Table) -> list[RunKey]:
 
 
 def _settings_table(settings: pd.DataFrame) -> pa.Table:
-    """Return settings for SQL: a column of several types is text, and lists and objects are JSON."""
+    """Return settings for SQL: a column of several types is a string, and lists and objects are JSON."""
 
     def column(values: list[Any]) -> pa.Array:
         types = {type(value) for value in values if value is not None}

@@ -104,8 +104,8 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     warnings += _left_apart(runs) if len(digests) > 1 else []
     chosen: list[RunKey] = []
     for log, digest in digests.items():
-        of_log = Log(sink.fetch, keys_of[digest])
-        chosen += (of_log if "" in wanted[log] else of_log.select(*wanted[log])).run_keys
+        one_log = Log(sink.fetch, keys_of[digest])
+        chosen += (one_log if "" in wanted[log] else one_log.select(*wanted[log])).run_keys
     every_key = [key for keys in keys_of.values() for key in keys]
     sink.runs = [key.id for key in every_key]
     return Log(sink.fetch, every_key, warnings=warnings).select(*chosen)
@@ -150,9 +150,9 @@ def ingest(
             current folder.
         format: The name of a format, or the path of a format file, or several. By default perflog detects it.
         label: The name that the runs get.
-        strict: Whether an unread line or figure is an error. The log is then not stored.
+        strict: Whether an unread line or number is an error. The log is then not stored.
         guess: Whether perflog makes a format for the lines that no format reads. Their rows have `read_by` "guess".
-        scheduler: The address of a Dask scheduler whose workers read the logs; by default this process reads them.
+        scheduler: The address of a Dask scheduler. Its workers read the logs; by default this process reads them.
         tags: What you say of the runs, such as {"gpu_name": "NVIDIA H200"}: settings, as those in the log. The commit,
             branch, pull request and job of a CI system are recorded from its environment.
 
@@ -171,10 +171,10 @@ def ingest(
     folder = os.fspath(store or default_store())
     task = IngestTask(folder, label, formats, strict, guess, provenance(), dict(tags or {}))
     logs = log_names([os.fspath(name) for name in names], formats)
-    of_logs, documents = split_documents(
+    outcomes_by_log, documents = split_documents(
         ingest_on_cluster(logs, task, scheduler) if scheduler else ingest_in_turn(logs, task)
     )
-    outcomes = dict(of_logs)
+    outcomes = dict(outcomes_by_log)
     errors = [outcome for outcome in outcomes.values() if isinstance(outcome, PerflogError)]
     if errors:
         if len(errors) > 1:
@@ -231,8 +231,8 @@ def _stored(*stores: Store) -> Log:
     keys = [key for keys in each for key in sorted(keys, key=lambda k: (k.log, k.sha256, k.index))]
 
     def dates() -> Mapping[str, str]:
-        of_logs = {log: date for store in stores for log, date in store.ingested().items()}
-        return {key.id: of_logs[log] for key in keys if (log := key.sha256[:LOG_ID]) in of_logs}
+        dates = {log: date for store in stores for log, date in store.ingested().items()}
+        return {key.id: dates[log] for key in keys if (log := key.sha256[:LOG_ID]) in dates}
 
     def count(name: str, runs: Sequence[str] | None) -> RowCounts:
         return {run: counts for store in stores for run, counts in store.row_counts(name, runs).items()}
@@ -254,7 +254,7 @@ def reference() -> Log:
     """Return the reference runs that ship with perflog.
 
     Returns:
-        The runs of one log of each kind, to compare your own runs with; then those of the reference trainer.
+        The runs of one log of each kind, to compare your own runs with; then the runs of the reference trainer.
     """
     folder = bundled("reference_runs")
     return _stored(Store(folder / "store"), Store(folder / "trainer" / "store"))
@@ -276,7 +276,7 @@ def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
     log = _find_runs(name, store)
     log.name = name
     if GUESS in log.some_columns("runs", "format")["format"].to_pylist():
-        log.warnings.append(f"{name}: names, units and tables are guesses; `perflog lint` tells of which rows")
+        log.warnings.append(f"{name}: names, units and tables are guesses; `perflog lint` names the rows")
     return log
 
 
@@ -288,7 +288,7 @@ def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
     path, run = log_name.log, log_name.run
     if log_name.exists():
         log = load(path) if is_store(path) else _read(log_name.whole.logs(), [path])
-        if run.isdigit():  # a place or a label, not the beginning of a run id
+        if run.isdigit():  # an index or a label, not the beginning of a run id
             return log.select(*(log.match(f"#{run}") or [f"#{run}"]))
         return log.select(*(log.match(f"#{run}") or log.match(run) or [run])) if run else log
     folder = store or default_store()

@@ -1,6 +1,6 @@
-"""Provenance of runs: the commit, branch and job that made a log, as far as the environment of `ingest` tells.
+"""Provenance of runs: the commit, branch and job that made a log, as far as the environment of `ingest` shows.
 
-Only the variables in `SYSTEMS` are read, none of which is a secret, and what shows that a pull request comes from a
+Only the variables in `SYSTEMS` are read, which are no secrets, and what shows that a pull request comes from a
 fork. Of the event of GitHub Actions the fork and the date of the commit are taken. A checkout says of a log only what
 the job of a CI system confirms: the folder may have moved on since the log was written.
 """
@@ -57,7 +57,7 @@ SYSTEMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "host": ("SLURMD_NODENAME",),
     },
 }
-"""What each system tells, by the variable that shows that it runs: names, and the first of these variables that is set.
+"""By the variable that shows that a system runs, the variables of each name. The first variable that is set counts.
 
 `ci_url` of GitHub is made of all three.
 """
@@ -73,14 +73,14 @@ def provenance(tags: Mapping[str, str] | None = None, environment: Mapping[str, 
 
     Args:
         tags: What the caller says.
-        environment: Variables. Default: those of this process.
+        environment: Variables. Default: the environment of this process.
     """
     variables = os.environ if environment is None else environment
     known: dict[str, str] = {}
-    for shows, of_system in SYSTEMS.items():
+    for shows, variables_by_name in SYSTEMS.items():
         if variables.get(shows):
             fork = _fork(shows, variables)
-            for name, sources in of_system.items():
+            for name, sources in variables_by_name.items():
                 values = [value for source in sources if (value := variables.get(source, "").strip())]
                 found = _value(name, values, len(sources))
                 if found is not None:
@@ -101,16 +101,16 @@ def github_event(variables: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def _of_event(variables: Mapping[str, str], commit: str) -> dict[str, str]:
-    """The date of a commit that was pushed, where the event of GitHub Actions tells it."""
+    """The date of a commit that was pushed, if the event of GitHub Actions states it."""
     head = github_event(variables).get("head_commit") if variables.get("GITHUB_ACTIONS") else None
     date = head.get("timestamp") if isinstance(head, dict) and head.get("id") == commit else None
     return {"commit_date": date} if isinstance(date, str) and _DATE.fullmatch(date) else {}
 
 
 def _fork(shows: str, variables: Mapping[str, str]) -> str:
-    """The fork that a pull request comes from; empty if it comes from the repository itself, or if nothing tells it.
+    """The fork that a pull request comes from; empty if it comes from the repository itself, or if nothing states it.
 
-    A branch `main` of a fork is not that of the repository.
+    A branch `main` of a fork is not the branch `main` of the repository.
     """
     if shows == "GITLAB_CI":
         source = variables.get("CI_MERGE_REQUEST_SOURCE_PROJECT_PATH", "")
@@ -141,7 +141,7 @@ def parse_tags(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _value(name: str, values: list[str], most: int) -> str | None:
-    """The value of a name, from the variables that are set; None if they tell none."""
+    """The value of a name, from the variables that are set; None if they state none."""
     if not values:
         return None
     first = values[0]

@@ -22,20 +22,20 @@ _ADDRESS = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HTTP = ("http://", "https://")
 _USER = lazy_pattern(r"(?i)(?<=://)[^/@\s]*:[^/@\s]*@|(?<=http://)[^/@\s]+@|(?<=https://)[^/@\s]+@")  # with a password
 _SECRET = lazy_pattern(r"(?i)([?&][^=&#\s]*(?:sign|sig|token|key|credential|secret|passw|auth)[^=&#\s]*=)[^&#\s'\"]+")
-_LENGTH = lazy_pattern("[0-9]{1,18}")  # of what a server sends; another text announces nothing
+_LENGTH = lazy_pattern("[0-9]{1,18}")  # of what a server sends; another string announces nothing
 _BLOCK = 1 << 20  # bytes that are copied at once
 _ONE_REQUEST = 1 << 22  # bytes: an object that is larger may be fetched in several requests
 _PATIENCE_S = 60  # an http server must answer within this time, and then send at least _LEAST bytes in each
 _LEAST = 1 << 16
 _WITH_CREATE = ("s3://", "s3a://", "gs://", "gcs://")
-_AT_ONCE = 16  # files whose first bytes are fetched at once
+_AT_ONCE = 16  # files with first bytes fetched at once
 _LOOP_THREAD = "fsspecIO"
 
 _EXTRA = "pip install fsspec, and s3fs for s3://, gcsfs for gs://, huggingface-hub for hf://"
 
 
 class RemoteFile(Struct, frozen=True):
-    """An object in storage: its address and its size in bytes, None if the storage does not tell it."""
+    """An object in storage: its address and its size in bytes, None if the storage does not state it."""
 
     address: str
     size: int | None
@@ -83,7 +83,7 @@ def matching(pattern: str) -> list[RemoteFile]:
 
 
 def under(folder: str) -> list[RemoteFile]:
-    """Return the files in a storage whose addresses begin with that of a folder, sorted by address.
+    """Return the files in a storage with addresses below a folder, sorted by address.
 
     Raises:
         InputError: The storage cannot be listed.
@@ -109,7 +109,7 @@ def found(address: str) -> RemoteFile | None:
 
 
 class Bucket:
-    """The objects whose addresses begin with that of a folder, by the rest of their addresses (`keys`).
+    """The objects with addresses below a folder, by the rest of their addresses (`keys`).
 
     All methods raise InputError if the storage cannot be asked.
     """
@@ -196,7 +196,7 @@ class Bucket:
 def beginnings(addresses: Sequence[str], size: int) -> Iterator[tuple[str, bytes]]:
     """Yield the first bytes of files in storages, `size` at most, with their addresses. Several are fetched at once.
 
-    Files that cannot be read are left out: whoever reads them as a whole is told.
+    Files that cannot be read are left out: whoever reads them as a whole gets the error.
     """
     for start in range(0, len(addresses), _AT_ONCE):
         block = addresses[start : start + _AT_ONCE]
@@ -210,7 +210,7 @@ def beginnings(addresses: Sequence[str], size: int) -> Iterator[tuple[str, bytes
 
 
 def download(address: str, file: BinaryIO, path: str, check: Callable[[int], None]) -> None:
-    """Copy the file at an address into an open, empty file on this machine, whose path is `path`.
+    """Copy the file at an address into an open, empty file on this machine, at `path`.
 
     `check` is called with the number of bytes that have come from an http server. It may raise.
 
@@ -363,5 +363,5 @@ def _fail(err: Exception, address: str, what: str) -> NoReturn:
 
 
 def _reason(err: Exception) -> str:
-    """Return the text of an error, on one line, without what must not be shown."""
+    """Return the message of an error, on one line, without what must not be shown."""
     return shown(" ".join(str(err).split()) or type(err).__name__)

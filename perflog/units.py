@@ -61,7 +61,7 @@ _BY_WORD |= {u.lower(): u for u in UNITS if u.endswith("B") and u != "kB"}
 _PER = {"it", "iter", "iters", "step", "steps", "batch", "batches", "iteration", "micro_batch"}
 
 UTC = "UTC"
-"""The unit of a date: text in UTC, as ISO 8601 writes it to the second."""
+"""The unit of a date: a string in UTC, as ISO 8601 writes it to the second."""
 
 DURATIONS = ("ns", "us", "µs", "ms", "s")
 """Units that a `t` field reads."""
@@ -86,7 +86,7 @@ PRINTED = {
 }  # fmt: skip
 """Types of fields that hold a number with its unit -> base unit ("" where the format says it), factor of each unit.
 
-A text such as `0:00:24` (`h`, `k`) has no unit after it: see `formats.durations`.
+A string such as `0:00:24` (`h`, `k`) has no unit after it: see `formats.durations`.
 """
 
 _STEPS = {
@@ -161,7 +161,7 @@ def print_duration(seconds: float, decimals: int | None = None) -> str:
     """A duration as profilers print it: nvprof whole ns, us and ms with 5 significant digits, s with 6; torch.profiler
     us, ms and s with the same `decimals`.
 
-    The inverse of reading such a text: the text is restored exactly from its value in seconds.
+    The inverse of reading such a string: it is restored exactly from its value in seconds.
     """
     if decimals is not None:
         return _fixed(seconds, {unit: UNITS[unit].factor for unit in ("us", "ms", "s")}, 1000, decimals)

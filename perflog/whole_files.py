@@ -13,7 +13,7 @@ from perflog.file_names import usable
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the path of a draft, which takes the place of a file once the block has ended without an error.
+    """Yield the path of a draft, which replaces a file once the block has ended without an error.
 
     A link to a file stays a link. A pipe or a device has no draft: it is yielded itself.
 
@@ -29,7 +29,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         if is_file:
             os.replace(draft, home)
     except OSError as error:
-        help = "name another place with -o"
+        help = "name another path with -o"
         raise StoreError(f"cannot be written: {error.strerror or error}", str(path), help) from error
     finally:
         if is_file:

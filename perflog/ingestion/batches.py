@@ -1,4 +1,4 @@
-"""Divides logs into batches, each of which one process reads, and says whether several processes pay."""
+"""Divides logs into batches, each read by one process, and says whether several processes pay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def in_batches(
         names: The logs.
         most_logs: The largest number of logs of a batch.
         most_bytes: The largest size of a batch of several logs.
-        processes: The number of processes that share the work; by default that of the processors here.
+        processes: The number of processes that share the work; by default the number of processors here.
     """
     most = max(1, min(most_logs, len(names) // (_BATCHES * (processes or workers.cores()))))
     batch: list[LogName] = []

@@ -110,7 +110,7 @@ def ingest_log(
             stored = cache(lambda: history(name, source, Origins(store.origins())))  # it needs the digest of the log
 
             def sink() -> Any:
-                writer.reset()  # a log whose later lines change earlier ranks is read twice
+                writer.reset()  # a log is read twice if its later lines change earlier ranks
                 return writer
 
             def labels(source: Source) -> Mapping[int, str | None]:
@@ -202,7 +202,7 @@ class _LogOfMany:
 def _read_alike(
     logs: Sequence[_LogOfMany], task: IngestTask, rows: MemorySink, progress: Callable[[int], None] | None
 ) -> None:
-    """Read those of several logs together that look alike, and fill in their outcomes."""
+    """Read the logs together that look alike, and fill in their outcomes."""
     if task.formats or task.guess or task.strict:
         return
     from perflog.ingestion.together import read_together
@@ -227,18 +227,18 @@ def _read_alone(
     rows: MemorySink,
     progress: Callable[[int], None] | None,
 ) -> Outcome:
-    """Read one of several logs, and fill in its outcome. `have_rows`: ids of the logs of which `rows` has the rows."""
-    of_log = MemorySink()
+    """Read one of several logs, and fill in its outcome. `have_rows`: ids of the logs with rows in `rows`."""
+    log_rows = MemorySink()
     try:
-        log.outcome = _read(log.source, of_log.reset, task, log.labels, threads=1, progress=progress)
+        log.outcome = _read(log.source, log_rows.reset, task, log.labels, threads=1, progress=progress)
         log.history.note(log.outcome)
     except PerflogError as error:
         log.outcome = _of_log(error, log.name)
         return log.outcome
     if log.id not in have_rows:
         have_rows.add(log.id)
-        for table in of_log.tables:
-            rows.add(table, of_log.fetch(table))
+        for table in log_rows.tables:
+            rows.add(table, log_rows.fetch(table))
     return log.outcome
 
 
@@ -272,7 +272,7 @@ def _each_opened(names: Sequence[LogName]) -> Iterator[tuple[LogName, Callable[[
 def _of_log(error: PerflogError, name: LogName) -> PerflogError:
     """Complete the error of a log."""
     error.where = error.where or str(name)
-    str(error)  # an error whose help is not written yet holds the lines of its log in memory
+    str(error)  # until its help is written, an error holds the lines of its log in memory
     return error
 
 
@@ -324,7 +324,7 @@ def _stored_labels(store: str, logs: Sequence[str] | None) -> Mapping[str, Mappi
 
 
 def _labels_of(logs: Sequence[str], stored: Mapping[str, Mapping[int, str | None]]) -> Mapping[int, str | None]:
-    """Return the stored labels of a log, by the index of the run. `logs` are its id and those of its earlier states."""
+    """Return the stored labels of a log, by the index of the run. `logs`: its id and the ids of its earlier states."""
     labels: dict[int, str | None] = {}
     for log in reversed(logs):
         labels |= {index: label for index, label in stored.get(log, {}).items() if label}
@@ -374,9 +374,9 @@ def ingest_many(
     processes = threads or workers.cores()
     elsewhere = [name for name in names if name.log != STDIN]  # only this process can read standard input
     if not pay(elsewhere):
-        of_log = threads or min(processes, workers.MOST_OF_ONE_LOG)
+        log_threads = threads or min(processes, workers.MOST_OF_ONE_LOG)
         for name in names:
-            yield name, ingest_log(name, task, of_log, progress, processes=True)
+            yield name, ingest_log(name, task, log_threads, progress, processes=True)
         return
     import perflog.ingestion.pipeline  # noqa: F401  # once, before processes are forked
 
@@ -402,7 +402,7 @@ def killed(name: LogName, help: str = _KILLED) -> InputError:
 
 
 def _after_kill(names: Sequence[LogName], task: IngestTask, progress: Callable[[int], None] | None) -> list[Outcome]:
-    """Return the outcomes of logs of which one has cost the process that read them: each gets a process of its own."""
+    """Return the outcomes of logs after one of them ended the process that read them. Each gets its own process."""
     if len(names) == 1:
         return [killed(names[0])]
     with closing(workers.results(partial(ingest_batch, task), [[name] for name in names], 1, progress)) as results:
@@ -423,7 +423,7 @@ def _is_compressed(file: str) -> bool:
 
 
 def _unread_figures_error(result: IngestResult, line: int, text: str) -> InputError:
-    """Return the error of a log whose lines are read, but not all of their figures."""
+    """Return the error of a log with all lines read, but not all of their figures."""
     count = result.figures["unread"]
     figures = "1 figure is" if count == 1 else f"{count} figures are"
     help = "nothing of this log was stored; a format stores a figure in a field, or says why it is `dropped`"
@@ -431,7 +431,7 @@ def _unread_figures_error(result: IngestResult, line: int, text: str) -> InputEr
 
 
 def _unread_error(result: IngestResult, line: int, text: str) -> InputError:
-    """Return the error of a log with unread lines; `line` and `text` are the first of them."""
+    """Return the error of a log with unread lines; `line` and `text`: number and content of the first of them."""
     count = result.lines["unread"]
     lines = "1 line is" if count == 1 else f"{count} lines are"
     help = f"nothing of this log was stored; `perflog formats suggest {result.log}` describes such lines"

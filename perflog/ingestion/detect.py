@@ -60,8 +60,8 @@ class DetectedFormat(Struct, frozen=True):
 
     Attributes:
         lines: Number of the first lines that the format reads or knows as context.
-        share: That number over all lines that are not blank.
-        proof: Line number, name of the line shape and text of the first line of each shape that proves the format.
+        share: That number over all lines with content.
+        proof: Line number, name of the line shape and content of the first line of each shape that proves the format.
         gives_rows: Whether one of the first lines gives rows of a table, not only settings.
     """
 
@@ -81,9 +81,9 @@ class Detection(Struct, frozen=True):
         per_rank: Whether several labelled ranks each print step lines.
         scanned: The first lines, scanned. Kinds are indices into `lines`.
         batch: The same with the rows of printed tables.
-        lines: The lines that were tried, those of families included; after them what is in printed tables.
+        lines: The lines that were tried, with lines of families; after them what is in printed tables.
         tried: The number of the former.
-        formats_tried: The formats of which all lines were tried that can occur.
+        formats_tried: The formats with all their possible lines tried.
         shown: The lines of families that the log has shown.
         discovery: Finds further lines of families.
         opening: The block at the start of the log, if it begins with one; of logs that are read together, their blocks.
@@ -133,7 +133,7 @@ def _proves(x: Line | Family) -> bool:
 
 
 class LiteralIndex:
-    """Finds the lines and families of formats that a text could hold, by their literals. See `literal_index`."""
+    """Finds the lines and families of formats that a string could hold, by their literals. See `literal_index`."""
 
     def __init__(self, formats: Iterable[Format]) -> None:
         self._all: list[tuple[Format, Line | Family]] = []
@@ -149,7 +149,7 @@ class LiteralIndex:
         return [self._all[k] for k in self._prefilter.candidates(data, size)]
 
     def proofs(self, data: bytes | bytearray, size: int) -> list[tuple[Format, Line | Family]]:
-        """Return those of `held` that could prove that a log is in their format."""
+        """Return the lines and families of `held` that could prove that a log is in their format."""
         return [(form, x) for form, x in self.held(data, size) if _proves(x)]
 
 
@@ -190,7 +190,7 @@ _shown_before = _ShownBefore()
 def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
     """Detect the formats of a log.
 
-    Generic formats are tried if no other format reads steps; those of whole files, if no other format reads anything.
+    Generic formats are tried if no other format reads steps; formats of whole files, if no other format reads anything.
 
     Args:
         chunk: The first lines of the log.
@@ -308,7 +308,7 @@ def _detect(
     headers: Sequence[FormatLine] = (),
     logs: JoinedLogs | None = None,
 ) -> Detection:
-    """Detect the formats of a log among these, or of joined logs. `headers`: those of tables of any program in it."""
+    """Detect the formats of a log among these, or of joined logs. `headers`: headers of tables of any program."""
     data = opening.behind(chunk) if opening else chunk.data
     held = literal_index(every).held(data, len(data) - (len(chunk.data) - chunk.size))
     possible = {COMMON, *(form.name for form, x in held if _proves(x)), *(form.name for form, _ in headers)}
@@ -370,7 +370,7 @@ def _check_alike(logs: JoinedLogs, formats: Sequence[Format], lines: Sequence[Fo
 
 
 def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:
-    """Return the header that the first line of a log is, blank lines and comments aside; [] if it is none."""
+    """Return the header on the first line of a log, after empty lines and comments; [] if that line is none."""
     texts = (match[0].rstrip() for match in _LINE.finditer(chunk.data, 0, min(chunk.size, _FIRST_BYTES)))
     first = next((x for x in texts if x and not x.lstrip().startswith(b"#")), b"").decode("utf-8", "surrogateescape")
     families = _families_of_first_lines(tuple(formats))
@@ -379,7 +379,7 @@ def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:
 
 @lru_cache(16)
 def _families_of_first_lines(formats: tuple[Format, ...]) -> Families:
-    """Return the families of some formats whose header is the first line of a log."""
+    """Return the families of some formats with a header as the first line of a log."""
     return [(f, x) for f in formats for x in f.families if is_first(x) and not needs_rows(x)]
 
 

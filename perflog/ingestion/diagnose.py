@@ -57,7 +57,7 @@ def unusable(source: Source, chunk: Chunk) -> InputError | None:
 
 
 def no_rows(result: IngestResult, formats: Sequence[str]) -> InputError:
-    """Return the error for a log of which only settings are read, while most of its figures are unread."""
+    """Return the error for a log with nothing but settings read, while most of its figures are unread."""
     count = result.figures["unread"]
     line, text = result.unread_figures or (0, "")
     settings = f"only settings of {', '.join(formats)}" if formats else "only lines that any log may have"

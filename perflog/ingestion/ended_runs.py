@@ -78,7 +78,7 @@ def runs_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def lines_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """Return rows, of which there are some, as table `lines`."""
+    """Return rows, at least one, as table `lines`."""
     return table_from_columns("lines", list(zip(*rows, strict=True)))
 
 

@@ -1,8 +1,8 @@
 """Keeps the store up to date with a log that grows.
 
-The state in the store is always that of reading the first bytes of the log at once, up to the end of a line. Each
+The state in the store is always what one reading of the first bytes of the log gives, up to the end of a line. Each
 state replaces the one before. Reading starts at the beginning each time, so the next state waits at least ten times as
-long as the last one took: memory and the share of the processor stay bounded, and the last state is that of the log.
+long as the last one took: memory and the share of the processor stay bounded. The last state covers the whole log.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def follow(
     observer: Observer | None = None,
     on_state: Callable[[State], None] = lambda _: None,
 ) -> None:
-    """Ingest a log again and again while it grows, until it stands still for `until_idle` seconds or is removed.
+    """Ingest a log again and again while it grows, until it does not grow for `until_idle` seconds or is removed.
 
     A renamed file is read to its end, then the new file at the path is followed as a log of its own. Of a truncated
     file the last state stays in the store, and what follows is a log of its own. An interruption reads the log to its

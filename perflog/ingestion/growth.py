@@ -1,9 +1,8 @@
 """Finds the earlier states of a growing log in a store.
 
-A log of the same path whose bytes are the beginning of this one is the same log, earlier. A log of another path with
-the same beginning is a log of its own, and so is one of the same path whose bytes do not begin this one: the file was
-truncated or replaced. Where several files had the bytes of an earlier state, it stays as long
-as another of them exists.
+A log of the same path is the same log, earlier, if its bytes are the beginning of this one. A log of another path with
+the same beginning is a log of its own. So is a log of the same path with other bytes: the file was truncated or
+replaced. If several files had the bytes of an earlier state, it stays as long as another of them exists.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ class History(Struct, frozen=True):
 class Origins:
     """Where the logs of a store came from, by their ids and by path: a store may have thousands of logs."""
 
-    def __init__(self, of_logs: Mapping[str, Origin]) -> None:
-        self.of_logs = of_logs
+    def __init__(self, origins_by_log: Mapping[str, Origin]) -> None:
+        self.origins_by_log = origins_by_log
         self.at_path: dict[str, dict[str, Origin]] = {}
-        for log, origin in of_logs.items():
+        for log, origin in origins_by_log.items():
             for path in origin.paths:
                 self.at_path.setdefault(path, {})[log] = origin
 
@@ -66,7 +65,7 @@ def history(name: LogName, source: Source, origins: Origins) -> History:
         if digests[length].startswith(other) and not _elsewhere(same_path[other], path)
     }
     now = Origin((path,), size)
-    before = origins.of_logs.get(log)
+    before = origins.origins_by_log.get(log)
     return History(before | now if before else now, earlier, tuple(sorted(same_path.keys() - earlier.keys())))
 
 

@@ -97,7 +97,7 @@ def _read_here(
 
 
 def _without_logs(rows: pa.Table, digests: Collection[str]) -> pa.Table:
-    """Return rows of a batch without those of some logs."""
+    """Return rows of a batch without the rows of some logs."""
     prefixes = {digest[:RUN_ID] for digest in digests}
     runs = dict.fromkeys(run for part in rows["run"].chunks for run in part.dictionary.to_pylist())
     others = [run for run in runs if run.partition("-")[0] not in prefixes]
@@ -160,7 +160,7 @@ def _read(source: Source, task: ReadTask, sink: MemorySink, alone: bool = False)
     from perflog.formats.registry import named_formats
     from perflog.ingestion.pipeline import ingest
 
-    of_log, formats = MemorySink(), named_formats(task.formats)
+    log_rows, formats = MemorySink(), named_formats(task.formats)
     if task.guess:
         from perflog.ingestion.suggest import guess
 
@@ -168,8 +168,8 @@ def _read(source: Source, task: ReadTask, sink: MemorySink, alone: bool = False)
     how: dict[str, Any] = {}
     if alone and workers.are_allowed() and not has_threads():
         how = {"threads": min(workers.cores(), workers.MOST_OF_ONE_LOG), "processes": True}
-    result = ingest(source, of_log.reset, formats or None, task.label, **how)
-    for table, parts in of_log.tables.items():
+    result = ingest(source, log_rows.reset, formats or None, task.label, **how)
+    for table, parts in log_rows.tables.items():
         for part in parts:
             sink.add(table, part)
     return ReadLog(result.sha256, result.warnings)

@@ -5,8 +5,8 @@ What is in the names and on the clocks of the files decides, never their order:
 - Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 without a gap,
   and time stamps that overlap.
 - Streams: `train.out` and `train.err`.
-- Programs: logs with the same job id in their names, or a log of which the programs only add figures, such as a library
-  or a monitor, whose time stamps lie within those of the only log beside it that they fit.
+- Programs: logs with the same job id in their names; or a log of a program that only adds figures, such as a library
+or a monitor, if its time stamps lie within the only log beside it that fits.
 
 Two logs in which the same program prints steps are two runs, whatever their names say, unless they are of two ranks.
 """
@@ -49,7 +49,7 @@ _JOB_ID = lazy_pattern(
 _DIGITS = lazy_pattern(r"[0-9]+")
 _BYTES = 1 << 16  # of the beginning and of the end of a log
 _MOST_LINES = 200  # at either end, in which a time stamp is looked for
-_FEW = 8  # logs of a folder, of which the programs are looked for
+_FEW = 8  # logs of a folder with programs that are looked for
 
 
 _Span = tuple[str, int, int]
@@ -57,7 +57,7 @@ _Span = tuple[str, int, int]
 
 
 class JobLogs(Struct, frozen=True):
-    """The logs of some names, those of one job as one, and what the reader must know of it."""
+    """The logs of some names, with the logs of one job as one, and what the reader must know of it."""
 
     names: list[LogName]
     notes: list[str]
@@ -113,10 +113,10 @@ def group_job_logs(names: Sequence[LogName]) -> JobLogs:
     groups: dict[str, list[_File]] = {}  # by file; the files of a group share one list
     notes: list[str] = []
     for find in (_ranks, _programs):
-        for of_job, evidence in find([file for file in files if file.path not in groups]):
-            groups |= dict.fromkeys((file.path for file in of_job), of_job)
-            notes.append(_note(of_job, evidence))
-    joined = {path: LogName.from_files([file.path for file in of_job]) for path, of_job in groups.items()}
+        for job_files, evidence in find([file for file in files if file.path not in groups]):
+            groups |= dict.fromkeys((file.path for file in job_files), job_files)
+            notes.append(_note(job_files, evidence))
+    joined = {path: LogName.from_files([file.path for file in job_files]) for path, job_files in groups.items()}
     safe = {path: name for path, name in joined.items() if name is not None and LogName.parse(name.log) == name}
     return JobLogs(list(dict.fromkeys(safe.get(str(name), name) for name in grouped)), notes)
 
@@ -138,7 +138,7 @@ def apart(runs: pa.Table) -> list[str]:
     alone = [log for log in alone if os.path.dirname(log) in folders]
     if not alone or len(formats) > _FEW:
         return []
-    return [f"{', '.join(alone)}: only libraries print in it, and nothing tells of which job beside it: read apart"]
+    return [f"{', '.join(alone)}: only libraries print in it, and nothing shows to which job it belongs: read apart"]
 
 
 def _note(files: Sequence[_File], evidence: str) -> str:
@@ -168,9 +168,9 @@ def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
     for (_, kind), by_rank in alike.items():
         if len(by_rank) < 2 or sorted(by_rank) != list(range(len(by_rank))):
             continue
-        of_job = [by_rank[rank] for rank in sorted(by_rank)]
-        if _overlap(of_job) and all(map(_is_of_lines, of_job)):
-            yield of_job, f"their names state its {kind}s, and their clocks overlap"
+        job_files = [by_rank[rank] for rank in sorted(by_rank)]
+        if _overlap(job_files) and all(map(_is_of_lines, job_files)):
+            yield job_files, f"their names state its {kind}s, and their clocks overlap"
 
 
 def _without(path: str, rank: int, kind: str) -> str:
@@ -196,18 +196,18 @@ def _programs(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
     left = list(files)
     for key, evidence in (
         (_job_id, "the same job id in their names"),
-        (_stream, "their names are those of one program"),
+        (_stream, "their names belong to one program"),
     ):
-        for of_job in _with_same(left, key):
-            left = [file for file in left if file not in of_job]
-            yield of_job, evidence
+        for job_files in _with_same(left, key):
+            left = [file for file in left if file not in job_files]
+            yield job_files, evidence
     by_folder: dict[str, list[_File]] = {}
     for file in left:
         by_folder.setdefault(os.path.dirname(file.path), []).append(file)
-    for of_folder in by_folder.values():
-        shapes = {_DIGITS.sub("#", os.path.basename(file.path)) for file in of_folder}
-        if 1 < len(of_folder) <= _FEW and len(shapes) > 1:
-            yield from _added([file for file in of_folder if _is_of_lines(file)])
+    for folder_files in by_folder.values():
+        shapes = {_DIGITS.sub("#", os.path.basename(file.path)) for file in folder_files}
+        if 1 < len(folder_files) <= _FEW and len(shapes) > 1:
+            yield from _added([file for file in folder_files if _is_of_lines(file)])
 
 
 def _job_id(file: _File) -> tuple[str, ...] | None:
@@ -224,17 +224,17 @@ def _stream(file: _File) -> tuple[str, ...] | None:
 
 
 def _with_same(files: Sequence[_File], key: Callable[[_File], tuple[str, ...] | None]) -> Iterator[list[_File]]:
-    """Yield files of lines with the same key, of programs of which none prints in two of them."""
+    """Yield files of lines with the same key, if no program prints in two of them."""
     groups: dict[tuple[str, ...], list[_File]] = {}
     for file in files:
         if (found := key(file)) is not None:
             groups.setdefault(found, []).append(file)
-    for of_job in groups.values():
-        if not 1 < len(of_job) <= _FEW or not all(map(_is_of_lines, of_job)):
+    for job_files in groups.values():
+        if not 1 < len(job_files) <= _FEW or not all(map(_is_of_lines, job_files)):
             continue
-        programs = Counter(name for file in of_job for name in file.programs)
-        if max(programs.values(), default=0) < 2 and not _are_apart(of_job):
-            yield of_job
+        programs = Counter(name for file in job_files for name in file.programs)
+        if max(programs.values(), default=0) < 2 and not _are_apart(job_files):
+            yield job_files
 
 
 def _are_apart(files: Sequence[_File]) -> bool:
@@ -248,7 +248,7 @@ def _meet(a: _Span, b: _Span) -> bool:
 
 
 def _added(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
-    """Yield each log of steps with the logs that only add figures, and whose clocks fit no other log of steps."""
+    """Yield each log of steps with the logs that only add figures and have clocks that fit no other log of steps."""
     dated = [file for file in files if file.span is not None and file.span[0] != NO_DATE]
     beside = {
         file.path: [other for other in dated if other is not file and _lies_within(file, other)] for file in dated
@@ -259,14 +259,14 @@ def _added(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
             fitting = [other for other in beside[file.path] if other.programs]
             if len(fitting) == 1:
                 joined.setdefault(fitting[0].path, [fitting[0]]).append(file)
-    for of_job in joined.values():
-        programs = Counter(name for file in of_job[1:] for name in {form.name for form in file.formats})
+    for job_files in joined.values():
+        programs = Counter(name for file in job_files[1:] for name in {form.name for form in file.formats})
         if max(programs.values()) < 2:
-            yield of_job, "their clocks overlap, and all but one only add figures"
+            yield job_files, "their clocks overlap, and all but one only add figures"
 
 
 def _lies_within(file: _File, other: _File) -> bool:
-    """Whether most of the time of a log lies within that of another one, by one clock."""
+    """Whether most of the time of a log lies within the time of another one, by one clock."""
     a, b = file.span, other.span
     if a is None or b is None or a[0] != b[0]:
         return False

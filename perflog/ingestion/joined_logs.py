@@ -61,7 +61,7 @@ class JoinedLogs(Struct, frozen=True, dict=True):
 
     @cached_property
     def places(self) -> Ints:
-        """The place at which each log begins. The lines before the first one count for the first."""
+        """The position at which each log begins. The lines before the first one count for the first."""
         places = self.first_lines << PART_BITS
         places[0] = 0
         return places
@@ -72,7 +72,7 @@ class JoinedLogs(Struct, frozen=True, dict=True):
         return (self.first_lines[1:] - 1) << PART_BITS
 
     def without_gaps(self, batch: Batch) -> Batch:
-        """Return a batch of the chunk whose empty lines between the logs are no lines of a log."""
+        """Return a batch of the chunk in which empty lines between the logs are no lines of a log."""
         batch.owner[BLANK] = np.setdiff1d(batch.owner[BLANK], self.gaps, assume_unique=True)
         return batch
 
@@ -81,7 +81,7 @@ class JoinedLogs(Struct, frozen=True, dict=True):
         return np.diff(np.append(np.searchsorted(places, self.places), len(places)))
 
     def firsts(self, batch: Batch, kinds: Iterable[int]) -> Ints:
-        """Return the place of the first record of each kind (second axis) in each log (first axis): each has one."""
+        """Return the position of the first record of each kind (second axis) in each log (first axis): each has one."""
         every = [batch.records[kind].places for kind in kinds]
         firsts = [places[np.searchsorted(places, self.places)] for places in every]
         return np.array(firsts, np.int64).reshape(len(firsts), len(self.heads)).T

@@ -27,7 +27,7 @@ class LateFormats:
         self.formats = sorted(formats, key=lambda f: f.generic)
 
     def take_proven(self, batch: Batch) -> tuple[Format, int] | None:
-        """Take out the format that the first proving unread line proves; return it with the place of the line."""
+        """Take out the format that the first proving unread line proves; return it with the position of the line."""
         if not self.formats or not len(batch.unread_segments):
             return None
         texts = _unread(batch)

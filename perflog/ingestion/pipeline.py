@@ -233,7 +233,7 @@ class _Reading:
         return self.detection.scanned_as(self.scanner) if is_whole else None
 
     def _whole(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield batches with the rows of printed tables; join those whose last lines only the next one decides."""
+        """Yield batches with the rows of printed tables; join batches if only the next one decides their last lines."""
         held: Chunk | None = None
         joined = 0
         open_tables: OpenTables = {}
@@ -261,7 +261,7 @@ class _Reading:
         return several or self.header_rows.ends_with_rule(lines, batch) or ends_with_body(lines, batch)
 
     def _new_lines(self, batch: Batch) -> list[FormatLine] | None:
-        """Return Lines that unread lines show: those of a format that one of them proves, else those of families.
+        """Return Lines that unread lines show: lines of a format that one of them proves, else lines of families.
 
         The format is active from that line on. None if the unread lines show nothing new.
         """
@@ -320,5 +320,5 @@ class _Reading:
 
 
 def _copy(chunk: Chunk) -> Chunk:
-    """Return the chunk with a copy of its bytes: those of a forked process are only lent."""
+    """Return the chunk with a copy of its bytes: the bytes of a forked process are only lent."""
     return dataclasses.replace(chunk, data=bytearray(chunk.data))

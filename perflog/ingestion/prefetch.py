@@ -2,7 +2,7 @@
 
 Scanning is thousands of short numpy calls. Threads of one process would queue for the interpreter lock. A forked
 process scans into shared memory instead: a ring of slots, each with the bytes of a chunk and the columns of its
-records. The parent uses the slot in place and then hands it back.
+records. The parent uses the slot without a copy and then hands it back.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
     for array, offset in zip(arrays, _offsets(arrays), strict=True):
         target = np.frombuffer(slot, array.dtype, len(array), offset)
         target[:] = array
-    of_chunk = chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut, chunk.unfinished
-    return spots, records, owner, batch.open_places, of_chunk
+    chunk_fields = chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut, chunk.unfinished
+    return spots, records, owner, batch.open_places, chunk_fields
 
 
 def _offsets(arrays: list[np.ndarray[Any, Any]]) -> Iterator[int]:

@@ -45,6 +45,6 @@ def _watch(input: SpilledInput, observer: Observer, on_look: Callable[[], None])
     waits = Patience(sleep=lambda _: None)  # each look at the input waits for it
     try:
         Watching(STDIN, input, waits, None, observer, on_look).run()
-    except InputError:  # it is no log of lines, or nothing in it is recognised: the last reading tells
+    except InputError:  # it is no log of lines, or nothing in it is recognised: the last reading decides
         while input.look() is None:
             on_look()

@@ -43,10 +43,10 @@ _LINES_OF_LOG = ("line", "last_line", "step_time_from")  # columns of tables oth
 
 
 def read_together(sources: Sequence[Source], labels: Sequence[Label], sink: Sink) -> list[IngestResult | None]:
-    """Read those of several logs that look alike into a sink, together.
+    """Read the logs that look alike into a sink, together.
 
     Args:
-        sources: The logs, of which no two have the same bytes.
+        sources: The logs. No two have the same bytes.
         labels: The label of the runs of each log.
         sink: Takes the rows of all logs.
 
@@ -87,18 +87,18 @@ def _read_alike(
     sink: Sink,
     results: list[IngestResult | None],
 ) -> None:
-    """Read logs together if they look alike, else those of them that do. Fill in their results."""
+    """Read the logs together that look alike. Fill in their results."""
     if len(heads) < _LEAST:
         return
     try:
         reading = _Together(JoinedLogs.of(heads), [os.path.basename(sources[position].name) for position in positions])
     except UnlikeLogsError as unlike:
         for group in unlike.groups:  # each is smaller
-            of_group = [positions[k] for k in group], [heads[k] for k in group]
-            _read_alike(*of_group, sources, labels, sink, results)
+            group_logs = [positions[k] for k in group], [heads[k] for k in group]
+            _read_alike(*group_logs, sources, labels, sink, results)
         return
-    of_logs = [(sources[position], labels[position]) for position in positions]
-    for position, result in zip(positions, reading.write(of_logs, sink), strict=True):
+    log_labels = [(sources[position], labels[position]) for position in positions]
+    for position, result in zip(positions, reading.write(log_labels, sink), strict=True):
         results[position] = result
 
 
@@ -168,26 +168,26 @@ class _Together:
         ]
         for run in self._runs:
             ended[run.log].add(run, self._formats, many=runs_of_log.item(run.log) > 1)
-        runs = [of_log.take_runs(result.sha256) for of_log, result in zip(ended, results, strict=True)]
+        runs = [ended_runs.take_runs(result.sha256) for ended_runs, result in zip(ended, results, strict=True)]
         ids = [f"{results[run.log].sha256[:RUN_ID]}-{run.index - runs_before[run.log]}" for run in self._runs]
         tables = {name: self._with_lines_of_logs(rows) for name, rows in self._tables.items()} | {
             "runs": runs_table([row for rows in runs for row in rows]),
-            "lines": lines_table([row for of_log in ended for row in of_log.take_lines()]),
+            "lines": lines_table([row for ended_runs in ended for row in ended_runs.take_lines()]),
         }
         for name, rows in tables.items():
             if len(rows):
                 words = rows["run"].chunk(0)
                 run_of_word = [int(number) - 1 for number in words.dictionary.to_pylist()]
                 words_of_ids = text_array(ids[run] for run in run_of_word)
-                of_runs = _with_column(rows, "run", pa.DictionaryArray.from_arrays(words.indices, words_of_ids))
-                sink.add(name, in_order(of_runs, ids))  # who wants one run reads few row groups
+                run_rows = _with_column(rows, "run", pa.DictionaryArray.from_arrays(words.indices, words_of_ids))
+                sink.add(name, in_order(run_rows, ids))  # who wants one run reads few row groups
                 counts = np.bincount(_logs_of(rows, self._log_of_run), minlength=len(logs))
                 for log in np.flatnonzero(counts).tolist():
                     results[log].tables[name] = counts.item(log)
         return results
 
     def _with_lines_of_logs(self, rows: pa.Table) -> pa.Table:
-        """Return rows with the numbers of the lines in their logs, in place of those in the chunk."""
+        """Return rows with the numbers of the lines in their logs, instead of the numbers in the chunk."""
         before = number_array(self._logs.first_lines[_logs_of(rows, self._log_of_run)] - 1)
         for name in _LINES_OF_LOG:
             if name in rows.column_names:
@@ -196,7 +196,7 @@ class _Together:
 
 
 def _logs_of(rows: pa.Table, log_of_run: Ints) -> Ints:
-    """Return the position of the log of each row, whose column `run` holds numbers of runs from 1."""
+    """Return the index of the log of each row. Column `run` holds numbers of runs from 1."""
     words = rows["run"].chunk(0)
     run_of_word = np.array([int(number) - 1 for number in words.dictionary.to_pylist()], np.int64)
     logs: Ints = log_of_run[run_of_word][numbers_of(words.indices)]

@@ -1,6 +1,6 @@
-"""Members of settings that are printed as one text: `Namespace(lr=0.1, seed=1)`, JSON objects, command lines.
+"""Members of settings that are printed as one string: `Namespace(lr=0.1, seed=1)`, JSON objects, command lines.
 
-Taken apart, a seed or a path inside such a text does not part runs that computed the same.
+Taken apart, a seed or a path inside such a string does not separate runs that computed the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DEEPEST = 8
 
 
 def members(name: str, text: str, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the members of a setting as name and text: (`args.lr`, `0.1`); the setting itself if it has none.
+    """Yield the members of a setting as name and value: (`args.lr`, `0.1`); the setting itself if it has none.
 
     Example:
         >>> dict(members("args", "Namespace(lr=0.1, data='/x', model=Config(layers=4))"))
@@ -27,7 +27,7 @@ def members(name: str, text: str, depth: int = 0) -> Iterator[tuple[str, str]]:
         >>> dict(members("program", "train.py --seed 1 --fp16 --lr=0.1"))
         {'program': 'train.py', 'program.seed': '1', 'program.fp16': '', 'program.lr': '0.1'}
     """
-    if '\\"' in text:  # escaped, as a text inside JSON is
+    if '\\"' in text:  # escaped, as a string inside JSON is
         text = text.replace('\\"', '"').replace("\\n", "\n")
     pairs = _pairs(text) if depth < _DEEPEST else None
     if pairs is not None:
@@ -43,7 +43,7 @@ def members(name: str, text: str, depth: int = 0) -> Iterator[tuple[str, str]]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]] | None:
-    """Keys and values of the text of an object; None if it is none. Its end may be missing."""
+    """Keys and values of an object; None if the string is none. Its end may be missing."""
     opening = _OBJECT.match(text)
     if not opening:
         return None

@@ -16,7 +16,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.settings.members import members
 
 Settings = Mapping[str, str]
-"""The description of a run as text: the columns of `runs` that describe it, and all of `config`."""
+"""The description of a run as strings: the columns of `runs` that describe it, and all of `config`."""
 
 ALIKE = ("format", "program", "model")
 """Runs in which these differ do different work."""
@@ -75,7 +75,7 @@ def is_incidental(name: str, values: Iterable[str | None], declared: Iterable[st
 
     Args:
         name: Name of the setting, with its parents: `config.trainer.seed`.
-        values: Its values in the runs, as text; None where a run lacks it.
+        values: Its values in the runs, as strings; None where a run lacks it.
         declared: Patterns of names that the runs' formats declare.
     """
     leaf = leaf_of(name)
@@ -114,51 +114,51 @@ def _words(name: str) -> list[str]:
 
 def varying(settings: Iterable[Settings]) -> list[str]:
     """Return the names of all settings that are not the same in all runs."""
-    of_runs = list(settings)
-    names = dict.fromkeys(name for of_run in of_runs for name in of_run)
-    return [name for name in names if len({of_run.get(name) for of_run in of_runs}) > 1]
+    settings_by_run = list(settings)
+    names = dict.fromkeys(name for run_settings in settings_by_run for name in run_settings)
+    return [name for name in names if len({run_settings.get(name) for run_settings in settings_by_run}) > 1]
 
 
 def incidental_test(all_settings: Iterable[Settings]) -> Callable[[str], bool]:
-    """Return a function that tells whether a setting of these runs is incidental."""
-    of_runs = list(all_settings)
+    """Return a function that decides whether a setting of these runs is incidental."""
+    settings_by_run = list(all_settings)
     installed = formats()
-    used = {of_run.get("format", "") for of_run in of_runs}
+    used = {run_settings.get("format", "") for run_settings in settings_by_run}
     declared = [pattern for name in used if name in installed for pattern in installed[name].incidental]
 
     def test(name: str) -> bool:
-        return is_incidental(name, (of_run.get(name) for of_run in of_runs), declared)
+        return is_incidental(name, (run_settings.get(name) for run_settings in settings_by_run), declared)
 
     return test
 
 
-def telling_settings(of_runs: Sequence[Settings]) -> list[str]:
-    """Return the settings that tell configurations apart, without incidental ones and those that follow from others."""
-    is_incidental = incidental_test(of_runs)
-    return independent(of_runs, [name for name in varying(of_runs) if not is_incidental(name)])
+def telling_settings(settings_by_run: Sequence[Settings]) -> list[str]:
+    """Return the settings that distinguish configurations, without incidental ones and ones that follow from others."""
+    is_incidental = incidental_test(settings_by_run)
+    return independent(settings_by_run, [name for name in varying(settings_by_run) if not is_incidental(name)])
 
 
-def independent(of_runs: Sequence[Mapping[str, str | None]], names: Sequence[str]) -> list[str]:
-    """Return those of some settings that tell all their combinations apart, without settings that follow from them.
+def independent(settings_by_run: Sequence[Mapping[str, str | None]], names: Sequence[str]) -> list[str]:
+    """Return some of the settings that distinguish all their combinations, without settings that follow from them.
 
-    Of settings that follow from each other, those with the fewest values stay: they are nearest to a full factorial
-    design, in which each setting varies while the others stay. With 8 ranks, tensor and pipeline parallelism tell the
-    runs apart, and data parallelism follows from them.
+    Of settings that follow from each other, the ones with the fewest values stay: they are nearest to a full factorial
+    design, in which each setting varies while the others stay. With 8 ranks, tensor and pipeline parallelism
+    distinguish the runs, and data parallelism follows from them.
     """
     telling: list[str] = []
-    for name in sorted(names, key=lambda name: _combinations(of_runs, [name])):
-        if _combinations(of_runs, [*telling, name]) > _combinations(of_runs, telling):
+    for name in sorted(names, key=lambda name: _combinations(settings_by_run, [name])):
+        if _combinations(settings_by_run, [*telling, name]) > _combinations(settings_by_run, telling):
             telling.append(name)
     for name in reversed(telling[:]):
         others = [other for other in telling if other != name]
-        if _combinations(of_runs, others) == _combinations(of_runs, telling):
+        if _combinations(settings_by_run, others) == _combinations(settings_by_run, telling):
             telling = others
     return [name for name in names if name in telling]
 
 
-def _combinations(of_runs: Sequence[Mapping[str, str | None]], names: Sequence[str]) -> int:
+def _combinations(settings_by_run: Sequence[Mapping[str, str | None]], names: Sequence[str]) -> int:
     """The number of different values that the runs have of some settings together."""
-    return len({tuple(settings.get(name) for name in names) for settings in of_runs})
+    return len({tuple(settings.get(name) for name in names) for settings in settings_by_run})
 
 
 def values_in_order(values: Iterable[str]) -> list[str]:

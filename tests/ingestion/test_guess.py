@@ -56,7 +56,7 @@ def test_commands_warn_that_a_run_is_a_guess(command: tuple[str, ...], log: Path
     store = tmp_path / "store"
     run("ingest", "--guess", "--label", "mine", "--store", store, log)
     told_by = run(*command, "--store", store).stderr
-    assert "mine: names, units and tables are guesses; `perflog lint` tells of which rows" in told_by
+    assert "mine: names, units and tables are guesses; `perflog lint` names the rows" in told_by
 
 
 def test_a_comparison_warns_that_a_side_is_a_guess(log: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from perflog.ingestion.suggest.number_specs import format_number, spec_of
 
 HEAD = re.compile(
     r"# Of (?P<total>\d+) lines it reads (?P<read>\d+); (?P<context>\d+) more are known context, (?P<others>\d+) are "
-    r"read by other\n?#? ?formats, (?P<blank>\d+) are blank, (?P<unread>\d+) are unread"
+    r"read by other\n?#? ?formats, (?P<blank>\d+) are empty, (?P<unread>\d+) are unread"
 )
 
 

@@ -62,12 +62,12 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
 
     Args:
         name: The path of the log.
-        formats: The formats whose lines are left out. Default: those that perflog detects in the log, without generic
-            ones: a format of its own says more.
-        limit: The number of line shapes with numbers to describe, and of those without.
+        formats: The formats with lines that are left out. Default: the formats that perflog detects in the log. Generic
+            ones are not among them: a format of its own says more.
+        limit: The number of line shapes with numbers to describe, and the number without.
 
     Returns:
-        The text of the format file.
+        The content of the format file.
 
     Raises:
         InputError: The log cannot be used, or none of the lines that could be described has a number.
@@ -175,7 +175,7 @@ class _Suggestion:
         self.no_roles: dict[int | str, frozenset[str]] = {}
 
     def text(self) -> str:
-        """Return the text of the format file.
+        """Return the content of the format file.
 
         The log is read with the file. Lines of a described shape that stay unread join the shape, and the entries are
         drafted again. After some rounds, a shape that still has unread lines is given up.
@@ -306,7 +306,7 @@ class _Suggestion:
     # --- the file -----------------------------------------------------------------------------------------------
 
     def _file(self, chosen: Chosen, counts: ReadCounts, unread: ShapeCounter | None = None) -> str:
-        """Return the text of the format file; with `unread`, it lists lines that it does not describe."""
+        """Return the content of the format file; with `unread`, it lists lines that it does not describe."""
         keys = [
             f"title  = {file_text.quoted(f'Lines as in {PurePath(_printable(self.source.name)).name}')}",
             'source = "suggested from the log; say here which program prints them"',
@@ -328,7 +328,7 @@ class _Suggestion:
             "",
             (
                 f"Of {counts.total} lines it reads {read}; {context} more are known context, "
-                f"{counts.others} are read by other formats, {counts.blank} are blank, {counts.unread} are unread."
+                f"{counts.others} are read by other formats, {counts.blank} are empty, {counts.unread} are unread."
             ),
             "Names, units and tables are guesses from the words around the numbers. Check each `guess` below. Then",
             "",
@@ -358,7 +358,7 @@ def _entry_id(line: LineDraft) -> int | str:
 
 
 def _count_name(line: LineDraft) -> str:
-    """Return the name under which the lines of an entry are counted: a context has no name but its text."""
+    """Return the name under which the lines of an entry are counted: a context has no name but its content."""
     return line.name if line.read else line.text
 
 
@@ -405,5 +405,5 @@ def _strip_clear_label(text: bytes) -> bytes:
 
 
 def _printable(text: str) -> str:
-    """Return a text with blanks in place of characters that cannot be printed."""
+    """Return a string with spaces instead of characters that cannot be printed."""
     return "".join(c if c.isprintable() else " " for c in text)

@@ -1,4 +1,4 @@
-"""Writes the text of the suggested format file, with a comment at each guess."""
+"""Writes the content of the suggested format file, with a comment at each guess."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft
 
-_NO_FIGURES = "part of a date, a name, an address or a place in the source"
+_NO_FIGURES = "part of a date, a name, an address or a line of the source"
 
 
 def quoted(text: str) -> str:
-    """Return a text as a TOML string, without escapes if possible, so that users recognise lines of their log."""
+    """Return a value as a TOML string, without escapes if possible, so that users recognise lines of their log."""
     if '"' in text and "'" not in text and text.isprintable():
         return f"'{text}'"
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -30,7 +30,7 @@ def _strings(texts: Sequence[str]) -> str:
 def file_text(
     head: Iterable[str], keys: Iterable[str], lines: Sequence[tuple[LineDraft, list[str]]], undescribed: Sequence[str]
 ) -> str:
-    """Return the text of a format file.
+    """Return the content of a format file.
 
     Args:
         head: The comments at the top.
@@ -46,7 +46,7 @@ def file_text(
 
 
 def _entry(line: LineDraft, samples: list[str]) -> str:
-    """Return the text of one entry."""
+    """Return one entry as TOML."""
     count = f"# {line.shape.count} line{'s' if line.shape.count != 1 else ''}, the first is line {line.shape.first}"
     if isinstance(line, JsonDraft):
         return _json_entry(line, samples, count)
@@ -92,7 +92,7 @@ def _list(texts: Sequence[str]) -> str:
 
 
 def _name_and_table(line: LineDraft) -> list[str]:
-    """Return the keys that name the entry and its table, and those that place it in the run."""
+    """Return the keys that name the entry and its table, and the keys that locate it in the run."""
     rows = [f"name   = {quoted(line.name)}"]
     table = f'table  = "{line.table}"'
     rows.append(f"{table:30} # guess: {'; '.join(line.why)}" if line.why else table)

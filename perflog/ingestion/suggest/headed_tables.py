@@ -125,7 +125,7 @@ def _draft_table(table: PrintedTable, first: int) -> TableDraft | None:
 
 
 def _row_name(columns: Mapping[str, Sequence[str]]) -> str:
-    """Return the column whose texts name the rows: the first one, or the last; "" for none."""
+    """Return the column with the names of the rows: the first one, or the last; "" for none."""
     first, last = next(iter(columns)), list(columns)[-1]
     units = {pair and pair[1] for pair in map(value_and_unit, columns[first])}
     if (None in units or len(units) > 1) and not all(map(_COUNT.fullmatch, columns[first])):
@@ -216,7 +216,7 @@ def _named_by_header(style: str, printed: str, texts: Sequence[str], unit: str =
         percent = "" if "percent" in printed.lower() else " percent "
         return Named(naming.slug(printed.replace("%", percent)), "%", _HEADER_SAYS)
     before = re.sub(r"\[([^\]]*)\]\s*$", r"(\1)", printed.lstrip("#")) or "number"
-    before = re.sub(r"\((?=[^)]*$)", " ", before)  # `Box(P`, whose bracket closes in another column
+    before = re.sub(r"\((?=[^)]*$)", " ", before)  # `Box(P`, with its bracket closed in another column
     is_time = any("." in text for text in texts)  # in seconds, where `GPU(s)` counts them
     before = re.sub(r"(?<=\w)\(s\)$", " (s)" if is_time else "s", before)
     named = naming.name_of_key(before, texts or ["0.0"], unit)
@@ -249,7 +249,7 @@ def _kernel_column(text: str) -> Named:
 
 
 def _kernel_columns(names: list[Named]) -> list[Named] | None:
-    """Return the columns renamed to those of table `kernels`; None if the table does not list kernels."""
+    """Return the columns with the names of table `kernels`; None if the table does not list kernels."""
     columns, used = [], set()
     for named in names:
         column = next((c for c, p in _KERNELS.items() if c not in used and re.fullmatch(p, named.name)), "")

@@ -32,7 +32,7 @@ class JsonParts(Struct, frozen=True):
     """A line cut into its head and the values of its object.
 
     Attributes:
-        head: The text before the object.
+        head: What is before the object.
         values: The values of the object, with their paths.
         text: The whole line.
     """
@@ -43,7 +43,7 @@ class JsonParts(Struct, frozen=True):
 
     @property
     def numbers(self) -> dict[str, str]:
-        """Path -> text of each measured number, in quotes or not."""
+        """Path -> string of each measured number, in quotes or not."""
         texts = {value.path: self.text[value.begin : value.end] for value in self.values}
         return {
             path: text
@@ -153,7 +153,7 @@ def _has_key(text: str, key: Key) -> bool:
 
 
 def draft_json(key: Key, shape: LineShape) -> JsonDraft:
-    """Return an entry whose fields have names and units, but no table yet."""
+    """Return an entry with names and units of its fields, but no table yet."""
     lines = _shape_parts(shape)
     step = key[1]
     head = slots_of(key[2:], [figures_only(line.head) for line in lines])

@@ -1,4 +1,4 @@
-"""Turns a line shape into the text of a template: literals, fields, and how each field is printed."""
+"""Turns a line shape into a template string: literals, fields, and how each field is printed."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _PLACE = lazy_pattern(rf"{COUNTER}[_-]?$", re.IGNORECASE)  # of a name: its numb
 
 
 class Slot(Struct):
-    """A place in a shape.
+    """A position in a shape.
 
     Attributes:
         kind: LITERAL, TEXT, NUMBER, UNSURE or OPAQUE.
-        texts: The text there in each line of the shape.
+        texts: What is there in each line of the shape.
         gaps: The blanks before each.
         spec: The spec that prints it; "" for none.
         named: Its name and unit.
@@ -49,7 +49,7 @@ class Slot(Struct):
         dropped: Whether the value is thrown away, since the table of the line has no column for it.
         inner: Whether it is digits inside a name.
         listed: Whether it is a list of numbers.
-        aligned: Whether all blanks in front are padding.
+        aligned: Whether all whitespace before it is padding.
         is_sure: Whether the line, or the header above it, names the number without doubt.
     """
 
@@ -76,7 +76,7 @@ class LineDraft(Struct):
 
     Attributes:
         shape: The lines that it describes.
-        slots: The places of the line, from left to right.
+        slots: The slots of the line, from left to right.
         name: The name of the entry.
         table: The table that its values go to; None while undecided.
         closes: Whether the line closes a step.
@@ -87,7 +87,7 @@ class LineDraft(Struct):
         has_plain_time: Whether its `step_time` is printed as a plain `time`.
         counts_itself: Whether it prints a count that proves to be no step.
         is_outside: Whether it is printed outside of the steps: the next step line does not name its step.
-        within: The field in each value of which the steps start again; "" for none.
+        within: The field, such as an epoch, in which the steps start again; "" for none.
     """
 
     shape: LineShape
@@ -165,12 +165,12 @@ class LineDraft(Struct):
 
     @property
     def text(self) -> str:
-        """The text of the template."""
+        """The template string."""
         return text_of(self.slots, self.loose, self.read)
 
 
 def draft(key: Key, shape: LineShape) -> LineDraft:
-    """Return a shape as a line whose fields have names, units and specs, but no table yet."""
+    """Return a shape as a line with names, units and specs of its fields, but no table yet."""
     slots = slots_of(key, list(shape.lines.values()))
     is_name = all(s.inner for s in slots if s.kind == NUMBER)
     for place, slot in enumerate(slots):  # `no data will print nan`: a word, not a number
@@ -187,7 +187,7 @@ def draft(key: Key, shape: LineShape) -> LineDraft:
 
 
 def _numbers_columns(slots: Sequence[Slot]) -> bool:
-    """Whether the numbers of a line are those of the columns of a matrix below it: `row  0  1  2`."""
+    """Whether the numbers of a line name the columns of a matrix below it: `row  0  1  2`."""
     numbers = [slot for slot in slots if slot.kind == NUMBER]
     before = _literal(slots[: -len(numbers)]) if numbers else ""
     is_at_end = all(slot.kind == NUMBER for slot in slots[-len(numbers) :])
@@ -255,7 +255,7 @@ def _value(slots: Sequence[Slot], kind: str) -> str:
 
 
 def _numbered(texts: list[str], gaps: list[str]) -> list[Slot]:
-    """Return the slots of a name whose digits vary: its letters, and the numbers in it."""
+    """Return the slots of a name with digits that vary: its letters, and the numbers in it."""
     names = [split_digits(text) for text in texts]
     no_gaps = [""] * len(texts)
     slots: list[Slot] = []
@@ -283,7 +283,7 @@ def named_slots(slots: Sequence[Slot]) -> None:
 
 
 def _note_evidence(slots: Sequence[Slot], chosen: Sequence[_Guess]) -> None:
-    """Note which numbers of a line are named without doubt: their names are those of no other number."""
+    """Note which numbers of a line are named without doubt: no other number has their names."""
     sure: dict[str, list[Slot]] = {}
     for guess in chosen:
         place = next(k for k, slot in enumerate(slots) if slot is guess.slot)
@@ -341,7 +341,7 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
 
 
 def _bonds(slots: Sequence[Slot]) -> list[Bond]:
-    """Return what names the number of each slot in all lines of the shape, of which a few are looked at."""
+    """Return what names the number of each slot in all lines of the shape. Only a few lines are examined."""
     lines = range(len(slots[0].texts)) if slots else range(0)
     varies = any(slot.kind == TEXT and not slot.listed for slot in slots)
     by_line = [
@@ -371,7 +371,7 @@ def _further(guess: _Guess, chosen: Sequence[_Guess], mark: str, bond: Bond, say
         guess: The number, with the name by the words around it.
         chosen: The fields before it.
         mark: What is between both.
-        bond: That of the number before.
+        bond: The bond of the number before.
         says_what: Whether words after it say what is counted: `10/48 features`.
         is_named: Whether words of its own name it.
     """
@@ -467,12 +467,12 @@ def _literal(slots: Sequence[Slot]) -> str:
     return "".join(s.gaps[0] + s.texts[0] for s in slots)
 
 
-# --- text ---------------------------------------------------------------------------------------------------------
+# --- template -------------------------------------------------------------------------------------------------------
 
 
 def text_of(slots: Sequence[Slot], loose: bool, read: bool) -> str:
-    """Return the text of the template, with alignment where blanks vary as padding does."""
-    pieces: list[tuple[str, Slot | None]] = []  # a literal text and None, or the spec of a field and its slot
+    """Return the template string, with alignment where whitespace varies as padding does."""
+    pieces: list[tuple[str, Slot | None]] = []  # a literal and None, or the spec of a field and its slot
     for place, slot in enumerate(slots):
         is_field = slot.kind != LITERAL
         width, margin = _padding(slot, loose)
@@ -495,7 +495,7 @@ def text_of(slots: Sequence[Slot], loose: bool, read: bool) -> str:
 
 
 def _type(slot: Slot) -> str:
-    """Return the spec of a field: of a text `w` if all texts are words, else `S`."""
+    """Return the spec of a string field: `w` if all strings are words, else `S`."""
     if slot.spec:
         return slot.spec
     return "w" if slot.kind == TEXT and all(re.fullmatch(r"[A-Za-z0-9_]+", x) for x in slot.texts) else "S"

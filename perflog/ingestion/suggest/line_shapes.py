@@ -27,7 +27,7 @@ _MOST_LINES = 48  # lines kept of a shape
 _MOST_SHAPES = 4000  # shapes kept; beyond that, the rarest are dropped
 _PARSED_FIRST = 20_000  # lines that Python splits into tokens: of the first chunk,
 _PARSED_MORE = 1_500  # ... and of each further one; reached only if all lines differ
-_DIGITS = r"\b[0-9]+|[0-9]{3,}"  # that vary; one or two in a word may tell names apart: `p50`, `p99`
+_DIGITS = r"\b[0-9]+|[0-9]{3,}"  # that vary; one or two in a word may distinguish names: `p50`, `p99`
 _GROUPS = 10_000  # groups of lines of a chunk that are counted, the most common ones
 
 
@@ -38,7 +38,7 @@ def figures_only(text: str) -> tuple[Token, ...]:
     """
     spans, names = figure_spans(text), name_spans(text)
     parts: list[Token] = []
-    end = last = 0  # of the token; of the text that the opaque token before it belongs to
+    end = last = 0  # of the token; of the string that contains the opaque token before it
     for token in tokens(text):
         begin = end + len(token.gap)
         end = begin + len(token.text)
@@ -62,7 +62,7 @@ class LineShape(Struct):
     Attributes:
         first: The line number of the first.
         count: The number of lines.
-        lines: Some of the lines: text -> tokens.
+        lines: Some of the lines: line -> tokens.
     """
 
     first: int
@@ -120,7 +120,7 @@ class ShapeCounter:
         return keys[0] if keys else None
 
     def _line(self, batch: Batch, place: int) -> Iterator[tuple[str, tuple[Token, ...]]]:
-        """Yield the line at a place without its rank label, and its tokens; nothing if it is too long or not UTF-8."""
+        """Yield the line at a position without its rank label, and its tokens; not if it is too long or not UTF-8."""
         row = int(batch.rows(np.array([place]))[0])
         start, end = int(batch.starts[row]), int(batch.ends[row])
         if self._parses_left <= 0 or end - start > LONGEST:

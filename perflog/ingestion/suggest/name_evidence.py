@@ -1,4 +1,4 @@
-"""Tells which words name a number without doubt: the evidence for each pair of a name and a value on a line.
+"""Finds which words name a number without doubt: the evidence for each pair of a name and a value on a line.
 
 A guessed name is stored only if it is one of these, in this order:
 
@@ -8,7 +8,7 @@ A guessed name is stored only if it is one of these, in this order:
 - the unit of a rate names what is counted: `12.1 tokens/s`, `3.1 ms/step`.
 
 What contradicts a name refutes it: two numbers side by side (`loss 0 48.2`), a number that labels what follows
-(`GPU 0: 45`), a part of a larger text (`2^16`, `12x`, `16.0G`), words that could belong to either neighbour.
+(`GPU 0: 45`), a part of a larger string (`2^16`, `12x`, `16.0G`), words that could belong to either neighbour.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEAST_LETTERS = 3  # of a word after a number: shorter ones are units, such as 
 _MOST_BEHIND = 4  # words of a name after its number
 _SEPARATORS = frozenset(",;|()[]{}<>\"`'!?")
 _PARTS = frozenset(("^", "*", "x", "~", "-", "&", "."))  # between the parts of something larger
-_SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a blank after them
+_SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a space after them
 _MARKS = frozenset((":", "=", "is", "was"))  # between a name and its number
 _OPENING = frozenset("([{<'\"`$~#")
 _GLUE = frozenset("/-.@#_+%&*°")  # marks inside a name
@@ -77,7 +77,7 @@ class Bond(Struct, frozen=True):
 
 
 def bonds(text: str) -> dict[int, Bond]:
-    """Return the bond of each number of a line, and of each text in place of one, by where it begins."""
+    """Return the bond of each number of a line, and of each string instead of a number, by its offset."""
     line = _Line(tokens(text))
     places, end = {}, 0
     for k, token in enumerate(line.parts):
@@ -109,7 +109,7 @@ def _last_part(word: str) -> str:
 
 
 class _Line(Struct):
-    """The tokens of a line, and the bond of each number, by its place among them."""
+    """The tokens of a line, and the bond of each number, by its index among them."""
 
     parts: Sequence[Token]
     bonds: dict[int, Bond] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class _Line(Struct):
                 self.bonds[k] = self._bond(k)
 
     def _is_bound(self, k: int) -> bool:
-        """Whether words name the number at a place without doubt."""
+        """Whether words name the number at an index without doubt."""
         return k in self.bonds and self.bonds[k].is_sure
 
     def _text(self, k: int) -> str:
@@ -132,11 +132,11 @@ class _Line(Struct):
         return self.parts[k].kind if 0 <= k < len(self.parts) else ""
 
     def _is_glued(self, k: int) -> bool:
-        """Whether a token has no blank before it."""
+        """Whether a token directly follows the token before it, without whitespace."""
         return 0 < k < len(self.parts) and not self.parts[k].gap
 
     def _begins_segment(self, k: int) -> bool:
-        """Whether a separator is before a token: a mark, a tab, two blanks, a text that is no word."""
+        """Whether a separator is before a token: a mark, a tab, two spaces, a string that is no word."""
         if k <= 0 or k >= len(self.parts):
             return True
         gap, before = self.parts[k].gap, self.parts[k - 1]
@@ -164,7 +164,7 @@ class _Line(Struct):
         return replace(bond, unit=unit, per=tuple(per), factor=self._text(k + 1) if is_factor else "")
 
     def _sure_bond(self, k: int, end: int) -> Bond | None:
-        """Return what names a number without doubt; None if nothing does. `end`: the place after it and its unit."""
+        """Return what names a number without doubt; None if nothing does. `end`: the index after it and its unit."""
         if self._is_share_of_bar(k):
             return None
         bond = self._bond_of_words(k, end)
@@ -216,7 +216,7 @@ class _Line(Struct):
         return Bond(behind) if behind or names_nothing else Bond(words, unit_of_name=self._unit_of_name(before + 1))
 
     def _words_behind(self, end: int) -> tuple[str, ...]:
-        """Return the words after a number that are not those of the next one."""
+        """Return the words after a number that do not belong to the next one."""
         words: list[str] = []
         end += self._text(end) in _FACTORS
         if end >= len(self.parts) or len(self.parts[end].gap) != 1:
@@ -235,7 +235,7 @@ class _Line(Struct):
         return self._kind(k) == NUMBER and is_in_sentence and not self._is_bound(k)
 
     def _printed_unit(self, k: int) -> tuple[str, int]:
-        """Return the unit after a number, as printed, and the place after it; "" without one."""
+        """Return the unit after a number, as printed, and the index after it; "" without one."""
         end = k + 1
         while self._is_glued(end) and (self._kind(end) in (NAME, UNIT) or self._text(end) in ("%", "°")):
             end += 1
@@ -299,7 +299,7 @@ class _Line(Struct):
         return self._kind(behind) == NAME and (is_plural or following > end + 1)
 
     def _mark(self, k: int, before: int, end: int) -> int | None:
-        """Return the place of the mark that ties a name to a number: `:`, `=`, dots, the bar of a row of two cells."""
+        """Return the index of the mark that ties a name to a number: `:`, `=`, dots, the bar of a row of two cells."""
         is_bar = self._text(before) == "|" and before == k - 1 and self._is_pair_of_cells(end)
         if is_bar or self._text(before) in (":", "="):
             return before
@@ -323,14 +323,14 @@ class _Line(Struct):
         return self._text(k) == "±" or (self._text(k) == "-" and self._text(k - 1) in ("+", "/"))
 
     def _number_before(self, k: int) -> int:
-        """Return the place of the last number before a token, if only its unit and marks follow it; -1 for none."""
+        """Return the index of the last number before a token, if only its unit and marks follow it; -1 for none."""
         k -= 1
         while k >= 0 and self.parts[k].kind != NUMBER and (self._text(k) in "+-/±%" or self._kind(k) in (UNIT, NAME)):
             k -= 1
         return k if self._kind(k) == NUMBER else -1
 
     def _unit_end(self, k: int) -> int | None:
-        """Return the place after a number and its unit; None if the number is a part of something larger."""
+        """Return the index after a number and its unit; None if the number is a part of something larger."""
         is_part = self._is_glued(k) and self._text(k - 1) in _PARTS
         is_glued_behind = self._is_glued(k + 1) and self._is_glued(k + 2)
         is_part |= self._text(k + 1) == "." and is_glued_behind and self._kind(k + 2) == NAME  # `1234.host`
@@ -358,7 +358,7 @@ class _Line(Struct):
 
     @staticmethod
     def _may_be_unit(text: str) -> bool:
-        """Whether a text glued to a number is a unit, known or not, and no factor: not the G of `16.0G`, `5.6G/s`."""
+        """Whether a string after a number is a unit, known or not, and no factor: not the G of `16.0G`, `5.6G/s`."""
         head = text.partition("/")[0]
         if len(head) == 1 and head in _FACTORS and not text.startswith("B"):
             return False
@@ -423,7 +423,7 @@ class _Line(Struct):
         return k + 1 + self._is_unit(k + 1)
 
     def _is_unit(self, k: int) -> bool:
-        """Whether a word after a number and a blank is its unit, and not the name of the next number."""
+        """Whether a word after a number and a space is its unit, and not the name of the next number."""
         if self._kind(k) not in (NAME, UNIT) and self._text(k) != "%":
             return False
         if self._text(k) == "B":  # bytes, or billions
@@ -447,7 +447,7 @@ class _Line(Struct):
         return is_rate or self._text(end) == "per" or self._text(end + 1) == "per"
 
     def _name_before(self, last: int, is_marked: bool = False) -> tuple[tuple[str, ...], int]:
-        """Return the words of a name that ends at a token, and the place of the first.
+        """Return the words of a name that ends at a token, and the index of the first.
 
         Brackets are part of a name that a mark ties to its number: `Thread(s) per core:`, `Major (with I/O) faults:`.
         """
@@ -478,12 +478,12 @@ class _Line(Struct):
         return self._text(k) in ("/", "+", "*") and self._kind(k - 1) == NAME
 
     def _is_glue(self, k: int) -> bool:
-        """Whether a mark is a part of a name: the hyphen of `val-loss`, but not that of an option `-n 100`."""
+        """Whether a mark is a part of a name: the hyphen of `val-loss`, but not the hyphen of an option `-n 100`."""
         sides = self._is_glued(k), self._is_glued(k + 1)
         return self._text(k) in _GLUE and (all(sides) if self._text(k) == "-" else any(sides))
 
     def _brackets_before(self, last: int) -> tuple[list[str], int]:
-        """Return the words in the brackets at the end of a name, but not a unit, and the place before them."""
+        """Return the words in the brackets at the end of a name, but not a unit, and the index before them."""
         words: list[str] = []
         while self._text(last) in (")", "]"):
             opening = next((k for k in range(last - 1, max(last - 16, -1), -1) if self._text(k) in ("(", "[")), 0)
@@ -588,7 +588,7 @@ class _Line(Struct):
         return Bond(words[-1:]) if words[-2].lower() in SENTENCE_WORDS and words[-1][-1] != "s" else None
 
     def _is_version(self, k: int, end: int) -> bool:
-        """Whether a number is that of a program, and its title follows: `Linpack 2.3 -- A test`."""
+        """Whether a number belongs to the name of a program, and its title follows: `Linpack 2.3 -- A test`."""
         behind = [part.kind for part in self.parts[end : end + 6]]
         is_short = re.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}", self._text(k)) is not None
         return is_short and end == k + 1 and self._text(end) == "-" and NUMBER not in behind and behind.count(NAME) > 1

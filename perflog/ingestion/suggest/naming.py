@@ -36,8 +36,8 @@ _OWN_COLUMNS = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_a
 NO_FIGURES = {
     "pid": "process id",
     "tid": "thread id",
-    "lineno": "place in the source",
-    "line_no": "place in the source",
+    "lineno": "line of the source",
+    "line_no": "line of the source",
 }
 """Names of numbers that are no figures, each with the reason."""
 
@@ -70,7 +70,7 @@ class Named(Struct):
         name: The name of its field.
         unit: Its unit; "" if unknown.
         why: What the unit, or the name, is guessed from.
-        printed: The printed name, if `name` is that of a column.
+        printed: The printed name, if `name` is a column.
         vague: Whether nothing around the number names it.
     """
 
@@ -166,7 +166,7 @@ def name_of_key(key: str, texts: Sequence[str], unit: str = "") -> Named:
 
 
 def _name_and_unit(printed: str, unit: str) -> tuple[str, str]:
-    """Return a printed name as that of a field, and the unit that it holds; `unit`: one that is known already."""
+    """Return a printed name as a field name, and the unit that it holds; `unit`: one that is known already."""
     label, in_name = name_and_unit(printed)
     rate, long = _RATE_AT_END.search(printed), _LONG_AT_END.fullmatch(printed)
     if rate is not None and (not in_name or UNITS[in_name].base == "s"):  # `Transfer/sec`
@@ -218,7 +218,7 @@ def total_of(name: str) -> str:
 
 
 def is_counter(name: str) -> bool:
-    """Return whether a name is that of something that a program counts up to a total: `step`, `samples`, `mem`."""
+    """Return whether a name is something that a program counts up to a total: `step`, `samples`, `mem`."""
     parts = {form for part in name.split("_") for form in (part, part.removesuffix("s"), part.removesuffix("es"))}
     return not parts.isdisjoint(_COUNTED_UP.union(_COUNTERS))
 
@@ -242,7 +242,7 @@ def _with_unit(named: Named, texts: Sequence[str]) -> Named:
 
 
 def unnamed(place: int, words: Sequence[str]) -> str:
-    """Return the name of a number that nothing names: its place, and the first words of the line."""
+    """Return the name of a number that nothing names: its index, and the first words of the line."""
     words = [word for word in words if not unit_of(word)[0]]
     first = slug(" ".join(words[:2]), 2)
     return f"number_{place}_of_{first}" if first else "number" if place == 1 else f"number_{place}"
@@ -252,7 +252,7 @@ def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
     """Return the numbers of a line with unique names.
 
     A time without a unit gets the unit of the other times of the line. Without them it keeps its printed name, which
-    is that of no column: a column has a unit.
+    is no column: a column has a unit.
     """
     times = [n.unit for n in line if n.unit and UNITS[n.unit].base == "s"]
     used: set[str] = set()

@@ -32,7 +32,7 @@ def _integer_spec(texts: Sequence[str]) -> str | None:
 
 
 def _fits_float(text: str) -> bool:
-    """Whether a float can hold the number. A text of 400 digits is not a measured number."""
+    """Whether a float can hold the number. A string of 400 digits is not a measured number."""
     return len(text) <= 40
 
 

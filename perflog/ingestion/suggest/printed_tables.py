@@ -52,12 +52,12 @@ def join_name(wild: Key, line: tuple[Token, ...]) -> tuple[Token, ...]:
 
 
 def _is_name(key: str) -> bool:
-    """Whether the key of a token is that of a name."""
+    """Whether the key of a token is a name."""
     return key[0].isalpha() or key[0] == "_"
 
 
 def _tail_place(key: Key) -> int:
-    """Return the place in the key where the name after the numbers of a row begins; 0 if this is not a row."""
+    """Return the index in the key where the name after the numbers of a row begins; 0 if this is not a row."""
     numbers = 0
     for place, x in enumerate(key):
         if numbers >= LEAST and (
@@ -71,7 +71,7 @@ def _tail_place(key: Key) -> int:
 
 
 def _head_end(key: Key) -> int:
-    """Return the place in the key where the name before the numbers of a row ends; 0 if this is not a row."""
+    """Return the index in the key where the name before the numbers of a row ends; 0 if this is not a row."""
     numbers, place = 0, len(key)
     while place and not _is_name(key[place - 1]) and key[place - 1] not in (":", "=", ")", "]", ">", HEAD):
         place -= 1

@@ -17,7 +17,7 @@ from perflog.ingestion.suggest.line_draft import LineDraft
 from perflog.lazy_patterns import lazy_pattern
 
 ROLES = ("step", "rank", "step_time")
-"""Fields whose numbers must prove what their names say."""
+"""Fields with numbers that must prove what their names say."""
 
 _MOST_RANKS = 4096
 _SAMPLES = lazy_pattern(r"(?:.*_)?(?:samples|examples|sentences|images)(?:_[0-9]+)?")
@@ -54,8 +54,8 @@ class Series(Struct):
         self.places = (int(places[0]) if not self.count else self.places[0], int(places[-1]))
         self.count += len(values)
         for rank in np.unique(ranks).tolist():
-            of_rank = values[ranks == rank]
-            series = np.concatenate([[self.last[rank]], of_rank]) if rank in self.last else of_rank
+            rank_values = values[ranks == rank]
+            series = np.concatenate([[self.last[rank]], rank_values]) if rank in self.last else rank_values
             steps = np.diff(series)
             least_before = np.minimum(np.minimum.accumulate(series)[:-1], self.least)
             again = (steps < 0) & (series[1:] <= least_before)
@@ -87,7 +87,7 @@ class Series(Struct):
 
     @property
     def counts_each(self) -> bool:
-        """Whether the log prints each step: the time on a line can only be that of its step."""
+        """Whether the log prints each step: the time on a line can only be the time of its step."""
         return self.rises > 0 and self.singles == self.rises
 
     @property
@@ -148,7 +148,7 @@ def disproved_roles(
 
 
 def restarts_within(line: LineDraft, evidence: Evidence) -> str:
-    """Return the field in each value of which the steps of an entry start again; "" for none."""
+    """Return the field, such as an epoch, in which the steps of an entry start again; "" for none."""
     step = evidence.get((line.name, "step"))
     is_counted = any(slot.named.name == "epoch" and slot.spec[-1:] == "d" for slot in line.numbers)
     return "epoch" if line.table == "steps" and is_counted and step is not None and step.restarts else ""

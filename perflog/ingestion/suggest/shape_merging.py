@@ -15,7 +15,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.units import unit_of
 
 WORD = "\0word"
-"""Key of a place where the word varies."""
+"""Key of a slot in which the word varies."""
 
 _DURATION = Template("{time:t}")
 _NUMBER = "\0number"
@@ -23,7 +23,7 @@ _COUNTER = lazy_pattern(rf"(?:.*[_-])?{COUNTER}[_-]?#", re.IGNORECASE)
 _WORDS = 2  # of a line that may vary
 _MOST_NUMBERED = 16  # names that differ in digits and become shapes of their own
 _MOST_NAMES = 60  # a line with more names is not merged
-# So many different words show that a place varies:
+# So many different words show that a slot varies:
 _VARIES = 3  # in general;
 _KEY_VARIES = 60  # where the word names a number: `forward: 3.1` and `backward: 6.2` are two shapes;
 _ROW_VARIES = 4  # where the word begins a row of several numbers
@@ -42,7 +42,7 @@ def merge_shapes(shapes: Mapping[Key, LineShape]) -> dict[Key, LineShape]:
 
 
 def _split_by_numbered_names(key: Key, shape: LineShape) -> Iterator[tuple[Key, LineShape]]:
-    """Yield a shape for each of a few names whose digits vary: `p50 latency: 9.4` and `p99 latency: 10.5`.
+    """Yield a shape for each of a few names with digits that vary: `p50 latency: 9.4` and `p99 latency: 10.5`.
 
     The digits of a counter are a number of its own: `step12`.
     """
@@ -123,7 +123,7 @@ def _has_letters(key: Key) -> bool:
 
 
 def _words_needed(key: Key, place: int) -> int:
-    """Return how many different words at a place show that the word varies."""
+    """Return how many different words in a slot show that the word varies."""
     if _NUMBER not in key:
         return _VARIES
     if key[0] == _NUMBER and key.count(_NUMBER) == 1:  # `4510 system cpu ticks`: all words name the number

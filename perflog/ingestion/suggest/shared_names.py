@@ -1,9 +1,9 @@
-"""Tells numbers of one name apart that different lines print: the `acc` of `train: acc 0.5` and of `test: acc 0.4`.
+"""Distinguishes numbers of one name in different lines: the `acc` of `train: acc 0.5` and of `test: acc 0.4`.
 
-Each entry names its numbers by itself. Where two entries give the same name, the words that only one of them has in
-front of its first number become part of the name. Without such words, the names of their first numbers tell them apart,
-if nothing else does: `train_loss: 2.5 acc: 0.5` and `val_loss: 2.7 acc: 0.4`; for lines of one number, the words after
-it. An entry that merely lacks a number of the other one prints the same series.
+Each entry names its numbers by itself. Where two entries give the same name, the words that only one of them has before
+its first number become part of the name. Without such words, the names of their first numbers distinguish them, if
+nothing else does: `train_loss: 2.5 acc: 0.5` and `val_loss: 2.7 acc: 0.4`; for lines of one number, the words after it.
+An entry that merely lacks a number of the other one prints the same series.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from perflog.tables.schema import column_for
 from perflog.units import unit_of
 
 _TABLES = ("values", "summaries")
-_PLACES = frozenset(("step", "rank", "epoch", "world_size"))  # names of numbers that place a row
+_PLACES = frozenset(("step", "rank", "epoch", "world_size"))  # names of numbers that locate a row
 _LEVELS = frozenset(map(str.lower, LEVELS))
 _MOST_WORDS = 3
-_LEAST_LETTERS = 3  # of a word in a name that tells others apart
+_LEAST_LETTERS = 3  # of a word in a name that distinguishes others
 
 
 def tell_apart(entries: Sequence[LineDraft]) -> None:
@@ -35,9 +35,9 @@ def tell_apart(entries: Sequence[LineDraft]) -> None:
             for slot in entry.numbers:
                 sharing.setdefault((slot.named.name, entry.table == "summaries"), []).append((entry, slot))
     new_names: list[tuple[Slot, str]] = []
-    for (name, of_summaries), numbers in sharing.items():
-        if of_summaries and column_for("steps", name) is not None:
-            continue  # the name says whose mean it is
+    for (name, is_summary), numbers in sharing.items():
+        if is_summary and column_for("steps", name) is not None:
+            continue  # the name says what is averaged
         if len(numbers) < 2 or name in _PLACES or any(slot.named.vague for _, slot in numbers):
             continue
         for (entry, slot), words in zip(numbers, _telling_words(name, [entry for entry, _ in numbers]), strict=True):
@@ -49,7 +49,7 @@ def tell_apart(entries: Sequence[LineDraft]) -> None:
 
 
 def _telling_words(name: str, entries: Sequence[LineDraft]) -> list[list[str]]:
-    """Return the words that tell each of some entries with a name from the others; [] for one that none tells apart."""
+    """Return for each of some entries with a name the words that no other entry has; [] if there are none."""
     telling = _without_common([_head_words(entry) for entry in entries])
     firsts = [entry.numbers[0].named for entry in entries]
     are_alike = len({len(entry.numbers) for entry in entries}) == 1 < len(entries[0].numbers)
@@ -78,7 +78,7 @@ def _words_behind(entry: LineDraft) -> list[str]:
 
 
 def _head_words(entry: LineDraft) -> list[str]:
-    """Return the words before the first number of an entry, without those of its name."""
+    """Return the words before the first number of an entry, without the words of its name."""
     place, first = next((k, slot) for k, slot in enumerate(entry.slots) if slot.kind in (NUMBER, UNSURE))
     is_tied = first.kind == NUMBER or (place > 0 and entry.slots[place - 1].texts[0] in (":", "="))
     before = takewhile(lambda slot: slot is not first, entry.slots)
@@ -90,6 +90,6 @@ def _head_words(entry: LineDraft) -> list[str]:
     if ":" in texts and not is_tied:  # what is after the colon may name it: `errors: connect 694, read 728`
         texts = texts[: texts.index(":")]
     names = () if first.named.vague or not is_tied else (first.named.name, first.named.printed)
-    of_name = {part for name in names for part in name.split("_")}
+    name_parts = {part for name in names for part in name.split("_")}
     words = dict.fromkeys(word for text in texts for word in naming.WORDS.findall(text))
-    return [word for word in words if word not in of_name | _LEVELS and not unit_of(word)[0]]
+    return [word for word in words if word not in name_parts | _LEVELS and not unit_of(word)[0]]

@@ -38,7 +38,7 @@ _KNOBS = lazy_pattern(
     r"(?:.*_)?(?:lr|learning_rate|momentum|(?:weight_)?decay|dropout|beta\d?|eps(?:ilon)?|warm_?up|temperature|gamma|alpha"
     r"|params?|parameters|version|ratio|scale|threshold|coef|clip|seed)(?:_(?:thousands|millions|billions|printed))?"
 )
-_CONFIGURATION = frozenset(  # words of which one must end the name of a whole number that is a setting
+_CONFIGURATION = frozenset(  # a whole number is a setting if its name ends with one of these words
     (
         "size sizes xfersize blocksize batchsize filesize bufsize seed dim dims dimension dimensions layer layers "
         "head heads hidden vocab vocabulary batch batches worker workers thread threads node nodes gpus sms "
@@ -240,7 +240,7 @@ def _suit_table(line: LineDraft) -> None:
     if line.table != "steps" and any(s.named.why == naming.COUNTS_UP for s in line.numbers):
         line.take_back("step")
     if line.table != "steps" and all(s.named.name in ("step", "rank") for s in line.numbers):
-        for role in ("step", "rank"):  # without a value, a place is in no row
+        for role in ("step", "rank"):  # without a value, they are in no row
             line.take_back(role)
     if line.table == "runs":
         _read_words(line)
@@ -292,7 +292,7 @@ def _summary_name(named: Named, names: Sequence[str]) -> Named:
 
     Under that name, perflog finds the window of steps that the average covers.
     """
-    is_total = named.printed.startswith("total_")  # a sum, perhaps of the parts of one figure
+    is_total = named.printed.startswith("total_")  # a sum, perhaps of the parts of one quantity
     is_column = bool(named.printed) and naming.names(named.name, named.printed) and not is_total
     printed = named.name if is_column or not named.printed else named.printed
     column = next((c for c in _MEASURED if _AVERAGE_OF.sub("", printed) == c and c not in names), "")

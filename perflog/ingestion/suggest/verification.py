@@ -33,7 +33,7 @@ from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
 
 Matcher = Callable[[str], Template | None]
-"""Returns the template that reads a text; None if the entry does not read it."""
+"""Returns the template that reads a line; None if the entry does not read it."""
 
 Chosen = list[tuple[LineDraft, list[str]]]
 """Entries with their samples."""
@@ -46,17 +46,17 @@ class ReadCounts(Struct):
 
     Attributes:
         total: All lines.
-        blank: Blank lines.
+        blank: Lines of whitespace.
         others: Lines that other formats read.
         unread: Lines that no format reads.
-        counts: Lines that each entry reads, by its name; by its text for a `[[context]]`.
+        counts: Lines that each entry reads, by its name; by its template for a `[[context]]`.
         firsts: The line number of the first line of each entry.
         lasts: The line number of the last line of each entry.
         places: The places of the lines of each entry that describes a run.
         restarts: The pairs of places between which the step number starts again.
         first_step: The number of the first step; None before it.
-        last_step: Place and number of the last step.
-        evidence: The numbers of the fields whose role the log can disprove.
+        last_step: Position and number of the last step.
+        evidence: The numbers of the fields with roles that the log can disprove.
     """
 
     total: int = 0
@@ -143,15 +143,15 @@ def choose_disjoint(
         formats: The known formats. If there are none, entries need not write samples back.
 
     Returns:
-        The chosen entries with their samples, and the other drafts, each with the reason. A draft whose samples another
-        entry reads is in neither.
+        The chosen entries with their samples, and the other drafts, each with the reason. A draft is in neither if
+        another entry reads its samples.
     """
     chosen: list[tuple[LineDraft, Matcher, list[str]]] = []
     refused = []
     for line in drafts:
         matcher, samples = _matcher_and_samples(line, exact=bool(formats))
         if not samples:
-            refused.append((line, "its text cannot be written back exactly"))
+            refused.append((line, "it cannot be written back exactly"))
             continue
         readers = {sample: _known_reader(sample, formats) for sample in samples}
         free = [sample for sample in samples if not readers[sample]]
@@ -207,7 +207,7 @@ def _samples(line: LineDraft, matcher: Matcher, exact: bool = True) -> list[str]
 
 
 def _is_written_back(template: Template | None, text: str) -> bool:
-    """Whether a template reads a text and writes it back identically. Dropped fields are not written back."""
+    """Whether a template reads a line and writes it back identically. Dropped fields are not written back."""
     values = template.match(text) if template is not None else None
     if template is None or values is None:
         return False
@@ -229,7 +229,7 @@ def _matcher(line: LineDraft) -> Matcher:
 
     def match(text: str) -> Template | None:
         if (parts := json_objects.parts(text)) is not None and parts.key != line.key:
-            return None  # the entry with a step stands first and takes its objects
+            return None  # the entry with a step is first and takes its objects
         return next((x.template for x in lines_of(text) if x.template.match(text) is not None), None)
 
     return match
@@ -245,7 +245,7 @@ def loads(table: TableDraft) -> bool:
 
 
 def load_text(text: str) -> Format:
-    """Load a format file from its text."""
+    """Load a format file from a string."""
     with tempfile.TemporaryDirectory(dir=temporary.folder()) as folder:
         path = Path(folder) / "suggested.toml"
         path.write_text(text, encoding="utf-8")
@@ -298,15 +298,15 @@ def _add_steps_and_runs(counts: ReadCounts, lines: Sequence[FormatLine], batch: 
 def _add_evidence(evidence: Evidence, records: Sequence[tuple[str, Records]]) -> None:
     """Add the numbers of a batch to the series of their fields, in log order."""
     parts: dict[tuple[str, str], list[tuple[Ints, Floats, Ints]]] = {}
-    for name, of_kind in records:
-        ranks = of_kind.columns.get("rank")
-        ranks = ranks if isinstance(ranks, np.ndarray) else of_kind.labels
-        ranks = np.full(len(of_kind), -1, np.int64) if ranks is None else ranks.astype(np.int64)
+    for name, found in records:
+        ranks = found.columns.get("rank")
+        ranks = ranks if isinstance(ranks, np.ndarray) else found.labels
+        ranks = np.full(len(found), -1, np.int64) if ranks is None else ranks.astype(np.int64)
         for role in ROLES:
-            values = of_kind.columns.get(role)
+            values = found.columns.get(role)
             if isinstance(values, np.ndarray) and len(values):
-                same = np.full(len(of_kind), -1, np.int64) if role == "rank" else ranks
-                part = (of_kind.places, values.astype(np.float64), same)
+                same = np.full(len(found), -1, np.int64) if role == "rank" else ranks
+                part = (found.places, values.astype(np.float64), same)
                 parts.setdefault((name, role), []).append(part)
     for key, arrays in parts.items():
         places, values, ranks = (np.concatenate(arrays_of_kind) for arrays_of_kind in zip(*arrays, strict=True))

@@ -63,14 +63,14 @@ class RecordRanks(Struct):
 
 
 class ClockColumns(Struct):
-    """What the clock of a run tells of its rows.
+    """What the clock of a run gives for its rows.
 
     Attributes:
         elapsed: Seconds since the clock started, NaN if unknown.
         step_time: Seconds of a step, by difference, NaN if unknown.
         steps: Number of steps in the difference.
         line: The line of the earlier reading, 0 if there is no difference.
-        source: What tells the step time: index into `STEP_TIME_SOURCES`, -1 if it is unknown.
+        source: Where the step time comes from: index into `STEP_TIME_SOURCES`, -1 if it is unknown.
     """
 
     elapsed: Floats
@@ -180,7 +180,7 @@ class LineRows(Struct, dict=True):
         return np.broadcast_to(self.line.window(self._numbers), len(self)).astype(np.int64)
 
     def fill_from_name(self, fields: Mapping[str, Any], low: int, high: int) -> None:
-        """Take step and rank of the rows `low:high` from the name of their file, where nothing else tells them."""
+        """Take step and rank of the rows `low:high` from the name of their file, where nothing else states them."""
         step, rank, rows = fields.get("step"), fields.get("rank", -1), slice(low, high)
         if step is not None and not self.step_known[rows].all():
             if self.step_is_of_group or self.step_known is self.groups.step_known:

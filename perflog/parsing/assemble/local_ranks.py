@@ -128,7 +128,7 @@ class LocalRanks:
                 known[size] = min(known.get(size, place), place)  # another line may print it at an earlier position
 
     def ranks_of(self, records: Records, runs: RunIndex) -> Ints:
-        """Return the rank that the label of each record tells; -1 if none, below it the code of a source."""
+        """Return the rank that the label of each record states; -1 if none, below it the code of a source."""
         if records.labels is None:
             return np.full(len(records), -1, np.int64)
         pods = is_pod(records.labels)

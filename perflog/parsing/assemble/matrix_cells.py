@@ -1,4 +1,4 @@
-"""The cells of a matrix as records: each with the labels of its row and its column, what the title tells, its number.
+"""The cells of a matrix as records: each with the labels of its row and column, the fields of the title, its number.
 
 In: the rows of a matrix, as `LineRows`. Out: for each column the fields of its cells.
 """

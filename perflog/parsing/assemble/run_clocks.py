@@ -33,7 +33,7 @@ from perflog.tables.row_order import PART_BITS
 
 _NEVER = -1  # time of a row that reads no clock
 _LONGEST = 9e9  # seconds; in nanoseconds they fit into 64 bits
-_SINCE_1970 = 10**18  # nanoseconds: a clock without a start that reads more (31 years) tells the date
+_SINCE_1970 = 10**18  # nanoseconds: a clock without a start that reads more (31 years) is a date
 _PLACE, _RANK, _STEP, _EPOCH, _CLOCK, _TIME, _SOURCE, _DIGIT = range(8)
 _STARTS, _STOPS, _PAUSES, _DERIVES, _PRINTS, _IS_BAR, _COVERS = range(8, 15)
 """The rows of an array with a row a column.
@@ -41,7 +41,7 @@ _STARTS, _STOPS, _PAUSES, _DERIVES, _PRINTS, _IS_BAR, _COVERS = range(8, 15)
 `_CLOCK`: what the row reads of the program's clock or a bar; `_TIME`: the time that is taken for differences.
 `_SOURCE`: CLOCK or BAR; LINE + 4 times the clock of a stamp. `_DIGIT`: nanoseconds of its last digit.
 `_PRINTS`: whether it prints its step time.
-`_COVERS`: the number of steps that the line covers, UNKNOWN if nothing tells it.
+`_COVERS`: the number of steps that the line covers, UNKNOWN if nothing states it.
 """
 _SOURCES = 4
 _SECOND = 10**9

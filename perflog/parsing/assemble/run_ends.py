@@ -87,7 +87,7 @@ class RunEnds:
 def milestones_of(runs: Sequence[RunState]) -> pa.Table | None:
     """Return the first and last stamps of runs as rows of table `milestones`; None if they have none.
 
-    A single stamp tells nothing, unless other lines of the run have some.
+    A single stamp is no evidence, unless other lines of the run have some.
     """
     rows = [
         {

@@ -1,4 +1,4 @@
-"""The failures that a log tells of, as rows of table `failures`, each in its run.
+"""The failures that a log reports, as rows of table `failures`, each in its run.
 
 In: batches, and the runs that begin in them. Out: the table, when the log has ended.
 """

@@ -134,7 +134,7 @@ class _Machine(Struct):
     in_process_start: bool = False  # such a start, and no other line since
     reached: int | None = None  # the last step that the run has printed
     grows: bool = True  # whether each of its steps is larger than the one before
-    resumes: int | None = None  # position of a RESUME or RESTART after a step; the next step tells whether a run begins
+    resumes: int | None = None  # position of a RESUME or RESTART after a step; the next step decides on a run
     restarts: bool = False  # whether it is a RESTART
     reloads: int = 0  # RESUME lines of the run after which the steps went on
 
@@ -265,7 +265,7 @@ class RunTracker:
         self._machine = _Machine()
 
     def begin_at_failure(self, line: int) -> None:
-        """Begin the first run of a log without a record that tells of a failure, the last of them in this line."""
+        """Begin the first run of a log without a record that reports a failure, the last of them in this line."""
         if not self.count:
             self.count, self.first.first_line, self.first.last_line = 1, 1, line
 

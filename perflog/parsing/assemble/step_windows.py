@@ -1,7 +1,7 @@
 """How many steps a line covers that averages over the steps since the line before it.
 
 In: the printed steps of one rank of a run, in log order. Out: the number of steps of each line, `UNKNOWN` if nothing
-tells it.
+states it.
 
 A line covers the steps since the line before it. Two kinds of lines have no such line, and cover the interval of the
 lines beside them:
@@ -18,9 +18,9 @@ import numpy as np
 from perflog.arrays import Ints, Mask
 
 UNKNOWN = 0
-"""Number of steps of a line where nothing tells it."""
+"""Number of steps of a line where nothing states it."""
 
-_MOST_LOST = 3  # intervals in a jump at the end of the lines, where only one side tells the interval
+_MOST_LOST = 3  # intervals in a jump at the end of the lines, where only one side shows the interval
 _AHEAD = 3  # lines after a line on which its window depends: a first line takes the window of the next, two jumps on
 _BACK = 3  # lines before it: two jumps
 
@@ -65,7 +65,7 @@ def _starts(steps: Ints, epochs: Ints) -> Mask:
 def _beside(jumps: Ints, stretch: Ints, by: int) -> Ints:
     """Return the jump of the line `by` lines on in the same stretch, 0 if there is none.
 
-    The first line of a stretch has the jump from 0, which tells the interval of a run that was not resumed.
+    The first line of a stretch has the jump from 0, which is the interval of a run that was not resumed.
     """
     at = np.arange(len(jumps)) + by
     inside = (at >= 0) & (at < len(jumps))

@@ -115,7 +115,7 @@ class LogName:
     def exists(self) -> bool:
         """Return whether there is something to read: standard input, an address, a file, a folder, a matching glob."""
         if is_remote(self.log):
-            return True  # reading it tells
+            return True  # reading it shows whether it exists
         if self.is_glob:
             return bool(_matching_files(self.log))
         return self.log == STDIN or _exists(self.files[0])
@@ -213,7 +213,7 @@ def _is_special(path: str) -> bool:
     try:
         status = os.stat(path)
     except OSError:
-        return False  # reading it tells
+        return False  # reading it reports the error
     if stat.S_ISDIR(status.st_mode):
         return True
     if stat.S_ISREG(status.st_mode) and not is_of_kernel(status):

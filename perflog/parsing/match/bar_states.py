@@ -452,7 +452,7 @@ def _names(template: Template) -> list[str]:
 
 @lru_cache(1 << 12)
 def _bar_of(template: Template) -> str:
-    """Return what tells a bar from others: its description."""
+    """Return what distinguishes a bar from others: its description."""
     return template.literals[0]
 
 

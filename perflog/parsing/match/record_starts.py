@@ -71,7 +71,7 @@ _FEWEST_LINES = 3  # of a beginning that is no chance
 
 
 class _Marks(Struct, frozen=True):
-    """What tells where records begin in some texts.
+    """What shows where records begin in some lines.
 
     Attributes:
         openings: of known lines.
