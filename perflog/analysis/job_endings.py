@@ -59,6 +59,7 @@ _JOB = lazy_pattern(r"\*\*\* (?:JOB|STEP) (\d+)")
 _PID = lazy_pattern(r"pid: (\d+)")
 _UNREADABLE = lazy_pattern(r"SyntaxError|IndentationError|TabError")  # source code that no program has got through
 _CUT_OFF = "an exception whose text is lost"  # of a traceback that has no end
+_PANIC = lazy_pattern(r"\.rs:\d+:\d+:$")  # where a program of Rust panicked: its message follows
 _SHOWN = 100  # characters of the message of an exception
 _NAMES = tuple(field.name for field in fields(FailureRow))
 _TITLES = {SILENT: "a process that ended without a word", STUCK: "a rank that others wait for"}
@@ -134,7 +135,9 @@ class Ending(Struct, frozen=True):
         kind = self.judged.kind or self.rows[0].kind
         title = _TITLES.get(kind) or title_of(kind, next(iter(self.judged.first or self.rows)).message)
         if is_plain(kind) and self.judged.first:
-            message = self.judged.first[0].message.partition("\n")[0]
+            message, _, rest = self.judged.first[0].message.partition("\n")
+            if rest and _PANIC.search(message):
+                message += f" {rest.splitlines()[0]}"
             title = _CUT_OFF if message == TRACEBACK else _shortened(message)
         code = (self.judged.first or self.rows)[0].exit_code
         if code is not None and kinds()[kind].role == REPORT and code > 0:

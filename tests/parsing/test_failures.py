@@ -1099,6 +1099,16 @@ JUDGED = {
         "(APIServer pid=22) vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n",
         "terminated", [], "unknown",
     ),
+    "panics of threads that a program of Rust outlived, before another start": (
+        "start\n" + "thread 'main' panicked at src/a.rs:2:1:\n[DEBUG] no column\n" * 3 + "line\n" * 600
+        + 'Error: Error("invalid type: null, expected f64", line: 33, column: 10)\n',
+        "exception", [], "sure",
+    ),
+    "a container that could not be started": (
+        "start\nslurmstepd: error: pyxis: container start failed with error code: 1\n"
+        "slurmstepd: error: pyxis: couldn't start container\nsrun: error: n1: task 0: Exited with exit code 1\n",
+        "launch_failed", [], "sure",
+    ),
     "an exception that Ray wraps has a text": (
         TRACE + "ray.exceptions.RayTaskError(DistBackendError): ray::Trainer.f\n", "exception", [], "likely"
     ),
