@@ -1104,6 +1104,11 @@ JUDGED = {
         + 'Error: Error("invalid type: null, expected f64", line: 33, column: 10)\n',
         "exception", [], "sure",
     ),
+    "exceptions that are raised while an interrupted program ends": (
+        "start\n" + TRACE + "KeyboardInterrupt\n\nDuring handling of the above exception, another exception occurred:\n\n"
+        + TRACE + "AssertionError\n" + TRACE + "FileNotFoundError: [Errno 2] No such file or directory: '/tmp/port.txt'\n",
+        "interrupted", [], "sure",
+    ),
     "a container that could not be started": (
         "start\nslurmstepd: error: pyxis: container start failed with error code: 1\n"
         "slurmstepd: error: pyxis: couldn't start container\nsrun: error: n1: task 0: Exited with exit code 1\n",

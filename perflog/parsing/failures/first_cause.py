@@ -52,6 +52,7 @@ _EITHER_OF_BOTH = "detected by watchdog at work"
 
 _DEFAULT_GROUP = lazy_pattern(r"^0?(?:\(?default_pg\)?)?$|default_pg")
 _ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that report the same
+_NEAR = 50  # lines after a failure in which the same process reports more of it
 _NUMBER = lazy_pattern(r"\d+")
 _BARRIER = lazy_pattern(r"monitoredBarrier|Barrier timed out")
 _OF_A_TENSOR = lazy_pattern(r"\[missing ranks: |\nMissing ranks: ")
@@ -144,15 +145,16 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
     """Processes report what went wrong with them."""
     causes = [row for row in rows if kinds()[row.kind].role == CAUSE and row.kind not in (*_OUTSIDE, *_DEVICES)]
     causes = [row for row in causes if not _of_a_collective(row)]
-    causes = [row for row in causes if row.kind != "interrupted"] or [
-        row for row in causes if not any(other.kind == "collective_timeout" for other in rows)
-    ]
+    if not _is_interrupt(causes):
+        causes = [row for row in causes if row.kind != "interrupted"] or [
+            row for row in causes if not any(other.kind == "collective_timeout" for other in rows)
+        ]
     if len(rows) > 1:  # the processes of a launcher report more than its torn traceback
         others = [row for row in rows if not row.message.startswith(TRACEBACK)]
         causes = [row for row in causes if not row.message.startswith(TRACEBACK) or _is_own(row, others)]
     if not causes:
         return None
-    causes = _not_outlived(causes, rows)
+    causes = causes[:1] if _is_interrupt(causes) else _not_outlived(causes, rows)
     by_process: dict[object, list[FailureRow]] = {}
     for row in causes:
         by_process.setdefault(_process(row), []).append(row)
@@ -169,6 +171,13 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
         if named and len({each.rank for each in seen_first}) == 1:
             return _of_one(named[0], causes, LIKELY, f"torchrun saw rank {report.rank} fail first")
     return _of_several(list(firsts.values()), causes)
+
+
+def _is_interrupt(causes: Sequence[FailureRow]) -> bool:
+    """Return whether a user interrupted a program, and all other causes are exceptions raised while it ended."""
+    return len(causes) > 1 and causes[0].kind == "interrupted" and all(
+        is_plain(row.kind) and not _is_named(row) and row.line - causes[0].last_line < _NEAR for row in causes[1:]
+    )  # fmt: skip
 
 
 def _not_outlived(causes: Sequence[FailureRow], rows: Sequence[FailureRow]) -> list[FailureRow]:
@@ -494,7 +503,7 @@ def _of_one(row: FailureRow, causes: Iterable[FailureRow], certainty: str, why: 
 def _most_exact(rows: Sequence[FailureRow]) -> FailureRow:
     """Return the first failure of a process: a more exact message near a bare exception counts as the first."""
     exact = [row for row in rows if row.kind not in ("exception", "assertion", "abort")]
-    return exact[0] if exact and exact[0].line - rows[0].last_line < 50 else rows[0]
+    return exact[0] if exact and exact[0].line - rows[0].last_line < _NEAR else rows[0]
 
 
 def _join_unnamed(by_process: dict[object, list[FailureRow]]) -> None:
