@@ -43,9 +43,10 @@ _HOMES = {
     "causes": "perflog.metrics.causes",
     "report": "perflog.output.report",
 }
-# What `Log` asks for by these names.
+# What `Log`, `Overview` and `Comparison` ask for by these names.
 providers.register("attempts", "perflog.metrics.attempts")
 providers.register("notebook", "perflog.output.report.html.notebook")
+providers.register("notebook answers", "perflog.output.report.html.notebook_answers")
 _MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "plots": "perflog.plots"}
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""What other packages add to a `Log`: the attempts of its runs, and what a notebook shows.
+"""What packages above a class add to it: the attempts of the runs of a `Log`, and what a notebook shows of an object.
 
-These packages import `log`, so `log` cannot import them. `perflog/__init__.py` registers the module of each part by
-name; `log` imports the module when it needs the part.
+These packages import the class, so its module cannot import them. `perflog/__init__.py` registers the module of each
+part by name; the class imports the module when it needs the part.
 """
 
 from __future__ import annotations

@@ -200,3 +200,18 @@ def show(value: float | None, unit: str, digits: int = 4) -> str:
     scaled = value / factor
     text = f"{scaled:,.0f}" if 10**digits <= abs(scaled) < _MOST_IN_FULL else f"{scaled:.{digits}g}"
     return f"{text} {name}".rstrip()
+
+
+def show_change(change: float | None) -> str:
+    """A relative change as a person reads it: `+6.0 %`, `-0.32 %`, `+120 %`; `-` where it is not known."""
+    if change is None or change != change:
+        return "-"
+    percent = 100 * change
+    text = f"{percent:+.{0 if abs(percent) >= 100 else 1 if abs(percent) >= 1 else 2}f}"
+    return f"{text if float(text) else text[1:]} %"
+
+
+def show_interval(low: float | None, high: float | None) -> str:
+    """An interval of relative changes: `+5.1 .. +6.9 %`; `-` where it is not known."""
+    ends = show_change(low), show_change(high)
+    return "-" if "-" in ends else f"{ends[0].removesuffix(' %')} .. {ends[1]}"

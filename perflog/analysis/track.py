@@ -41,7 +41,7 @@ from perflog.metrics.versions import COMMIT, DATE, INGESTED, Tests, Versions, ve
 from perflog.opening import load
 from perflog.settings.run_settings import Settings
 from perflog.statistics.samples import median
-from perflog.units import show
+from perflog.units import show, show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -321,7 +321,7 @@ def _sentences(of: Track) -> Iterator[str]:
     changes = [(course, change) for course, change in of.changes if abs(change.change) >= of.threshold]
     for course in unconfirmed:
         last = course.versions[-1]
-        parts = [f"{course.figure.name} {percent(course.last_change)}", course.verdict(course.last_change)]
+        parts = [f"{course.figure.name} {show_change(course.last_change)}", course.verdict(course.last_change)]
         text = ", ".join(filter(None, [*parts, f"not yet confirmed (p {course.course.last_p:.2g})"]))
         yield _sentence(names[course.test], f"since the last version, {short(last.name)}: {text}")
     grouped: dict[tuple[str, str], list[tuple[FigureCourse, LevelChange]]] = {}
@@ -331,7 +331,7 @@ def _sentences(of: Track) -> Iterator[str]:
         yield _sentence(names[test], _change(of, together))
     drifting = [course for course in of.courses if abs(course.drift) >= of.threshold]
     for course in drifting:
-        text = f"over {len(course.versions)} versions {course.figure.name} drifts by {percent(course.drift)}"
+        text = f"over {len(course.versions)} versions {course.figure.name} drifts by {show_change(course.drift)}"
         at = "beside its changes" if course.changes else "with no version at which it changes"
         yield _sentence(names[course.test], f"{text}, {at}")
     yield from _outliers(of, names)
@@ -365,13 +365,14 @@ def _change(of: Track, changes: Sequence[tuple[FigureCourse, LevelChange]]) -> s
     """The changes of figures with one version: the first in full."""
     course, change = changes[0]
     unit = course.figure.unit
-    size = f"{show(change.old, unit)} -> {show(change.new, unit)}, {percent(change.change)} {interval(change)}".rstrip()
+    levels = f"{show(change.old, unit)} -> {show(change.new, unit)}"
+    size = f"{levels}, {show_change(change.change)} {interval(change)}".rstrip()
     verdict = f", {word}" if (word := course.verdict(change.change)) else ""
     title = shorten(commit_title(of, change), _TITLE, placeholder=" ...")
     named = f' "{title}"' if title else ""
     since = f"since {short(change.after.name)}{named}{_date(change)}, after {short(change.before.name)}"
     text = f"{since}: {course.figure.name} {size}{verdict}, p {change.p:.2g}"
-    others = [f"{other.figure.name} {percent(each.change)}" for other, each in changes[1:]]
+    others = [f"{other.figure.name} {show_change(each.change)}" for other, each in changes[1:]]
     if others:
         more = f" and {len(others) - _OTHERS} more" if len(others) > _OTHERS else ""
         text += f"; with it {', '.join(others[:_OTHERS])}{more}"
@@ -411,7 +412,7 @@ def _outliers(of: Track, names: Mapping[str, str]) -> Iterator[str]:
         for place in course.course.outliers:
             off = course.values[place] / course.expected(place) - 1
             key = (course.test, course.versions[place].name)
-            found.setdefault(key, []).append(f"{course.figure.name} {percent(off)}")
+            found.setdefault(key, []).append(f"{course.figure.name} {show_change(off)}")
     for (test, version), figures in found.items():
         more = f" and {len(figures) - _OTHERS} more" if len(figures) > _OTHERS else ""
         text = f"version {short(version)} alone is an outlier, no level: {', '.join(figures[:_OTHERS])}{more}"
@@ -429,17 +430,11 @@ def short(name: str) -> str:
     return (head[:9] if is_hash else head) + mark + rest
 
 
-def percent(change: float) -> str:
-    """Return a change as people write it: +4.2 %."""
-    share = 100 * change
-    return "-" if math.isnan(share) else f"{share:+.{1 if abs(share) >= 1 else 2}f} %"
-
-
 def interval(change: LevelChange) -> str:
     """Return the interval of a change: (+3.9 to +4.5 %); empty where nothing tells it."""
     if not (math.isfinite(change.low) and math.isfinite(change.high)):
         return ""
-    return f"({percent(change.low).removesuffix(' %')} to {percent(change.high)})"
+    return f"({show_change(change.low).removesuffix(' %')} to {show_change(change.high)})"
 
 
 # --- as values ----------------------------------------------------------------------------------------------------

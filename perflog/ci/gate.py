@@ -14,7 +14,6 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.analysis.compare import Comparison, Gate, baselines, compare
-from perflog.analysis.compare.comparison import percent
 from perflog.analysis.compare.failed_runs import failed_runs
 from perflog.analysis.compare.outcomes import Kind, Outcome, in_a_line, of_comparison, of_error
 from perflog.analysis.compare.verdicts import GATE
@@ -24,6 +23,7 @@ from perflog.log import Log, combined
 from perflog.opening import load, read
 from perflog.provenance import provenance
 from perflog.tables.store import default_store, store_exists
+from perflog.units import show_change
 
 BASE, CHANGE = "base", "change"
 """Names of the sides. With a baseline its name is that of the base."""
@@ -204,7 +204,7 @@ def _improvement(comparison: Comparison | None) -> str:
         return ""
     sure = GATE * (1 - comparison.rule.level)
     rows = [row for row in comparison.headlines if row.verdict == "improvement" and row.p_holm < sure]
-    return f"improvement, {rows[0].metric} {percent(rows[0].change)}" if rows else ""
+    return f"improvement, {rows[0].metric} {show_change(rows[0].change)}" if rows else ""
 
 
 def write_page(run: GateRun, path: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from perflog.analysis.compare import Comparison, Gate, results
 from perflog.analysis.compare.attribution import part_name, telling_parts
-from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
+from perflog.analysis.compare.comparison import SUMMARY_KINDS
 from perflog.analysis.compare.failed_runs import ENDINGS
 from perflog.analysis.compare.outcomes import Outcome
 from perflog.analysis.compare.rows import FigureRow
@@ -20,11 +20,12 @@ from perflog.analysis.lint.wording import count
 from perflog.ci.systems import Job
 from perflog.lazy_patterns import lazy_pattern
 from perflog.output import sheets
-from perflog.output.presenters.compare import case_name, figure_name, interval, signed_time
+from perflog.output.presenters.compare import case_name, figure_name, signed_time
 from perflog.output.presenters.compare_screen import verdict_sentences
 from perflog.output.sheets import Sheet, SheetColumn, cell, escaped
 from perflog.output.terminal import cut
 from perflog.provenance import SYSTEMS
+from perflog.units import show_change
 
 _MARKS, _UNSURE = {0: "✅", 1: "❌"}, "⚠️"  # by exit code; of others, and where a gate passed without being sure
 
@@ -104,7 +105,7 @@ def _headline(outcome: Outcome, comparison: Comparison | None) -> str:
     if comparison is None or not comparison.headlines or outcome.code > 1:
         return text(outcome.title)
     row = _leading(comparison)
-    change = f"{figure_name(row)} {percent(row.change)}"
+    change = f"{figure_name(row)} {show_change(row.change)}"
     return text(f"{outcome.title}, {change}" + f": {row.verdict}" * (outcome.code == 0))
 
 
@@ -154,7 +155,15 @@ def _figures(comparison: Comparison) -> Sheet:
     for row in rows[:_FIGURES]:
         place = {"case": case_name(row.case, _CASE), "figure": cut(figure_name(row), _CELL), "side": row.side}
         values = [cell(row.base_value, row.unit), cell(row.side_value, row.unit)]
-        cells.append([*(place[name] for name in names), *values, percent(row.change), interval(row), row.verdict])
+        cells.append(
+            [
+                *(place[name] for name in names),
+                *values,
+                show_change(row.change),
+                row.interval_in_words,
+                row.verdict,
+            ]
+        )
     left = len(comparison.row_records) - len(cells)
     notes = ["* computed from another figure: no further evidence"] * any(row.derived for row in rows[:_FIGURES])
     notes += [f"{count(left, 'more row')}: see the page"] * (left > 0)

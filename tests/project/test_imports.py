@@ -109,7 +109,7 @@ output.presenters: baselines diagnosis live run_marks compare compare_screen fin
 output.presenters: track overview_rows brief compare_brief
 output.report: data comparison_tables cells bars sweep_tables answers job sections sketches collect markdown
 output.report.html: resources elements links metric_tables pictures plots overview runs findings comparison page
-output.report.html: notebook
+output.report.html: notebook_answers notebook
 output.report: __init__
 ci: systems annotations comments kept_store summary gate
 mcp: bounds confinement answers worker server

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from perflog.analysis.compare.comparison import Comparison, show_change
+from perflog.analysis.compare.comparison import Comparison
 from perflog.analysis.compare.rows import FigureRow
 from perflog.units import show
 
@@ -52,4 +52,4 @@ def _longer_arm(row: FigureRow) -> float | None:
 
 def _extra(row: FigureRow) -> str:
     base = f"base {row.base}: {show(row.base_value, row.unit)}"
-    return f"{base}\nchange {show_change(row)}\n{row.verdict}"
+    return f"{base}\nchange {row.change_in_words}\n{row.verdict}"

@@ -12,7 +12,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -72,9 +71,10 @@ from perflog.metrics import MetricColumn
 from perflog.metrics.series_ends import equal_steps
 from perflog.metrics.step_series import common_cut
 from perflog.metrics.traces.steady_work import TRACE
-from perflog.tables.nulls import none_if_null, nullable_frame
+from perflog.providers import provider
+from perflog.tables.nulls import nullable_frame
 from perflog.tables.schema import SCHEMA_VERSION
-from perflog.units import show
+from perflog.units import show, show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +87,6 @@ NOTHING = "nothing to compare"
 """The verdict where the sides have no figure that one could be about."""
 
 _TEXT_ROWS = 20  # of `str(comparison)`
-_PARTS = 10  # of a notebook's table
 _NAME = 60  # characters of a name in it: that of a kernel can have thousands
 
 
@@ -175,7 +174,8 @@ class Comparison(Struct, frozen=True, dict=True):
         return _text(self)
 
     def _repr_html_(self) -> str:
-        return _html(self)
+        html: str = provider("notebook answers").comparison_html(self)
+        return html
 
     @cached_property
     def causes(self) -> tuple[CauseChange, ...]:
@@ -320,7 +320,7 @@ class Comparison(Struct, frozen=True, dict=True):
         reasons += [f"not the same work: {', '.join(self.other_work)}"] * bool(self.other_work)
         reasons += [self.ended_early] * bool(self.cut_short)
         single = reasons and len(self.cases) == 1 and len(self.sides) == 2 and self.headlines
-        change = f" {percent(self.headlines[0].change)}" if single else ""
+        change = f" {show_change(self.headlines[0].change)}" if single else ""
         if self.verdict == OTHER_SETTING:  # the first reason
             return "; ".join([*reasons, f"{metric}{change}"])
         return "; ".join([*reasons, f"{metric}{change}{',' if change else ':'} {self.verdict}"])
@@ -628,58 +628,25 @@ def _one_line(comparison: Comparison) -> str:
     """The sides, the verdict and, of a single figure, the change with its interval."""
     rows = comparison.headlines
     single = len(comparison.cases) == 1 and len(comparison.sides) == 2 and rows
-    figures = f", {show_change(rows[0])}" if single else f", {len(comparison.cases)} cases"
-    return f"<Comparison: {_sides(comparison)}: {comparison.conclusion}{figures}>"
+    figures = f", {rows[0].change_in_words}" if single else f", {len(comparison.cases)} cases"
+    return f"<Comparison: {sides_in_words(comparison)}: {comparison.conclusion}{figures}>"
 
 
 def _text(comparison: Comparison) -> str:
     """The verdict, then one line per row: the headlines, and the other figures of steps and devices."""
     headlines = comparison.headlines
     rows = [*headlines, *(row for row in comparison.row_records if _is_brief(row) and row not in headlines)]
-    lines = [f"{_sides(comparison)}: {comparison.conclusion}", *(f"  {_line(row)}" for row in rows[:_TEXT_ROWS])]
+    lines = [
+        f"{sides_in_words(comparison)}: {comparison.conclusion}",
+        *(f"  {_line(row)}" for row in rows[:_TEXT_ROWS]),
+    ]
     if left := len(comparison.row_records) - len(rows[:_TEXT_ROWS]):
         lines.append(f"  {left} more rows in .rows")
     return "\n".join(lines)
 
 
-def _html(comparison: Comparison) -> str:
-    """Tables of the headline and of the parts that differ, what not to trust. A row per case, side and figure."""
-    head = ("case", "side", "metric", "figure", "base", "value", "change", "interval", "verdict")
-    cells = [head] + [
-        (row.case or "-", row.side, row.metric, row.statistic, _value(row, "base"), _value(row, "side"),
-         percent(row.change), _interval(row), row.verdict)
-        for row in comparison.headlines
-    ]  # fmt: skip
-    page = f"<p>{escape(_sides(comparison))}: {escape(comparison.conclusion)}</p>" + "".join(_table(cells))
-    if parts := list(_telling_parts(comparison)):
-        titles = ("part", "base", "side", "change", "share")
-        page += "<p>Where the difference went</p>" + "".join(_table([titles, *parts]))
-    doubts = (f"{text} ({', '.join(sides)})" if sides else text for text, sides in comparison.doubts.values())
-    if items := "".join(f"<li>{escape(text)}</li>" for text in doubts):
-        page += f"<p>Do not trust</p><ul>{items}</ul>"
-    return page
-
-
-def _telling_parts(comparison: Comparison) -> Iterator[tuple[str, ...]]:
-    """The parts that differ most, of two sides with one configuration: name, both times, difference, share."""
-    if len(comparison.sides) > 2 or len(comparison.cases) > 1:
-        return
-    for kind in dict.fromkeys(part.kind for part in comparison.attribution_records):
-        parts = [part for part in comparison.attribution_records if part.kind == kind]
-        for part in (parts[0], *attribution.telling_parts(parts, _PARTS)) if len(parts) > 1 else ():
-            times = [show(time, "s") for time in (part.base_s, part.side_s, part.difference_s)]
-            yield ". " * part.depth + part.part, *times, show(part.share, "1", 2)
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield "<table>"
-    for i, row in enumerate(rows):
-        tag = "td" if i else "th"
-        yield f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>"
-    yield "</table>"
-
-
-def _sides(comparison: Comparison) -> str:
+def sides_in_words(comparison: Comparison) -> str:
+    """Return the names of the sides: `b, c against a`."""
     return f"{', '.join(comparison.sides[1:])} against {comparison.sides[0]}"
 
 
@@ -692,30 +659,5 @@ def _line(row: FigureRow) -> str:
     place = "".join(f"{name}: " for name in (row.case, row.side) if name)
     metric = row.metric if len(row.metric) <= _NAME else f"{row.metric[: _NAME - 1]}…"
     figure = f"{metric} {row.statistic}" if row.statistic != "value" else metric
-    return f"{place}{figure} {_value(row, 'base')} -> {_value(row, 'side')}, {show_change(row)}: {row.verdict}"
-
-
-def _value(row: FigureRow, side: str) -> str:
-    return show(row.side_value if side == "side" else row.base_value, row.unit)
-
-
-def show_change(row: FigureRow) -> str:
-    """Return the change of a row with its interval: `+6.0 % [+5.1 .. +6.9]`."""
-    return f"{percent(row.change)} [{_interval(row)}]"
-
-
-def _interval(row: FigureRow) -> str:
-    if none_if_null(row.change_low) is None:
-        return "-"
-    low, high = (percent(end).removesuffix(" %") for end in (row.change_low, row.change_high))
-    return f"{low} .. {high}"
-
-
-def percent(change: float) -> str:
-    """Return a change as people say it: `+6.0 %`, `-0.32 %`, `+120 %`; `-` where it is not known."""
-    if none_if_null(change) is None:
-        return "-"
-    points = 100 * change
-    digits = 0 if abs(points) >= 100 else 1 if abs(points) >= 1 else 2
-    text = f"{points:+.{digits}f}"
-    return f"{text if float(text) else text[1:]} %"
+    values = f"{show(row.base_value, row.unit)} -> {show(row.side_value, row.unit)}"
+    return f"{place}{figure} {values}, {row.change_in_words}: {row.verdict}"

@@ -12,13 +12,14 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.analysis.compare.comparison import NOTHING, Comparison, percent
+from perflog.analysis.compare.comparison import NOTHING, Comparison
 from perflog.analysis.compare.figures import VALUE
 from perflog.analysis.compare.result_rows import records
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.verdicts import OTHER_SETTING, Evidence, decide, without_exploratory
 from perflog.statistics.effects import Effect, shift_of
 from perflog.tables.schema import SCHEMA_VERSION
+from perflog.units import show_change
 
 
 class Gate(Struct, frozen=True):
@@ -173,7 +174,7 @@ def _of_row(comparison: Comparison, row: FigureRow, gate: Gate) -> GateFailure |
     if not effect.known:
         return _cannot("; ".join(filter(None, (verdict.reason, verdict.advice))), "unknown error", row)
     if verdict.fails:
-        return GateFailure("change", f"{percent(row.change)}, at least {percent(threshold)}", row)
+        return GateFailure("change", f"{show_change(row.change)}, at least {show_change(threshold)}", row)
     if gate.inconclusive and without_exploratory(verdict.words) == "inconclusive":
         return GateFailure("inconclusive", f"{verdict.reason}; {verdict.advice}", row)
     return None

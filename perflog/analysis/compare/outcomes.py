@@ -11,12 +11,13 @@ from typing import Literal
 from msgspec import Struct
 
 from perflog.analysis.compare.baselines import MissingBaselineError, OtherSettingsError
-from perflog.analysis.compare.comparison import Comparison, OneSided, percent
+from perflog.analysis.compare.comparison import Comparison, OneSided
 from perflog.analysis.compare.gates import Cause, Gate, GateFailure, failures
 from perflog.analysis.compare.headline import telling_rows
 from perflog.analysis.compare.sides import first_few
 from perflog.analysis.compare.verdicts import without_exploratory
 from perflog.errors import NothingToCompareError, PerflogError
+from perflog.units import show_change
 
 Kind = Literal["passed", "regression", "inconclusive", "no baseline", "not read", Cause, "error"]
 
@@ -168,7 +169,7 @@ def _unsure(comparison: Comparison) -> Iterator[str]:
             if place not in places:
                 places.add(place)
                 advice = f"; {row.advice}" if row.advice else ""
-                yield f"{place}{': ' * bool(place)}{row.verdict}: {row.metric} {percent(row.change)}{advice}"
+                yield f"{place}{': ' * bool(place)}{row.verdict}: {row.metric} {show_change(row.change)}{advice}"
 
 
 def _texts(found: Sequence[GateFailure]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from perflog.metrics.compared import RUN_TIME, STEP_TIME, Measure
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import effects, rank_tests
 from perflog.statistics.effects import change_of
+from perflog.units import show_change, show_interval
 
 
 class FigureRow(Struct, frozen=True):
@@ -103,6 +104,16 @@ class FigureRow(Struct, frozen=True):
     reason: Annotated[str, column("the reason for the verdict")]
     advice: Annotated[str, column("what would decide, or confirm what single runs show; empty where nothing is open")]
     fails: Annotated[bool, column("whether the row fails a gate on regressions")]
+
+    @property
+    def change_in_words(self) -> str:
+        """The change with its interval: `+6.0 % [+5.1 .. +6.9 %]`."""
+        return f"{show_change(self.change)} [{self.interval_in_words}]"
+
+    @property
+    def interval_in_words(self) -> str:
+        """The interval of the change: `+5.1 .. +6.9 %`; `-` where there is none."""
+        return show_interval(self.change_low, self.change_high)
 
 
 COLUMNS = columns_of(FigureRow)

@@ -7,7 +7,6 @@ screen.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
 from math import isfinite
 from statistics import stdev
 from typing import TYPE_CHECKING, Never
@@ -46,8 +45,8 @@ from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.scaling_studies import studies
 from perflog.metrics.traces.recorded_operators import companions
+from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame
-from perflog.units import show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +55,6 @@ __all__ = ["Overview", "overview"]
 
 
 _MARKS = 4  # runs that are named one by one
-_ROWS = 40  # in a notebook
 _EACH = 3  # runs whose bottlenecks are told one by one
 _EXPLAINED = 10  # rows whose causes are looked for
 _TELLING = 0.03  # of the step time: a smaller difference is not explained
@@ -102,31 +100,11 @@ class Overview(Struct, frozen=True):
         return f"<perflog.Overview of {' '.join(self.names)}: {self.what}>"
 
     def _repr_html_(self) -> str:
-        """The figures as a table in words, then parts, reasons and what not to trust. Jupyter calls it."""
-        names = ["", *(g.mark if g.name.endswith(g.mark) else f"{g.mark} {g.name}" for g in self.groups)]
-        settings = [[name, *(group.settings[name] for group in self.groups)] for name in self._settings]
-        columns = [names, *settings, *(self.figure_column(figure) for figure in self.figures)]
-        if self.base:
-            columns.insert(2 + len(settings), self.change_column())
-        rows = ["".join(f"<td>{escape(text)}</td>" for text in row) for row in zip(*columns, strict=True)]
-        shown = "".join(f"<tr>{row}</tr>" for row in rows[: _ROWS + 1])
-        table = f"<table>{shown}</table>" * bool(self.figures)
-        table += f"<p>and {len(self.groups) - _ROWS} more rows</p>" if len(self.groups) > _ROWS else ""
-        parts = [f"{part.name}: {100 * part.share:.0f} %, {show(part.seconds, 's', 3)}" for part in self.parts]
-        doubts = [self.in_words(doubt) for doubt in self.doubts if not doubt.is_outcome]
-        lists = {
-            "First": self.outcome,
-            "Where the time goes": parts,
-            "Reasons": self.reasons,
-            "Do not trust": doubts,
-            "Next": self.next,
-        }
-        items = {title: "".join(f"<li>{escape(text)}</li>" for text in texts) for title, texts in lists.items()}
-        body = "".join(f"<p>{title}</p><ul>{texts}</ul>" for title, texts in items.items() if texts)
-        return f"<p>{escape(repr(self))}</p>{table}{body}"
+        html: str = provider("notebook answers").overview_html(self)
+        return html
 
     @property
-    def _settings(self) -> Sequence[str]:
+    def differing_settings(self) -> Sequence[str]:
         """Names of the settings that tell the rows apart."""
         return list(self.groups[0].settings) if self.groups else []
 

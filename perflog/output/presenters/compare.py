@@ -19,7 +19,7 @@ from perflog.analysis.compare.aa import COLUMNS as AA_COLUMNS
 from perflog.analysis.compare.aa import OFTEN, POWER_COLUMNS, SPLITS, TESTS
 from perflog.analysis.compare.attribution import part_name
 from perflog.analysis.compare.averages import AverageRow, window_of
-from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
+from perflog.analysis.compare.comparison import SUMMARY_KINDS
 from perflog.analysis.compare.figures import TOTAL
 from perflog.analysis.compare.findings import FindingRow
 from perflog.analysis.compare.operators import kernels_of_both, of_part
@@ -35,7 +35,7 @@ from perflog.output.presenters.run_marks import LONG
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
 from perflog.output.terminal import columns_of, cut
 from perflog.tables.nulls import none_if_null
-from perflog.units import show
+from perflog.units import show, show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +129,7 @@ def _with_letters(compared: Comparison, letter_of: Mapping[str, str]) -> Compari
 def _sheets(compared: Comparison, format: str, everything: bool) -> Iterator[Sheet]:
     yield _rows(compared, everything)
     if means := compared.geomeans():
-        cells = [(m.metric, m.statistic, m.side, m.cases, percent(m.change)) for m in means]
+        cells = [(m.metric, m.statistic, m.side, m.cases, show_change(m.change)) for m in means]
         yield sheet("geomeans", "metric figure side cases# change#", cells, "geometric mean of the changes")
     yield _settings(compared)
     if compared.summary_records:
@@ -181,7 +181,12 @@ def _rows(compared: Comparison, everything: bool) -> Sheet:
             "side": row.side,
         }
         cells = [place[name] for name in names]
-        cells += [_value(row, "base", narrow), _value(row, "side", narrow), percent(row.change), interval(row)]
+        cells += [
+            _value(row, "base", narrow),
+            _value(row, "side", narrow),
+            show_change(row.change),
+            row.interval_in_words,
+        ]
         verdict = without_exploratory(row.verdict) if exploratory else row.verdict
         rows.append([*cells, *([_p(row)] if tested else []), counts(row), verdict])
     return Sheet("comparison", tuple(columns), rows, _title(compared), "\n".join(_notes(compared, shown)))
@@ -257,10 +262,10 @@ def told_by_one_figure(compared: Comparison) -> Iterator[str]:
         median = next((row for row in rows if row.statistic == "median"), None)
         others = [row for row in rows if row.verdict.endswith(("regression", "improvement"))]
         if median is not None and others and median not in others:
-            told = ", ".join(f"{percent(row.change)} on the {row.statistic}" for row in others)
+            told = ", ".join(f"{show_change(row.change)} on the {row.statistic}" for row in others)
             same = "most steps take as long as before, some do not"
             what = same if median.verdict.endswith("equivalent") else "the median alone does not show it"
-            yield f"{what}: {told}, {percent(median.change)} on the median"
+            yield f"{what}: {told}, {show_change(median.change)} on the median"
 
 
 def what_the_warmup_costs(compared: Comparison) -> Iterator[str]:
@@ -357,13 +362,6 @@ def _value(row: FigureRow, side: str, alone: bool = False) -> str:
         return text
     arm = max(high - value, value - low) / value
     return f"{text} ± {show(arm if arm > _ROUNDED else 0.0, '1', 2)}"
-
-
-def interval(row: FigureRow) -> str:
-    """Return the interval of a change: `+5.1 .. +6.9 %`; `-` where there is none."""
-    if none_if_null(row.change_low) is None:
-        return "-"
-    return f"{percent(row.change_low).removesuffix(' %')} .. {percent(row.change_high)}"
 
 
 def counts(row: FigureRow) -> str:
@@ -502,7 +500,7 @@ def _grouped(findings: Sequence[FindingRow], everything: bool) -> Iterator[tuple
 def sentence(row: FigureRow) -> str:
     """Return a row in words, with its figures."""
     case = f" ({row.case})" if row.case else ""
-    change = f"{_value(row, 'base')} -> {_value(row, 'side')}, {percent(row.change)} [{interval(row)}]"
+    change = f"{_value(row, 'base')} -> {_value(row, 'side')}, {show_change(row.change)} [{row.interval_in_words}]"
     return f"{row.side}{case}: {figure_name(row)}: {row.verdict}: {change}"
 
 
@@ -559,7 +557,7 @@ def power(changes: pd.DataFrame, format: str) -> Sheet:
 
 def _twice(row: Mapping[str, Any]) -> str:
     """Return how often a change of twice the threshold is found, in words."""
-    return f"{percent(2 * row['threshold'])} in {100 * row['twice_found']:.0f} %"
+    return f"{show_change(2 * row['threshold'])} in {100 * row['twice_found']:.0f} %"
 
 
 def _proposal(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -7,14 +7,14 @@ from shlex import join
 
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import part_name, telling_parts
-from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
+from perflog.analysis.compare.comparison import SUMMARY_KINDS
 from perflog.analysis.compare.rows import FigureRow
 from perflog.output.brief import BriefLine, brief
-from perflog.output.presenters.compare import figure_name, interval, signed_time
+from perflog.output.presenters.compare import figure_name, signed_time
 from perflog.output.presenters.compare_screen import best_sentences, differing_settings, verdict_sentences
 from perflog.output.sheets import cell
 from perflog.output.terminal import cut
-from perflog.units import show
+from perflog.units import show, show_change
 
 _VERDICT, _NEXT, _FIGURE, _PART, _DOUBT, _WARNING = range(6)  # weights: what is cut first is last
 _NAME = 40  # characters of the name of a side, a setting or a part
@@ -56,7 +56,7 @@ def _comparison(compared: Comparison, words: Sequence[str]) -> Iterator[BriefLin
 
 def _figure(row: FigureRow, is_pair: bool) -> str:
     where = "" if is_pair else ": ".join(cut(text, _NAME) for text in (row.case, row.side) if text) + ": "
-    change = f"{percent(row.change)}{f' [{interval(row)}]' if interval(row) != '-' else ''}"
+    change = f"{show_change(row.change)}{f' [{row.interval_in_words}]' if row.interval_in_words != '-' else ''}"
     values = " -> ".join(cell(value, row.unit) for value in (row.base_value, row.side_value))
     return f"{where}{figure_name(row).replace('_', ' ')} {values}, {change}: {row.verdict}"
 

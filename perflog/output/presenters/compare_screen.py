@@ -10,7 +10,7 @@ from shlex import join
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import UNEXPLAINED, AttributionRow, part_name, telling_parts
 from perflog.analysis.compare.cause_changes import grown
-from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
+from perflog.analysis.compare.comparison import SUMMARY_KINDS
 from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, of_part
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import SEPARATOR, first_few
@@ -23,7 +23,6 @@ from perflog.output.presenters.compare import (
     case_name,
     counts,
     figure_name,
-    interval,
     signed_time,
     told_by_formats,
     told_by_history,
@@ -35,7 +34,7 @@ from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, f
 from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
 from perflog.tables.nulls import none_if_null
-from perflog.units import show
+from perflog.units import show, show_change
 
 _FIGURES, _DOUBTS, _SIDES, _BEST = 5, 4, 10, 3
 _NAMED = 4  # sides that are named one by one
@@ -111,7 +110,7 @@ def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[st
     elif _is_pair(compared):
         row = _headline(compared)
         name = figure_name(row).replace("_", " ")
-        change = f"{percent(row.change)} {name}" + f" ({interval(row)})" * (interval(row) != "-")
+        change = f"{show_change(row.change)} {name}" + f" ({row.interval_in_words})" * (row.interval_in_words != "-")
         text = f"{names[1]} against {names[0]}: {change}, {_words(row, compared)}"
         verdict = f": {compared.verdict}" * (compared.verdict != OTHER_SETTING)
         yield f"{text}{verdict}; {counts(row)} a side"
@@ -136,7 +135,7 @@ def best_sentences(compared: Comparison) -> Iterator[str]:
     for best in compared.best[:_BEST]:
         place = f" in {case_name(best.case, _LONG_CASE)}" if best.case else ""
         figure = f"{figure_name(best.next).replace('_', ' ')} {_values(best.next)[0]}"
-        changes = {row.side: f"{cut(row.side, _SETTING)} ({percent(row.change)})" for row in best.rows}
+        changes = {row.side: f"{cut(row.side, _SETTING)} ({show_change(row.change)})" for row in best.rows}
         if best.level:
             others = f"not told apart from it: {', '.join(changes[side] for side in best.level[:_BEST])}"
             if left := len(best.level[_BEST:]):
@@ -242,7 +241,7 @@ def _lines_of_sides(compared: Comparison, shown: int) -> Iterator[str]:
     cells: dict[str, tuple[str, ...]] = {compared.sides[0]: (_values(first)[0], "", "", "")}
     for side in letter_of:
         if row := rows.get(side):
-            cells[side] = *_values(row)[1:], interval(row), _words(row, compared)
+            cells[side] = *_values(row)[1:], row.interval_in_words, _words(row, compared)
         else:
             cells.setdefault(side, ("-", "", "", f"not in {count(len(runs_of[side]), 'run')}"))
     others = sum(max(map(columns_of, column)) for column in zip(titles, *cells.values(), strict=True))
@@ -255,7 +254,7 @@ def _lines_of_sides(compared: Comparison, shown: int) -> Iterator[str]:
 def _values(row: FigureRow) -> tuple[str, str, str]:
     """Both values of a row, and the change."""
     base, side = (cell(value, row.unit) for value in (row.base_value, row.side_value))
-    return base, side, percent(row.change)
+    return base, side, show_change(row.change)
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from perflog.analysis.lint.wording import count
-from perflog.analysis.track import Track, cause_words, interval, percent, short, test_names
+from perflog.analysis.track import Track, cause_words, interval, short, test_names
 from perflog.errors import UsageError
 from perflog.output.sheets import Quantity, Sheet, SheetColumn, sheet
 from perflog.tables.schema import SCHEMA_VERSION
+from perflog.units import show_change
 
 _SENTENCES = 8
 _ROWS = 40
@@ -41,7 +42,7 @@ def _changes(track: Track) -> Sheet:
             short(change.before.name),
             Quantity(change.old, course.figure.unit),
             Quantity(change.new, course.figure.unit),
-            percent(change.change),
+            show_change(change.change),
             interval(change).strip("()") or None,
             course.verdict(change.change) or None,
             change.cause,
@@ -64,7 +65,7 @@ def _figures(track: Track) -> Sheet:
         [
             tests[course.test] or None, course.figure.name, len(course.versions), len(course.course.levels),
             Quantity(course.expected(len(course.versions) - 1), course.figure.unit),
-            Quantity(course.values[-1], course.figure.unit), percent(course.last_change),
+            Quantity(course.values[-1], course.figure.unit), show_change(course.last_change),
             "not confirmed" if course.is_last_off else None, len(course.course.outliers) or None,
         ]
         for course in sorted(track.courses, key=lambda c: (not c.is_last_off, len(c.course.levels) == 1))

@@ -20,7 +20,6 @@ from support.seeds import path
 
 import perflog
 from perflog.analysis import compare
-from perflog.analysis.compare.comparison import percent
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.verdicts import Evidence, VerdictRule, decide
 from perflog.cli.main import main
@@ -31,6 +30,7 @@ from perflog.statistics.rank_tests import holm_adjusted
 from perflog.statistics.students_t import t_tail
 from perflog.statistics.two_tests import TwoTests
 from perflog.tables.schema import SCHEMA_VERSION
+from perflog.units import show_change
 
 HEAD = (
     "[Benchmark] world_size = 4, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, "
@@ -219,7 +219,7 @@ def test_equal_steps_have_an_unknown_scatter(make: Make, level: float, steps: in
     assert row.verdict == "exploratory regression" and row.change == pytest.approx(level / 20 - 1)
     assert math.isnan(row.change_low) and math.isnan(row.change_high)
     assert "the same in all steps, so their scatter is unknown" in row.reason
-    assert f"{percent(row.change)} [-]" in str(compared)
+    assert f"{show_change(row.change)} [-]" in str(compared)
 
 
 def test_real_repeats_with_outliers_are_judged_as_a_test_promises() -> None:
