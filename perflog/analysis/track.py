@@ -391,8 +391,8 @@ def commit_title(of: Track, change: LevelChange) -> str:
 
 def cause_words(change: LevelChange) -> str | None:
     """Return what changed with a level in words; None where nothing did and nothing tells the machine."""
-    of_machine = ", ".join(str(each) for each in change.settings if each.of_machine)
-    others = ", ".join(str(each) for each in change.settings if not each.of_machine)
+    of_machine = ", ".join(str(each) for each in change.settings if each.is_machine)
+    others = ", ".join(str(each) for each in change.settings if not each.is_machine)
     if of_machine:
         return f"the machine changed: {of_machine}" + (f"; settings changed: {others}" if others else "")
     if others:
@@ -496,7 +496,7 @@ def _change_json(of: Track, course: FigureCourse, change: LevelChange) -> dict[s
         "cause": change.cause,
         "same_machine": list(change.same_machine),
         "settings": [
-            {"setting": each.name, "before": each.before, "after": each.after, "of_machine": each.of_machine}
+            {"setting": each.name, "before": each.before, "after": each.after, "of_machine": each.is_machine}
             for each in change.settings
         ],
         "accepted": {"baseline": accepted.baseline, "reason": accepted.reason, "since": accepted.since}

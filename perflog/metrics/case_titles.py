@@ -55,7 +55,7 @@ def under_titles(rows: Rows) -> tuple[Rows, Ints, Ints]:
 
 
 def with_parameters(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return columns with the parameters that titles name in place of the titles: `batch=8, seq=2048`."""
+    """Return columns with titles replaced by the parameters that they name: `batch=8, seq=2048`."""
     result: dict[str, list[Any]] = {}
     for name, cells in columns.items():
         result |= _parameters(name, cells, columns) if name in (TITLE, SUBTITLE) else {name: cells}
@@ -63,13 +63,13 @@ def with_parameters(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def _parameters(name: str, titles: Sequence[Any], columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return the columns that titles stand for: pairs that all of them have, and the words beside these."""
+    """Return the columns that replace titles: pairs that all of them have, and the remaining words."""
     pairs = [{match["name"]: match["value"] for match in _PAIR.finditer(title or "")} for title in titles]
     names = [*pairs[0]]
-    if any([*of_title] != names for of_title in pairs) or not names or set(names) & set(columns):
+    if any([*named] != names for named in pairs) or not names or set(names) & set(columns):
         return {name: list(titles)}
     words = [_REST.sub(" ", _PAIR.sub(" ", title or "")).strip() for title in titles]
-    parameters: dict[str, list[Any]] = {key: [_value(of_title[key]) for of_title in pairs] for key in names}
+    parameters: dict[str, list[Any]] = {key: [_value(named[key]) for named in pairs] for key in names}
     return {name: words, **parameters} if any(words) else parameters
 
 

@@ -442,8 +442,8 @@ def _tables_of(rows: Rows) -> Iterator[CaseTable]:
         if len(members) < 2:
             return []
         places = np.concatenate([order[bounds[r] : bounds[r + 1]] for r in sorted(members)])
-        of_records = groups_of(lines[places], parts_of_lines[places])
-        return list(_tables_with(rows.where(places), of_records, lines[places], [words[code] for code in names]))
+        records = groups_of(lines[places], parts_of_lines[places])
+        return list(_tables_with(rows.where(places), records, lines[places], [words[code] for code in names]))
 
     for parts in groups:
         together = table_of(parts[0][0], [record for _, records_of_part in parts for record in records_of_part])

@@ -130,7 +130,7 @@ def printed_values(tables: Tables, keys: Collection[str]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    found = (table for of_run in case_tables(tables).values() for table in of_run)
+    found = (table for listed in case_tables(tables).values() for table in listed)
     excluded = {name for table in found if table.is_by_column for name in table.names}  # quantities, on no one axis
     printed, steps = tables.rows("values"), tables.rows("steps")
     printed = printed.where(printed.one_of("key", {*keys} - excluded))

@@ -68,7 +68,7 @@ class _Sweep(Struct, frozen=True):
 
     Attributes:
         name: Format, program and model.
-        figure: Name of the compared metric.
+        figure: Name of the metric that is compared.
         higher: Whether more is better.
         factors: Settings that vary, without incidental ones and those that follow from others.
         followers: Settings that vary and follow from the factors.

@@ -80,7 +80,7 @@ _CHANGED = {
     formula="ideal_s = time_s - gain_s. Gain of waits, communication, copies, idle time: their part of breakdown. "
     "Equal ranks: sum over the innermost phases of the mean over steps of (slowest rank - mean of the ranks). Equal "
     "stages: makespan of 1F1B with the mean stage instead of the stages as timed. At the peak: FLOPs of a step / peak. "
-    "Like plain products: time of the declared work x (1 - ratio). Of traces whose launches are known: replay",
+    "Like plain products: time of the declared work x (1 - ratio). Of traces with known launches: replay",
     source="bounds by Amdahl's law, AFIPS 1967; breakdown, pipeline, throughput, matmul_efficiency, replay: these "
     "metrics",
 )

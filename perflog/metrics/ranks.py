@@ -1,4 +1,4 @@
-"""Ranks: spread of the ranks of a run in each metric that several of them print, and which rank stands out."""
+"""Ranks: spread of the ranks of a run in each metric that several of them print, and which ranks stand out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COLUMNS = (
     MetricColumn("lowest", meaning="rank that has it; of processes without a known rank the source, null without one"),
     MetricColumn("max", meaning="largest of these medians"),
     MetricColumn("highest", meaning="rank that has it"),
-    MetricColumn("rank", meaning="rank that stands out; null: none does. A row for each"),
+    MetricColumn("rank", meaning="rank that differs from the others; null: none does. A row for each"),
     MetricColumn("value", meaning="its median over the rows"),
     MetricColumn("others", meaning="median of the medians of the other ranks"),
     MetricColumn("ratio", meaning="its value over the median of the others, median over the rows"),
@@ -54,7 +54,7 @@ WORSE_IF_HIGH, WORSE_IF_LOW = ("s", "B"), ("1/s", "GB/s", "TFLOP/s")
 
 
 class _Out(Struct, frozen=True):
-    """How a rank stands out: its value, the median of the others, and the test."""
+    """The test of a rank that differs from the others: its value, and the median of the others."""
 
     value: float
     others: float
@@ -78,14 +78,14 @@ class RankFigure(Struct, frozen=True):
     columns=_COLUMNS,
     main="ratio",
     formula="median over the rows of value / median of the ranks in the row; t: its logarithm / scatter of the ranks "
-    "(1.4826 MAD, shrunk towards 1.5 % and the noise over the rows, which counts as 6 ranks). A rank stands out if "
+    "(1.4826 MAD, shrunk towards 1.5 % and the noise over the rows, which counts as 6 ranks). A rank is reported if "
     "p < 0.005, and the difference is at least 2 % (5 % below 20 rows)",
     source="MAD: Iglewicz and Hoaglin 1993; shrinkage: Smyth 2004, moderated t; p: Bonferroni",
 )
 def ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Spread over the ranks of each metric that several ranks print, and the ranks that stand out in it.
 
-    A rank that stands out need not be the cause: if ranks wait for one another, the slow one waits the least.
+    Ranks that stand out need not be the cause: if ranks wait for one another, the slow one waits the least.
 
     Example:
         >>> table = perflog.metrics.ranks(perflog.find_runs("reference:moe_layer.txt"))
@@ -111,7 +111,7 @@ def _of_one(out: _Out | None) -> tuple[float, ...]:
 
 
 class RankRow(Struct, frozen=True):
-    """A row of the metric: see its columns. `out`: the rank that stands out."""
+    """A row of the metric: see its columns. `out`: the rank that differs from the others."""
 
     run: str
     of: str
@@ -129,12 +129,12 @@ class RankRow(Struct, frozen=True):
 
     @property
     def is_worse(self) -> bool:
-        """Whether a rank stands out and is worse than the others, or its unit has no better direction."""
+        """Whether a rank differs from the others and is worse, or its unit has no better direction."""
         return self.out is not None and self.unit not in (WORSE_IF_LOW if self.out.far.ratio > 1 else WORSE_IF_HIGH)
 
     @property
     def certainty(self) -> float:
-        """Distance of the rank from the others, in standard deviations; 0 if none stands out."""
+        """Distance of the rank from the others, in standard deviations; 0 if none differs significantly."""
         return self.out.far.t if self.out is not None else 0.0
 
 

@@ -61,7 +61,7 @@ class MetricColumn(Struct, frozen=True):
     """A column of a metric's table.
 
     `unit`: base unit of its values. `better`: which way is better, or None. `meaning`: what it holds, or its formula.
-    `brief`: text and Markdown output shows it; CSV and JSON have all columns.
+    `brief`: tables on the screen and in Markdown show it; CSV and JSON have all columns.
     """
 
     name: str

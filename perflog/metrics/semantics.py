@@ -42,7 +42,7 @@ class RunSemantics(Struct, frozen=True):
 
     @property
     def of_one_gpu(self) -> tuple[str, ...]:
-        """Rates of table `steps` that are those of one GPU."""
+        """Rates of table `steps` that count the work of one GPU."""
         return self.format.of_one_gpu if self.format else ()
 
     @property

@@ -24,9 +24,9 @@ _RECORD = ["line", "part"]
 def unattributed_times(rows: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[pd.DataFrame]:
     """Yield the unattributed time of the parents of runs that have phases inside, by step and, if known, rank.
 
-    `rows` are rows of the `phase_table` of these runs. Columns: place (of the run), phase (the parent), occurrence
-    (null), rest_by (the method), step, and either rank and time_s, or those figures of the step (least, median, most,
-    mean, values) that are certain.
+    `rows` are rows of the `phase_table` of these runs. Columns: place (index of the run), phase (the parent),
+    occurrence (null), rest_by (the method), step, and either rank and time_s, or the values of the step (least, median,
+    most, mean, values) that are certain.
     """
     import pandas as pd
 

@@ -1,6 +1,6 @@
-"""Ranks without a label: processes that print each step into one log, in lines that do not tell them apart.
+"""Ranks without a label: processes that print each step into one log, in lines that do not name their rank.
 
-A step that one process prints again has the same figures, or comes far after the first printing, after a restart. Ranks
+A step that one process prints again has the same values, or comes far after the first printing, after a restart. Ranks
 print a step at about the same time, with the same loss, and with rates and memory of their own.
 """
 
@@ -21,7 +21,7 @@ _NEAR = 3  # printings of a step are among so many times their number of lines
 
 
 def unlabelled_ranks(tables: Tables) -> dict[str, int]:
-    """Return how many ranks print each step, by run, where several do and their lines do not tell them apart."""
+    """Return how many ranks print each step, by run, if several do and their lines do not name them."""
     return cached(tables, ("unlabelled ranks",), lambda: _unlabelled_ranks(tables))
 
 
@@ -37,7 +37,7 @@ def _unlabelled_ranks(tables: Tables) -> dict[str, int]:
     if not (rows["copy"] > 1).any():
         return {}
     rows = rows.where(rows.known("step"))
-    found = {run: _ranks_of(of_run) for run, of_run in rows.by("run").items() if (of_run["copy"] > 1).any()}
+    found = {run: _ranks_of(run_steps) for run, run_steps in rows.by("run").items() if (run_steps["copy"] > 1).any()}
     return {run: number for run, number in found.items() if number > 1}
 
 

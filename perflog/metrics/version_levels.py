@@ -1,4 +1,4 @@
-"""Levels of a figure over the versions of a program, where it changes, and what else changed there."""
+"""Levels of a metric over the versions of a program, where it changes, and what else changed there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Cause = Literal["machine", "settings", "machine and settings", "program"]
 _KINDS_OF_DEVICES = frozenset(
     (None, "", "cuda", "cpu", "gpu", "rocm", "hip", "xpu", "tpu", "npu", "hpu", "mps", "auto")
 )
-"""Values that say of a device only of which kind it is."""
+"""Values of a device setting that name only a kind of device."""
 
 _OFTEN = 4  # a setting that changes with more than one version in so many says nothing about one of them
 LAST_P = 0.01
@@ -32,7 +32,7 @@ LAST_P = 0.01
 
 
 class FigureOfRuns(Struct, frozen=True):
-    """A figure of runs: its name, unit, which way is better, and its value by run."""
+    """A metric of runs: its name, unit, which way is better, and its value by run."""
 
     name: str
     unit: str
@@ -48,7 +48,7 @@ class ChangedSetting(Struct, frozen=True):
     after: str
 
     @property
-    def of_machine(self) -> bool:
+    def is_machine(self) -> bool:
         """Whether it describes the machine."""
         return is_of_machine(self.name)
 
@@ -57,18 +57,18 @@ class ChangedSetting(Struct, frozen=True):
 
 
 class LevelChange(Struct, frozen=True):
-    """A figure is at another level from a version on.
+    """A metric is at another level from a version on.
 
     Attributes:
         place: The index of this version.
         before: The version before it.
         after: This version.
         old: Geometric mean of the level before, carried along the drift to this version.
-        new: That of the new level.
+        new: Geometric mean of the new level.
         change: new / old - 1.
-        low: Lower end of its interval; NaN where nothing tells it.
+        low: Lower end of its confidence interval; NaN if it is unknown.
         high: Upper end.
-        p: The p of the test that doubts the change more.
+        p: The larger p-value of both tests of the change.
         versions: Number of versions of the new level.
         settings: Settings that changed with it.
         same_machine: Settings of the machine that did not change.
@@ -91,10 +91,10 @@ class LevelChange(Struct, frozen=True):
 
 
 class FigureCourse(Struct, frozen=True):
-    """A figure over the versions of a test that have it.
+    """A metric over the versions of a test that have it.
 
     `values`: the geometric mean over the runs of each version. `runs`: their numbers. `course`: levels of the
-    logarithms. `missing`: versions none of whose runs has a finite value. `is_last_off`: the last version is not of
+    logarithms. `missing`: versions without a run that has a finite value. `is_last_off`: the last version is not of
     the level so far: a change that later versions confirm, or do not.
     """
 
@@ -135,14 +135,14 @@ class FigureCourse(Struct, frozen=True):
 
 
 VersionSettings = Mapping[str, Mapping[str, frozenset[str | None]]]
-"""Values of settings by the name of the version: of those of the machine, and of others that change between runs."""
+"""Values of settings by the name of the version: settings of the machine, and others that change between runs."""
 
 
 def version_settings(test: Versions, settings: Mapping[str, Settings]) -> VersionSettings:
-    """Return the settings of the versions of a test that may tell something, from those of all runs."""
-    of_runs = [settings[run] for run in test.runs]
-    incidental, changing = incidental_test(of_runs), set(varying(of_runs))
-    names = dict.fromkeys(name for of_run in of_runs for name in of_run)
+    """Return the settings of the versions of a test that may be informative, from the settings of all runs."""
+    known_settings = [settings[run] for run in test.runs]
+    incidental, changing = incidental_test(known_settings), set(varying(known_settings))
+    names = dict.fromkeys(name for settings_of_run in known_settings for name in settings_of_run)
     return {
         name: {v.name: frozenset(settings[run].get(name) for run in v.runs) for v in test.versions}
         for name in names
@@ -151,7 +151,7 @@ def version_settings(test: Versions, settings: Mapping[str, Settings]) -> Versio
 
 
 class UntrackedFigure(Struct, frozen=True):
-    """A figure of a test that has no levels, and why."""
+    """A metric of a test that has no levels, and why."""
 
     test: str
     figure: str
@@ -161,12 +161,12 @@ class UntrackedFigure(Struct, frozen=True):
 def figure_courses(
     figures: Iterable[tuple[Versions, FigureOfRuns]], settings: Mapping[str, VersionSettings], level: float = 0.95
 ) -> Iterator[FigureCourse | UntrackedFigure]:
-    """Yield each figure over the versions of its test, or why it has no levels.
+    """Yield each metric over the versions of its test, or why it has no levels.
 
-    Series of few versions are judged by how much all series of the figure scatter, if there are eight or more.
+    Series of few versions are judged by the scatter of all series of the metric, if there are eight or more.
 
     Args:
-        figures: Tests and figures of their runs.
+        figures: Tests and metrics of their runs.
         settings: What `version_settings` returns, by the name of the test.
         level: Confidence level of intervals.
     """
@@ -185,7 +185,7 @@ def figure_courses(
 
 
 class _Series(Struct, frozen=True):
-    """A figure over the versions of a test that have it. `least`: standard deviation of the rounding of a logarithm."""
+    """A metric over the versions of a test that have it. `least`: standard deviation of the rounding of a logarithm."""
 
     test: Versions
     figure: FigureOfRuns
@@ -264,9 +264,9 @@ def _change(
     before, after = (found.members(each) for each in both)
     logs = np.log(values) - found.drift * np.arange(len(values))
     low, high = _effect(found, logs[before], logs[after], least).interval(level)
-    of_levels = [versions[k] for k in before], [versions[k] for k in after]
-    changed = tuple(_changed(of_levels[0], of_levels[1], settings))
-    same = tuple(_same_machine(of_levels[0], of_levels[1], settings))
+    sides = [versions[k] for k in before], [versions[k] for k in after]
+    changed = tuple(_changed(sides[0], sides[1], settings))
+    same = tuple(_same_machine(sides[0], sides[1], settings))
     place = after[0]
     old, new = (_at(found, each, place, values) for each in both)
     return LevelChange(
@@ -304,8 +304,8 @@ def _changed(
     A cut may be one version off: the last version of the level before, or the first of the new one, need not count.
     """
     for name, by_version in settings.items():
-        old, new = ([by_version[version.name] for version in of_level] for of_level in (before, after))
-        within = sum(a != b for of_level in (old, new) for a, b in pairwise(of_level))
+        old, new = ([by_version[version.name] for version in side] for side in (before, after))
+        within = sum(a != b for side in (old, new) for a, b in pairwise(side))
         if _OFTEN * within > len(old) + len(new):
             continue
         apart = [(old, new), *([(old[:-1], new)] if len(old) > 1 else []), *([(old, new[1:])] if len(new) > 1 else [])]
@@ -323,16 +323,14 @@ def _same_machine(before: Sequence[Version], after: Sequence[Version], settings:
     """Yield the settings of the machine that have no value in the new level that they did not have before."""
     for name, by_version in settings.items():
         if is_of_machine(name):
-            old, new = (
-                frozenset().union(*(by_version[version.name] for version in of_level)) for of_level in (before, after)
-            )
+            old, new = (frozenset().union(*(by_version[version.name] for version in side)) for side in (before, after))
             if new <= old and not new <= _KINDS_OF_DEVICES:
                 yield name
 
 
 def _cause(changed: Sequence[ChangedSetting], same: Sequence[str]) -> Cause | None:
-    of_machine = any(each.of_machine for each in changed)
-    of_others = any(not each.of_machine for each in changed)
-    if of_machine:
-        return "machine and settings" if of_others else "machine"
-    return "settings" if of_others else "program" if same else None
+    is_machine = any(each.is_machine for each in changed)
+    is_other = any(not each.is_machine for each in changed)
+    if is_machine:
+        return "machine and settings" if is_other else "machine"
+    return "settings" if is_other else "program" if same else None

@@ -32,13 +32,13 @@ from perflog.statistics.levels import FEWEST
 from perflog.tables.row_order import natural_sort_key
 
 COMMIT, DATE, INGESTED = "commit", "date", "ingested"
-"""What versions are told by, besides a setting."""
+"""What identifies versions, besides a setting."""
 
 _COMMITS = ("commit", "git_commit", "commit_sha", "commit_id", "commit_hash", "git_sha", "git_hash", "revision", "sha")
 _COMMIT_DATES = ("commit_date", "commit_time", "commit_timestamp", "git_date")
 _ALTERNATES = 4  # changes of a setting of the machine that make machines in turn, and not a change and its reversal
 _UNKNOWN = "9999"  # a moment after all others
-_DEPTH = 3  # names of folders around a log that may tell the test
+_DEPTH = 3  # names of folders around a log that may identify the test
 _REPEATS = r"run|rep|repeat|seed|trial|try|attempt|iter|night|rank|node|host|job|build|part"
 _NUMBERS = lazy_pattern(
     rf"20\d\d([-_.]?)[01]\d\1[0-3]\d(?![0-9])([-_T ]?\d\d[-_:.h]?\d\d([-_:.m]?\d\d)?(?![0-9A-Za-z]))?"  # a date
@@ -71,7 +71,7 @@ class Versions(Struct, frozen=True):
 
 
 class Tests(Struct, frozen=True):
-    """Tests with enough versions, what their versions are told by, and why other runs are in none, by run."""
+    """Tests with enough versions, what identifies their versions, and why other runs are in none, by run."""
 
     by: str
     tests: tuple[Versions, ...]
@@ -114,8 +114,8 @@ def versions_of_tests(
     tests = []
     taken: dict[str, int] = {}
     for names, members in alike.items():
-        for text, of_test in runs.tests(members, {*ignored, chosen}):
-            versions = _versions(of_test, places, chosen)
+        for text, test_runs in runs.tests(members, {*ignored, chosen}):
+            versions = _versions(test_runs, places, chosen)
             name = ", ".join(filter(None, (*names, text)))
             taken[name] = taken.get(name, 0) + 1
             name += f" ({taken[name]})" if taken[name] > 1 else ""
@@ -123,7 +123,7 @@ def versions_of_tests(
                 tests.append(Versions(name, versions))
             else:
                 count = f"{len(versions)} version{'s' * (len(versions) != 1)}"
-                left_out |= dict.fromkeys(of_test, f"{name}: {count}, {fewest} are needed")
+                left_out |= dict.fromkeys(test_runs, f"{name}: {count}, {fewest} are needed")
     return Tests(chosen, tuple(tests), left_out)
 
 
@@ -135,7 +135,7 @@ _NOT_PLACED = {
 
 
 class _Place(Struct, frozen=True):
-    """The version of a run, and its place among others."""
+    """The version of a run, and its position in the order of versions."""
 
     name: str
     order: tuple[Any, ...]
@@ -160,12 +160,12 @@ class _Runs:
         return any(self._commit(run) for run in self.keys)
 
     def tie(self, run: str) -> tuple[Any, ...]:
-        """The place of a run among those of one version."""
+        """Return the sort key of a run within one version."""
         started = self._started.get(run)
         return (str(started or _UNKNOWN), self._ingested.get(run, ""), self._number[run])
 
     def places(self, by: str) -> dict[str, _Place]:
-        """The place of each run that has one."""
+        """Return the version of each run with a known one, and its position."""
         if by == COMMIT:
             return self._by_commit()
         if by == DATE:
@@ -212,9 +212,9 @@ class _Runs:
     def _values(self, name: str) -> dict[str, str]:
         if name == "label":
             return {run: label for run, label in self._labels.items() if label}
-        of_runs = {run: settings[name] for run, settings in self.settings.items() if name in settings}
-        if of_runs:
-            return of_runs
+        run_settings = {run: settings[name] for run, settings in self.settings.items() if name in settings}
+        if run_settings:
+            return run_settings
         known = dict.fromkeys(key for settings in self.settings.values() for key in settings)
         leaves = [key for key in known if leaf_of(key) == name]
         if len(leaves) == 1:
@@ -222,7 +222,7 @@ class _Runs:
         raise UsageError(f"no run has a setting `{name}`", "", did_you_mean(name, [COMMIT, DATE, INGESTED, *known]))
 
     def tests(self, runs: Sequence[str], ignored: Collection[str]) -> Iterator[tuple[str, list[str]]]:
-        """Yield the runs of each test, with the settings that tell it."""
+        """Yield the runs of each test, with the settings that identify it."""
         described = {run: self._described(run) for run in runs}
         names = [name for name in _returning(list(described.values())) if name not in ignored]
         parted: dict[tuple[str, ...], list[str]] = {}
@@ -244,21 +244,21 @@ class _Runs:
         return {**self.settings[run], **names, "label": label}
 
 
-def _returning(of_runs: Sequence[Settings]) -> list[str]:
-    """Return the settings that tell tests apart, of runs in their order: those that take an earlier value again.
+def _returning(run_settings: Sequence[Settings]) -> list[str]:
+    """Return the settings that distinguish tests, of runs in their order: settings that take an earlier value again.
 
     A setting of the machine must do so several times: a driver may be rolled back. Branches are always apart.
     """
-    incidental = incidental_test(of_runs)
+    incidental = incidental_test(run_settings)
     found: list[str] = []
-    for name in varying(of_runs):
-        values = {of_run.get(name) for of_run in of_runs}
+    for name in varying(run_settings):
+        values = {each.get(name) for each in run_settings}
         if leaf_of(name) == "branch" and len(values - {None}) > 1:
             found.append(name)
         elif name in _NAMES or not incidental(name):
-            changes = sum(a.get(name) != b.get(name) for a, b in pairwise(of_runs))
+            changes = sum(a.get(name) != b.get(name) for a, b in pairwise(run_settings))
             least = max(len(values), _ALTERNATES) if is_of_machine(name) else len(values)
-            if changes >= least and not any(_same(of_runs, name, other) for other in found):
+            if changes >= least and not any(_same(run_settings, name, other) for other in found):
                 found.append(name)
     return found
 
@@ -266,9 +266,9 @@ def _returning(of_runs: Sequence[Settings]) -> list[str]:
 _NAMES = ("label", "log", *(f"folder{k}" for k in range(1, _DEPTH)))
 
 
-def _same(of_runs: Sequence[Settings], name: str, other: str) -> bool:
-    """Whether a setting follows from another one, and so tells no more tests."""
-    pairs = {(of_run.get(other), of_run.get(name)) for of_run in of_runs}
+def _same(run_settings: Sequence[Settings], name: str, other: str) -> bool:
+    """Whether a setting follows from another one, and so distinguishes no more tests."""
+    pairs = {(each.get(other), each.get(name)) for each in run_settings}
     return len(pairs) == len({value for value, _ in pairs})
 
 
@@ -278,11 +278,11 @@ def _versions(runs: Sequence[str], places: Mapping[str, _Place], by: str) -> tup
     are_dates = by in (DATE, INGESTED) and all(places[run].name == places[run].at for run in runs)
     if are_dates and len({name[:10] for name in names.values()}) >= FEWEST:
         names = {run: name[:10] for run, name in names.items()}
-    of_version: dict[str, list[str]] = {}
+    runs_by_version: dict[str, list[str]] = {}
     for run in runs:
-        of_version.setdefault(names[run], []).append(run)
-    ats = {name: name if are_dates else places[of[0]].at for name, of in of_version.items()}
-    return tuple(Version(name, ats[name], tuple(of)) for name, of in of_version.items())
+        runs_by_version.setdefault(names[run], []).append(run)
+    ats = {name: name if are_dates else places[of[0]].at for name, of in runs_by_version.items()}
+    return tuple(Version(name, ats[name], tuple(of)) for name, of in runs_by_version.items())
 
 
 def _leaf(settings: Settings, names: Sequence[str]) -> str:

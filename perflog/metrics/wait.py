@@ -89,13 +89,13 @@ def _all_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> pd.Dat
     steps = pd.concat(parts, ignore_index=True)
     steps = steps.assign(mean=steps["rank"].isna()).sort_values(["place", "wait", "mean", "step", "rank"])
     place = steps["place"].to_numpy()
-    of_runs = {
+    run_columns = {
         "run": np.array([run.run for run in runs], object)[place],
         "label": np.array([run.label for run in runs], object)[place],
         "step_s": np.array([run.step_s for run in runs])[place],
         "steady": steps["step"].to_numpy() >= np.array([run.first for run in runs])[place],
     }
-    return steps.assign(**of_runs).reset_index(drop=True)
+    return steps.assign(**run_columns).reset_index(drop=True)
 
 
 def _times_of_phases(runs: Sequence[RunRows], table: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -143,14 +143,14 @@ def _medians(steps: pd.DataFrame) -> pd.DataFrame:
 def _extreme_shares(steps: pd.DataFrame, which: str) -> pd.Series[float]:
     """Share of the steps in which only this rank waits least (min) or most (max), of the steps with all ranks.
 
-    By place of the run, number of the phase, and rank.
+    By index of the run, number of the phase, and rank.
     """
     phase = ["place", "wait"]
     ranked = steps[steps["rank"].notna()]
     members = ranked.groupby(phase)["rank"].transform("nunique")
     whole = ranked[(ranked.groupby([*phase, "step"])["rank"].transform("size") == members) & (members > 1)]
-    of_step = whole.groupby([*phase, "step"])["exposed_s"]
-    extreme = whole["exposed_s"] == of_step.transform(which)
+    by_step = whole.groupby([*phase, "step"])["exposed_s"]
+    extreme = whole["exposed_s"] == by_step.transform(which)
     alone = extreme.groupby([whole[key] for key in (*phase, "step")]).transform("sum") == 1
-    of_rank = (extreme & alone).groupby([whole[key] for key in (*phase, "rank")])
-    return of_rank.sum() / of_rank.size()
+    by_rank = (extreme & alone).groupby([whole[key] for key in (*phase, "rank")])
+    return by_rank.sum() / by_rank.size()

@@ -46,7 +46,7 @@ BARS = {
     "after the last rank has arrived",
     "waiting for the last": "of a step: mean rank - fastest rank in each communication phase; of a trace: exposed "
     "communication before the last rank has arrived",
-    "communication": "exposed communication of which waiting is not known",
+    "communication": "exposed communication that is not divided into transfer and waiting",
     "waits": "phases of kind wait, mean over ranks and steps",
     "copies": "copies and memsets beside which nothing computes or communicates",
     "waiting kernels": "all that runs only waits: for an event, a semaphore, the host or other ranks",
@@ -112,8 +112,8 @@ _COLUMNS = (
 def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
     """Work and losses of each run, which add up to its mean step or to its trace, in the order of the bars.
 
-    A bar is only where the log has its figures. A run whose log tells nothing about the inside of its steps has
-    no rows, unless `gpu`, `peak_tflops` or a printed MFU tells the work.
+    A bar exists only where the log has its values. A run with a log that shows nothing of the inside of its steps has
+    no rows, unless `gpu`, `peak_tflops` or a printed MFU determines the work.
 
     Example:
         >>> table = perflog.metrics.waterfall(perflog.find_runs("reference:moe_layer.txt#1"))
@@ -131,8 +131,8 @@ def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
     whole = table.groupby(["run", "of"])["time_s"].transform("sum")
     integers = dict.fromkeys(("n", "first_step", "last_step", "first_line", "last_line"), "Int64")
     steady = table[~table["bar"].isin(NOT_OF_A_STEP)]
-    of_steady = steady["time_s"] / steady.groupby(["run", "of"])["time_s"].transform("sum")
-    return table.assign(whole_s=whole, share=table["time_s"] / whole, of_steady=of_steady).astype(integers)
+    steady_share = steady["time_s"] / steady.groupby(["run", "of"])["time_s"].transform("sum")
+    return table.assign(whole_s=whole, share=table["time_s"] / whole, of_steady=steady_share).astype(integers)
 
 
 class Shares(Struct, frozen=True):
@@ -148,7 +148,7 @@ class Shares(Struct, frozen=True):
 
 
 def shares_by_run(tables: Tables, options: Options) -> dict[str, Shares]:
-    """Return the shares of each run that the metric has rows of; of a run with several wholes those of the step."""
+    """Return the shares of each run in the metric's table; of a run with several wholes the shares of the step."""
     return cached(tables, ("shares of bars", options), lambda: _find_shares(tables, options))
 
 
@@ -207,7 +207,7 @@ class _Whole(Struct):
         return sum(piece.seconds for piece in filter(where, self.pieces))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Rows of the metric, without those of bars that have no time."""
+        """Yield the rows of the metric, without bars that have no time."""
         for bar, formula in BARS.items():
             pieces = [piece for piece in self.pieces if piece.bar == bar and piece.seconds]
             if not pieces:
@@ -230,7 +230,7 @@ def _wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
 
 
 def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
-    """The step of each run of which anything inside is known."""
+    """Yield the step of each run with known parts inside."""
     semantics, spread = semantics_by_run(tables["runs"]), _spread(tables, options)
     pipelines = {timed.run: timed for timed in timed_pipelines(tables, options)}
     work = _work(tables, options)
@@ -289,12 +289,12 @@ def _lines(tables: Tables, whole: _Whole) -> dict[str, tuple[int, int]]:
 def _divide_communication(whole: _Whole, spread: Iterable[_PhaseSpread]) -> None:
     """Move communication phases that all ranks time to transfer and waiting."""
     for phase, parent, fastest, mean, slowest in spread:
-        of_phase = _pieces_of("communication", phase, parent)
-        time = whole.seconds(of_phase)
+        pieces = _pieces_of("communication", phase, parent)
+        time = whole.seconds(pieces)
         longest = mean if mean == mean else slowest  # the time that the breakdown counts
         if time and longest:
-            whole.move(time * fastest / longest, "transfer", of_phase)
-            whole.move(time, "waiting for the last", of_phase)
+            whole.move(time * fastest / longest, "transfer", pieces)
+            whole.move(time, "waiting for the last", pieces)
 
 
 _PhaseSpread = tuple[str, str, float, float, float]
@@ -324,7 +324,7 @@ def _pieces_of(bar: str, part: str, inside: str | None) -> Callable[[_Piece], bo
 class _Work(Struct, frozen=True):
     """Work of a run's step.
 
-    `needed`: time that it needs, by the phases that do it; no phases: not told. `bar`: the bar of that time.
+    `needed`: time that it needs, by the phases that do it; no phases: unknown. `bar`: the bar of that time.
     `working`: all phases that do declared work. `counted`, `executed`: rows that the rates count, and that each rank
     executes in a step; None if the log does not print them. `as_printed`: from a printed MFU.
     """

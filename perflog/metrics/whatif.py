@@ -26,7 +26,7 @@ _OF_RANKS = (
     "between collectives that all ranks leave together each rank takes its own time, and typically the median of the "
     "ranks; what a device does there is one piece"
 )
-_SLOWEST = 3  # per cent of the workers, at least one: those of M_W
+_SLOWEST = 3  # per cent of the workers, at least one: the slowest workers of M_W
 _AS_ONE = {name: f"{name.partition('-')[0]}-pp-comm" for name in TRANSFERS}
 
 _COLUMNS = (
@@ -54,7 +54,7 @@ _COLUMNS = (
     MetricColumn("replayed_s", "s", None, "mean step of the replay that changes nothing", brief=False),
     MetricColumn("traced_s", "s", None, "mean step as traced, with what the model does not know", brief=False),
     MetricColumn("n", meaning="number of steps"),
-    MetricColumn("left_out", meaning="number of steps whose operations are not complete", brief=False),
+    MetricColumn("left_out", meaning="number of steps with incomplete operations", brief=False),
     MetricColumn("rests_on", meaning="operations as traced, or a model: layers (of stages), phases (of ranks), "
         "collectives (of traces of ranks)"),
     MetricColumn("assumes", meaning="what the model assumes; without figures, why it cannot be", brief=False),
@@ -168,8 +168,8 @@ def _rows(job: Job) -> Iterator[dict[str, Any]]:
         for part, cost, less, share in zip(parts, costs, without, mended, strict=True)
     ]
     for name in ("dp_rank", "stage", "kind"):
-        of_name = [row for row in told if row["of"] == name]
-        yield from (same | row for row in sorted(of_name, key=lambda row: -row["slowdown"]))
+        named = [row for row in told if row["of"] == name]
+        yield from (same | row for row in sorted(named, key=lambda row: -row["slowdown"]))
     for score, dp_rank, stage in workers:
         yield same | {
             "of": "worker", "dp_rank": dp_rank, "stage": stage, "rank": job.ranks.get((dp_rank, stage)),
@@ -179,7 +179,7 @@ def _rows(job: Job) -> Iterator[dict[str, Any]]:
 
 
 def _rows_of_ranks(found: ReplayedRanks) -> Iterator[dict[str, Any]]:
-    """Give the rows of a job of which each rank has a trace: the job, then its ranks."""
+    """Yield the rows of a job with a trace of each rank: the job, then its ranks."""
     job, scale = found.replay, 1e-9 / found.n
     lost = job.unchanged - job.ideal
 
@@ -197,7 +197,7 @@ def _rows_of_ranks(found: ReplayedRanks) -> Iterator[dict[str, Any]]:
         "time_s": job.unchanged * scale,
     }  # fmt: skip
     each = zip(found.ranks, job.alone, job.without, strict=True)
-    for rank, alone, without in sorted(each, key=lambda of_rank: -of_rank[1]):
+    for rank, alone, without in sorted(each, key=lambda times: -times[1]):
         yield same | {
             "of": "worker", "rank": rank, "slowdown": alone / job.ideal, "mended": mended(without),
             "time_s": alone * scale, "without_s": without * scale,
@@ -229,7 +229,7 @@ def _of_worker(job: Job, dp_rank: int, stage: int) -> Mask:
 
 
 def _rank(job: Job, dp_rank: int, stage: int) -> int:
-    """The rank of a worker; where it is not known its place, stage by stage."""
+    """Return the rank of a worker; if it is not known, its index, stage by stage."""
     return job.ranks.get((dp_rank, stage), stage * (max(job.replicas) + 1) + dp_rank)
 
 
@@ -241,7 +241,7 @@ def _flags(job: Job) -> tuple[int, int]:
 
 
 def replayed_jobs(tables: Tables, options: Options) -> dict[str, Job | NoJob]:
-    """Return the job of each run whose log has the operations of all its ranks, or why it cannot be replayed.
+    """Return the job of each run with the operations of all its ranks, or why it cannot be replayed.
 
     Without operations, it is modelled from the layers of pipeline stages, else from the phases of ranks.
     """
@@ -250,8 +250,8 @@ def replayed_jobs(tables: Tables, options: Options) -> dict[str, Job | NoJob]:
 
 def _jobs(tables: Tables, options: Options) -> dict[str, Job | NoJob]:
     jobs: dict[str, Job | NoJob] = dict(_jobs_of_operations(tables))
-    for of_run in (jobs_of_layers, jobs_of_phases):
-        for run, job in of_run(tables, options):
+    for jobs_from in (jobs_of_layers, jobs_of_phases):
+        for run, job in jobs_from(tables, options):
             jobs.setdefault(run, job)
     return jobs
 
@@ -262,9 +262,9 @@ def _jobs_of_operations(tables: Tables) -> dict[str, Job | NoJob]:
     columns = ("step", "rank", "stage", "dp_rank", "chunk", "name", "seq", "start_ns", "duration_ns")
     rows = tables.chosen("events", {"kind": one_of(OPERATION)}, *columns)
     jobs: dict[str, Job | NoJob] = {}
-    for run, of_run in rows.groupby("run", sort=False):
+    for run, run_rows in rows.groupby("run", sort=False):
         try:
-            jobs[str(run)] = _job(of_run)
+            jobs[str(run)] = _job(run_rows)
         except ModelError as error:
             jobs[str(run)] = NoJob(str(error))
     return jobs
@@ -281,8 +281,8 @@ def _job(rows: pd.DataFrame) -> Job:
     rows = rows[rows["name"].isin(KINDS)]
     if not set(COMPUTE).issubset(rows["name"]):
         raise ModelError("it has no operations of forward and backward")
-    of_worker = ["dp_rank", "stage"]
-    first_rank = rows.groupby(of_worker)["rank"].transform("min")
+    worker_keys = ["dp_rank", "stage"]
+    first_rank = rows.groupby(worker_keys)["rank"].transform("min")
     several = bool((rows["rank"] != first_rank).fillna(False).any())
     rows = rows[(rows["rank"] == first_rank).fillna(True).to_numpy(bool)]
     rows = rows.sort_values(["step", "dp_rank", "stage", "name", "start_ns", "line"], kind="stable")
@@ -303,7 +303,7 @@ def _job(rows: pd.DataFrame) -> Job:
     _check_stages(operations)
     graph = step_graph(operations)
     by_operation = [np.moveaxis(times, 2, 0) for times in (starts, ends)]
-    ranks = rows.dropna(subset=["rank"]).groupby(of_worker)["rank"].first()
+    ranks = rows.dropna(subset=["rank"]).groupby(worker_keys)["rank"].first()
     traced = ends.max(axis=(1, 2)) - starts.min(axis=(1, 2))
     return Job(
         graph, first["stage"].to_numpy(np.int64), first["name"].to_numpy(object), without_waiting(graph, *by_operation),
@@ -326,25 +326,25 @@ def _complete_steps(rows: pd.DataFrame) -> tuple[list[int], list[int], int, int]
     """
     replicas = sorted(map(int, rows["dp_rank"].unique()))
     shapes: Counter[tuple[tuple[Any, ...], ...]] = Counter()
-    of_step: dict[int, tuple[tuple[Any, ...], ...]] = {}
+    shape_by_step: dict[int, tuple[tuple[Any, ...], ...]] = {}
     count = 0
     for step, in_step in rows.groupby("step", sort=True):
         count += 1
         each = [tuple(zip(r["stage"], r["name"], r["seq"], strict=True)) for _, r in in_step.groupby("dp_rank")]
         if len(each) == len(replicas) and len(set(map(frozenset, each))) == 1 and len(set(each[0])) == len(each[0]):
-            of_step[int(step)] = tuple(sorted(each[0]))
-            shapes[of_step[int(step)]] += 1
+            shape_by_step[int(step)] = tuple(sorted(each[0]))
+            shapes[shape_by_step[int(step)]] += 1
     if not shapes:
         raise ModelError("no step has the same operations on all replicas")
     shape = shapes.most_common(1)[0][0]
-    steps = [step for step, own in of_step.items() if own == shape]
+    steps = [step for step, own in shape_by_step.items() if own == shape]
     return replicas, steps, len(shape), count - len(steps)
 
 
 def _assumed(unknown: Sequence[str], several: bool) -> str:
     texts = ["operations wait for each other as in Megatron's pipeline, and begin at once when they can"]
     if several:
-        texts.append("one rank stands for all of a replica and stage")
+        texts.append("one rank represents all ranks of a replica and stage")
     if unknown:
-        texts.append(f"{', '.join(unknown)} left out, whose place in the step is not known")
+        texts.append(f"{', '.join(unknown)} left out: their position in the step is not known")
     return "; ".join(texts)

@@ -130,8 +130,8 @@ def _differences(values: Floats, width: int) -> Floats:
 def _running_medians(values: Floats, width: int) -> Floats:
     """Return the median of each window of `width` values. pandas slides over the values; NumPy copies each window."""
     if len(values) * width <= _COPIED:
-        of_windows: Floats = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
-        return of_windows
+        windows: Floats = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
+        return windows
     import pandas as pd  # its import takes as long as copying so many values
 
     medians: Floats = pd.Series(values).rolling(width).median().to_numpy()

@@ -1,4 +1,4 @@
-"""Determines which member of a group stands out: a rank with values unlike the other ranks' in most rows.
+"""Determines which members of a group stand out: ranks with values unlike the other ranks' in most rows.
 
 The deviation of a member is the median over the rows of its distance from the median of the members in a row, in
 logarithms. It is divided by the scatter of the members, a scaled MAD (Iglewicz and Hoaglin 1993). With few members this
@@ -32,7 +32,7 @@ _LEAST, _LEAST_OF_FEW, _MANY = 0.02, 0.05, 20  # least difference; for fewer row
 
 
 class StandingOut(Struct, frozen=True):
-    """A member that stands out.
+    """A member that differs from the others.
 
     `member`: its row of the matrix. `ratio`: its value / the value of the others. `t`: its deviation in standard
     deviations. `p`: probability of such a deviation of any member in any of the `metrics` if all members are equal.

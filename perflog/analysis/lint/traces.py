@@ -457,5 +457,5 @@ def memory_grows(data: LintInput) -> Iterator[Finding]:
 
 def _largest_holder(held: HeldMemory, blocks: Ints) -> str:
     """Name and bytes of the holder of most of these blocks."""
-    sums = np.bincount(held.of_block[blocks], held.curve.blocks.sizes[blocks], len(held.holders))
+    sums = np.bincount(held.holder_by_block[blocks], held.curve.blocks.sizes[blocks], len(held.holders))
     return f"{held.holders[int(sums.argmax())].name} ({show(float(sums.max()), 'B', 3)})"

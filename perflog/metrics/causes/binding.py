@@ -35,7 +35,7 @@ def binding(causes: Sequence[Cause]) -> Cause | None:
             parts = [cause for cause in able if _explains(cause, first)]
             return max(parts, key=lambda cause: cause.gain, default=first)
         if any(cause.time_s is not None and whole != RUN for cause in members):
-            return None  # it is divided, and no part of it stands out
+            return None  # it is divided, and no part is large enough
     return None
 
 

@@ -48,7 +48,7 @@ SUBJECTS = {
 """What a cause can be, and what each word means."""
 
 RUN, JOB, PIPELINE = "run", "job", "pipeline"
-"""Wholes in addition to those of `breakdown`."""
+"""Wholes that `breakdown` does not have."""
 
 REPLAY, BOUND, SUM = "replay", "bound", "sum"
 """What a gain rests on: a replay of the dependencies, a bound under a model, or the time alone."""

@@ -162,7 +162,7 @@ def _dependencies(idle: DeviceIdle, calls: CallTree | None, recorded: FileWaits 
     bound_by, since = _bound(starts, ends, before, launched)
     usual = round(USUAL * (idle.latency_ns or _median_gap(starts - since, bound_by)))
     streams = _Streams(work.rows["stream"], order, turns)
-    stream_waits = None if recorded is None else recorded.of_streams(idle.device)
+    stream_waits = None if recorded is None else recorded.stream_waits(idle.device)
     if stream_waits is not None and len(stream_waits.streams):
         sources = _recorded_sources(streams, stream_waits, starts, ends)
     else:
@@ -174,7 +174,7 @@ def _dependencies(idle: DeviceIdle, calls: CallTree | None, recorded: FileWaits 
     waits, hand_overs = _NO_WAITS, _NO_HAND_OVERS
     if calls is not None:
         timelines = {thread: _timeline(calls, thread, *queue) for thread, queue in queues.items()}
-        call_waits = None if recorded is None else recorded.of_calls(idle.device)
+        call_waits = None if recorded is None else recorded.call_waits(idle.device)
         waits = _waits(idle, calls, streams, threads, launching, held_up, call_waits)
         hand_overs = _hand_overs(calls, timelines)
     return Dependencies(

@@ -44,7 +44,7 @@ class Job(Struct, frozen=True, eq=False):
 def jobs(tables: Tables) -> list[Job]:
     """Return the jobs of at least two devices: the devices of a run, or of a folder with one run per rank.
 
-    If a folder holds a rank twice, files whose names differ only in the rank are a job: `a_rank0`, `a_rank1`.
+    If a folder holds a rank twice, files with names that differ only in the rank are a job: `a_rank0`, `a_rank1`.
     """
     by_run: dict[str, list[TraceDevice]] = {}
     for device in trace_devices(tables):

@@ -37,7 +37,7 @@ _COLUMNS = (
     MetricColumn(
         "collectives", meaning="number of collectives in which only this rank came last and did this meanwhile"
     ),
-    MetricColumn("time_s", "s", "lower", "time of this between the start of the first rank and that of this rank"),
+    MetricColumn("time_s", "s", "lower", "time of this between the start of the first rank and the start of this rank"),
     MetricColumn("share", "1", None, "time_s / all time that this rank imposed on others by coming last"),
     MetricColumn("of_span", "1", "lower", "time_s / time from the device's first to its last event"),
     MetricColumn("path", meaning="names of the ranges around the range and its own", brief=False),
@@ -49,7 +49,7 @@ _COLUMNS = (
     needs=("events",),
     columns=_COLUMNS,
     main="time_s",
-    formula="window of a collective = from the start of its first rank to that of its last; compute + exposed "
+    formula="window of a collective = from the start of its first rank to the start of its last; compute + exposed "
     "communication + exposed copies + waiting + idle on the last rank = window; time_s = sums over the collectives in "
     "which the rank alone is last, so the rows of a rank add up to `imposed_s` of `stragglers`",
     source="states as in `device_time`, of several pieces of one state the one that began first; ranges as in "
@@ -76,7 +76,7 @@ def lateness(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
 
 
 def _nodes_by_device(tables: Tables) -> dict[int, _Nodes]:
-    """The range that launched each piece of work, by the id of the device; of the devices whose trace has ranges."""
+    """Return the range that launched each task, by the id of the device; only devices of traces with ranges."""
     return {id(device): (nodes, tree.paths()) for tree in range_trees(tables) for device, nodes in tree.work}
 
 
@@ -108,11 +108,11 @@ def _divided(
 ) -> Iterator[tuple[str, str | None, Ints]]:
     """Yield states and paths of a device with their time in each window, in ns. They add up to the windows."""
     work = device.work
-    of_work, paths = nodes or (np.zeros(len(work.starts), np.int64), [None])
-    for state, node, when in _exposed_pieces(work, of_work):
+    node_by_task, paths = nodes or (np.zeros(len(work.starts), np.int64), [None])
+    for state, node, when in _exposed_pieces(work, node_by_task):
         yield state, paths[node], when.inside(starts, ends)
     after, before = np.append(starts.min(), work.busy.ends), np.append(work.busy.starts, ends.max())
-    ended_by = of_work[np.minimum(np.searchsorted(work.starts, before), len(of_work) - 1)]
+    ended_by = node_by_task[np.minimum(np.searchsorted(work.starts, before), len(node_by_task) - 1)]
     for node in np.unique(ended_by).tolist():
         chosen = ended_by == node
         yield IDLE, paths[node], union(after[chosen], before[chosen]).inside(starts, ends)

@@ -36,14 +36,12 @@ _COLUMNS = (
     MetricColumn("span_s", "s", "lower", "time of the part, as in metric device_time"),
     MetricColumn("idle_s", "s", "lower", "time in which nothing runs"),
     *(MetricColumn(f"{cause}_s", "s", "lower", f"idle: {meaning}") for cause, meaning in CAUSES.items()),
-    MetricColumn(
-        "launches", meaning="number of kernels, copies and memsets that begin in it and whose launch is known"
-    ),
+    MetricColumn("launches", meaning="number of kernels, copies and memsets with a known launch that begin in it"),
     MetricColumn("latency_s", "s", "lower", "median time from a launch to its work, where it found the device idle"),
     MetricColumn("delay_s", "s", None, "median time from a launch to its work, of all"),
     MetricColumn("call_s", "s", "lower", "median time of the call that launches", brief=False),
     MetricColumn("work_s", "s", None, "median time of the launched work", brief=False),
-    MetricColumn("short_share", "1", "lower", "share of the launches whose work is shorter than their call"),
+    MetricColumn("short_share", "1", "lower", "share of the launches with work shorter than their call"),
     MetricColumn("queue", "", None, "mean number of pieces of work that are launched and have not begun"),
     MetricColumn("queue_max", "", None, "largest number of them", brief=False),
     MetricColumn("first_line", meaning="line of the first of this work", brief=False),
@@ -79,7 +77,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     main="host_s",
     formula="a gap in the device's work is divided at the launch of the work that ends it: before it data, sync or "
     "host; after it launch and waiting; they add up to idle_s. queue = sum of the times from launch to begin / span",
-    source="launches by correlation numbers; causes: HolisticTraceAnalysis' idle time breakdown, of a device in place "
+    source="launches by correlation numbers; causes: HolisticTraceAnalysis' idle time breakdown, of a device instead "
     "of a stream; queue: Little's law",
     compares=(_samples,),
 )

@@ -22,8 +22,8 @@ class Launches(Struct, frozen=True, eq=False):
     """The launch of each piece of work of a device: start and end of the call in ns, and its thread as an index.
 
     The call is the only one of the runtime with the correlation number of the work; else the only operator with its
-    external number, as in traces of PyTorch before 2022. A number of several calls does not tell which of them it was.
-    `is_operator` flags those. Where no call is known, the numbers are NULL.
+    external number, as in traces of PyTorch before 2022. A number of several calls does not identify one of them.
+    `is_operator` flags operators. Where no call is known, the numbers are NULL.
     """
 
     starts: Ints
@@ -56,20 +56,20 @@ _FileLaunches = tuple[tuple[str, int], list[tuple[TraceDevice, Launches]]]
 
 def _found_by_file(tables: Tables, devices: dict[tuple[str, int], list[TraceDevice]]) -> Iterator[_FileLaunches]:
     for place, events in tables.arrow_by_file("events", {"kind": one_of("runtime")}, "correlation", *_TIMES):
-        if of_file := devices.pop(place, []):
+        if file_devices := devices.pop(place, []):
             calls = Calls(of_arrow(events), "correlation")
-            launches = [(device, _launches(device, calls, tables)) for device in of_file]
+            launches = [(device, _launches(device, calls, tables)) for device in file_devices]
             del events, calls  # whoever takes what this yields needs the memory
             yield place, launches
-    for place, of_file in devices.items():
-        yield place, [(device, _launches(device, None, tables)) for device in of_file]
+    for place, file_devices in devices.items():
+        yield place, [(device, _launches(device, None, tables)) for device in file_devices]
 
 
 _TIMES = ("process", "thread", "start_ns", "duration_ns")
 
 
 class Calls:
-    """Calls whose number no other call has, in order of the number."""
+    """Calls with a unique number, in order of the number."""
 
     def __init__(self, rows: Rows, number: str) -> None:
         self.numbers, rows = numbered_once(rows.where(rows.known(number) & has_times(rows)), number)
@@ -77,12 +77,12 @@ class Calls:
         self.threads, self.names = threads_of(rows)
 
     def places(self, numbers: Ints) -> Ints:
-        """The place of the call of each number, or -1."""
+        """Return the index of the call of each number, or -1."""
         return places_of(self.numbers, numbers)
 
 
 def numbered_once(rows: Rows, number: str) -> tuple[Ints, Rows]:
-    """Return the rows whose number no other row has, in order of the number, and these numbers."""
+    """Return the rows with a unique number, in order of the number, and these numbers."""
     numbers = rows[number]
     if (np.diff(numbers) <= 0).any():  # as they mostly are not
         numbers, first, times = np.unique(numbers, return_index=True, return_counts=True)
@@ -91,7 +91,7 @@ def numbered_once(rows: Rows, number: str) -> tuple[Ints, Rows]:
 
 
 def places_of(numbers: Ints, wanted: Ints) -> Ints:
-    """Return the place of each wanted number among ascending ones, or -1."""
+    """Return the index of each wanted number among ascending ones, or -1."""
     if not len(numbers):
         return np.full(len(wanted), -1, np.int64)
     place = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)

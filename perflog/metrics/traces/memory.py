@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OTHER = "(other)"
-"""In place of a holder: all those that hold little at the peak."""
+"""Replaces the holder: the sum of all that hold little at the peak."""
 
 _BINS = 200
 """Periods of the curve."""
@@ -35,7 +35,7 @@ _DEVICE = (
     MetricColumn("device_name", meaning="name of the device", brief=False),
     MetricColumn("process", meaning="process that allocates, as named in the trace", brief=False),
 )
-_PRINTED = "printed: total of the allocator; blocks: those whose allocation is in the trace, so a lower bound"
+_PRINTED = "printed: total of the allocator; blocks: blocks with an allocation in the trace, so a lower bound"
 
 _PEAK_COLUMNS = (
     *RUN_COLUMNS,
@@ -48,7 +48,7 @@ _PEAK_COLUMNS = (
     MetricColumn("fragmentation", "1", "lower", "(reserved - allocated) / reserved, at the peak"),
     MetricColumn("reserved_peak", "B", "lower", "largest number of bytes that the allocator held"),
     MetricColumn("blocks", meaning="number of blocks that lived at the peak, of those allocated in the trace"),
-    MetricColumn("not_traced", "B", None, "bytes at the peak whose allocation is not in the trace; null: not known"),
+    MetricColumn("not_traced", "B", None, "bytes at the peak without an allocation in the trace; null: not known"),
     MetricColumn(
         "growth", "B", "lower", "bytes by which memory at ends of steps grows a step, from the second step on"
     ),
@@ -89,7 +89,7 @@ _SOURCE = "events `[memory]` of torch.profiler with the totals of its allocator;
 
 
 _COMPARED = {"peak": "peak allocated", "reserved_peak": "peak reserved", "growth": "growth a step"}
-"""Columns of the peak that compare: those of the device, or of the host, that needs most."""
+"""Columns of the peak that compare: the values of the device, or of the host, that needs most."""
 
 _LEAST_HELD = 0.01  # of the peak: smaller holders are not compared
 
@@ -114,7 +114,7 @@ def _held_at_peaks(tables: Tables, steady: Steady) -> Iterator[Sample]:
     columns=_PEAK_COLUMNS,
     main="peak",
     formula="peak = max over events of the allocated bytes; without printed totals, of the sum of the blocks that "
-    "live; growth = (allocated at the end of the last step - at that of the second) / steps between",
+    "live; growth = (allocated at the end of the last step - allocated at the end of the second) / steps between",
     source=_SOURCE,
     compares=tuple(
         ComparedColumn("memory", f"{{memory}} memory, {name}", column, "B", ("memory",), largest=True)
@@ -185,7 +185,7 @@ def memory_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     source=_SOURCE,
 )
 def memory_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """The memory of each device over the time, divided by who held it; the holders are those of the peak.
+    """The memory of each device over time, divided by holder; the holders are the largest ones at the peak.
 
     Example:
         >>> table = perflog.metrics.memory_curve(perflog.read("trace.json"))
@@ -266,7 +266,7 @@ def _holders(held: HeldMemory) -> Iterator[dict[str, Any]]:
     total = int(curve.allocated[peak])
     number, living = held.blocks_at(peak), curve.living(peak)
     firsts = np.full(len(held.holders), len(curve.rows), np.int64)
-    np.minimum.at(firsts, held.of_block[living], curve.blocks.born[living])
+    np.minimum.at(firsts, held.holder_by_block[living], curve.blocks.born[living])
     rows = []
     for code, size in enumerate(held.at_peak.tolist()):
         if not size:
@@ -294,9 +294,9 @@ def _curve(held: HeldMemory, begin: int) -> pd.DataFrame:
     at_peak = np.zeros(len(names), np.int64)
     np.add.at(at_peak, name_of, held.at_peak)
     largest = [code for code in np.argsort(-at_peak, kind="stable")[:_SHOWN].tolist() if at_peak[code]]
-    of_block = name_of[held.of_block]
-    held_bytes = {names[code]: curve.bytes_of(of_block == code)[points] for code in largest}
-    rest = ~np.isin(of_block, largest)
+    block_names = name_of[held.holder_by_block]
+    held_bytes = {names[code]: curve.bytes_of(block_names == code)[points] for code in largest}
+    rest = ~np.isin(block_names, largest)
     if rest.any():
         held_bytes[OTHER] = curve.bytes_of(rest)[points]
     not_traced = (curve.allocated - curve.live)[points]

@@ -22,7 +22,7 @@ from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import of_arrow
 
 NOT_TRACED = "(not in the trace)"
-"""In place of a range: memory whose allocation is not in the trace, such as parameters."""
+"""Replaces the range: memory without an allocation in the trace, such as parameters."""
 
 # They allocate for the operator around them.
 _ALLOCATES = lazy_pattern(
@@ -47,7 +47,7 @@ class HeldMemory(Struct, frozen=True, eq=False, dict=True):
     """The memory of a device with the holder of each of its blocks, as an index into `holders`."""
 
     curve: MemoryCurve
-    of_block: Ints
+    holder_by_block: Ints
     holders: Sequence[Holder]
 
     @cached_property
@@ -65,9 +65,9 @@ class HeldMemory(Struct, frozen=True, eq=False, dict=True):
         living = self.curve.living(event)
         return self._sums(living, np.ones(len(living), np.int64))
 
-    def _sums(self, living: Ints, of_block: Ints) -> Ints:
+    def _sums(self, living: Ints, amounts: Ints) -> Ints:
         sums = np.zeros(len(self.holders), np.int64)
-        np.add.at(sums, self.of_block[living], of_block)
+        np.add.at(sums, self.holder_by_block[living], amounts)
         return sums
 
     def unexplained_at(self, event: int) -> int | None:
@@ -85,12 +85,12 @@ def _held_memory(tables: Tables) -> list[HeldMemory]:
     curves = device_memory(tables)
     if not curves:
         return []
-    of_files = {(curve.run, curve.part) for curve in curves}
+    files = {(curve.run, curve.part) for curve in curves}
     calls = _runtime_calls(tables, {(c.run, c.part) for c in curves if c.rows.known("correlation").any()})
     found: dict[int, HeldMemory] = {}
-    for tree in call_trees(tables.only({run for run, _ in of_files}), kinds=RANGE_KINDS, name=_counts):
+    for tree in call_trees(tables.only({run for run, _ in files}), kinds=RANGE_KINDS, name=_counts):
         place = tree.run, tree.part
-        if place not in of_files:
+        if place not in files:
             continue
         joined = joined_calls(tree, operator_word)
         for number, curve in enumerate(curves):
@@ -104,7 +104,7 @@ def _held_memory(tables: Tables) -> list[HeldMemory]:
 
 
 def _runtime_calls(tables: Tables, places: set[tuple[str, int]]) -> dict[tuple[str, int], Calls]:
-    """The calls of the runtime in some files: those whose events of memory name the call that made them."""
+    """Return the calls of the runtime in some files, if events of memory name the call that made them."""
     if not places:
         return {}
     where: Where = {"run": one_of(*(run for run, _ in places)), "kind": one_of("runtime")}
@@ -131,10 +131,10 @@ def _held(curve: MemoryCurve, joined: JoinedCalls, calls: Calls | None) -> HeldM
         threads = np.where(called, calls.threads[places] + len(names), threads)
         names = [*names, *calls.names]
     nodes = joined.around(Launches(starts, starts, threads, names, np.zeros(len(starts), np.bool_)))
-    distinct, of_block = np.unique(nodes, return_inverse=True)
+    distinct, inverse = np.unique(nodes, return_inverse=True)
     holders: dict[Holder, int] = {}
     codes = [holders.setdefault(_holder(joined, node), len(holders)) for node in distinct.tolist()]
-    return HeldMemory(curve, np.array(codes, np.int64)[of_block], list(holders))
+    return HeldMemory(curve, np.array(codes, np.int64)[inverse], list(holders))
 
 
 def _holder(joined: JoinedCalls, node: int) -> Holder:

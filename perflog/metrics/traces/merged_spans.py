@@ -13,7 +13,7 @@ from perflog.arrays import Ints
 class Spans(Struct, frozen=True, eq=False):
     """Spans of time in order of their begin, in ns. Arrays have one entry for each span.
 
-    `kinds` and `names`: codes. `events`: number of events that a span holds; `times`: the time of those of its kind.
+    `kinds` and `names`: codes. `events`: number of events that a span holds; `times`: time of the events of its kind.
     """
 
     starts: Ints
@@ -54,11 +54,11 @@ def merged(spans: Spans, grain: int) -> Spans:
     begins = np.zeros(len(spans), np.int64)
     begins[first] = 1
     kinds, lengths = int(spans.kinds.max()) + 1, spans.ends - spans.starts
-    groups, of_span = np.unique((np.cumsum(begins) - 1) * kinds + spans.kinds, return_inverse=True)
+    groups, group_by_span = np.unique((np.cumsum(begins) - 1) * kinds + spans.kinds, return_inverse=True)
     times = np.zeros(len(groups), np.int64)
-    np.add.at(times, of_span, lengths)
+    np.add.at(times, group_by_span, lengths)
     most = np.lexsort((times, groups // kinds))[np.append(np.flatnonzero(np.diff(groups // kinds)), len(groups) - 1)]
-    longest = np.lexsort((lengths, of_span))[(np.cumsum(np.bincount(of_span)) - 1)[most]]
+    longest = np.lexsort((lengths, group_by_span))[(np.cumsum(np.bincount(group_by_span)) - 1)[most]]
     return Spans(
         spans.starts[first], np.maximum.reduceat(spans.ends, first), spans.kinds[longest], spans.names[longest],
         np.add.reduceat(spans.events, first), times[most],

@@ -1,6 +1,6 @@
 """Calls of operators in traces: which operator each piece of a device's work belongs to, by the shapes of its inputs.
 
-Operators nest: aten::linear calls aten::addmm, whose call launches a kernel. The kernel belongs to the innermost
+Operators nest: aten::linear calls aten::addmm, and its call launches a kernel. The kernel belongs to the innermost
 operator around its launch that has a formula for its work; if none has one, to the innermost operator.
 """
 
@@ -47,9 +47,9 @@ class OperatorInputs(NamedTuple):
 class OperatorCalls(Struct, frozen=True):
     """All calls of an operator with the same inputs that launched work in a file.
 
-    `calls`: their number. `time_ns`: sum of the times of their work. `uncounted`: no formula is for this time:
-    they only wrap operators whose work counts, as aten::linear wraps aten::addmm, and this is their other work; or it
-    is that of copies over a bus. `first_line`: line of the first call.
+    `calls`: their number. `time_ns`: sum of the times of their work. `uncounted`: no formula applies to this time:
+    the calls only wrap operators with counted work, as aten::linear wraps aten::addmm, and this is their other work; or
+    it is the time of copies over a bus. `first_line`: line of the first call.
     """
 
     inputs: OperatorInputs
@@ -62,7 +62,7 @@ class OperatorCalls(Struct, frozen=True):
 class FileOperators(Struct, frozen=True):
     """The operators of a file of a run. `time_ns`: sum of the times of all work of its devices.
 
-    `of_works`: for each device with work the index of the operator that each piece of it belongs to, or NO_CALL.
+    `owners`: for each device with work the index of the operator that each task belongs to, or NO_CALL.
     """
 
     run: str
@@ -71,14 +71,14 @@ class FileOperators(Struct, frozen=True):
     device_names: Sequence[str | None]
     time_ns: int
     operators: Sequence[OperatorCalls]
-    of_works: Sequence[tuple[TraceDevice, npt.NDArray[np.int32]]]
+    owners: Sequence[tuple[TraceDevice, npt.NDArray[np.int32]]]
 
     def __len__(self) -> int:
         return len(self.operators)
 
 
 def operators_by_file(tables: Tables) -> Iterator[FileOperators]:
-    """Yield the operators of each file whose devices do work that operators launched, one file after the other."""
+    """Yield the operators of each file with work that operators launched, one file after the other."""
     places = {(device.run, device.part) for device in trace_devices(tables)}
     place: tuple[str, int] | None = None
     devices: list[tuple[TraceDevice, Launches]] = []
@@ -118,16 +118,16 @@ def _launching(rows: Rows, devices: Sequence[tuple[TraceDevice, Launches]]) -> M
 
 
 def _is_operator(kind: str, name: str) -> bool:
-    of_range = nvtx_operator(name) if kind == "range" else None
-    operator = of_range[0] if of_range else name
-    return (kind == "cpu" or of_range is not None) and not operator.startswith(_NODE)
+    nvtx = nvtx_operator(name) if kind == "range" else None
+    operator = nvtx[0] if nvtx else name
+    return (kind == "cpu" or nvtx is not None) and not operator.startswith(_NODE)
 
 
 def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launches]]) -> FileOperators:
     code, words = tree.rows.codes("name")
     pairs: dict[tuple[str, str | None], int] = {}  # names of ranges have the number of the call in them
-    of_word = [pairs.setdefault(nvtx_operator(word) or (word, None), len(pairs)) for word in words]
-    name, names = np.array([*of_word, -1], np.int64)[code], list(pairs)
+    name_by_word = [pairs.setdefault(nvtx_operator(word) or (word, None), len(pairs)) for word in words]
+    name, names = np.array([*name_by_word, -1], np.int64)[code], list(pairs)
     kinds = [class_of(operator) for operator, _ in names]
     kind = np.array([CLASSES.index(kind) if kind else -1 for kind in (*kinds, None)], np.int64)[name]
     times, tf32 = np.zeros(len(tree), np.int64), np.zeros(len(tree), np.bool_)
@@ -148,9 +148,9 @@ def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launche
     calls = np.flatnonzero(launched)
     uncounted |= _wrappers(tree, kind, calls)
     ranks = np.unique(tree.rows["rank"])
-    operators, of_calls = _joined(tree, calls, times, tf32, uncounted, name, names)
-    places = np.full(len(tree) + 1, NO_CALL, np.int32)  # the last one is that of NO_CALL
-    places[calls] = of_calls
+    operators, operator_by_call = _joined(tree, calls, times, tf32, uncounted, name, names)
+    places = np.full(len(tree) + 1, NO_CALL, np.int32)  # the last one is for NO_CALL
+    places[calls] = operator_by_call
     return FileOperators(
         run=tree.run,
         part=tree.part,
@@ -158,12 +158,12 @@ def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launche
         device_names=list(dict.fromkeys(device.device_name for device, _ in devices)),
         time_ns=sum(int((device.work.ends - device.work.starts).sum()) for device, _ in devices),
         operators=operators,
-        of_works=[(device, places[owner]) for (device, _), owner in zip(devices, owners, strict=True)],
+        owners=[(device, places[owner]) for (device, _), owner in zip(devices, owners, strict=True)],
     )
 
 
 def _crosses_bus(copy: str) -> bool:
-    """Return whether a copy of this name leaves the memory of its device, whose bandwidth then is no bound of it."""
+    """Return whether a copy of this name leaves the memory of its device: that memory's bandwidth is no bound then."""
     return any(place in way_of(copy)[0] for place in ("host", "peer"))
 
 
@@ -176,7 +176,7 @@ def _owners(tree: CallTree, kind: Ints, around: Ints) -> Ints:
 
 
 def _wrappers(tree: CallTree, kind: Ints, calls: Ints) -> Mask:
-    """Flag the calls that have one of products, or of their own class, inside: its work would count twice."""
+    """Flag the calls with a call of a product, or of their own class, inside: its work would count twice."""
     is_call, wraps = np.zeros(len(tree), np.bool_), np.zeros(len(tree), np.bool_)
     is_call[calls] = True
     inner = calls[kind[calls] >= 0]
@@ -201,7 +201,7 @@ def _joined(
 ) -> tuple[list[OperatorCalls], Ints]:
     """Return the sums over the calls of one operator with the same inputs, in the order of their first calls.
 
-    Also returned: the place of each call among them. `name`: of each call of the tree, as an index into `names`:
+    Also returned: the index of each call among them. `name`: of each call of the tree, as an index into `names`:
     operators and the shapes that a range has in its name.
     """
     needs_values = np.array([*(takes_values(operator) for operator, _ in names), False], np.bool_)

@@ -40,14 +40,14 @@ _COLUMNS = (
     MetricColumn("calls", meaning="number of calls that launched work"),
     MetricColumn("time_s", "s", "lower", "sum of the times of the launched work"),
     MetricColumn("share", "1", None, "time_s / sum of the times of all work of the file's devices"),
-    MetricColumn("known_share", "1", "higher", "share of time_s whose FLOP or bytes are known"),
-    MetricColumn("flop", "FLOP", None, "floating-point operations of all calls whose number is known", brief=False),
+    MetricColumn("known_share", "1", "higher", "share of time_s with known FLOP or bytes"),
+    MetricColumn("flop", "FLOP", None, "floating-point operations of all calls with a known number", brief=False),
     MetricColumn("bytes", "B", None, "least memory traffic: each input is read once, each output written once",
                  brief=False),
     MetricColumn("tflops", "TFLOP/s", "higher", "flop / time of these calls"),
     MetricColumn("tbs", "TB/s", "higher", "bytes / time of these calls"),
     MetricColumn("intensity", "FLOP/B", None, "arithmetic intensity: flop / bytes"),
-    MetricColumn("precision", meaning="arithmetic whose peak is the roof: of dtype, or TF32 where kernels say it",
+    MetricColumn("precision", meaning="arithmetic of the roof's peak: of dtype, or TF32 where kernels say it",
                  brief=False),
     MetricColumn("peak_tflops", "TFLOP/s", None, "dense peak of one GPU at this precision", brief=False),
     MetricColumn("peak_tbs", "TB/s", None, "bandwidth of its memory", brief=False),
@@ -56,7 +56,7 @@ _COLUMNS = (
     MetricColumn("roof_share", "1", "higher", "share of the attainable rate: roof_s / time of these calls"),
     MetricColumn("bound", meaning="the larger of these two: compute or memory"),
     MetricColumn("impossible", meaning="whether the arithmetic is faster than the peak: the trace lacks part of its "
-                 "work, or the peak is that of other arithmetic; then it has no roof", brief=False),
+                 "work, or the peak is for other arithmetic; then it has no roof", brief=False),
     MetricColumn("first_line", meaning="line of the first call in the trace's file", brief=False),
 )  # fmt: skip
 
@@ -67,8 +67,8 @@ _LEAST_COMPARED = 1e-3  # of the time of all work
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """The rate of operators with the same shapes and type, over the ranks of a run: of products, else of the memory.
 
-    Collectives, which have figures of their own, and operators that take hardly any time are left out. Their times are
-    those of kernels, so the rates are derived.
+    Collectives, which have metrics of their own, and operators that take hardly any time are left out. The times are
+    kernel times, so the rates are derived.
     """
     rows = operator_efficiency.table(tables, Options())
     whole = rows[rows["by"] == "trace"].groupby("run")["time_s"].sum()
@@ -102,8 +102,8 @@ def operator_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
 
     The work of a device belongs to the innermost operator around its launch that has a formula, and counts once.
     FLOP and bytes are unknown where the trace lacks shapes, types or values of inputs that a formula needs. Arithmetic
-    bounds products only: other operators have the roof of the memory, collectives none. An operator whose inputs are in
-    a cache can be above the roof. The roof needs `gpu`, with the size of its memory if it has several: A100-SXM4-80GB.
+    bounds products only: other operators have the roof of the memory, collectives none. An operator with inputs in a
+    cache can be above the roof. The roof needs `gpu`, with the size of its memory if it has several: A100-SXM4-80GB.
 
     Example:
         >>> table = perflog.metrics.operator_efficiency(perflog.read("shapes.json"), gpu="H100 SXM")
@@ -118,8 +118,8 @@ def operator_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
     for file, operators in known_operators(tables):
         label, device = runs[file.run]
         roof = _Roof.of(options, [device, *file.device_names])
-        of_file = {"run": file.run, "label": label, "rank": file.rank}
-        rows += [of_file | row for row in _rows(file, operators, roof)]
+        file_columns = {"run": file.run, "label": label, "rank": file.rank}
+        rows += [file_columns | row for row in _rows(file, operators, roof)]
     whole = dict.fromkeys(("rank", "calls", "first_line"), "Int64")
     figures = {column.name: "float64" for column in _COLUMNS if column.unit}
     return pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]).astype(whole | figures)
@@ -154,8 +154,8 @@ class Operator(Struct, frozen=True):
         """The arithmetic of its products."""
         if self.kind not in PRODUCTS or self.dtype is None:
             return None
-        of_dtype = precision(self.dtype)
-        return "tf32" if self.tf32 and of_dtype == "fp32" else of_dtype
+        by_dtype = precision(self.dtype)
+        return "tf32" if self.tf32 and by_dtype == "fp32" else by_dtype
 
 
 def known_operators(tables: Tables) -> list[tuple[FileOperators, list[Operator]]]:
@@ -165,7 +165,7 @@ def known_operators(tables: Tables) -> list[tuple[FileOperators, list[Operator]]
 
 def shares_above_roof(tables: Tables, options: Options) -> dict[TraceDevice, dict[str, Floats]]:
     """Return by device and class of operators the share of the time of each piece of work above the least that the
-    roof of the GPU allows; 0 for work of other classes, or of which it is not known. Empty without a GPU or peak.
+    roof of the GPU allows; 0 for work of other classes, or with an unknown least time. Empty without a GPU or peak.
     """
     found: dict[TraceDevice, dict[str, Floats]] = {}
     devices = dict(tables.rows("runs").records("run", "device"))
@@ -179,10 +179,10 @@ def shares_above_roof(tables: Tables, options: Options) -> dict[TraceDevice, dic
                  for each, of in zip(operators, bounds, strict=True)]  # fmt: skip
         above = np.append(np.clip(1 - np.array(least), 0, 1), 0)
         kinds = [each.kind for each in operators]
-        for device, of_works in file.of_works:
+        for device, owners in file.owners:
             for kind in sorted({kind for kind, of in zip(kinds, bounds, strict=True) if kind is not None and of}):
                 own = np.array([*(each == kind for each in kinds), False], np.bool_)
-                found.setdefault(device, {})[kind] = np.where(own, above, 0)[of_works]
+                found.setdefault(device, {})[kind] = np.where(own, above, 0)[owners]
     return found
 
 
@@ -294,7 +294,7 @@ def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) ->
 
 
 def _figures(operators: Sequence[Operator], time_ns: int, whole_ns: int, least: Mapping[int, float]) -> dict[str, Any]:
-    """Sums and rates of operators. Each rate is that of those whose amount is known."""
+    """Return sums and rates of operators. Each rate covers the operators with a known amount."""
     counted = [each for each in operators if each.flop is not None]
     moved = [each for each in operators if each.bytes is not None]
     both = [each for each in counted if each.bytes is not None]

@@ -22,7 +22,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.element_types import element_bytes, element_type
 
 PRODUCTS = ("matmul", "convolution", "attention")
-"""Classes whose work is products: arithmetic may bound them."""
+"""Classes with products as work: arithmetic may bound them."""
 
 COMMUNICATION = "communication"
 """The class of operators that the network bounds."""
@@ -168,7 +168,7 @@ class Call:
     """The inputs of a call.
 
     Attributes:
-        shapes: Shape of each tensor by its place. Without types, an empty shape may be that of no tensor, and is none.
+        shapes: Shape of each tensor by its index. Without types, an empty shape may not be a tensor, and is none.
         types: Type of each of them, if it is known.
         values: Value of each input that has one.
         has_values: Whether the trace has the values of inputs.
@@ -243,7 +243,7 @@ def _bind(names: Sequence[str], shape: Sequence[int], known: dict[str, Any]) -> 
 
 
 def _listed(text: str | None) -> list[Any]:
-    """Return the list that a text prints; an empty one where it prints none."""
+    """Return the list that a string prints; an empty one if it prints none."""
     try:
         value = json.loads(text) if text else []
     except (ValueError, RecursionError):
@@ -256,7 +256,7 @@ def _is_shape(shape: Any) -> bool:
 
 
 def _value(text: str | None) -> Any:
-    """Return the number, or the list of numbers, that a text prints; None if it prints anything else."""
+    """Return the number, or the list of numbers, that a string prints; None if it prints anything else."""
     try:
         words = (text or "").replace("True", "1").replace("False", "0")
         value = json.loads(_WHOLE.sub(r"\1.0", words))
@@ -267,7 +267,7 @@ def _value(text: str | None) -> Any:
 
 
 def _product(values: Any) -> Any:
-    """Return the product of a list; of the sizes of an output, none of which may be negative."""
+    """Return the product of a list of non-negative numbers, such as the sizes of an output."""
     items = np.atleast_1d(values).tolist()
     if any(item < 0 for item in items):
         raise ValueError(items)

@@ -26,7 +26,7 @@ Codes = npt.NDArray[np.int16]
 Places = npt.NDArray[np.int32]  # there are as many pieces as calls, millions
 
 UNKNOWN_WAIT = "unknown"
-"""Kind of the pieces of which the trace does not tell what the next work waited for."""
+"""Kind of pieces before work with an unknown cause of its wait."""
 
 HOST_KINDS = {
     "launch": "from the begin of the call that launches work to its begin, where the launch bound it",
@@ -38,8 +38,8 @@ HOST_KINDS = {
 }
 DEVICE_KINDS = {
     "gap": "between work and the work that it bound, no longer than a launch takes",
-    "waiting": "the same, if longer: an event, another rank, or what the trace does not tell",
-    UNKNOWN_WAIT: "the trace does not tell what the next work waited for",
+    "waiting": "the same, if longer: an event, another rank, or what the trace does not show",
+    UNKNOWN_WAIT: "the trace does not show what the next work waited for",
 }
 """Kinds of pieces of a path on the host, and on the device beside the categories of work; what each is."""
 
@@ -94,8 +94,8 @@ def waits_of(dependencies: Dependencies, tasks: Ints) -> tuple[Ints, Ints, Codes
 class CriticalPath(Struct, frozen=True, eq=False):
     """The pieces of a path, in order of time: each ends where the next one begins, in ns.
 
-    `kinds`: index into `kinds_of`. `tasks`: the work that runs or that the piece delays, or NO_WORK. `calls`: the call
-    of the host, or that launched the work, or NO_CALL.
+    `kinds`: index into `kinds_of`. `tasks`: the task that runs or that the piece delays, or NO_WORK. `calls`: the call
+    of the host, or the call that launched the task, or NO_CALL.
     """
 
     walk: PathWalk
@@ -119,8 +119,8 @@ class CriticalPath(Struct, frozen=True, eq=False):
         if self.dependencies.calls is not None:
             call, more = self.dependencies.calls.rows.codes("name")
             called = np.isin(self.kinds, (SYNCHRONISATION, _RUNTIME, _OPERATOR, _PYTHON))
-            of_call = call[self.calls[called]]
-            codes[called] = np.where(of_call < 0, -1, of_call + len(words))
+            call_names = call[self.calls[called]]
+            codes[called] = np.where(call_names < 0, -1, call_names + len(words))
             names += more
         codes[codes < 0] = len(names)
         return codes, [*names, None]
@@ -128,10 +128,10 @@ class CriticalPath(Struct, frozen=True, eq=False):
     def ranges(self) -> tuple[Places, Sequence[str | None]]:
         """Return the innermost range or module around each piece as a code, and their names; None for no range.
 
-        It is that of the call, or of the launch.
+        It is the range of the call, or of the launch.
         """
-        of_calls, words = self.walk.ranges_of_calls
-        return of_calls[self.calls], [*words, None]
+        range_by_call, words = self.walk.ranges_of_calls
+        return range_by_call[self.calls], [*words, None]
 
 
 _Pieces = tuple[Ints, Ints, Codes, Places, Places]
@@ -189,7 +189,7 @@ class PathWalk:
         order, bound = dependencies.order, dependencies.bound_by
         self._first = np.flatnonzero(dependencies.before[order] == NO_WORK)  # places of the first work of each stream
         heads = np.where(bound[order] != STREAM, np.arange(len(order)), 0)
-        self._heads = np.maximum.accumulate(heads)  # place of the first work of a run that streams alone bound
+        self._heads = np.maximum.accumulate(heads)  # index of the first task of a run that streams alone bound
         self._begins = dependencies.starts[order]
         self._jumps = {thread: self._jumps_of(thread) for thread in dependencies.timelines}
         self.step_threads = _threads_of_steps(dependencies)
@@ -259,7 +259,7 @@ class PathWalk:
         return NO_WORK, self._thread_at(end)
 
     def _streams(self) -> list[tuple[int, int]]:
-        """First place and end of the tasks of each stream."""
+        """Return the first index and the end of the tasks of each stream."""
         return list(zip(self._first.tolist(), [*self._first[1:].tolist(), len(self._of.order)], strict=True))
 
     def _back_on_stream(self, work: int, time: int, start: int) -> tuple[int, int]:
@@ -304,7 +304,7 @@ class PathWalk:
         return since, NO_WORK, int(of.threads[work])
 
     def _jumps_of(self, thread: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """Where a thread waited or took over: its turn, the time, and the place among waits and among hand-overs."""
+        """Return where a thread waited or took over: its turn, the time, and the indices among waits and hand-overs."""
         waits, overs = self._of.waits, self._of.hand_overs
         i, j = np.flatnonzero(waits.threads == thread), np.flatnonzero(overs.threads == thread)
         turns = np.concatenate([2 * waits.returns[i], 2 * overs.times[j] + 1])
@@ -340,7 +340,7 @@ class PathWalk:
             return
         line = self._of.timelines[thread]
         first, last = (int(np.searchsorted(line.begins, *at)) for at in ((start, "right"), (end, "left")))
-        # Piece i ends at begins[i] and is that of calls[i - 1]; the first and the last one are cut.
+        # Piece i ends at begins[i] and belongs to calls[i - 1]; the first and the last one are cut.
         for stop in range(last + 1, first, -_BLOCK):
             begin = max(stop - _BLOCK, first)
             lower = start if begin == first else line.begins[begin - 1]

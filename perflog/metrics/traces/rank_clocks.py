@@ -24,9 +24,9 @@ _TO_SD = 1.4826  # median absolute deviation to standard deviation, of a normal 
 _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn("reference", meaning="rank whose clock the others are compared with: the first"),
+    MetricColumn("reference", meaning="rank with the reference clock: the first"),
     MetricColumn("collectives", meaning="number of its collectives that are used: matched, and none leaves early"),
-    MetricColumn("offset_s", "s", None, "estimate: how far its clock is ahead of that of the reference"),
+    MetricColumn("offset_s", "s", None, "estimated offset: its clock - the reference's clock"),
     MetricColumn("spread_s", "s", "lower", "how far its ends scatter around the estimate: 1.4826 * MAD"),
     MetricColumn("least_s", "s", None, "the offset is not below: the rank starts before the reference may end"),
     MetricColumn("most_s", "s", None, "the offset is not above: the reference starts before the rank may end"),
@@ -49,10 +49,10 @@ _COLUMNS = (
     "least absolute deviations by iteratively reweighted least squares",
 )
 def rank_clocks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """How far the clock of each rank is ahead of that of the first rank, with its uncertainty.
+    """Offset of the clock of each rank from the clock of the first rank, with its uncertainty.
 
     Metrics of waiting do not use the offsets: they print no waiting where the clocks differ. The bounds hold whatever
-    the network does; the estimate takes it that the ranks leave a collective at one time.
+    the network does; the estimate assumes that the ranks leave a collective at one time.
 
     Example:
         >>> table = perflog.metrics.rank_clocks(perflog.read("trace.json"))
@@ -81,8 +81,8 @@ def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
     ends = starts + calls["length"].to_numpy(np.int64)
     offsets, left = estimated_offsets(keys, members, ends, len(job.members))
     for place, device in enumerate(job.members):
-        of_rank = members == place
-        n = int(of_rank.sum())
+        is_member = members == place
+        n = int(is_member.sum())
         row: dict[str, Any] = {
             "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
             "device_name": device.device_name, "reference": job.name(0), "collectives": n, "clock_ok": matched.clock_ok,
@@ -93,13 +93,13 @@ def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
             row["reason"] = f"no collectives join it with {job.name(0)}, directly or over other ranks"
         else:
             row["offset_s"] = float(seconds(offsets[place]))
-            row["spread_s"] = _TO_SD * float(seconds(np.median(np.abs(left[of_rank]))))
+            row["spread_s"] = _TO_SD * float(seconds(np.median(np.abs(left[is_member]))))
             row |= _bounds(keys, members, starts, ends, place)
         yield row
 
 
 def estimated_offsets(keys: Ints, members: Ints, ends: Ints, size: int) -> tuple[Floats, Floats]:
-    """Return the offset of each member's clock from that of member 0 in ns, and what the fit leaves of each end.
+    """Return the offset of each member's clock from the clock of member 0 in ns, and the residual of each end.
 
     Args:
         keys: number of the collective of each end, from 0 without gaps, in order.

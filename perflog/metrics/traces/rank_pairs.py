@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("op", meaning="send_recv; all_to_all, of which only those with printed split sizes count"),
+    MetricColumn("op", meaning="send_recv; all_to_all: only calls with printed split sizes count"),
     MetricColumn("sender", meaning="rank that sends"),
     MetricColumn("receiver", meaning="rank that receives; of an all-to-all the sender too: what it keeps"),
     MetricColumn("calls", meaning="number of transfers, or of all-to-alls in which the pair has a part, also of 0 B"),
     MetricColumn("bytes", "B", None, "sum of the bytes from sender to receiver, as far as printed"),
     MetricColumn("share", "1", None, "bytes / bytes of all pairs of this operation"),
     MetricColumn("time_s", "s", "lower", "sum of the transfers: from the start of the later rank; null of all_to_all"),
-    MetricColumn("bandwidth", "GB/s", "higher", "bytes / time of the transfers whose bytes are printed"),
+    MetricColumn("bandwidth", "GB/s", "higher", "bytes / time of the transfers with printed bytes"),
     MetricColumn("wait_s", "s", "lower", "sum of the time that the earlier rank waits; null if clocks differ"),
     MetricColumn("later", "1", None, "share of these transfers to which the sender came later than the receiver"),
     MetricColumn("timed", meaning="transfer: both ranks are matched; kernel: kernels of one rank, with their waiting"),
@@ -81,7 +81,7 @@ def _transfers(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
         found[sender, receiver] = row
     own = matched.loose["member"].map(dict(enumerate(device.rank for device in matched.job.members)))
     for (sender, receiver), rows in matched.loose.groupby(pairs):
-        ends = [of_end for _, of_end in rows.groupby(own[rows.index])]
+        ends = [end_rows for _, end_rows in rows.groupby(own[rows.index])]
         rows = max(ends, key=len)
         row = _sums(rows["bytes"], rows["length"]) | {"timed": "kernel", "first_line": int(rows["line"].iloc[0])}
         found.setdefault((sender, receiver), row)

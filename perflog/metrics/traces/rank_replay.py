@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_FIRST = -1  # in place of the call before: there is none
+_FIRST = -1  # replaces the call before: there is none
 Window = tuple[int, int]
 
 
 class RankReplay(Struct, frozen=True):
     """Times of a job in ns: as traced, replayed unchanged, and replayed with ranks that are as fast as the median.
 
-    `without`: one rank is, by its place in the job; `alone`: all others are; `ideal`: all are; `without_slowest`: those
-    are whose `alone` is longest, three per cent of the ranks and at least one.
+    `without`: one rank is, by its index in the job; `alone`: all others are; `ideal`: all are; `without_slowest`: the
+    three per cent of the ranks with the longest `alone` are, at least one.
     """
 
     traced: int
@@ -53,8 +53,8 @@ def replay_of_ranks(matched: MatchedCollectives, windows: Sequence[Window]) -> R
     one = np.eye(len(windows), dtype=np.bool_)
     nobody, everybody = np.zeros((2, 1, len(windows)), np.bool_)
     everybody[:] = True
-    unchanged, ideal, *of_ranks = calls.replayed(np.concatenate([nobody, everybody, one, ~one]), begin)
-    without, alone = of_ranks[: len(windows)], of_ranks[len(windows) :]
+    unchanged, ideal, *each_rank = calls.replayed(np.concatenate([nobody, everybody, one, ~one]), begin)
+    without, alone = each_rank[: len(windows)], each_rank[len(windows) :]
     slowest = np.zeros(len(windows), np.bool_)
     slowest[np.argsort(-np.array(alone), kind="stable")[: -(-len(windows) * _SLOWEST // 100)]] = True
     (without_slowest,) = calls.replayed(slowest[None], begin)
@@ -62,7 +62,7 @@ def replay_of_ranks(matched: MatchedCollectives, windows: Sequence[Window]) -> R
 
 
 _SLOWEST = 3  # per cent of the ranks
-_END = np.iinfo(np.int64).max  # key of what stands for the end of a window, a call without length
+_END = np.iinfo(np.int64).max  # key of the end of a window, a call without length
 
 
 class _Calls(Struct, frozen=True, eq=False):
@@ -109,15 +109,15 @@ class _Calls(Struct, frozen=True, eq=False):
             calls_of = own[keys[own] != _END]
             by_end = calls_of[np.argsort(ends[calls_of], kind="stable")]
             place = np.searchsorted(ends[by_end], starts[own], "right") - 1
-            found = np.append(by_end, _FIRST)[place]  # at place -1 there is none
+            found = np.append(by_end, _FIRST)[place]  # at index -1 there is none
             before[own] = np.where(found < own, found, _FIRST)  # of its own collective, or of a later one: none
         return cls(keys, members, starts, ends, flags, before, heads)
 
     def replayed(self, faster: Mask, begin: int) -> list[int]:
-        """Return how long the job takes if some ranks are as fast as the median; rows of flags, by place in the job."""
+        """Return how long the job takes if some ranks are as fast as the median; rows of flags, by index in the job."""
         own, saved = self.own_times(begin)
         less = saved[:, None] * faster.T[self.members]
-        ended = np.full((len(own) + 1, len(faster)), begin, np.int64)  # the last one stands for the begin
+        ended = np.full((len(own) + 1, len(faster)), begin, np.int64)  # the last one is the begin
         for rows in np.split(np.arange(len(own)), self.heads[1:]):
             arrived = ended[self.before[rows]] + own[rows, None] - less[rows]
             since = self.starts[rows]

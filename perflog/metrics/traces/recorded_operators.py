@@ -21,15 +21,15 @@ from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Codes, Rows, of_arrow
 
 _COLUMNS = ("rank", "name", "shapes", "bytes", "record", "process")
-_AGREE = 0.99  # of the calls with a number that both recordings have: the share whose names agree
+_AGREE = 0.99  # least share of equal names among the calls with a number that both recordings have
 
 
 class Operators(Struct, frozen=True, eq=False):
     """The operators of one file of a run. All arrays have an entry for each call.
 
     `times`, `own`: time of a call, and without the operators that it calls, in ns; NULL where it is not known. `name`
-    and `shapes`: codes of texts, -1 for none. `other`: the run whose recording of the same process fills in what this
-    one lacks, or None.
+    and `shapes`: codes of strings, -1 for none. `other`: the run with the recording of the same process that fills in
+    what this one lacks, or None.
     """
 
     run: str
@@ -69,7 +69,7 @@ def operators_by_file(tables: Tables) -> list[Operators]:
 
 
 def untimed_runs(tables: Tables) -> frozenset[str]:
-    """Return the runs with operators of which none has a time."""
+    """Return the runs with operators, all of them without times."""
     return cached(tables, "runs without times", lambda: frozenset(_untimed(tables)))
 
 
@@ -103,7 +103,7 @@ def _operators(tables: Tables) -> Iterator[Operators]:
 
 
 def _recordings(tables: Tables) -> Iterator[_Recording]:
-    """Yield the operators of each file: those of a timed one in the order of its tree of calls."""
+    """Yield the operators of each file; in a timed file, in the order of its tree of calls."""
     timed = {(tree.run, tree.part): tree for tree in call_trees(tables, *_COLUMNS, "line", kinds=("cpu",))}
     for place, tree in timed.items():
         yield _Recording(*place, tree.rows, _own_times(tree))
@@ -125,7 +125,7 @@ def _own_times(tree: CallTree) -> Ints:
 
 
 def _partner(recording: _Recording, others: Sequence[_Recording]) -> tuple[_Recording, Ints] | None:
-    """Return the recording of the other kind that agrees best, and the place in it of each call, or -1."""
+    """Return the recording of the other kind that agrees best, and the index in it of each call, or -1."""
     if not recording.rows.known("record").any():
         return None
     found: list[tuple[int, _Recording, Ints]] = []
@@ -147,7 +147,7 @@ def _may_be_one(rows: Rows, other: Rows) -> bool:
 
 
 def _places(rows: Rows, other: Rows) -> Ints | None:
-    """Return the place in `other` of each row with the same process and number; None if the names do not agree."""
+    """Return the index in `other` of each row with the same process and number; None if the names do not agree."""
     keys, other_keys = _keys(rows, other)
     order = np.argsort(other_keys, kind="stable")
     ordered = other_keys[order]

@@ -1,7 +1,7 @@
 """Waits that a trace records: of streams for events of other streams, and of calls for an event or for a stream.
 
-A synchronisation tells by its correlation number which call asked for it, and by that of the call that recorded the
-event what is waited for: all work that was launched on the stream of the event before.
+The correlation number of a synchronisation identifies the call that requested it. The number of the call that recorded
+the event identifies what is waited for: all work launched before it on the stream of the event.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COLUMNS = ("rank", "device", "stream", "correlation", "waits_for_stream", "wait
 class StreamWaits(Struct, frozen=True, eq=False):
     """Waits of streams of a device: what is launched on stream `streams[i]` after `called[i]` waits for other work.
 
-    It waits for all that was launched on stream `awaited[i]` before `until[i]`. Times are those of calls, in ns.
+    It waits for all work launched on stream `awaited[i]` before `until[i]`. Times are times of calls, in ns.
     """
 
     streams: Ints
@@ -62,12 +62,12 @@ class FileWaits(Struct, frozen=True, eq=False):
     awaited: Ints
     until: Ints
 
-    def of_streams(self, device: TraceDevice) -> StreamWaits:
+    def stream_waits(self, device: TraceDevice) -> StreamWaits:
         """Return the waits of the streams of a device."""
         index = np.flatnonzero(self.is_stream & self._on(device))
         return StreamWaits(*(column[index] for column in (self.streams, self.called, self.awaited, self.until)))
 
-    def of_calls(self, device: TraceDevice) -> CallWaits:
+    def call_waits(self, device: TraceDevice) -> CallWaits:
         """Return the waits of calls, for the work of a device or of another one."""
         index = np.flatnonzero(~self.is_stream)
         index = index[np.argsort(self.lines[index], kind="stable")]
@@ -75,8 +75,8 @@ class FileWaits(Struct, frozen=True, eq=False):
 
     def _on(self, device: TraceDevice) -> Mask:
         flags = np.ones(len(self.lines), np.bool_)
-        for of_waits, own in ((self.ranks, device.rank), (self.devices, device.device)):
-            flags &= True if own is None else (of_waits == own) | (of_waits == NULL)
+        for numbers, own in ((self.ranks, device.rank), (self.devices, device.device)):
+            flags &= True if own is None else (numbers == own) | (numbers == NULL)
         return flags
 
 
@@ -89,20 +89,20 @@ def recorded_waits(tables: Tables) -> dict[tuple[str, int], FileWaits]:
     where = {"kind": one_of("runtime"), "name": lambda name: name and _CALLS.search(name)}
     calls = tables.arrow_by_file("events", where, "name", "correlation", "start_ns")
     found = {place: _waits(of_arrow(waits[place]), of_arrow(events)) for place, events in calls if place in waits}
-    return {place: of_file for place, of_file in found.items() if len(of_file.lines)}
+    return {place: file_waits for place, file_waits in found.items() if len(file_waits.lines)}
 
 
 def _waits(waits: Rows, calls: Rows) -> FileWaits:
-    """The waits in a file whose call is known, and of those for an event also the call that recorded it."""
-    # A number of several calls does not tell which of them it was.
+    """Return the waits in a file with a known call; waits for an event also need the call that recorded it."""
+    # A number of several calls does not identify one of them.
     numbers, calls = numbered_once(calls.where(calls.known("correlation", "start_ns")), "correlation")
     call, record = (places_of(numbers, waits[name]) for name in ("correlation", "waits_for_record"))
     does = _words(calls, (_STREAM_WAIT, _EVENT_WAIT, _RECORD))
-    is_stream, of_event = does[0][call], does[1][call]
+    is_stream, for_event = does[0][call], does[1][call]
     has_record = does[2][record] & (waits["waits_for_stream"] != NULL)
-    of_stream = (call >= 0) & ~is_stream & ~of_event & ~does[2][call] & (waits["stream"] != NULL)
-    chosen = np.flatnonzero(((is_stream & (waits["stream"] != NULL)) | of_event) & has_record | of_stream)
-    call, record, of_stream = call[chosen], record[chosen], of_stream[chosen]
+    for_stream = (call >= 0) & ~is_stream & ~for_event & ~does[2][call] & (waits["stream"] != NULL)
+    chosen = np.flatnonzero(((is_stream & (waits["stream"] != NULL)) | for_event) & has_record | for_stream)
+    call, record, for_stream = call[chosen], record[chosen], for_stream[chosen]
     starts, lines = np.append(calls["start_ns"], NULL), np.append(calls["line"], NULL)
     return FileWaits(
         is_stream=is_stream[chosen],
@@ -111,8 +111,8 @@ def _waits(waits: Rows, calls: Rows) -> FileWaits:
         streams=waits["stream"][chosen],
         lines=lines[call],
         called=starts[call],
-        awaited=np.where(of_stream, waits["stream"][chosen], waits["waits_for_stream"][chosen]),
-        until=np.where(of_stream, starts[call], starts[record]),
+        awaited=np.where(for_stream, waits["stream"][chosen], waits["waits_for_stream"][chosen]),
+        until=np.where(for_stream, starts[call], starts[record]),
     )
 
 

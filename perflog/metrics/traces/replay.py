@@ -1,9 +1,10 @@
-"""A window of a trace in which things take no time: when its tasks and its threads end then.
+"""Replay of a window of a trace with some pieces taking no time: when its tasks and threads end then.
 
-In the order of the launches, everything depends only on what came before. The tasks of a block are taken at once. On a
-stream they begin at a running maximum (b[i] = max(b[i-1] + step[i], c[i]), a scan of sums), for all things that may
-take no time side by side. Where tasks wait for another stream of the block, or threads wait, the streams are cut into
-segments that depend on each other by their ends alone; only these are gone through one by one.
+Tasks are pieces of work of the device: kernels, copies, memsets. In the order of the launches, everything depends only
+on what came before. The tasks of a block are replayed at once. On a stream they begin at a running maximum
+(b[i] = max(b[i-1] + step[i], c[i]), a scan of sums), for all removals side by side. Where tasks wait for another stream
+of the block, or threads wait, the streams are cut into segments that depend on each other by their ends alone; only
+these are processed one by one.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from perflog.tables.columns import NULL
 
 Codes = npt.NDArray[np.int16]
 
-Thing = tuple[int | tuple[int, ...], int]
+PieceKind = tuple[int | tuple[int, ...], int]
 """A kind of pieces of a path, as an index into `kinds_of`, and the code of a name in `CriticalPath.names`, or ALL.
 
-In place of one kind, several: all of these take no time together.
+Several kinds instead of one: all of them take no time together.
 """
 
 Shares = Mask | Floats
 
 ALL = -1
-"""In place of a name: all of a kind."""
+"""Replaces the name: all of a kind."""
 
 
 class Change(Struct, frozen=True, eq=False):
-    """What takes less time in a replay: pieces of some kinds, as in `Thing`, as far as the rest says.
+    """What takes less time in a replay: pieces of some kinds, as in `PieceKind`, limited by the other fields.
 
-    `tasks`: of each piece of work the share of its own time that is left out; of a delay, 1 for work whose delay is.
-    `calls`: of each call whether its time is left out; one entry more, for NO_CALL. None: of all. `free`: flags of work
-    that does not wait for other streams; the work before on its stream or its launch is known.
+    `tasks`: for each task the share of its own time that is left out; of a delay, 1 for tasks without this delay.
+    `calls`: for each call whether its time is left out; one entry more, for NO_CALL. None: of all. `free`: flags of
+    tasks that do not wait for other streams; the task before on its stream or its launch is known.
     """
 
     kinds: int | tuple[int, ...]
@@ -83,7 +84,7 @@ class Replayed:
         np.maximum.at(self.last_use, of.waits.tasks, 2 * of.waits.returns)
 
     def inside(self, start: int, end: int) -> slice:
-        """Return where the tasks stand that may run in a window."""
+        """Return the slice of tasks that may run in a window."""
         return slice(
             int(np.searchsorted(self.reach, start, "right")), int(np.searchsorted(self.dependencies.starts, end))
         )
@@ -97,7 +98,7 @@ class Replayed:
 class _Changes(NamedTuple):
     """What happens to threads, in order.
 
-    `places`: after how many tasks; `what`: a thread returns from a wait, ends its last call before it takes over or
+    `places`: number of tasks before; `what`: a thread returns from a wait, ends its last call before it takes over or
     before another one does, or takes over; `threads`: which; `of`: index of the wait or hand-over.
     """
 
@@ -111,14 +112,14 @@ class _Changes(NamedTuple):
 
 
 class _Block(Struct, frozen=True, eq=False):
-    """Works that are taken at once, one stream after the other. Rows are the tasks, columns the things.
+    """Tasks that are replayed at once, one stream after the other. Rows are the tasks, columns the removals.
 
-    `begin`: position of the block in the order of the turns; `positions`: of each work in the block, `rows`: the row at
-    each position. `heads`: the first row of each stream. `possible`: when each work may begin, as far as that is known
-    before the block is gone through; `launched`: as its launch allows, if its thread is no later than alone. `delays`:
-    how long after what bound it a work begins. `sums`: when each would begin if each followed the one before on its
-    stream at once, up to a constant that the tasks of a stream share. `until_next`: how long after its begin the next
-    one may follow; `lengths`: how long it runs; `nothing`: the share of this that is left out.
+    `begin`: position of the block in the order of the turns; `positions`: of each task in the block, `rows`: the row at
+    each position. `heads`: the first row of each stream. `possible`: when each task may begin, as far as known before
+    the block is replayed; `launched`: as its launch allows, if its thread is no later than alone. `delays`: how long
+    after what bound it a task begins. `sums`: when each would begin if each followed the one before on its stream at
+    once, up to a constant that the tasks of a stream share. `until_next`: how long after its begin the next one may
+    follow; `lengths`: how long it runs; `nothing`: the share of this that is left out.
     """
 
     begin: int
@@ -142,7 +143,7 @@ class _Segments(Struct, frozen=True, eq=False):
 
     `segment_by_row`: segment of each row. `firsts`: first row. `follow`: whether the segment follows the one before in
     its stream. `threads`: thread that launches it, or NO_CALL. `sources`: row that the first row waits for, or NO_WORK.
-    `behind`: largest known (begin - sum) of each segment. `launched`: the same of what launches allow. `later`: how
+    `offsets`: largest known (begin - sum) of each segment. `launched`: the same of what launches allow. `later`: how
     much later than alone its thread is.
     """
 
@@ -151,21 +152,21 @@ class _Segments(Struct, frozen=True, eq=False):
     follow: Mask
     threads: Ints
     sources: Ints
-    behind: Ints
+    offsets: Ints
     launched: Ints
     later: Ints
 
 
 class Replay:
-    """A window of a device in which things take no time. Columns stand for the things; in the first, all take it."""
+    """A window of a device with some pieces taking no time: a column for each removal, after one without removals."""
 
-    def __init__(self, of: Replayed, things: Sequence[Thing | Change], start: int, end: int) -> None:
+    def __init__(self, of: Replayed, removed: Sequence[PieceKind | Change], start: int, end: int) -> None:
         self._all, self._of, self._start, self._end = of, of.dependencies, start, end
-        changes = [each if isinstance(each, Change) else Change(*each) for each in things]
-        self._things = list(enumerate(changes, 1))
+        changes = [each if isinstance(each, Change) else Change(*each) for each in removed]
+        self._removed = list(enumerate(changes, 1))
         parts = any(each.tasks is not None and each.tasks.dtype != np.bool_ for each in changes)
         self._shares: type[np.float64 | np.bool_] = np.float64 if parts else np.bool_
-        self._columns = len(things) + 1
+        self._columns = len(removed) + 1
         inside = of.inside(start, end)
         self._tasks = inside.start + np.argsort(self._of.turns[inside], kind="stable")
         self._first, self._positions = inside.start, np.empty(len(self._tasks), np.int64)
@@ -208,13 +209,13 @@ class Replay:
         Args:
             kinds: Kind of each.
             names: Name of each, as codes of `CriticalPath.names`.
-            tasks: The work that it is, or that it delays.
+            tasks: The task that it is, or that it delays.
             calls: The call that it is.
         """
         shares: Shares = np.zeros((len(kinds), self._columns), self._shares)  # type: ignore[assignment]
-        for column, change in self._things:
-            of_kind = np.isin(kinds, change.kinds) if isinstance(change.kinds, tuple) else kinds == change.kinds
-            chosen = of_kind if change.name == ALL else of_kind & (names == change.name)
+        for column, change in self._removed:
+            is_kind = np.isin(kinds, change.kinds) if isinstance(change.kinds, tuple) else kinds == change.kinds
+            chosen = is_kind if change.name == ALL else is_kind & (names == change.name)
             if calls is not None and change.calls is not None:
                 chosen = chosen & change.calls[calls]
             if tasks is None or change.tasks is None:
@@ -260,7 +261,7 @@ class Replay:
         self._finish(block, possible)
 
     def _block(self, begin: int, stop: int) -> _Block:
-        """Take the tasks at these positions, with all that does not depend on others of the block."""
+        """Return the block of the tasks at these positions, with all that does not depend on others of the block."""
         of = self._of
         streams = self._all.streams[self._tasks[begin:stop]]
         positions = np.argsort(streams, kind="stable")
@@ -274,7 +275,7 @@ class Replay:
         skipped = _times(self.left_out(kind, _NO_NAME, tasks), self._inside(since, since + first))
         skipped += _times(self.left_out(longer, _NO_NAME, tasks), self._inside(begins - more, begins))
         delays = (first + more)[:, None] - skipped
-        for column, change in self._things:
+        for column, change in self._removed:
             if change.free is not None:
                 delays[change.free[tasks] & (bound == OTHER_STREAM), column] = _NEVER
         follows = np.where((bound == STREAM)[:, None], delays, 0)
@@ -298,15 +299,15 @@ class Replay:
     def _stream_end(self, work: int) -> Any:
         """When the work before on the stream of one, in another block or before the window, lets it begin."""
         before = self._of.before[work]
-        of_window = _NEVER if before == NO_WORK else self._all.until_next[before]
-        return self._stream_ends.get(int(self._all.streams[work]), of_window)
+        no_earlier = _NEVER if before == NO_WORK else self._all.until_next[before]
+        return self._stream_ends.get(int(self._all.streams[work]), no_earlier)
 
     def _end_of(self, work: int) -> Any:
         """When a work of another block, or of before the window, has ended."""
         return self._work_ends.get(work, self._of.ends[work])
 
     def _rows_of(self, tasks: Ints, block: _Block) -> Ints:
-        """The rows of tasks in a block; NO_WORK for those of other blocks."""
+        """Return the rows of tasks in a block; NO_WORK for tasks of other blocks."""
         rows = np.full(len(tasks), NO_WORK)
         inside = np.flatnonzero((tasks >= self._first) & (tasks < self._first + len(self._tasks)))
         places = self._positions[tasks[inside] - self._first] - block.begin
@@ -319,7 +320,7 @@ class Replay:
         return np.maximum(ends - np.maximum(begins, self._start), 0)
 
     def _launched(self, tasks: Ints, delays: Ints) -> Ints:
-        """When launches allow tasks to begin, if their threads are no later than alone."""
+        """Return when launches allow tasks to begin, if their threads are no later than alone."""
         of, launched = self._of, np.full(delays.shape, _NEVER)
         no_delay = self.left_out(_LAUNCHING, _NO_NAME)[0].astype(np.bool_)
         for thread, clock in self._clocks.items():
@@ -337,55 +338,57 @@ class Replay:
         threads = np.where(of.launched[block.tasks] == NULL, NO_CALL, of.threads[block.tasks])
         is_head, is_cut = np.zeros((2, count), np.bool_)
         is_head[block.heads] = True
-        behind = np.append(sources[sources != NO_WORK], waited[waited != NO_WORK]) + 1
-        is_cut[behind[behind < count]] = True
+        following = np.append(sources[sources != NO_WORK], waited[waited != NO_WORK]) + 1
+        is_cut[following[following < count]] = True
         # A thread is as late as at its last change: each launch has the thread and the number of its changes.
         late = np.where(threads == NO_CALL, NO_CALL, threads * (len(changes.what) + 1))
         for thread in np.unique(changes.threads).tolist():
-            of_thread = threads == thread
+            in_thread = threads == thread
             places = changes.places[changes.threads == thread] - block.begin
-            late[of_thread] += np.searchsorted(places, block.positions[of_thread], "right")
+            late[in_thread] += np.searchsorted(places, block.positions[in_thread], "right")
         known = (late != NO_CALL) | is_head
         last = np.maximum.accumulate(np.where(known, np.arange(count), 0))
         is_cut[1:] |= (late[1:] != NO_CALL) & (late[1:] != late[last[:-1]])
         firsts = np.flatnonzero(is_head | is_cut | (sources != NO_WORK))
         segment_by_row = np.cumsum(np.bincount(firsts, minlength=count)) - 1
-        behind = np.maximum.reduceat(block.possible - block.sums, firsts) if count else block.possible
+        offsets = np.maximum.reduceat(block.possible - block.sums, firsts) if count else block.possible
         launched = np.maximum.reduceat(block.launched - block.sums, firsts) if count else block.launched
-        of_segment = np.maximum.reduceat(threads, firsts) if count else threads
-        later = np.zeros(behind.shape, np.int64)
-        return _Segments(segment_by_row, firsts, ~is_head[firsts], of_segment, sources[firsts], behind, launched, later)
+        segment_threads = np.maximum.reduceat(threads, firsts) if count else threads
+        later = np.zeros(offsets.shape, np.int64)
+        return _Segments(
+            segment_by_row, firsts, ~is_head[firsts], segment_threads, sources[firsts], offsets, launched, later
+        )
 
     def _go_through(self, block: _Block, segments: _Segments, waited: Ints, changes: _Changes) -> None:
-        """Complete `behind` and `later` of the segments, and what the changes do to the threads, in order."""
+        """Complete `offsets` and `later` of the segments, and what the changes do to the threads, in order."""
         firsts, sources = segments.firsts, segments.sources
         places = np.append(2 * block.positions[firsts] + 1, 2 * (changes.places - block.begin))
         needs = np.flatnonzero(sources != NO_WORK)
-        of_sources = np.full(len(firsts), NO_WORK)
-        of_sources[needs] = segments.segment_by_row[sources[needs]]
-        waits = np.zeros(segments.behind.shape, np.int64)  # from the sum of the source to that of what waits for it
+        source_segments = np.full(len(firsts), NO_WORK)
+        source_segments[needs] = segments.segment_by_row[sources[needs]]
+        waits = np.zeros(segments.offsets.shape, np.int64)  # from the sum of the source to the sum of the waiting row
         rows = sources[needs]
         waits[needs] = block.sums[rows] + block.lengths[rows] + block.delays[firsts[needs]] - block.sums[firsts[needs]]
-        behind, launched = list(segments.behind), list(segments.launched)
-        follow, threads, of_source = segments.follow.tolist(), segments.threads.tolist(), of_sources.tolist()
+        offsets, launched = list(segments.offsets), list(segments.launched)
+        follow, threads, source = segments.follow.tolist(), segments.threads.tolist(), source_segments.tolist()
         stay, reach = self._shifts(changes)
         for i in np.argsort(places, kind="stable").tolist():
-            if i >= len(behind):
-                self._change(i - len(behind), changes, (stay, reach), waited, block, segments)
+            if i >= len(offsets):
+                self._change(i - len(offsets), changes, (stay, reach), waited, block, segments)
                 continue
-            top = behind[i]
+            top = offsets[i]
             if follow[i]:
-                np.maximum(top, behind[i - 1], out=top)
+                np.maximum(top, offsets[i - 1], out=top)
             if threads[i] != NO_CALL:
                 later = self._later[threads[i]]
                 segments.later[i] = later
                 np.maximum(top, launched[i] + later, out=top)
-            if of_source[i] != NO_WORK:
-                np.maximum(top, behind[of_source[i]] + waits[i], out=top)
+            if source[i] != NO_WORK:
+                np.maximum(top, offsets[source[i]] + waits[i], out=top)
 
     def _ends_of_segments(self, block: _Block, segments: _Segments, rows: Ints) -> Ints:
-        """When the tasks of these rows end, the last of their segments."""
-        ends: Ints = segments.behind[segments.segment_by_row[rows]] + block.sums[rows] + block.lengths[rows]
+        """Return when the tasks of these rows end, the last of their segments."""
+        ends: Ints = segments.offsets[segments.segment_by_row[rows]] + block.sums[rows] + block.lengths[rows]
         return ends
 
     def _shifts(self, changes: _Changes) -> tuple[Ints, Ints]:
@@ -394,8 +397,8 @@ class Replay:
         waits, overs = self._of.waits, self._of.hand_overs
         for thread in np.unique(changes.threads).tolist():
             clock = self._clocks[thread]
-            of_thread = np.flatnonzero(changes.threads == thread)
-            wait, pause, leave, take, end = (of_thread[changes.what[of_thread] == what] for what in range(5))
+            in_thread = np.flatnonzero(changes.threads == thread)
+            wait, pause, leave, take, end = (in_thread[changes.what[in_thread] == what] for what in range(5))
             stay[end] = clock.alone(np.full(len(end), self._host_end))
             stay[pause] = clock.alone(overs.idle_since[changes.of[pause]])
             stay[leave] = clock.alone(overs.ends[changes.of[leave]])
@@ -451,7 +454,7 @@ class Replay:
 
 
 def _times(shares: Shares, times: Ints) -> Ints:
-    """These shares of times, in ns. Columns stand for the things."""
+    """Return these shares of times, in ns; one column for each removal."""
     left_out = shares * times[:, None]
     return np.rint(left_out).astype(np.int64) if left_out.dtype == np.float64 else left_out.astype(np.int64, copy=False)
 

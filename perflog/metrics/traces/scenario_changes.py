@@ -39,11 +39,11 @@ SCENARIOS = {
 """What is changed in each replay."""
 
 RANK = "rank"
-"""The scenario of a job, in place of a device."""
+"""The scenario of a job, not of a device."""
 
 _STATES = {"compute": COMPUTE, "communication": COMMUNICATION, "copies": MEMORY}
 _CATEGORIES = 4  # of kernels that compute: those that take most time
-_STREAMS = 3  # whose waits are left out one by one: those that wait longest
+_STREAMS = 3  # streams with waits that are left out one by one: the ones that wait longest
 _BLOCKED = "allocation"  # of calls of the runtime: what CUDA graphs cannot hold
 
 

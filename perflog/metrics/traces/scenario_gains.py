@@ -26,11 +26,11 @@ class ScenarioGain(Struct, frozen=True, kw_only=True):
     Attributes:
         run: The run.
         of: The whole: traced step, or trace.
-        scenario: One of those of metric `replay`.
+        scenario: A scenario of metric `replay`.
         subject: Which one: category of kernels, class of operators, number of a stream.
         rank: The rank that is changed, of scenario `rank`.
         device: Its device.
-        whole_s: Time of the whole in s, as `breakdown` has it; of a rank that of the job.
+        whole_s: Time of the whole in s, as `breakdown` has it; for a rank, time of the job.
         gain: How much shorter it would be, as a share of it.
         bound: Why this is a bound; None if all dependencies are known.
     """
@@ -61,10 +61,10 @@ def scenario_gains(tables: Tables, options: Options) -> dict[str, list[ScenarioG
     """Return the gains of each run that can be replayed, in the order of metric `replay`."""
     rows = replay.table(tables, options)
     times = device_time.table(tables, options)
-    spans = {str(run): float(wholes_of_traces(of_run)["span_s"].mean()) for run, of_run in times.groupby("run")}
+    spans = {str(run): float(wholes_of_traces(part)["span_s"].mean()) for run, part in times.groupby("run")}
     return {
-        str(run): [*_of_devices(of_run[of_run["scenario"] != RANK], spans[str(run)]), *_of_ranks(of_run)]
-        for run, of_run in rows.groupby("run", sort=False)
+        str(run): [*_of_devices(part[part["scenario"] != RANK], spans[str(run)]), *_of_ranks(part)]
+        for run, part in rows.groupby("run", sort=False)
     }
 
 

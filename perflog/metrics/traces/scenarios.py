@@ -1,8 +1,8 @@
 """Scenarios: how much shorter the steps of a trace would be without their host time, kernels, communication or waits.
 
-Each is a replay of the dependencies that the critical path knows, with one set of things that take no time. Steps that
-follow one another without a gap are replayed together: what overlaps two of them is no loss. Of a long trace a stretch
-in the middle is replayed.
+Each is a replay of the dependencies that the critical path knows, with some pieces taking no time. Steps that follow
+one another without a gap are replayed together: what overlaps two of them is no loss. Of a long trace a section in the
+middle is replayed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _MOST = 1 << 18  # pieces of work of a device that are replayed
 _TOUCH = 0.01  # of a step: a longer gap between two steps is time outside of them
-_FEW = 0.01  # of the work: with more whose launch is not known, the replay lacks dependencies
+_FEW = 0.01  # of the work: with more unknown launches, the replay lacks dependencies
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -57,7 +57,7 @@ _COLUMNS = (
     MetricColumn("gain_s", "s", None, "unchanged replay - without_s; gains overlap and do not add up"),
     MetricColumn("gain", "1", None, "gain_s / time_s"),
     MetricColumn("error_s", "s", None, "unchanged replay - time_s: 0 where the replay is exact", brief=False),
-    MetricColumn("launch_known", "1", None, "share of the work whose launch is known", brief=False),
+    MetricColumn("launch_known", "1", None, "share of the work with a known launch", brief=False),
     MetricColumn("bound", meaning="why the gain is a bound; null: all dependencies are known"),
     MetricColumn(
         "replayed",
@@ -77,14 +77,14 @@ _COLUMNS = (
     main="gain",
     formula="each piece of work begins when the work before it on its stream, its launch and what it waits for have "
     "ended; threads run their calls in order and wait for the device where they did. gain_s = end of the steps as "
-    "replayed unchanged - end with the things of the scenario taking no time",
+    "replayed unchanged - end with the pieces of the scenario taking no time",
     source="dependencies: as in critical_path; replay: own",
 )
 def replay(tables: Tables, options: Options) -> pd.DataFrame:
     """How much shorter the steps of each device, else its trace, would be in each scenario, the largest gain first.
 
-    A device has rows if it is known what launched its work: without launches, nothing tells what waits for the host.
-    Ranks of a job have one each whose clocks agree: `rank`, of the time of the whole job.
+    A device has rows if it is known what launched its work: without launches, it is unknown what waits for the host.
+    In jobs with clocks that agree, each rank has a row: `rank`, of the time of the whole job.
 
     Example:
         >>> table = perflog.metrics.replay(perflog.read("trace.json"))
@@ -117,7 +117,7 @@ def _frame(tables: Tables, options: Options) -> pd.DataFrame:
 
 
 def _runs_in_steps(tables: Tables) -> set[str]:
-    """The runs whose steps stand for all of them."""
+    """Return the runs that are represented by their steps."""
     by_run: dict[str, list[TraceDevice]] = {}
     for device in trace_devices(tables):
         if device.span:
@@ -143,8 +143,8 @@ def _rows(walk: PathWalk, in_steps: bool, changes: Sequence[Scenario]) -> Iterat
     what_if = WhatIf(of, walk)
     unchanged, without = 0, np.zeros(len(changes), np.int64)
     for window in windows:
-        things = [each.change for each in changes]
-        ended, ends = what_if.ends(window.start, window.end, things, window.thread, window.host_end)
+        removed = [each.change for each in changes]
+        ended, ends = what_if.ends(window.start, window.end, removed, window.thread, window.host_end)
         unchanged += ended - window.start
         without += np.maximum(
             ends - window.start, [_communicates(what_if, each.communicates, window) for each in changes]
@@ -167,7 +167,7 @@ def _rows(walk: PathWalk, in_steps: bool, changes: Sequence[Scenario]) -> Iterat
 
 
 class ReplayedRanks(Struct, frozen=True):
-    """The replay of a job of which each rank has a trace: its first run, its ranks, and its number of steps."""
+    """The replay of a job with a trace of each rank: its first run, its ranks, and its number of steps."""
 
     run: str
     members: Sequence[TraceDevice]
@@ -182,7 +182,7 @@ class ReplayedRanks(Struct, frozen=True):
 
 
 def replayed_ranks(tables: Tables) -> list[ReplayedRanks]:
-    """Return the replay of each job whose clocks agree."""
+    """Return the replay of each job with clocks that agree."""
     return cached(tables, "replay of ranks", lambda: list(_replayed_ranks(tables)))
 
 

@@ -1,6 +1,6 @@
 """Start-up in traces: time in which the host captures graphs or compiles, and a device idles.
 
-A trace of it is none of steady steps, so it is told before anything else is.
+A trace of it has no steady steps, so it is reported before anything else is.
 """
 
 from __future__ import annotations
@@ -52,10 +52,8 @@ def start_ups(tables: Tables) -> Iterator[StartUp]:
             by_run.setdefault(device.run, []).append(device)
     for run, devices in by_run.items():
         in_steps = are_in_steps(devices)
-        for what, of_files in doing.items():
-            times = [
-                _idle(each, of_files[run, each.part], in_steps) for each in devices if (run, each.part) in of_files
-            ]
+        for what, by_file in doing.items():
+            times = [_idle(each, by_file[run, each.part], in_steps) for each in devices if (run, each.part) in by_file]
             if times:
                 number = len(devices) * (1 if not in_steps else float(np.mean([len(d.steps.numbers) for d in devices])))
                 yield StartUp(run, what, float(seconds(sum(times))) / number)

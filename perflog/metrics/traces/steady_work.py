@@ -83,14 +83,14 @@ def work_times(device: TraceDevice, steps: Ints | None, codes: Ints, size: int) 
 
 
 def places_of_work(device: TraceDevice, steps: Ints | None) -> Ints:
-    """Return the place of the step of each event among these steps, -1 if it is in none; without steps, 0."""
+    """Return the index of the step of each event among these steps, -1 if it is in none; without steps, 0."""
     if steps is None:
         return np.zeros(len(device.work.starts), np.int64)
     return _places(_step_of_event(device), steps)
 
 
 def _places(step: Ints, steps: Ints) -> Ints:
-    """The place of each step among some steps, -1 if it is none of them."""
+    """Return the index of each step among some steps, -1 if it is none of them."""
     if not len(steps):
         return np.full(len(step), -1, np.int64)
     order = np.argsort(steps)

@@ -1,6 +1,6 @@
 """Time loss on devices of traces: exposed communication by transfer and waiting, idle time by what the host did.
 
-All times are sets of nanoseconds, so those of a device add up to its whole exactly: its steps, else its span.
+All times are sets of nanoseconds, so the times of a device add up to its whole exactly: its steps, else its span.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 class DeviceLosses(Struct, frozen=True, eq=False):
     """The time of a device in ns by what it was spent on; the values add up to the whole of the device.
 
-    That is its annotated steps, whose number `steps` is, or its span, where `steps` is 0. `doubts`: why a time is less
-    certain than it looks, by its name.
+    The whole is its annotated steps, with `steps` as their number, or its span, with `steps` 0. `doubts`: why a time is
+    less certain than it looks, by its name.
     """
 
     device: TraceDevice
@@ -42,7 +42,7 @@ class DeviceLosses(Struct, frozen=True, eq=False):
 def device_losses(tables: Tables) -> list[DeviceLosses]:
     """Return the time losses of each device with work, in the order of `trace_devices`.
 
-    Times: compute, transfer, waiting for the last, communication (of which neither is known), copies, waiting kernels,
+    Times: compute, transfer, waiting for the last, communication (not divided into these two), copies, waiting kernels,
     data, host-bound idle, idle with work queued, idle (the launch is not known).
     """
     places = {
@@ -87,7 +87,7 @@ def _losses(
     }  # fmt: skip
     busy, steps = device.work.busy, device.steps
     starts, ends = (steps.starts, steps.ends) if in_steps else (busy.starts[:1], busy.ends[-1:])
-    times = {name: int(of_set.inside(starts, ends).sum()) for name, of_set in sets.items()}
+    times = {name: int(intervals.inside(starts, ends).sum()) for name, intervals in sets.items()}
     return DeviceLosses(device, len(steps.numbers) if in_steps else 0, times, doubts)
 
 

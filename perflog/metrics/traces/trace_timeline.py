@@ -39,7 +39,7 @@ IDLE = "idle: "
 """What the kind of idle time begins with; its cause follows."""
 
 RANGE = "range"
-_PARTS = 16  # of a trace without steps, of which the middle one is shown
+_PARTS = 16  # parts of a trace without steps: the middle one is shown
 _NO_NAME = -1
 _MOST_DEVICES, _MOST_STREAMS, _MOST_THREADS, _MOST_DEPTHS = 64, 12, 2, 4
 
@@ -54,12 +54,12 @@ _COLUMNS = (
         "ranges of a thread by depth, the critical path"),
     MetricColumn("kind", meaning="category of work, state of the device, kind of a piece of the critical path, "
         f"`{RANGE}`, or `{IDLE}` with its cause; of merged events that which takes most of their time"),
-    MetricColumn("name", meaning="name of the event; of merged events that of the longest of this kind"),
+    MetricColumn("name", meaning="name of the event; of merged events the name of the longest of this kind"),
     MetricColumn("begin_s", "s", None, "begin, since the first work of all devices; where the clocks of devices have "
         "no time in common, of the device"),
     MetricColumn("span_s", "s", None, "end - begin"),
     MetricColumn("events", meaning="number of events, gaps or pieces that the span holds"),
-    MetricColumn("time_s", "s", None, "sum of the time of those of this kind; the rest of span_s is of other kinds, or "
+    MetricColumn("time_s", "s", None, "sum of the times of events of this kind; the rest of span_s is other kinds, or "
         "nothing"),
     MetricColumn("grain_s", "s", None, "what is shorter than this was merged with its neighbours; 0: nothing was",
         brief=False),
@@ -67,7 +67,7 @@ _COLUMNS = (
 
 
 class _Window(Struct, frozen=True):
-    """The part of a trace that is shown by itself: begin and end in ns; of a step its number and place among them."""
+    """The part of a trace that is shown by itself: begin and end in ns; of a step its number and index."""
 
     part: str
     start: int
@@ -127,14 +127,14 @@ def trace_timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     paths, ranges = _paths_of(tables, list(chosen.values())), _ranges_of(tables, list(chosen.values()))
     for run, device in chosen.items():
         before, after = ranges.get(run, []), [states[run], *_streams(device)]
-        of_trace, of_window = paths[run]
-        trace = [*before, of_trace, *after]
+        trace_path, window_path = paths[run]
+        trace = [*before, trace_path, *after]
         parts[run] += _part(trace, device, TRACE, bases[run], len(chosen))
         if any((frame["grain_s"] > 0).any() for frame in parts[run]) or len(device.steps.numbers) > 1:
             window = _window(device)
-            tracks = [*(each.inside(window) for each in before), of_window, *(each.inside(window) for each in after)]
+            tracks = [*(each.inside(window) for each in before), window_path, *(each.inside(window) for each in after)]
             parts[run] += _part(tracks, device, window.part, bases[run], len(chosen), window.number)
-    frames = [frame for of_run in parts.values() for frame in of_run]
+    frames = [frame for run_frames in parts.values() for frame in run_frames]
     whole = dict.fromkeys(("rank", "device", "step", "events"), "Int64")
     columns = [column.name for column in _COLUMNS]
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
@@ -235,7 +235,7 @@ def _streams(device: TraceDevice) -> Iterator[_Track]:
 
 
 def _paths_of(tables: Tables, chosen: Sequence[TraceDevice]) -> dict[str, tuple[_Track, _Track]]:
-    """The critical path of these devices, by run: that of the trace, and that of the part that is shown by itself."""
+    """Return the critical path of these devices, by run: of the trace, and of the part that is shown by itself."""
     wanted, found = {id(device) for device in chosen}, dict[str, tuple[_Track, _Track]]()
     for paths in critical_paths(tables):
         device, walk = paths.device, paths.walk

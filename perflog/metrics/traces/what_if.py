@@ -16,9 +16,9 @@ from perflog.arrays import Ints
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import Dependencies
 from perflog.metrics.traces.path_walk import LAUNCHING, SYNCHRONISATION, PathWalk, is_host, kinds_of
-from perflog.metrics.traces.replay import Change, Replay, Replayed, Thing
+from perflog.metrics.traces.replay import Change, PieceKind, Replay, Replayed
 
-_CALLS_AT_ONCE = 1 << 22  # calls in a window, times things of the host: each takes a column over all of them
+_CALLS_AT_ONCE = 1 << 22  # calls in a window, times removals on the host: each takes a column over all of them
 
 
 class WhatIf:
@@ -28,36 +28,36 @@ class WhatIf:
         self._walk, self.replayed = walk, Replayed(dependencies)
         self._kinds = kinds_of(dependencies)
 
-    def gains(self, start: int, end: int, things: Sequence[Thing], step_thread: int = NO_CALL) -> Ints:
-        """Return for each thing by how many ns the window [start, end) would be shorter if it took no time.
+    def gains(self, start: int, end: int, removed: Sequence[PieceKind], step_thread: int = NO_CALL) -> Ints:
+        """Return by how many ns the window [start, end) would be shorter without each of `removed`.
 
         The window ends with its last work and, if it is a step, its thread: see `PathWalk.path`.
         """
         thread = step_thread if step_thread != NO_CALL else self._walk.last_thread(end)
-        unchanged, without = self.ends(start, end, things, thread)
+        unchanged, without = self.ends(start, end, removed, thread)
         return unchanged - without
 
     def ends(
-        self, start: int, end: int, things: Sequence[Thing | Change], thread: int, host_end: int | None = None
+        self, start: int, end: int, removed: Sequence[PieceKind | Change], thread: int, host_end: int | None = None
     ) -> tuple[int, Ints]:
-        """Return when the window [start, end) ends if nothing changes, and when if each thing takes no time, in ns.
+        """Return when the window [start, end) ends if nothing changes, and when without each of `removed`, in ns.
 
         Args:
             start: Begin of the window.
             end: Its end.
-            things: What takes no time.
+            removed: Pieces that take no time.
             thread: The thread that ends with it, or NO_CALL.
             host_end: Where this thread ends; by default at the end of the window.
         """
-        kinds = [each.kinds if isinstance(each, Change) else each[0] for each in things]
+        kinds = [each.kinds if isinstance(each, Change) else each[0] for each in removed]
         on_thread = list(map(self._is_on_thread, kinds))
         host = [i for i, on in enumerate(on_thread) if on]
         at_once = max(_CALLS_AT_ONCE // (1 + self.replayed.calls_inside(start, end)), 2)
         groups = [host[i : i + at_once] for i in range(0, max(len(host), 1), at_once)]
         groups[-1] = groups[-1] + [i for i, on in enumerate(on_thread) if not on]
-        without, unchanged = np.zeros(len(things), np.int64), end
+        without, unchanged = np.zeros(len(removed), np.int64), end
         for group in filter(None, groups):
-            ends = Replay(self.replayed, [things[i] for i in group], start, end).ends(thread, host_end)
+            ends = Replay(self.replayed, [removed[i] for i in group], start, end).ends(thread, host_end)
             unchanged, without[group] = int(ends[0]), ends[1:]
         return unchanged, without
 

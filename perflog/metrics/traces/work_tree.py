@@ -21,7 +21,7 @@ from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
 OUTSIDE, UNKNOWN = "(outside of ranges)", "(launch not known)"
-"""In place of a name: the launch is in no call of the tree; the trace does not tell which call launched the work."""
+"""Replace the name: the launch is in no call of the tree; the trace does not show which call launched the work."""
 
 PATH_MARK = " > "
 """Between the names of a path."""
@@ -40,7 +40,7 @@ WordOf = Callable[[str, str, str | None], Word | None]
 
 
 class JoinedCalls(Struct, frozen=True, eq=False):
-    """The calls of a file, those of one word in joined calls as one node. Parents come before children.
+    """The calls of a file, with calls of one word in joined calls as one node. Parents come before children.
 
     `nodes`: the node of each call. `parents`: the node around each node, or NO_CALL. `words`: what its calls are
     called.
@@ -59,7 +59,7 @@ class JoinedCalls(Struct, frozen=True, eq=False):
 class WorkTree(Struct, frozen=True, eq=False):
     """A tree of one file of a run. All sequences and arrays have an entry for each node, parents before children.
 
-    `names`, `kinds` and `shapes` are those of the words; the kind of OUTSIDE and UNKNOWN is None. `parents`: index of
+    `names`, `kinds` and `shapes` come from the words; the kind of OUTSIDE and UNKNOWN is None. `parents`: index of
     the node around, or NO_CALL. `calls`: index of the node of each call, and its start in ns. `entered`: number of
     calls. `host_ns`: host time. `lines`: line of the first call. `work`: each device of the file with the index of the
     node that launched each piece of its work.
@@ -134,7 +134,7 @@ class WorkSums(Struct, frozen=True, eq=False, dict=True):
         return int(self.own.sum())
 
     def figures(self, index: int) -> dict[str, Any]:
-        """Return the columns of a row of a metric that tell them."""
+        """Return the columns of a row of a metric with the times and counts of a node."""
         return {
             "launched": int(self.launched[index]),
             "gpu_s": float(seconds(self.inclusive[index])),
@@ -203,9 +203,9 @@ def joined_calls(calls: CallTree, word_of: WordOf, with_shapes: bool = False) ->
     for i, call in enumerate(alike.first.tolist()):
         word = word_of(kinds[kind[call]], names[name[call]], shapes[shape[call]] if shape[call] >= 0 else None)
         codes[i] = words.setdefault(word or Word("", ""), len(words))
-    nodes, parents, of_node = _joined(calls.parents, codes[alike.inverse])
+    nodes, parents, node_codes = _joined(calls.parents, codes[alike.inverse])
     listed = list(words)
-    return JoinedCalls(calls, nodes, np.array(parents, np.int64), [listed[code] for code in of_node])
+    return JoinedCalls(calls, nodes, np.array(parents, np.int64), [listed[code] for code in node_codes])
 
 
 def _joined(parents: Ints, codes: Ints) -> tuple[Ints, list[int], list[int]]:
@@ -216,18 +216,18 @@ def _joined(parents: Ints, codes: Ints) -> tuple[Ints, list[int], list[int]]:
     """
     node = np.full(len(parents), NO_CALL, np.int64)
     around: list[int] = []
-    of_node: list[int] = []
+    node_codes: list[int] = []
     level = np.flatnonzero(parents == NO_CALL)
     while len(level):
         above = np.append(node, NO_CALL)[parents[level]]
         joined = groups_of(above, codes[level])
         node[level] = joined.inverse + len(around)
         around += above[joined.first].tolist()
-        of_node += codes[level[joined.first]].tolist()
+        node_codes += codes[level[joined.first]].tolist()
         is_above = np.zeros(len(parents) + 1, np.bool_)
         is_above[level] = True
         level = np.flatnonzero(is_above[parents])
-    return node, around, of_node
+    return node, around, node_codes
 
 
 def _work_tree(joined: JoinedCalls, label: str | None, devices: Sequence[tuple[TraceDevice, Launches]]) -> WorkTree:

@@ -25,7 +25,7 @@ from perflog.metrics.traces.critical_path import DevicePaths, critical_paths
 from perflog.metrics.traces.dependencies import NO_WORK, Dependencies
 from perflog.metrics.traces.path_walk import DEVICE_KINDS, HOST_KINDS, HOST_TIME, LAUNCHES, CriticalPath, kinds_of
 from perflog.metrics.traces.path_walk import WAITS as WAITING
-from perflog.metrics.traces.replay import ALL, Change, Replay, Replayed, Thing
+from perflog.metrics.traces.replay import ALL, Change, PieceKind, Replay, Replayed
 from perflog.metrics.traces.what_if import WhatIf
 from perflog.tables.columns import NULL
 
@@ -435,9 +435,9 @@ def check(log: perflog.Log, events: list[dict[str, Any]], steps: dict[int, tuple
                 for kind, code in zip(path.kinds.tolist(), codes.tolist(), strict=True)
             }
             times = Counter(dict(times.most_common(12)))  # the longest are all that there are in small traces
-            things = [(words.index(kind), ALL) if name is None else code_of[kind, name] for kind, name in times]
+            removed = [(words.index(kind), ALL) if name is None else code_of[kind, name] for kind, name in times]
             whole = oracle.length(start, end, lambda kind, name: False, main)
-            gains = what_if.gains(start, end, things, thread).tolist()
+            gains = what_if.gains(start, end, removed, thread).tolist()
             for (kind, name), gain in zip(times, gains, strict=True):
                 zero = lambda k, n, kind=kind, name=name: k == kind and name in (None, n)  # noqa: E731 (short)
                 assert gain == whole - oracle.length(start, end, zero, main)
@@ -555,8 +555,8 @@ def test_replays_of_sets_event_by_event(
             start, end = int(of.starts.min()), int(of.ends.max())
             until = max(min(host_end * US, end), start)
             codes = tuple(code for code, word in enumerate(kinds_of(of)) if word in kinds)
-            things: list[Thing | Change] = [(codes, ALL), changed(paths, tuple(kinds), parts)]
-            unchanged, ends = WhatIf(of, walk).ends(start, end, things, walk.last_thread(end), until)
+            removed: list[PieceKind | Change] = [(codes, ALL), changed(paths, tuple(kinds), parts)]
+            unchanged, ends = WhatIf(of, walk).ends(start, end, removed, walk.last_thread(end), until)
             zero = lambda kind, name: kind in kinds  # noqa: E731 (short)
             part = Part(
                 lambda work: share_of(work.start, parts),
