@@ -30,8 +30,8 @@ DATA_WAIT, STALL, REPEATED, DOWN, SHUTDOWN, UNKNOWN = "data wait", "stall", "rep
 KINDS = (TRAINING, STARTUP, COMPILE, EVALUATION, CHECKPOINT, DATA_WAIT, STALL, REPEATED, DOWN, SHUTDOWN, UNKNOWN)
 
 STAMPS, ELAPSED, PRINTED, STEPS, FILE = "stamps", "elapsed", "printed", "steps", "file"
-"""What tells the ends of an interval: time stamps of lines, the printed time since a start, a printed duration, the
-clock less the time of steps, the time at which the log was written last."""
+"""Source of the ends of an interval: time stamps of lines, the printed time since a start, a printed duration, the
+clock minus the time of steps, the time at which the log was written last."""
 
 RELATIVE = (ELAPSED, STEPS)
 """Clocks of attempts without time stamps: printed time since a start; else the sum of printed durations."""
@@ -68,7 +68,7 @@ class Interval(Struct):
 
 
 class Mark(Struct, frozen=True):
-    """A line that tells what a pause is for. `at`: its time on the clock of the attempt; None: it has none."""
+    """A line that reports a pause and its kind. `at`: its time on the clock of the attempt, or None."""
 
     kind: str
     line: int
@@ -80,7 +80,7 @@ class Mark(Struct, frozen=True):
 class StepLines(Struct, frozen=True):
     """The step lines of an attempt on one clock, where steps and clock go up.
 
-    `places`: number of the step in the order of the job. `steps_done`: since the step line before. `seconds`: printed
+    `places`: index of the step in the order of the job. `steps_done`: since the step line before. `seconds`: printed
     time of a step, NaN if it is not printed. `resolution_s`: of the clock.
     """
 
@@ -269,7 +269,7 @@ class _Tiling:
         took = min(round(seconds * _NS), first - self._position)
         ended = max((at for at in begun if at <= first), default=None)
         if not np.isfinite(steps.seconds[0]) and ended is not None and first - ended >= took:
-            took = first - ended  # the start-up tells its end
+            took = first - ended  # the end of the start-up is known
         opening = STARTUP
         if self._extent.clock == ELAPSED and not np.isfinite(steps.seconds[0]):  # a bar begins with the first step
             opening = COMPILE
@@ -326,7 +326,7 @@ class _Tiling:
         return float(by_clock) if place < self._warm else 0.0
 
     def _named(self, here: Sequence[Mark], pause: float, place: int) -> Iterator[tuple[str, float, str]]:
-        """The kinds of what a pause holds, in the order of their lines, their seconds, and what tells them."""
+        """Yield the kinds of activity in a pause, in the order of their lines, their seconds, and the source."""
         kinds = list(dict.fromkeys(_OF_MARKS[mark.kind] for mark in here))
         if not kinds:
             if place < self._warm:
@@ -351,7 +351,7 @@ class _Tiling:
             yield UNKNOWN, rest, STEPS
 
     def _waits_for_data(self, place: int, pause: float) -> bool:
-        """Whether a printed phase of the step says that it waited for data most of a pause."""
+        """Whether a printed phase of the step waited for data for most of a pause."""
         phases = self._tables.rows_by_run("phases").get(self._extent.run)
         if phases is None:
             return False
@@ -363,7 +363,7 @@ class _Tiling:
         )
 
     def _tail(self) -> None:
-        """What follows the last step: a hang as long as its watchdog tells, a last checkpoint, the shutdown."""
+        """Add what follows the last step: a hang as long as its watchdog reports, a last checkpoint, the shutdown."""
         steps, end = self._steps, self._end()
         last = len(steps.times)
         usual, _ = self._usual(last - 1)
@@ -440,7 +440,7 @@ class _Tiling:
         return time if last <= time <= limit else None
 
     def _end(self) -> int:
-        """Time of the last line of the attempt, as far as a clock tells it."""
+        """Return the time of the last line of the attempt, as far as a clock shows it."""
         rows = self._tables.rows_by_run("milestones").get(self._extent.run)
         end = max(self._extent.end_ns, self._position)
         if rows is not None:

@@ -1,6 +1,6 @@
-"""Attempts: runs that continue one another are one job, such as those before and after a restart from a checkpoint.
+"""Attempts: runs that continue one another are one job, such as runs before and after a restart from a checkpoint.
 
-A run continues an earlier one if it loads a checkpoint of it. The evidence: a line of the log that tells that a
+A run continues an earlier one if it loads a checkpoint of it. The evidence: a line of the log that reports that a
 checkpoint is loaded, at a step that the earlier run saved, or reached where it prints no saves; the same settings; and
 clocks in order, as far as the logs have any. A restart on another number of ranks has other settings of its world: it
 continues a run of the same log, or of the same job id. Runs of a sweep or of an array of jobs load none of each other.
@@ -57,8 +57,8 @@ class Attempt(Struct, frozen=True):
         job: The run id of the first attempt.
         number: Its number in the job, from 1.
         of: The number of attempts of the job.
-        step: The step of the checkpoint that it loads; None for the first attempt, and where nothing tells it.
-        line: The line that tells that it loads a checkpoint; None for the first attempt.
+        step: The step of the checkpoint that it loads; None for the first attempt, and if it is unknown.
+        line: The line that reports the loading of a checkpoint; None for the first attempt.
         evidence: What shows that it continues the attempt before, in words; "" for the first attempt.
     """
 

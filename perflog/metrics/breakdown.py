@@ -2,7 +2,7 @@
 
 The whole is the steady step of a log with step times, all phases of a log that times no steps, the GPU time of a
 profiler's table, or the annotated step of a trace, else its span. The parts are the innermost ones that the source
-tells apart; for what lies around them see `phases`, `kernels` and `device_time`.
+distinguishes; for what lies around them see `phases`, `kernels` and `device_time`.
 """
 
 from __future__ import annotations

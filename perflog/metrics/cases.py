@@ -45,7 +45,7 @@ _COLUMNS = (
     MetricColumn("failed_at", meaning="the first of these cases", brief=False),
     MetricColumn(
         "better",
-        meaning="lower or higher, by its name or unit; null: neither tells it, or the cases are different work",
+        meaning="lower or higher, by its name or unit; null: unknown, or the cases are different work",
     ),
     MetricColumn("min", meaning="smallest value; of a case that is measured again the median of its values"),
     MetricColumn("min_at", meaning="its case, the first of several"),
@@ -113,7 +113,7 @@ _COLUMN = "column"  # the parameter of such a table, where its columns have no n
 _SEVERAL = 2  # units from which on the rows of a table are several quantities
 
 _OUTCOME = lazy_pattern(r"(?:.*[_. ])?(?:status|state|outcome|result)", re.IGNORECASE)
-"""Names of words that say what came of a case."""
+"""Names of columns with the outcome of a case."""
 
 _OUTCOMES = lazy_pattern(
     r"ok|pass\w*|succe\w+|complet\w+|done|finish\w+|running|pending|queued|waiting|prun\w+|terminat\w+|fail\w*|error\w*"
@@ -121,12 +121,12 @@ _OUTCOMES = lazy_pattern(
     r"|node_fail|true|false|yes|no|[xX✓✗✅❌]+",
     re.IGNORECASE,
 )
-"""Words that say it. A `state` may also be what is measured, such as one in FP32 or BF16."""
+"""Words for an outcome. A `state` may also be what is measured, such as one in FP32 or BF16."""
 
 _NAMES_WORK = lazy_pattern(
     r"(?:.*[_. ])?(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job)s?", re.IGNORECASE
 )
-"""Names of words that say which work is measured."""
+"""Names of columns that describe which work is measured."""
 
 _FAILED = lazy_pattern(
     r"(?:(?:cuda|gpu)? ?out of memory|oom|(?:runtime|compile|launch)? ?err(?:or)?|fail(?:ed|ure)?|crash(?:ed)?"
@@ -270,7 +270,7 @@ def case_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     source="values as printed; parameters are the leading names of a record that together identify the records",
 )
 def cases(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """Figures that a run prints over parameters: the best case, the worst, and how far they lie apart.
+    """Quantities that a run prints over parameters: the best case, the worst, and their ratio.
 
     Rows of `values` of one record, for no step, are one measurement. Steps, epochs and requests are series, no cases.
 
@@ -379,9 +379,9 @@ def _ratios(
 
 
 def _providers(table: CaseTable) -> list[str]:
-    """Figures that measure the same quantity and are named after what is measured: cuBLAS, Triton. Else [].
+    """Return quantities that are variants of one, named after what is measured: cuBLAS, Triton. Else [].
 
-    A header names them, so they have no unit, and no name says what quantity it is. Statistics of one quantity, such as
+    A header names them, so they have no unit, and no name gives the quantity. Statistics of one quantity, such as
     P50 and P99, are no variants of each other. Ratios and shares beside them measure nothing by themselves. Nor are
     counts beside other numbers, or differences, which may be negative.
     """
@@ -453,7 +453,7 @@ def _tables_of(rows: Rows) -> Iterator[CaseTable]:
 
 
 def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) -> Iterator[CaseTable]:
-    """The tables of records with these names; none if they have no parameters or no figures."""
+    """Yield the tables of records with these names; none if they have no parameters or no measured quantities."""
     number = len(records.sizes)
     codes, words = rows.codes("key")
     units_of_row, unit_words = rows.codes("unit")
@@ -529,7 +529,7 @@ def _turned(
 ) -> CaseTable | None:
     """The table with a case for each column, if its rows are quantities; None if they are cases.
 
-    A column says so by its name, or by several units in its words: `Mean TTFT (ms)`, `Output (tok/s)`. Such
+    Names of columns show it, or several units in their words: `Mean TTFT (ms)`, `Output (tok/s)`. Such
     columns have no units of their own.
     """
     [(name, words), *others] = parameters.items()
@@ -580,7 +580,7 @@ def _together(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
 def _sweeps(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
     """The stretches of records that each begin with the same case and go on to others: sweeps of different kinds.
 
-    Their lines have the same names, and what tells the kinds apart is not in them. Sweeps are over the same cases: if
+    Their lines have the same names, and do not print the kind. Sweeps are over the same cases: if
     a stretch has less than half of its cases from the first one, or lacks more than half of these, all are one sweep.
     """
     begins = [0]
@@ -673,12 +673,12 @@ def _tells_work(leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
 
 
 def _tells_moment(name: str, cells: Sequence[Any]) -> bool:
-    """Whether a column says when records were written, or how long each took in words such as `40:02:47`."""
+    """Whether a column has the time at which records were written, or their durations in the form `40:02:47`."""
     return name.lower() in _MOMENTS or (name.lower() == "time" and _are_words(cells))
 
 
 def _names_variants(name: str, cells: Sequence[Any]) -> bool:
-    """Whether a few words say which variant each record is of, and not what came of it."""
+    """Whether a few words name the variant of each record, and not its outcome."""
     is_known = _are_words(cells) and _is_open(name, cells) and not any(_is_failure(x) for x in cells)
     return is_known and 1 < len(set(cells)) <= _MOST_VARIANTS
 
@@ -688,13 +688,13 @@ def _are_words(cells: Sequence[Any]) -> bool:
 
 
 def _tells_outcome(name: str, cells: Sequence[Any]) -> bool:
-    """Whether a column says in words what came of each case."""
+    """Whether a column has the outcome of each case in words."""
     said = any(x and _OUTCOMES.match(x.strip()) for x in cells if isinstance(x, str))
     return _OUTCOME.fullmatch(name) is not None and _are_words(cells) and said
 
 
 def _is_open(name: str, cells: Sequence[Any]) -> bool:
-    """Whether a column may be a parameter: it neither names the trial or a unit nor says what came of it."""
+    """Whether a column may be a parameter: it is neither the number of a trial, nor a unit, nor an outcome."""
     return _TRIAL.fullmatch(name) is None and name.lower() not in _UNIT and not _tells_outcome(name, cells)
 
 

@@ -42,7 +42,7 @@ _COLUMNS = (
 )
 _FIT = ("format", "phase", "occurrence")
 _FEWEST_POINTS = {1: 3, 2: 6}
-"""Points that a fit needs, by its number of variables. Fewer points say nothing about scatter."""
+"""Points that a fit needs, by its number of variables. Fewer points do not show scatter."""
 
 
 @metric(

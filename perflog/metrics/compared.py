@@ -116,7 +116,7 @@ class ComparedColumn(Struct, frozen=True):
         column: The column.
         unit: Base unit of the value, or in braces the column that has it.
         by: The key columns.
-        better: Which way is better; None where nobody knows.
+        better: Which way is better; None if unknown.
         rows: Which rows of the table count.
     """
 
@@ -132,7 +132,7 @@ class ComparedColumn(Struct, frozen=True):
     rows: Callable[[pd.DataFrame], pd.DataFrame] | None = None
 
     def samples(self, table: pd.DataFrame) -> Iterator[Sample]:
-        """Yield the figures of a metric's table."""
+        """Yield the values of a metric's table."""
         rows = table if self.rows is None else self.rows(table)
         rows = rows[rows[self.column].notna()]
         for values, alike in rows.groupby(["run", *self.by], dropna=False, sort=False) if len(rows) else ():

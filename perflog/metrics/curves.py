@@ -151,11 +151,11 @@ def printed_values(tables: Tables, keys: Collection[str]) -> pd.DataFrame:
 
 
 _Texts = tuple[Keys, list[str]]
-"""A column of texts as codes, and the texts that they stand for."""
+"""A column of strings as codes, and the strings."""
 
 
 class _Values(Struct, frozen=True):
-    """Values of series as columns: texts, and numbers."""
+    """Values of series as columns: strings, and numbers."""
 
     texts: Mapping[str, _Texts]
     numbers: Mapping[str, npt.NDArray[Any]]
@@ -182,7 +182,7 @@ def _values(rows: Rows, column: str, places: Sequence[str], keys: _Texts, units:
 
 
 def _category(columns: Sequence[_Texts]) -> pd.Categorical:
-    """Columns of texts, one after the other."""
+    """Return one categorical of several columns of strings, one after the other."""
     import pandas as pd
 
     places: dict[str, int] = {}

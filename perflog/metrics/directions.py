@@ -26,7 +26,7 @@ _WORDS: dict[str, Better] = {
          "speedup"), "higher",
     ),
 }  # fmt: skip
-"""Words inside the name of a value that say which way is better."""
+"""Words inside the name of a value that show which way is better."""
 
 _WORK = frozenset(("bytes", "nbytes", "flop", "flops"))
 """Names of the amount of work that is measured: more or less of it is not better."""
@@ -43,7 +43,7 @@ _WORD = r"[kmM](?:Wh|[WJ])(?![a-zA-Z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+
 
 @lru_cache(maxsize=4096)
 def better(key: str, unit: str) -> Better | None:
-    """Return which way a value is better: by the words of its name, else by its unit; None if neither tells it."""
+    """Return which way a value is better: by the words of its name, else by its unit; None if unknown."""
     words = words_of(key)
     if words and _WORK.issuperset(words):
         return None

@@ -1,7 +1,7 @@
 """Energy and cost: what a step, a sample and a token take in joules, and at a price for an hour of a GPU.
 
 A log prints the power or the energy of each GPU, of each rank or of all GPUs; else telemetry sampled it beside the log.
-Both are converted between one GPU and all GPUs where the log prints the number of GPUs. Each row says what the power is
+Both are converted between one GPU and all GPUs if the log prints the number of GPUs. Each row states what the power is
 for and where it is from. The power of a node is never divided by the rate of a GPU.
 """
 
@@ -293,7 +293,7 @@ def _find_powers(tables: Tables, options: Options) -> dict[str, _Power]:
 
 
 def _is_of_run(tables: Tables, values: Rows) -> Mask:
-    """Whether values are of a run, and no figures of the cases of a table."""
+    """Flag the values of a run that are not values of the cases of a table."""
     figures = {(run, name) for run, found in case_tables(tables).items() for each in found for name in each.figures}
     if not len(values) or not figures:
         return np.ones(len(values), np.bool_)

@@ -80,7 +80,7 @@ class CaseEnergy(Struct, frozen=True):
     columns=_COLUMNS,
     main="energy_unit_j",
     formula="energy of a unit as printed, 1 / work of a joule, energy / units, or power / rate",
-    source="figures of one row of a table, by their names and units; power / rate only for one GPU",
+    source="values of one row of a table, by their names and units; power / rate only for one GPU",
 )
 def energy_cases(tables: Tables, options: Options) -> pd.DataFrame:
     """Energy of each case of a sweep or of a table of results, the best marked.
@@ -138,7 +138,7 @@ class _Names:
         self._counts = _ordered(each for each in counted if not table.units.get(each[0]))
 
     def energy(self, record: int) -> CaseEnergy | None:
-        """The energy of a record by the best figures that it has."""
+        """Return the energy of a record by the best values that it has."""
         return next((found for found in self._candidates(record)), None)
 
     def case_energy(self, record: int) -> float | None:
@@ -188,7 +188,7 @@ class _Names:
                 yield CaseEnergy(f"{name} / {rate}", scope_of(words_of(name)), unit, power / value)
 
     def _gpus(self, record: int) -> float | None:
-        """The number of GPUs of a record; None if it does not say it."""
+        """Return the number of GPUs of a record; None if it has none."""
         columns: Mapping[str, Sequence[Any]] = self.table.parameters
         found = (cells[record] for name, cells in columns.items() if _GPUS.fullmatch(name))
         settings = (value for name, value in self.table.settings.items() if _GPUS.fullmatch(name))

@@ -115,7 +115,7 @@ class _Sweep(Struct, frozen=True):
 def configurations(tables: Tables, options: Options) -> pd.DataFrame:
     """Configurations of all runs, the best first; no rows where no setting varies.
 
-    The rate of tokens or samples is compared where all runs have one, since the step time says little between runs
+    The rate of tokens or samples is compared where all runs have one, since step times are not comparable between runs
     with other batches. Runs that differ only in incidental settings (seeds, paths, dates) are repeats.
     Configurations without a run that has the metric come last: their runs failed, for example out of memory.
 
@@ -142,8 +142,8 @@ def configurations(tables: Tables, options: Options) -> pd.DataFrame:
 def factors(tables: Tables, options: Options) -> pd.DataFrame:
     """What each setting does on its own: its values compared between runs that agree in all other factors.
 
-    A value without groups was never varied alone, so that nothing is known about it. Intervals say how much the change
-    differs between groups: a wide one means that the setting works differently with other values of the others.
+    A value without groups was never varied alone, so its effect is unknown. Intervals show how much the change differs
+    between groups: with a wide one, the effect of the setting depends on the other settings.
 
     Example:
         >>> table = perflog.metrics.factors(perflog.find_runs("reference:moe_layer.txt"))

@@ -99,7 +99,7 @@ _BY_MEMORY = (
 
 
 GPU_MODELS: tuple[GpuModel, ...] = tuple(_gpu_model(*row) for row in _TABLE)
-"""All models of the table. Where published tables disagree, the source says so."""
+"""All models of the table. Where published tables disagree, the source states it."""
 
 
 def gpu_model(name: str) -> GpuModel:

@@ -1,7 +1,7 @@
 """Hasty steps: lines that a program printed before the device had done the work that they count.
 
 A program that does not wait for the device times only how long it takes to launch a step. So the first step after the
-compilation of JAX, say, claims the work of the others in a fraction of their time, at a rate far above theirs.
+compilation of JAX, for example, claims the work of the others in a fraction of their time, at a far higher rate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""History: the figures of like runs in the order of time, and since when they are at another level."""
+"""History: metrics of like runs in the order of time, and since when they are at another level."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SPEEDS = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s"}
-"""Figures of speed, with their units: the first that all runs of a history have."""
+"""Metrics of speed, with their units: the first that all runs of a history have."""
 
 _MOST_SETTINGS = 5
 
@@ -49,7 +49,11 @@ _COLUMNS = (
     MetricColumn("change", "1", None, "level_value / level_value before - 1, at its first version; else null"),
     MetricColumn("low", "1", None, "lower end of the interval of this change (Welch)", brief=False),
     MetricColumn("high", "1", None, "upper end", brief=False),
-    MetricColumn("p", meaning="p of this change: of all orders, how many have a cut as clear; at most 5 %"),
+    MetricColumn(
+        "p",
+        meaning="p-value of this change: the larger of a t-test's and a permutation test's; at most 5 %; of few "
+        "versions, where the scatter of all histories is known, a t-test's",
+    ),
     MetricColumn("with_it", meaning="settings that are other ones since this version, with both values"),
     MetricColumn(
         "cause",
@@ -124,7 +128,7 @@ def settings_summary(changed: Sequence[ChangedSetting]) -> str | None:
 
 
 def _figures(tables: Tables, runs: Sequence[str], options: Options) -> Iterator[FigureOfRuns]:
-    """Yield the figures of the runs of a test: a speed, the clock, and losses."""
+    """Yield the metrics of the runs of a test: a speed, the clock, and losses."""
     speeds = {(name, unit): steady_medians(tables, name, options.warmup, runs) for name, unit in _SPEEDS.items()}
     complete = {key: by_run for key, by_run in speeds.items() if all(run in by_run for run in runs)}
     found = dict(list((complete or speeds).items())[:1])

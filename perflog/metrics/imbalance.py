@@ -105,7 +105,7 @@ def imbalance(tables: Tables, options: Options) -> pd.DataFrame:
 def imbalance_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) -> pd.DataFrame:
     """Return imbalance step by step.
 
-    Columns: run, label, of, name, occurrence, over, kind, step, members, the figures of the metric, largest (null:
+    Columns: run, label, of, name, occurrence, over, kind, step, members, the values of the metric, largest (null:
     several members, or not known which), steady. The steps of the warm-up are included; they are not steady.
     """
     return cached(tables, ("imbalance by step", warmup), lambda: _by_step(tables, warmup)).copy()
@@ -244,7 +244,7 @@ def _groups(run_columns: Mapping[str, Sequence[Any] | Floats], keys: Sequence[_K
 
 
 def _figures(amounts: _Amounts) -> pd.DataFrame:
-    """Figures of each step of a group in which no member is missing: not of a single member, nor if that is not known.
+    """Return the values of each step of a group without missing members: of two known members or more.
 
     Several amounts of one member in a step add up.
     """

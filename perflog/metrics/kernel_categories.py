@@ -27,7 +27,7 @@ _GPU = (  # category, pattern, source of such names or reason for the row's posi
     ("memcpy", r"__amd_rocclr_copy|^zeCommandListAppendMemoryCopy", "HIP copies by kernel; Level Zero"),
     ("memcpy", r"^dma_request$", "torch.profiler on MTIA: with direction and size"),
     ("memset", r"^\[CUDA memset|^Memset|__amd_rocclr_fill|^zeCommandListAppendMemoryFill", "the same tools"),
-    ("elementwise", r"^triton_poi_", "Inductor names a kernel by its operators: the prefix tells its shape"),
+    ("elementwise", r"^triton_poi_", "Inductor names a kernel by its operators: the prefix shows its shape"),
     # ncclAllReduceRingLLKernel_sum_f32 (2.7 and older), ncclKernel_AllReduce_RING_LL_Sum_float (to 2.18),
     # ncclDevKernel_AllReduce_Sum_f32_RING_LL (since 2.19), ncclSymkDevKernel (2.27); RCCL keeps NCCL's names
     ("communication", r"^(void )?(nccl|rccl|oneccl|nvshmem|rocshmem|k?userbuffers)|ncclDev|nvshmemi", "libraries"),
@@ -139,7 +139,7 @@ def _waiting_names() -> re.Pattern[str]:
     return re.compile(rf"^(?:.*[:\s])?(?:{plain})(?:[<(.]|$)|^_Z\w*(?<!\d)(?:{mangled})", re.IGNORECASE)
 
 
-_PROFILER = (  # what XLA's profiler says of its operations (`hlo_category`): category, pattern
+_PROFILER = (  # categories that XLA's profiler gives its operations (`hlo_category`): category, pattern
     ("communication", r"all-(?:reduce|gather|to-all)|reduce-scatter|collective|send|recv|host transfer"),
     ("convolution", r"convolution"),  # XLA's products of matrices on a TPU are convolutions too
     ("gemm", r"\bdot\b|gemm|matmul"),

@@ -1,4 +1,4 @@
-"""Short names of kernels, for sentences, tables and figures: what they compute, without types and arguments."""
+"""Short names of kernels, for sentences, tables and plots: what they compute, without types and arguments."""
 
 from __future__ import annotations
 

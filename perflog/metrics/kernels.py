@@ -29,7 +29,7 @@ PRINTED_TOTAL = "device time that is printed below the table"
 BY_SHARES = "total that the printed shares refer to"
 """Name of a denominator: the table is truncated, as its shares show, and its total is not printed."""
 
-_TELLING = 0.01  # a smaller printed share tells its total too roughly
+_TELLING = 0.01  # a total from a smaller printed share is too inaccurate
 _CUT = 0.01  # of the total: a table that lacks no more, beyond the rounding of its shares, is whole
 _DECIMALS = (0.001, 0.0001)  # last digit of shares in percent with one and with two decimals
 _WHOLE = 1e-6  # of a last digit
@@ -158,7 +158,7 @@ def _totals_by_shares(rows: pd.DataFrame) -> pd.Series[float]:
 def first_call_columns(rows: pd.DataFrame) -> dict[str, pd.Series[float]]:
     """Return columns `first_call_s` and `avg_rest_s` from calls, time_s, min_s and max_s; NaN without a longest call.
 
-    The first call includes one-time setup. A table does not say which call was the longest. The longest counts as the
+    The first call includes one-time setup. A table does not show which call was the longest. The longest counts as the
     first if its excess over the average of the others is more than half of the total time. Printed times are rounded,
     so the average of the others is kept at or above the shortest call.
     """

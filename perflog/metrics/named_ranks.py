@@ -29,7 +29,7 @@ STRAGGLER = "named_as_straggler"
 """Key of table `values`: the number is a rank that the program calls a straggler."""
 
 HANGS = "rank_hangs"
-"""Key of table `values`: whether a program says that a rank hangs. Such a rank may wait for another one."""
+"""Key of table `values`: whether a program reports that a rank hangs. Such a rank may wait for another one."""
 
 _WORSE = {"Hz": LOWEST, "°C": HIGHEST}
 """Units with a worse end, if `directions` has none."""
@@ -124,7 +124,7 @@ def named_rank_rows(tables: Tables) -> list[NamedRank]:
 
 
 def hanging_ranks(tables: Tables) -> dict[str, tuple[list[int], int]]:
-    """Return by run the ranks that hang by the last word of the log about each, and the number of ranks it tells of."""
+    """Return by run the ranks that hang, by the last report of the log about each, and the number of reported ranks."""
     found = {}
     for run, rows in tables.rows_by_run("values").items():
         rows = rows.where(rows.one_of("key", (HANGS,)) & rows.known("rank", "value"))

@@ -52,7 +52,7 @@ _COLUMNS = (
 def node_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Bus bandwidth of each node and each pair of nodes, of runs that measure a collective between two nodes.
 
-    Nodes and pairs stand in the order of their bandwidth, the slowest first, for each operation and number of ranks. A
+    Nodes and pairs are in the order of their bandwidth, the slowest first, for each operation and number of ranks. A
     node is slow if most of its pairs are: one slow partner does not make it slow. Runs on one node, or on more than
     two, are left out.
 

@@ -34,7 +34,7 @@ _UPWARDS = {(_FORWARD, "send"): 1, (_FORWARD, "recv"): -1, (_BACKWARD, "send"): 
 
 
 class ModelError(Exception):
-    """The operations of a step do not fit together as the model expects; the message says how."""
+    """The operations of a step do not fit together as the model expects; the message has the reason."""
 
 
 class Operation(Struct, frozen=True):
@@ -69,7 +69,7 @@ class Graph(Struct, frozen=True):
 
 
 def step_graph(operations: Sequence[Operation]) -> Graph:
-    """Return what the operations of a step wait for, by their places in the list.
+    """Return what the operations of a step wait for, by their indices in the list.
 
     Raises:
         ModelError: a send has no receive, or operations wait for each other.
@@ -91,7 +91,7 @@ class _Step:
         self.after: dict[int, set[int]] = defaultdict(set)
         self.stages = 1 + max(op.stage for op in operations)
         self._chunks = 1 + max(op.chunk for op in operations)
-        self._of: dict[tuple[int, str], list[int]] = defaultdict(list)  # places by stage and kind, in order of time
+        self._of: dict[tuple[int, str], list[int]] = defaultdict(list)  # indices by stage and kind, in order of time
         for place in sorted(range(len(operations)), key=lambda i: (operations[i].start_s, *_tie(operations[i]))):
             self._of[operations[place].stage, operations[place].kind].append(place)
         # Of each stage and kind of transfer: those that have another side, in order.

@@ -34,8 +34,8 @@ _COLUMNS = (
     MetricColumn(
         "run_s", "s", None, "the run's time: its clock, else its printed step times and all pauses", brief=False
     ),
-    MetricColumn("first_line", meaning="line that tells of the first pause", brief=False),
-    MetricColumn("last_line", meaning="line that tells of the last pause", brief=False),
+    MetricColumn("first_line", meaning="line that shows the first pause", brief=False),
+    MetricColumn("last_line", meaning="line that shows the last pause", brief=False),
 )
 
 _KINDS = {
@@ -126,7 +126,7 @@ def _pauses(values: Rows | None, phases: Rows | None, steps: Rows | None) -> tup
 def pause_lines(
     values: Rows | None, phases: Rows | None, steps: Rows | None
 ) -> Iterator[tuple[str, int, float | None]]:
-    """Yield the kind of each line that tells of a pause, the line, and the seconds of the pause if it prints them."""
+    """Yield the kind of each line that reports a pause, the line, and the seconds of the pause if it prints them."""
     found = [*_printed(values, "key", "value", steps), *_printed(phases, "phase", "time_s", steps)]
     found = found or (list(_moments(values)) if values is not None else [])
     yield from ((pause.kind, pause.line, pause.seconds) for pause in found)

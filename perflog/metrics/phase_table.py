@@ -1,4 +1,4 @@
-"""The phase table of runs: each row of table `phases` with its parent, and figures by step over the ranks."""
+"""The phase table of runs: each row of table `phases` with its parent, and statistics by step over the ranks."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def worlds_of(runs: Sequence[RunRows]) -> Floats:
 
 
 def step_figures(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return figures (least, median, most, mean, values) of each phase of a run in each step.
+    """Return statistics (least, median, most, mean, values) of each phase of a run in each step.
 
     First over all ranks (rank null, occurrence as far as known), then on each rank.
     """
@@ -91,7 +91,7 @@ def step_figures(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def medians_over_steps(figures: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the medians over the steps of the figures of each step, with n, first_step and last_step."""
+    """Yield the medians over the steps of the statistics of each step, with n, first_step and last_step."""
     names = ["least", "median", "most", "mean", "values"]
     keys = [key for key in _KEYS if key in figures]
     groups = figures.groupby(keys, dropna=False, sort=False)

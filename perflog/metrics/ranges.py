@@ -1,8 +1,8 @@
 """The tree of the ranges of a profile, derived from the work that each range contains.
 
 A profiler's table lists, for each named range, the GPU activities launched in it and in the ranges inside it: calls and
-time by name. It does not say which range is inside which. Names are no guide: a range that is closed late contains far
-more than its name says. So the tree is derived from the numbers:
+time by name. It does not show which range is inside which. Names do not show it either: a range that is closed late
+contains far more than its name suggests. So the tree is derived from the numbers:
 
 - Two ranges with a and b calls of an activity *share* at least a + b - all of these calls, if the whole profile has
   `all` of them. If this is more than 0 for some activity, both ranges were open at its launch, one inside the other.
@@ -10,7 +10,7 @@ more than its name says. So the tree is derived from the numbers:
 - A range *holds* another range that it shares work with, if it has at least as many calls and as much time of every
   activity, and is at least as long on the host, in total and in its longest entry. `parent` is the holder with the
   least GPU time.
-- A range that is used in many places is held only by a large range, or by none: `partly_in` lists the innermost ranges
+- A range that is used in several ranges is held only by a large range, or by none: `partly_in` lists the innermost ones
   that certainly contain some of its work.
 - Ranges are the *same work* if equal rows (name, calls, time) are 90 % of the GPU time of both.
 

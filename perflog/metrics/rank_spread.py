@@ -73,7 +73,7 @@ def _of_known_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame
 
 
 def _of_all_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
-    """Figures of each phase and step for which every rank has a value."""
+    """Return the times of each phase and step with a value of every rank."""
     world = np.array([run.world or 0 for run in runs])
     rows = _of_known_ranks(rows, runs)
     groups = rows.groupby([*_KEYS, "step"])["time_s"]

@@ -40,8 +40,10 @@ _COLUMNS = (
     MetricColumn("others", meaning="median of the medians of the other ranks"),
     MetricColumn("ratio", meaning="its value over the median of the others, median over the rows"),
     MetricColumn("t", meaning="its deviation in standard deviations of equal ranks"),
-    MetricColumn("p", "", None, "probability of such a deviation if all ranks were equal, over all ranks and figures"),
-    MetricColumn("persistence", "1", None, "share of the rows in which it deviates so by at least half as much"),
+    MetricColumn("p", "", None, "probability of such a deviation if all ranks were equal, over all ranks and metrics"),
+    MetricColumn(
+        "persistence", "1", None, "share of the rows with a deviation to the same side, at least half as large"
+    ),
 )
 
 _STEP_FIGURES = (
@@ -73,7 +75,7 @@ class RankFigure(Struct, frozen=True):
 
 
 @metric(
-    title="figures by rank",
+    title="metrics by rank",
     needs=("runs",),
     columns=_COLUMNS,
     main="ratio",
@@ -145,7 +147,7 @@ def rank_name(rank: str) -> str:
 
 def rank_rows(tables: Tables) -> list[RankRow]:
     """Return the rows of the metric in the order of the runs."""
-    return cached(tables, ("figures by rank",), lambda: list(_rank_rows(tables)))
+    return cached(tables, ("metrics by rank",), lambda: list(_rank_rows(tables)))
 
 
 def _rank_rows(tables: Tables) -> Iterator[RankRow]:
@@ -173,7 +175,7 @@ def _rank_rows(tables: Tables) -> Iterator[RankRow]:
 
 
 def _of_unlabelled(rows: Rows, run: str, number: int) -> Iterator[RankRow]:
-    """The spread of figures over ranks that no label tells apart: medians of the smallest and the largest of a step."""
+    """Yield the spread of metrics over ranks without labels: medians of the smallest and largest value of a step."""
     units = {column.name: column.unit for column in TABLES["steps"]}
     for name in _STEP_FIGURES:
         known = rows.where(rows.known("step", name))
@@ -193,7 +195,7 @@ def _of_unlabelled(rows: Rows, run: str, number: int) -> Iterator[RankRow]:
 
 
 def _standing_out(figure: RankFigure, number: int) -> list[StandingOut]:
-    """The ranks that stand out in one of `number` figures."""
+    """Return the ranks that stand out in one of `number` metrics."""
     found = standing_out(figure.values, number) if (figure.values[~np.isnan(figure.values)] > 0).all() else []
     if len(figure.ranks) == 2 and found:  # each is the reverse of the other: the worse one is named
         found = [max(found, key=lambda each: each.ratio if figure.unit in WORSE_IF_HIGH else -each.ratio)]
@@ -205,7 +207,7 @@ _Name = Callable[[Sequence[str | None]], tuple[str, str]]
 
 
 def rank_figures(tables: Tables) -> list[RankFigure]:
-    """Return the figures that several ranks of a run print, table by table, each in the order of the names."""
+    """Return the metrics that several ranks of a run print, table by table, each in the order of the names."""
     found: list[RankFigure] = []
     for name in _STEP_FIGURES:
         found += _figures(tables, "steps", name, (), _named(name, "steps"))
@@ -225,7 +227,7 @@ def _named(column: str, table: str) -> _Name:
 def _figures(
     tables: Tables, table: str, column: str, words: Sequence[str], name: _Name, numbers: Sequence[str] = ()
 ) -> Iterator[RankFigure]:
-    """Figures of a column: one for each run, combination of words, and combination of other numbers."""
+    """Yield the metrics of a column: one for each run, combination of words, and combination of other numbers."""
     rows = tables.rows(table)
     rows = rows.where(rows.known("rank") | rows.known("source"))
     rows = rows.where(rows.known(column))

@@ -30,7 +30,7 @@ _EPOCHS = {1e9: 1.0, 1e12: 1e3, 1e15: 1e6, 1e18: 1e9}  # least number: counts in
 
 
 class Moment(Struct, frozen=True, order=True):
-    """When a run started. `source`: the setting that tells it, or `name of the log`."""
+    """When a run started. `source`: the setting with the start time, or `name of the log`."""
 
     at: datetime
     source: str
@@ -49,7 +49,7 @@ def moments(tables: Tables) -> dict[str, Moment]:
 
 
 def moment_of(text: str) -> Moment | None:
-    """Return the moment that a setting tells, in UTC where it names its time zone; None if it tells none."""
+    """Return the moment in a setting, in UTC if it names its time zone; None if it has none."""
     try:
         at = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -86,7 +86,7 @@ def _of_settings(settings: Mapping[str, Any]) -> Moment | None:
 
 
 def _of_value(value: object) -> datetime | None:
-    """The moment that a value tells: a date, a date with a time, or a count since 1970."""
+    """Return the moment in a value: a date, a date with a time, or a count since 1970."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         scale = next((scale for least, scale in _EPOCHS.items() if least <= value < 2.5 * least), None)
         return None if scale is None else datetime.fromtimestamp(value / scale, UTC).replace(tzinfo=None)

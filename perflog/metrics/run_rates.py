@@ -1,4 +1,4 @@
-"""What runs say of their size, their batch and their rate, whatever their format calls it."""
+"""Size, batch and rate of runs, by the words of their settings and values in any format."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FOLLOWS = lazy_pattern(
     r".*batch.*|.*(?:data_parallel|dp_size|dp_degree|dp_shard|dp_replicate|replicas|accum|nodes?|hosts?).*|dp|n(?:um)?_?gpu|"
     r".*(?:iters?|iterations|steps?|epochs?|interval|freq\w*|warmup|lr|learning_rate|(?:train|eval|num|n)_samples)(?:_.*)?"
 )
-"""Settings that follow from the number of GPUs or the batch, or say how long a run takes and what it prints."""
+"""Settings that follow from the number of GPUs or the batch, or set how long a run takes and what it prints."""
 _SHAPE = lazy_pattern(
     r".*(?:size|len|length|dim|hidden|layers|heads|experts|top_?k|vocab|resolution|degree|stages)|[tpec]p|seq"
 )
@@ -52,9 +52,9 @@ _OF_ONE = frozenset(("gpu", "gpus", "device", "rank", "chip", "worker", "card"))
 
 
 class SizedRun(Struct, frozen=True):
-    """What a run says of itself. `gpus`: their number. `batch`: samples or tokens of a step of all GPUs, as printed.
+    """The size of a run. `gpus`: number of GPUs. `batch`: samples or tokens of a step of all GPUs, as printed.
 
-    `key`: the settings in which runs agree that differ only in their size and batch.
+    `key`: settings that are equal in runs that differ only in their size and batch.
     """
 
     key: tuple[tuple[str, str], ...]
@@ -72,7 +72,7 @@ class Rate(Struct, frozen=True):
 
 
 _Printed = Mapping[str, tuple[Mapping[str, str], Mapping[str, float]]]
-"""The texts and the numbers of each run, by name."""
+"""The strings and the numbers of each run, by name."""
 
 
 def sized_runs(tables: Tables) -> dict[str, SizedRun]:
@@ -87,7 +87,7 @@ def _sized_runs(tables: Tables) -> dict[str, SizedRun]:
     for run, (texts, numbers) in _printed_once(tables).items():
         named = {name: text for name, text in settings[run].items() if name != "process"}
         if _GENERAL.issuperset(named) and not texts:
-            continue  # nothing says that it does the work of another run
+            continue  # nothing shows that it does the work of another run
         found = sized(named, texts, numbers)
         if found is not None:
             key = tuple((name, text) for name, text in found.key if not is_incidental(name))
@@ -96,11 +96,11 @@ def _sized_runs(tables: Tables) -> dict[str, SizedRun]:
 
 
 def sized(settings: Mapping[str, str], texts: Mapping[str, str], numbers: Mapping[str, float]) -> SizedRun | None:
-    """Return the size and the batch that a run has by what it prints; None if it does not say how many GPUs it has.
+    """Return the size and the batch of a run by what it prints; None if its number of GPUs is unknown.
 
     Args:
         settings: Its settings.
-        texts: Texts that it prints once, which describe it.
+        texts: Strings that it prints once, which describe it.
         numbers: Numbers that it prints once; only those that shape a model describe it.
     """
     known = {_leaf(name): number for name, text in settings.items() if (number := _number(text)) is not None}
@@ -122,7 +122,7 @@ def sized(settings: Mapping[str, str], texts: Mapping[str, str], numbers: Mappin
 
 
 def _printed_once(tables: Tables) -> _Printed:
-    """Return the texts and the numbers that each run prints once, for no step and no rank."""
+    """Return the strings and the numbers that each run prints once, for no step and no rank."""
     return cached(tables, ("printed once",), lambda: _find_printed_once(tables))
 
 

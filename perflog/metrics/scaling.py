@@ -62,7 +62,7 @@ _PREDICTED = 3  # sizes, at least, from which a larger one is predicted
 def scaling(tables: Tables, options: Options) -> pd.DataFrame:
     """Speed-up and efficiency of runs on different numbers of GPUs, and what twice the largest number would bring.
 
-    The last row of a study is a prediction, if it has three sizes or more: `error` says how well the smaller sizes
+    The last row of a study is a prediction, if it has three sizes or more: `error` shows how well the smaller sizes
     predict the largest one.
 
     Example:

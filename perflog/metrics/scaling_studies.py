@@ -55,7 +55,7 @@ class Study(Struct, frozen=True):
 
     @property
     def is_relative(self) -> bool:
-        """Whether its speeds are printed speed-ups: nothing tells the rate or the time of a unit."""
+        """Whether its speeds are printed speed-ups: the rate and the time of a unit are unknown."""
         return _is_speedup(self.figure)
 
     @property
@@ -128,7 +128,7 @@ def _find_in_tables(tables: Tables) -> Iterator[Study]:
 
 
 def _sized_rows(table: CaseTable) -> Iterator[tuple[str, SizedRun]]:
-    """Yield the rows of a table that say how many GPUs they have. All but the size describes the work, words too."""
+    """Yield the rows of a table with a number of GPUs. All but the size describes the work, words too."""
     texts = {
         name: cells
         for name, cells in table.texts.items()

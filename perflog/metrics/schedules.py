@@ -40,7 +40,7 @@ TIMED, EQUAL = "stages as timed", "equal stages"
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("schedule", meaning="GPipe, 1F1B, interleaved 1F1B, ZB-H1, ZB-V or DualPipe"),
-    MetricColumn("used", meaning="whether the run uses it, as its settings say; null: they do not say"),
+    MetricColumn("used", meaning="whether the run uses it, by its settings; null: unknown"),
     MetricColumn("stages", meaning="p: number of pipeline stages"),
     MetricColumn("micro_batches", meaning="m: number of micro-batches of a step; the run's own number comes first"),
     MetricColumn("chunks", meaning="v: chunks of a stage; 2 where an interleaved run does not print it"),

@@ -118,7 +118,7 @@ def run_semantics(name: str | None, config: str | None) -> RunSemantics:
 
 @cache
 def _library_phases() -> dict[str, Phase]:
-    """Phases that libraries print in the logs of all programs. Forward and backward are what each program says."""
+    """Phases that libraries print in the logs of all programs. Forward and backward differ from program to program."""
     phases = (phase for form in formats().values() if form.library for phase in form.phases)
     return {phase.name: phase for phase in phases if phase.name not in WHOLES}
 

@@ -103,7 +103,7 @@ def _last_places(keys: Keys, ranks: Ints) -> Ints:
 
 
 def names_step_time(key: str, unit: str | None) -> bool:
-    """Return whether the name of a value says that it is the time of a step: `avg_step_time`."""
+    """Return whether the name of a value is a step time, such as `avg_step_time`."""
     words = words_of(key)
     return unit == "s" and not {"step", "iter", "iteration"}.isdisjoint(words)
 
@@ -140,7 +140,7 @@ def equal_steps(sides: Sequence[tuple[Tables, Sequence[str]]]) -> dict[str, int]
 def _series_values(values: Rows, steps: Rows, at: EqualSteps, either_way: Collection[str] = ()) -> Iterator[Figure]:
     """Yield the last value of each series; before it the value at its step in `at`, if the run prints one there.
 
-    Only of figures without a unit, such as losses: a rate at one step says nothing. `either_way`: see `last_values`.
+    Only values without a unit, such as losses: a rate at one step is mostly noise. `either_way`: see `last_values`.
     """
     shared: dict[str, Figure] = {}
     for step in set(at.values()):
@@ -198,7 +198,7 @@ def value_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
 
 
 def named_value_samples(tables: Tables, runs: Sequence[str]) -> Iterator[Sample]:
-    """Yield the values of runs by name, also where nobody knows which way is better: of runs that have nothing else.
+    """Yield the values of runs by name, even with no better direction: for runs that have nothing else.
 
     Of a name that a run prints several times without a step, as a table does, it is the median; else the last value.
     """
@@ -217,7 +217,7 @@ def named_value_samples(tables: Tables, runs: Sequence[str]) -> Iterator[Sample]
 
 
 def summary_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
-    """Yield the printed figures of each run that measures no collectives, without averages of printed steps."""
+    """Yield the printed values of each run that measures no collectives, without averages of printed steps."""
     for run, rows in tables.rows_by_run("summaries").items():
         if run not in steady.cuts or len(tables.rows_of("collectives", run)):
             continue

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FIGURES = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s", "tflops": "TFLOP/s"}
-"""Figures of speed with their units: the first that a run prints tells its levels."""
+"""Metrics of speed with their units: the first that a run prints determines its levels."""
 
 _LONG, _SHARE = 20, 0.1  # values, and their share of the run: a longer warm-up may be a level
 _WARM = 5  # values that are warm-up even then
@@ -46,7 +46,7 @@ _COLUMNS = (
     MetricColumn("at", meaning="time of the line before the first step, if lines have times"),
     MetricColumn("value", meaning="median over the level"),
     MetricColumn("change", "1", None, "value / value of the level before - 1; null for the first level"),
-    MetricColumn("p", meaning="p of this change: of all orders of the steps, how many have a cut as clear"),
+    MetricColumn("p", meaning="p-value of this change: the larger of a t-test's and a permutation test's"),
     MetricColumn(
         "with_it",
         meaning="what changed between the last step before and the first step after: phases and values, with the rank "
@@ -57,7 +57,7 @@ _COLUMNS = (
 
 
 class RunLevels(Struct, frozen=True):
-    """The levels of the steps of a run after its warm-up: at least two. They are places in the values of `series`."""
+    """The levels of the steps of a run after its warm-up: at least two. Indices into the values of `series`."""
 
     series: StepSeries
     unit: str
@@ -183,7 +183,7 @@ def _changed_phases(tables: Tables, run: str, before: int) -> Iterator[tuple[flo
 
 
 def _changed_values(tables: Tables, run: str, before: int) -> Iterator[tuple[float, str]]:
-    """Other figures that shifted: columns of table `steps`, and values."""
+    """Yield other values that shifted: columns of table `steps`, and values by name."""
     steps = tables.rows_of("steps", run)
     if (shift := _shift(steps, "memory_bytes", before)) is not None:
         yield 0.0, f"memory {show(shift[0], 'B')} -> {show(shift[1], 'B')}"

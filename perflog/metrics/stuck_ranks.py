@@ -35,7 +35,7 @@ CALL_COUNTS = (ENQUEUED, "last_started_collective", COMPLETED)
 _EQUAL = ("all_reduce", "allreduce", "_all_gather_base", "all_gather_into_tensor", "_reduce_scatter_base")
 """Collectives with the same size and type on all ranks."""
 
-_GROUP = "process_group."  # key of the value that tells purpose and ranks of a group
+_GROUP = "process_group."  # key of the value with purpose and ranks of a group
 
 _COLUMNS = (
     *RUN_COLUMNS,

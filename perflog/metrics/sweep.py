@@ -73,7 +73,7 @@ def sweep(tables: Tables, options: Options) -> pd.DataFrame:
     that every run prints, with different values, and that is not incidental (a seed, a path, a date). If the label that
     the format declares contains factors, only these count: the author of the log varied them, and the others follow. A
     group is the runs of one model that agree in all factors but one; its base is its first run. A run has a row for
-    each factor in which it is in a group. `configurations` and `factors` say the same of many runs in few rows.
+    each factor in which it is in a group. `configurations` and `factors` show the same of many runs in few rows.
 
     Example:
         >>> table = perflog.metrics.sweep(perflog.find_runs("reference:training_sweep.txt"))
@@ -105,7 +105,7 @@ def _swept_run(row: Mapping[str, Any], series: StepSeries) -> _SweptRun:
 
 
 def _without_incidental(runs: Sequence[_SweptRun]) -> list[_SweptRun]:
-    """The runs with those settings that say what they computed."""
+    """Return the runs with only the settings that determine what they computed."""
     texts = [{name: str(value) for name, value in run.settings.items()} | {"format": run.format} for run in runs]
     is_incidental = incidental_test(texts)
     left_out = {name for name in varying(texts) if is_incidental(name)}

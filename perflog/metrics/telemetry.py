@@ -63,7 +63,7 @@ _COLUMNS = (
     MetricColumn("clock_max_hz", "Hz", "higher", "largest sample of this clock", brief=False),
     MetricColumn("span_s", "s", None, "length of the window", brief=False),
     MetricColumn("telemetry", meaning="id of the run that has the samples", brief=False),
-    MetricColumn("note", meaning="why the clocks of steps and samples cannot be compared; then all figures are null"),
+    MetricColumn("note", meaning="why the clocks of steps and samples cannot be compared; then all values are null"),
 )
 _MEANS = {"power": "power_w", "utilisation": "utilisation", "memory": "memory_bytes", "temperature": "temperature_c",
           "clock": "clock_hz"}  # fmt: skip

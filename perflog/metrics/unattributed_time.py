@@ -98,7 +98,7 @@ _METHODS = {"record": _by_record, "rank": _by_rank, "mean": _mean, "bounds": _bo
 
 
 def _figures_by_phase(parent: pd.DataFrame, inside: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Figures by step of the parent, and of each phase and occurrence inside it. Missing phases count as zero."""
+    """Return values by step of the parent, and of each phase and occurrence inside it. Missing phases count as zero."""
     figures = ["sum", "min", "max", "size"]
     outer = parent.groupby("moment")["time_s"].agg(figures)
     inner = inside.groupby(["moment", "phase", inside["node"].fillna(0)])["time_s"].agg(figures)
@@ -111,6 +111,6 @@ def _sum(phases: pd.DataFrame) -> Any:
 
 
 def _figure_columns(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of step figures; null where a method has no value."""
+    """Return the columns of step statistics; null where a method has no value."""
     names = ["rank", "least", "median", "most", "mean", "values"]
     return steps.rename(columns={"size": "values"}).reindex(columns=names).reset_index()

@@ -14,7 +14,7 @@ from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 
 _OWN = ("tokens_per_s", "step_time_s", "samples_per_s", "tflops", "mfu", "memory_bytes", "forward_s", "backward_s")
-"""Figures that each rank measures itself."""
+"""Columns that each rank measures itself."""
 
 _MOST, _USUAL, _HALF = 0.9, 0.6, 0.5  # shares of the steps
 _NEAR = 3  # printings of a step are among so many times their number of lines

@@ -26,7 +26,7 @@ _KINDS_OF_DEVICES = frozenset(
 )
 """Values of a device setting that name only a kind of device."""
 
-_OFTEN = 4  # a setting that changes with more than one version in so many says nothing about one of them
+_OFTEN = 4  # a setting that changes more often than every so many versions explains none of the changes
 LAST_P = 0.01
 """Largest p with which the last version is not of the level so far."""
 
@@ -128,7 +128,7 @@ class FigureCourse(Struct, frozen=True):
         return _at(self.course, level, place, self.values)
 
     def verdict(self, change: float) -> str:
-        """Return `improvement` or `regression`; empty where nobody knows which way is better."""
+        """Return `improvement` or `regression`; empty if it is unknown which way is better."""
         if self.figure.better is None or change == 0 or math.isnan(change):
             return ""
         return "improvement" if (change > 0) == (self.figure.better == "higher") else "regression"

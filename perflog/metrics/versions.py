@@ -94,7 +94,7 @@ def versions_of_tests(
     Args:
         tables: The runs.
         by: `commit`, `date`, `ingested` (commits in the order in which they came into the store), or a setting.
-            Default: commit or date, whichever places more runs.
+            Default: commit or date, whichever more runs have.
         ignored: Settings that make no other test.
         ingested: When runs were read into their store, by run.
         fewest: Number of versions that a test needs.
@@ -143,7 +143,7 @@ class _Place(Struct, frozen=True):
 
 
 class _Runs:
-    """All runs, with what tells their versions and tests."""
+    """All runs, with the settings and names that identify their versions and tests."""
 
     def __init__(self, tables: Tables, ingested: Mapping[str, str]) -> None:
         self.settings = settings_by_run(tables)

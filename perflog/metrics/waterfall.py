@@ -1,7 +1,7 @@
 """Waterfall: the time of a step, or of a trace, from the work that has to be done to what was lost, bar by bar.
 
 `breakdown` has the parts as the log names them. Here each is divided into work and losses as far as the log has the
-figures. Time only moves between bars, so they add up to the whole.
+values. Time only moves between bars, so they add up to the whole.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _COLUMNS = (
     MetricColumn("share", "1", None, "time_s / whole_s"),
     MetricColumn("of_steady", "1", None, "time_s / whole_s without the warm-up and rare pauses, for which it is null"),
     MetricColumn("whole_s", "s", "lower", "time of the whole; all bars of it add up to this"),
-    MetricColumn("doubt", meaning="why the bar is less certain than it looks; null: nothing speaks against it"),
+    MetricColumn("doubt", meaning="why the bar is less certain than it looks; null: no known reason"),
     MetricColumn("rows", meaning="phases, metric or kinds of events that the time is from"),
     MetricColumn("n", meaning="number of steady steps, or of devices and their steps"),
     MetricColumn("first_step", meaning="first steady step", brief=False),

@@ -57,7 +57,7 @@ _COLUMNS = (
     MetricColumn("left_out", meaning="number of steps with incomplete operations", brief=False),
     MetricColumn("rests_on", meaning="operations as traced, or a model: layers (of stages), phases (of ranks), "
         "collectives (of traces of ranks)"),
-    MetricColumn("assumes", meaning="what the model assumes; without figures, why it cannot be", brief=False),
+    MetricColumn("assumes", meaning="what the model assumes; without values, why it cannot be replayed", brief=False),
 )  # fmt: skip
 
 

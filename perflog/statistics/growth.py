@@ -2,7 +2,7 @@
 
 From five sizes on the term may be any of the performance model normal form of Extra-P, size^i * log2(size)^j with the
 exponents that its authors search (Calotoiu et al., SC 2013, doi:10.1145/2503210.2503277). Leaving one size out at a
-time tells how well a term predicts. Many terms and few sizes fit noise, so another term than the usual one counts
+time shows how well a term predicts. Many terms and few sizes fit noise, so another term than the usual one counts
 only if it predicts at least twice as well, and its interval allows for the choice.
 
 Known limit: one law has to hold over all sizes. Where another network or algorithm begins at some size, the larger

@@ -56,7 +56,7 @@ COLUMNS = (
     needs=("runs",),
     columns=COLUMNS,
     main="gain",
-    formula="gain of a replay: end of the whole as replayed - its end without this; of a bound: as its model says; of "
+    formula="gain of a replay: end of the whole as replayed - its end without this; of a bound: by its model; of "
     "a sum: time_s. What binds is the cause with the largest gain in the first whole that the log divides: job, "
     "step, phases, traced step, trace, profile, pipeline, run. A part of it that explains half comes before it: data "
     "before the host, kernels, communication and copies before the device, a late rank before communication",

@@ -26,7 +26,7 @@ _SUBJECTS = {
 
 
 def stuck(tables: Tables, options: Options) -> Iterator[Cause]:
-    """Yield each rank with missing calls that others wait for, while it waits for nobody."""
+    """Yield each rank with missing calls that others wait for, while it does not wait itself."""
     rows = stuck_ranks.table(tables, options)
     for row in rows[rows["holds_up"].astype("boolean").fillna(False)].to_dict("records"):
         yield Cause(

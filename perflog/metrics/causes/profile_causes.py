@@ -14,7 +14,7 @@ from perflog.metrics.registry import Options, Tables
 def categories(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield each category of work, and the kernel or call that takes most of the largest.
 
-    A kernel binds only where its category says nothing about what it does.
+    A kernel binds only if its category does not describe what it does.
     """
     rows = breakdown.table(tables, options)
     rows = rows[rows["of"].isin(["gpu", "api"]) & (rows["part"] != NOT_LISTED)]

@@ -19,8 +19,8 @@ _MOSTLY = 0.5  # of the steps done
 def slow_steps(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield what steps over twice the median cost, such as those with an evaluation or a checkpoint inside.
 
-    The whole is the time of the printed steps. Where they are less than half of those done, what the others took is
-    not known, so this tells nothing about the run.
+    The whole is the time of the printed steps. If these are less than half of the steps done, the time of the others is
+    not known, and there is no cause.
     """
     for series in step_series(tables, warmup=options.warmup):
         if not len(series.steady):

@@ -111,7 +111,7 @@ def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
 
 
 def _row(keys: tuple[Any, ...], rows: pd.DataFrame) -> dict[str, Any]:
-    """Figures of collectives of one kind; `length`: their times in ns."""
+    """Return the values of collectives of one kind; `length`: their times in ns."""
     row = {name: none_if_null(value) for name, value in zip(_KEYS, keys, strict=True)}
     size = row.pop("size")
     row |= {"of_ranks": size, "calls": len(rows), "time_s": float(seconds(rows["length"].sum()))}

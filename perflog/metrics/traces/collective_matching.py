@@ -172,7 +172,7 @@ def _calls(job: Job) -> pd.DataFrame | None:
     """The communication kernels of all members, of each member in order of time; None if there are none.
 
     A lane is a process group: its name and its ranks, because groups of other ranks may have the same name. If the
-    trace names none, it is the k-th communicating stream of the member. Sends and receives, if the trace says so, have
+    trace names none, it is the k-th communicating stream of the member. Sends and receives, if it names them, have
     lanes of their own: one for each pair of ranks where the trace names it, else one for all (`paired`).
     """
     import pandas as pd
@@ -248,7 +248,7 @@ def _with_places(calls: pd.DataFrame) -> pd.DataFrame:
 
 
 def _doubt(job: Job, rows: pd.DataFrame) -> str | None:
-    """Why the calls of a lane cannot be matched by their places; None if they can."""
+    """Return why the calls of a lane cannot be matched by their order; None if they can."""
     if rows["paired"].any():
         return "sends and receives are between two ranks each, which are not printed"
     counts = rows.groupby("member").size()
@@ -289,7 +289,7 @@ def _collectives(calls: pd.DataFrame) -> pd.DataFrame:
 
 
 def _doubt_after_matching(rows: pd.DataFrame) -> str | None:
-    """Why the matches of a lane cannot be right, as only the result shows; None if nothing speaks against them."""
+    """Return why the matches of a lane cannot be right, as only the result shows; None if they may be right."""
     if (rows["ranks"] > rows["size"]).any():
         return "more ranks have it than the group has: other groups are called the same"
     if (rows["least"] < rows["most"]).any():

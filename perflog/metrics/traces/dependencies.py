@@ -37,7 +37,7 @@ NO_WORK = -1
 """Replaces the index of a task: there is none."""
 
 FREE, STREAM, LAUNCH, OTHER_STREAM = range(4)
-"""What bound the begin of work: nothing that the trace tells, the work before it on its stream, its launch, the work of
+"""What bound the begin of work: nothing in the trace, the work before it on its stream, its launch, the work of
 another stream.
 """
 

@@ -3,7 +3,7 @@
 Each piece of work is in one of four states: compute, communication, memory, waiting. Work that only waits holds its
 stream like any other. Waits for an event or a stream (kind sync), images of ranges on the device (device_range) and
 events that span everything are not work. They lie over the kernels, so that every nanosecond would count twice. A CUDA
-graph that was traced as a whole (kind graph) is work: the trace does not say which kernels it ran, so all its time
+graph that was traced as a whole (kind graph) is work: the trace does not show which kernels it ran, so all its time
 counts as compute.
 """
 
@@ -110,7 +110,7 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def communication(self) -> pd.DataFrame:
-        """The work that communicates, with what the trace says of the message.
+        """The work that communicates, with the trace's description of the message.
 
         Columns: line, start_ns, duration_ns, name, stream, bytes, collective, group, group_ranks, seq, ranks, src_rank,
         dst_rank, dtype, in_split, out_split.
@@ -177,7 +177,7 @@ class TraceDevice(Struct, frozen=True, eq=False):
 
 
 def are_in_steps(devices: Sequence[TraceDevice]) -> bool:
-    """Return whether the steps of the devices of a run stand for all of it: each has some, and works in them."""
+    """Return whether the steps of the devices of a run represent all of it: each device has steps, and work in them."""
     return all(each.work.busy.inside(each.steps.starts, each.steps.ends).any() for each in devices)
 
 
@@ -241,7 +241,7 @@ class _WorkStore:
 
 def _work_by_device(events: pa.Table) -> dict[_Key, DeviceWork]:
     """The work of each device among the events of a file."""
-    rows, kept, devices = of_arrow(events), of_arrow(events.select(_WHAT)), {}  # what nobody asks for is not copied
+    rows, kept, devices = of_arrow(events), of_arrow(events.select(_WHAT)), {}  # unused columns are not copied
     does, categories = _what_it_does(rows)
     chosen = has_times(rows) & (does != categories.index("synchronisation"))
     for key, index in _by_device(rows, np.flatnonzero(chosen)):

@@ -40,7 +40,7 @@ _COLUMNS = (
 
 
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
-    """Figures of the operators of traces without work of a device.
+    """Yield the values of the operators of traces without work of a device.
 
     Where they are timed, the self time of all, of each operator and of each of its shapes; else bytes of tensors and of
     collectives, and calls.

@@ -69,7 +69,7 @@ def idle_causes(tables: Tables) -> Iterator[DeviceIdle]:
 def _idle(device: TraceDevice, launches: Launches, loading: Intervals, waits: dict[object, Ints]) -> DeviceIdle:
     """Divide each gap in the work of a device at the launch of the work that ends it.
 
-    After the last work nothing more is launched, as far as the trace tells what launches.
+    After the last work nothing more is launched, as far as the trace shows launches.
     """
     work, (since, until_end) = device.work, _whole(device)
     begins, ends = np.append(since, work.busy.ends[:-1]), work.busy.starts

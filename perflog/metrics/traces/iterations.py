@@ -21,7 +21,7 @@ from perflog.tables.columns import NULL
 _FEWEST = 3  # iterations
 _SHORTEST = 10  # launches of an iteration: fewer are a loop around a few kernels
 _ALIKE = 0.9  # of the launches of two iterations
-_EXACTLY = 0.999  # where no optimizer tells iterations from layers
+_EXACTLY = 0.999  # without an optimizer, which distinguishes iterations from layers
 _LESS = 0.005  # alike than those between are the first and the last one, where they are whole
 _CLEARLY = 0.03  # worse than the best: then something shorter repeats inside of the iterations
 _REGULAR = 1.25  # the longest iteration / the shortest one, in launches
@@ -168,7 +168,7 @@ def _boundaries(found: _Repetition, codes: Ints, gaps: Ints, optimizer: Mask) ->
 
 
 def _in_order(codes: Ints, most: int) -> Ints:
-    """Each kernel of a piece as a number that tells which one, and how often it came before in the piece."""
+    """Return each kernel of a piece as a number: a code of its name and of how often it came before in the piece."""
     order = np.argsort(codes, kind="stable")
     alike = codes[order]
     before = np.empty(len(codes), np.int64)

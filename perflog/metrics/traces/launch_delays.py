@@ -204,7 +204,7 @@ _QUEUE_COLUMNS = (
 def launch_queue(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """How many launched pieces of work wait for each device, over the time of the trace.
 
-    A queue near zero says that the device takes work as soon as the host launches it: the host is the bottleneck.
+    A queue near zero means that the device takes work as soon as the host launches it: the host is the bottleneck.
 
     Example:
         >>> table = perflog.metrics.launch_queue(perflog.read("trace.json"))

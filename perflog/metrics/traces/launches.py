@@ -99,7 +99,7 @@ def places_of(numbers: Ints, wanted: Ints) -> Ints:
 
 
 def threads_of(rows: Rows) -> tuple[Ints, list[Thread]]:
-    """Return the threads of rows of table `events` as codes, and the threads that they stand for."""
+    """Return the threads of rows of table `events` as codes, and the threads of the codes."""
     (process, processes), (thread, threads) = rows.codes("process"), rows.codes("thread")
     pairs = groups_of(process, thread)
     names = zip(process[pairs.first].tolist(), thread[pairs.first].tolist(), strict=True)

@@ -25,7 +25,7 @@ OTHER = "(other)"
 _BINS = 200
 """Periods of the curve."""
 
-_SHOWN = 6  # holders that the curve tells apart
+_SHOWN = 6  # holders that the curve shows separately
 _LEAST_STEPS = 3  # that growth needs
 
 _DEVICE = (

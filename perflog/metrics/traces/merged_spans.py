@@ -1,4 +1,4 @@
-"""Spans of time at a level of detail: short neighbours become one span, which says how many events it holds."""
+"""Spans of time at a level of detail: short neighbours become one span, with the number of its events."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _TF32 = lazy_pattern(r"tf32|s1688|s161616gemm|f32f32_f32f32.*tensorop", re.IGNOR
 
 
 class OperatorInputs(NamedTuple):
-    """An operator with the texts of its inputs, as the trace prints them. `tf32`: kernels of it are named so."""
+    """An operator with its inputs as strings, as the trace prints them. `tf32`: names of its kernels have it."""
 
     operator: str
     shapes: str | None = None

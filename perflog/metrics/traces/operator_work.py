@@ -152,7 +152,7 @@ def takes_values(operator: str) -> bool:
 
 
 def work_of(operator: str, shapes: str | None, types: str | None, strides: str | None, values: str | None) -> Work:
-    """Return the work of a call of an operator, from the texts of its inputs as the profiler prints them.
+    """Return the work of a call of an operator, from its inputs as strings, as the profiler prints them.
 
     Example:
         >>> work_of("aten::mm", "[[2, 3], [3, 4]]", '["float", "float"]', None, None)

@@ -187,7 +187,7 @@ class PathWalk:
         self._kinds_of_work = kinds_of_work(dependencies)
         self._kinds_of_calls = np.zeros(0, np.int16) if dependencies.calls is None else kinds_of_calls(dependencies)
         order, bound = dependencies.order, dependencies.bound_by
-        self._first = np.flatnonzero(dependencies.before[order] == NO_WORK)  # places of the first work of each stream
+        self._first = np.flatnonzero(dependencies.before[order] == NO_WORK)  # indices of the first work of each stream
         heads = np.where(bound[order] != STREAM, np.arange(len(order)), 0)
         self._heads = np.maximum.accumulate(heads)  # index of the first task of a run that streams alone bound
         self._begins = dependencies.starts[order]

@@ -28,8 +28,8 @@ _COLUMNS = (
     MetricColumn("collectives", meaning="number of its collectives that are used: matched, and none leaves early"),
     MetricColumn("offset_s", "s", None, "estimated offset: its clock - the reference's clock"),
     MetricColumn("spread_s", "s", "lower", "how far its ends scatter around the estimate: 1.4826 * MAD"),
-    MetricColumn("least_s", "s", None, "the offset is not below: the rank starts before the reference may end"),
-    MetricColumn("most_s", "s", None, "the offset is not above: the reference starts before the rank may end"),
+    MetricColumn("least_s", "s", None, "lower bound of the offset: the rank starts before the reference may end"),
+    MetricColumn("most_s", "s", None, "upper bound of the offset: the reference starts before the rank may end"),
     MetricColumn(
         "possible", meaning="whether one offset fits all collectives: least_s <= most_s; no: the clock drifts"
     ),

@@ -90,7 +90,7 @@ def _transfers(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
 
 
 def _sums(sizes: pd.Series[int], lengths: pd.Series[int]) -> dict[str, Any]:
-    """Figures of transfers by their bytes and times in ns."""
+    """Return the columns of transfers from their bytes and times in ns."""
     size, length = sizes.to_numpy(np.float64, na_value=np.nan), lengths.to_numpy(np.float64)
     row: dict[str, Any] = {"calls": len(size), "time_s": float(seconds(length.sum()))}
     known = ~np.isnan(size)

@@ -205,7 +205,7 @@ def _completed(recording: _Recording, other: _Recording | None, places: Ints | N
 def _filled(
     codes: Codes, texts: Sequence[str], there: Ints, other_codes: Codes, other_texts: Sequence[str]
 ) -> tuple[Codes, Sequence[str]]:
-    """Fill in texts that are missing."""
+    """Fill in missing strings."""
     words: Mapping[str, int] = {text: code for code, text in enumerate(texts)}
     joined = dict(words)
     translated = np.array([*(joined.setdefault(text, len(joined)) for text in other_texts), -1], np.int64)[other_codes]

@@ -50,7 +50,7 @@ class CallWaits(Struct, frozen=True, eq=False):
 class FileWaits(Struct, frozen=True, eq=False):
     """The recorded waits in one file of a run. Columns have one entry for each wait.
 
-    `is_stream`: a stream waits, not a call. `ranks`, `devices`: NULL where the trace does not say it.
+    `is_stream`: a stream waits, not a call. `ranks`, `devices`: NULL where the trace does not have it.
     """
 
     is_stream: Mask

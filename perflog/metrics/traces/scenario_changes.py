@@ -48,7 +48,7 @@ _BLOCKED = "allocation"  # of calls of the runtime: what CUDA graphs cannot hold
 
 
 class Scenario(Struct, frozen=True, eq=False):
-    """A change with what tells it. `bound`: why its gain is a bound.
+    """A change, and what it applies to. `bound`: why its gain is a bound.
 
     `subject`: the category of the kernels, the class of the operators, or the number of the stream. `communicates`:
     work that takes its time on its stream all the same, although nothing waits for it.

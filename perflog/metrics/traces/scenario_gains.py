@@ -1,6 +1,6 @@
 """Gains of traces: how much shorter the steps of each run would be with one thing changed, by replay.
 
-Whoever tells what a change of a trace wins, tells these numbers.
+All code that reports the gain of a change of a trace uses these numbers.
 """
 
 from __future__ import annotations

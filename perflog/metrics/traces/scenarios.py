@@ -236,7 +236,7 @@ def _trace(of: Dependencies, walk: PathWalk) -> _Window:
 
 
 def _middle(work: DeviceWork, steps: StepWindows) -> Ints:
-    """Places of the steps that are replayed, in order of time: all, or those around the middle."""
+    """Return the indices of the steps that are replayed, in order of time: all, or the ones in the middle."""
     order = np.argsort(steps.starts, kind="stable")
     first, last = (np.searchsorted(work.starts, edges[order]) for edges in (steps.starts, steps.ends))
     begin = end = len(order) // 2

@@ -1,7 +1,7 @@
 """Metric of the timeline of traces: what each device did when, and for one device its streams, ranges and idle time.
 
-A trace has millions of events and a page thousands of places. So each part of the timeline is a level of detail: spans
-that are too short for it are merged (`merged_spans`), and each says how many events it holds.
+A trace has millions of events and a page thousands of pixels. So each part of the timeline is a level of detail: spans
+that are too short for it are merged (`merged_spans`), and each has the number of events that it holds.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _MOST_DEVICES, _MOST_STREAMS, _MOST_THREADS, _MOST_DEPTHS = 64, 12, 2, 4
 _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn("part", meaning=f"{DEVICES}: all devices, each a track; {TRACE}: one device, that with the longest "
+    MetricColumn("part", meaning=f"{DEVICES}: all devices, each a track; {TRACE}: one device, the one with the longest "
         f"steps; {STEP}: the step of median length of that device; "
         f"{MIDDLE}: where there are no two steps, a {_PARTS}th of the trace in its middle"),
     MetricColumn("step", meaning="number of the step; null of other parts"),
     MetricColumn("track", meaning="what the span is on: the device (its state, or why it is idle), a stream, the "
         "ranges of a thread by depth, the critical path"),
     MetricColumn("kind", meaning="category of work, state of the device, kind of a piece of the critical path, "
-        f"`{RANGE}`, or `{IDLE}` with its cause; of merged events that which takes most of their time"),
+        f"`{RANGE}`, or `{IDLE}` with its cause; of merged events the kind that takes most of their time"),
     MetricColumn("name", meaning="name of the event; of merged events the name of the longest of this kind"),
     MetricColumn("begin_s", "s", None, "begin, since the first work of all devices; where the clocks of devices have "
         "no time in common, of the device"),
