@@ -36,7 +36,7 @@ clock minus the time of steps, the time at which the log was written last."""
 RELATIVE = (ELAPSED, STEPS)
 """Clocks of attempts without time stamps: printed time since a start; else the sum of printed durations."""
 
-_OF_MARKS = {
+_KIND_BY_MARK = {
     "checkpoint": CHECKPOINT, "evaluation": EVALUATION, "validation": EVALUATION,
     "restore": STARTUP, "startup": STARTUP,
 }  # fmt: skip
@@ -178,7 +178,7 @@ def _printed_pauses(tables: Tables, extent: Extent, lines: Ints) -> Floats:
     found = np.zeros(len(lines))
     here: dict[tuple[int, str], list[Mark]] = {}
     for mark in marks(tables, extent):
-        here.setdefault((int(np.searchsorted(lines, mark.line)), _OF_MARKS[mark.kind]), []).append(mark)
+        here.setdefault((int(np.searchsorted(lines, mark.line)), _KIND_BY_MARK[mark.kind]), []).append(mark)
     for (gap, _), marks_of_kind in here.items():
         if gap < len(lines):
             found[gap] += _seconds_of(marks_of_kind) or 0.0
@@ -327,7 +327,7 @@ class _Tiling:
 
     def _named(self, here: Sequence[Mark], pause: float, place: int) -> Iterator[tuple[str, float, str]]:
         """Yield the kinds of activity in a pause, in the order of their lines, their seconds, and the source."""
-        kinds = list(dict.fromkeys(_OF_MARKS[mark.kind] for mark in here))
+        kinds = list(dict.fromkeys(_KIND_BY_MARK[mark.kind] for mark in here))
         if not kinds:
             if place < self._warm:
                 yield COMPILE, pause, STEPS
@@ -339,7 +339,7 @@ class _Tiling:
             by_stamps = stamped is not None and abs(stamped - pause) <= max(2 * self._stamp_s, 0.02 * pause)
             yield kinds[0], pause, STAMPS if by_stamps else STEPS
             return
-        known = {kind: _seconds_of([m for m in here if _OF_MARKS[m.kind] == kind]) for kind in kinds}
+        known = {kind: _seconds_of([m for m in here if _KIND_BY_MARK[m.kind] == kind]) for kind in kinds}
         open_ended = [kind for kind, seconds in known.items() if seconds is None]
         rest = max(0.0, pause - sum(seconds for seconds in known.values() if seconds is not None))
         if len(open_ended) > 1:
@@ -370,7 +370,7 @@ class _Tiling:
         after = [mark for mark, gap in zip(self._marks, self._gap_of, strict=True) if gap == last]
         line = max([int(steps.lines[-1]), *(mark.line for mark in after)])
         for mark in after:
-            kind = _OF_MARKS[mark.kind]
+            kind = _KIND_BY_MARK[mark.kind]
             if kind is STARTUP:
                 continue
             if mark.at is not None and mark.edge != "begin":
@@ -555,7 +555,7 @@ def marks(tables: Tables, extent: Extent) -> Iterator[Mark]:
         for kind, line, edge, time, clock, seconds in rows.records(
             "kind", "line", "edge", "printed_ns", "clock", "duration_s"
         ):
-            if kind in _OF_MARKS:
+            if kind in _KIND_BY_MARK:
                 at = int(time) if time != NULL and clock == extent.clock else None
                 found.append(Mark(kind, line, edge, at, None if np.isnan(seconds) else seconds))
     by_run = [tables.rows_by_run(name).get(extent.run) for name in ("values", "phases", "steps")]

@@ -34,12 +34,12 @@ CHECKPOINT, RESTORE, STARTUP = "checkpoint", "restore", "startup"
 _STEP_IN_NAME = lazy_pattern(
     r"(?:step|iter|iteration|checkpoint|ckpt|update|batch)s?[-_=]?0*([0-9]{1,12})(?![0-9])", re.IGNORECASE
 )
-_OF_RESTART = lazy_pattern(
+_RESTART_SETTINGS = lazy_pattern(
     r"first_step|start_(?:step|iter)|resum|restart|(?:^|_)load(?:$|_)|ckpt|checkpoint|consumed|attempt", re.IGNORECASE
 )
 """Names of settings that change with a restart."""
 
-_OF_WORLD = lazy_pattern(
+_WORLD_SETTINGS = lazy_pattern(
     r"(?:^|_)(?:world_size|mesh\w*|n?nodes|num_nodes|n(?:um)?_?(?:gpus|devices|ranks|processes)|nproc\w*"
     r"|(?:data|tensor|pipeline|context|expert|model)\w*parallel\w*|(?:data|tensor|pipeline|context|expert)_size"
     r"|[dtpce]p(?:_\w+)?|global_batch(?:_size)?|gradient_accumulation(?:_steps)?|micro_batches)$",
@@ -321,13 +321,13 @@ def _comparable(settings: Mapping[str, Settings]) -> dict[str, dict[str, str]]:
     """The settings that attempts have in common: without incidental ones, and those that a restart changes."""
     incidental = incidental_test(settings.values())
     names = {name for known in settings.values() for name in known if name != "process"}
-    names = {n for n in names if not incidental(n) and not _OF_RESTART.search(n.rpartition(".")[2])}
+    names = {n for n in names if not incidental(n) and not _RESTART_SETTINGS.search(n.rpartition(".")[2])}
     return {run: {n: v for n, v in known.items() if n in names} for run, known in settings.items()}
 
 
 def _is_of_world(names: Iterable[str]) -> bool:
     """Whether all these settings change with the number of ranks."""
-    return all(_OF_WORLD.search(name.rpartition(".")[2].replace("-", "_").replace(" ", "_")) for name in names)
+    return all(_WORLD_SETTINGS.search(name.rpartition(".")[2].replace("-", "_").replace(" ", "_")) for name in names)
 
 
 def _job_id(config: object) -> str | None:

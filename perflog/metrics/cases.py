@@ -88,7 +88,10 @@ _CHOSEN = lazy_pattern(
 """Names of numbers that a search chooses, whole or not."""
 
 _TRIAL = lazy_pattern(r"trial(?:[_ ](?:name|id|number))?", re.IGNORECASE)
-_OF_TRIALS = ("params_", "number")  # Optuna's frame of trials: the beginning of the names of what it chose; its number
+_TRIAL_NAMES = (
+    "params_",
+    "number",
+)  # Optuna's frame of trials: the beginning of the names of what it chose; its number
 
 _DEGREE = lazy_pattern(
     r"(?:.*_)?(?:ratio|fraction|factor|sparsity|density|alpha|gamma|lambda\w*|sigma|tau|threshold|strength|noise|scale"
@@ -151,7 +154,7 @@ _COUNTS = frozenset(
 _PROGRESS = frozenset("epoch epochs step steps iter iters iteration iterations it training_iteration".split())
 """Names of the progress of a case. They are not measured, and no parameters if other parameters identify the cases."""
 
-_OF_MOMENTS = ("", "1", "s")  # units of times since 1970
+_MOMENT_UNITS = ("", "1", "s")  # units of times since 1970
 SAME = " = "
 """Between the names of parameters that are equal in each record."""
 
@@ -401,7 +404,7 @@ def _case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     rows = tables.rows("values")
     steps = tables.rows("steps")
     trains = steps.where(steps.known("step")).counts("run")  # what such a run lists beside its steps configures it
-    rows = rows.where(~rows.known("step") & ~rows.one_of("run", trains) & ~rows.one_of("key", _of_bars(rows)))
+    rows = rows.where(~rows.known("step") & ~rows.one_of("run", trains) & ~rows.one_of("key", _bar_names(rows)))
     messages = tables.rows_by_run("collectives")  # values beside them are measured over operation and size
     by_run = rows.by("run")
     for run in messages.keys() & by_run.keys():
@@ -410,7 +413,7 @@ def _case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     return {run: sorted(of, key=lambda table: int(table.lines[0])) for run, of in found.items() if of}
 
 
-def _of_bars(rows: Rows) -> list[str]:
+def _bar_names(rows: Rows) -> list[str]:
     """The names of states of progress bars."""
     return [name for name in rows.codes("key")[1] if OF_BARS.search(name)]
 
@@ -482,7 +485,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
     bad = {name: of[kept] for name, of in bad.items()}
     lines, number = line[records.first][kept], len(kept)
     parameters, settings = _parameters(columns, units)
-    outcomes = [name for name in names if _tells_outcome(name, columns[name])]
+    outcomes = [name for name in names if _is_outcome(name, columns[name])]
     has_failed = np.any([bad[name] for name in outcomes], axis=0) if outcomes else np.zeros(number, np.bool_)
     others = {*parameters, *settings, *outcomes}
     rest = [n for n in names if n not in others and n.lower() not in _PROGRESS and not _TRIAL.fullmatch(n)]
@@ -491,7 +494,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
     figures = {
         name: of
         for name, of in figures.items()
-        if np.isfinite(of).any() and not (units[name] in _OF_MOMENTS and are_moments(of).any())
+        if np.isfinite(of).any() and not (units[name] in _MOMENT_UNITS and are_moments(of).any())
     }
     for name, of in figures.items():
         bad[name] = bad[name] | (has_failed & np.isnan(of))
@@ -596,10 +599,10 @@ def _sweeps(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
 def _parameters(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[list[str], dict[str, Any]]:
     """Return the names that identify records, and the settings common to all; no parameters if they are a series."""
     settings = {name: cells[0] for name, cells in columns.items() if _is_setting(cells, units[name])}
-    moments = [name for name, cells in columns.items() if _tells_moment(name, cells)]
+    moments = [name for name, cells in columns.items() if _is_moment(name, cells)]
     trial = _number_of_trials(columns)
     leading = _leading({n: of for n, of in columns.items() if n not in {*settings, *moments, *trial}}, units)
-    if _is_series(leading, columns) or (moments and not _tells_work(leading, columns)):
+    if _is_series(leading, columns) or (moments and not _has_work(leading, columns)):
         return [], {}
     others = {*leading, *settings, *moments, *trial}
     behind = {name: cells for name, cells in columns.items() if name not in others}
@@ -663,16 +666,16 @@ def _is_degree(
 
 def _number_of_trials(columns: dict[str, list[Any]]) -> list[str]:
     """Return the column that numbers the trials of a search, if columns are named as choices of a search."""
-    begins, number = _OF_TRIALS
+    begins, number = _TRIAL_NAMES
     return [number] if number in columns and any(name.startswith(begins) for name in columns) else []
 
 
-def _tells_work(leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+def _has_work(leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     """Whether records with a time of writing are cases all the same: strings and sizes identify them."""
     return _tell_apart(leading, columns) and any(_are_words(columns[name]) for name in leading)
 
 
-def _tells_moment(name: str, cells: Sequence[Any]) -> bool:
+def _is_moment(name: str, cells: Sequence[Any]) -> bool:
     """Whether a column has the time at which records were written, or their durations in the form `40:02:47`."""
     return name.lower() in _MOMENTS or (name.lower() == "time" and _are_words(cells))
 
@@ -687,7 +690,7 @@ def _are_words(cells: Sequence[Any]) -> bool:
     return all(isinstance(x, str) or x is None for x in cells)
 
 
-def _tells_outcome(name: str, cells: Sequence[Any]) -> bool:
+def _is_outcome(name: str, cells: Sequence[Any]) -> bool:
     """Whether a column has the outcome of each case in words."""
     said = any(x and _OUTCOMES.match(x.strip()) for x in cells if isinstance(x, str))
     return _OUTCOME.fullmatch(name) is not None and _are_words(cells) and said
@@ -695,7 +698,7 @@ def _tells_outcome(name: str, cells: Sequence[Any]) -> bool:
 
 def _is_open(name: str, cells: Sequence[Any]) -> bool:
     """Whether a column may be a parameter: it is neither the number of a trial, nor a unit, nor an outcome."""
-    return _TRIAL.fullmatch(name) is None and name.lower() not in _UNIT and not _tells_outcome(name, cells)
+    return _TRIAL.fullmatch(name) is None and name.lower() not in _UNIT and not _is_outcome(name, cells)
 
 
 def _is_setting(cells: Sequence[Any], unit: str) -> bool:

@@ -35,7 +35,7 @@ PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one after the other in the name of a rate, such as `tokens_per_sec`."""
 
 _ENERGY = frozenset(("energy", "joule", "joules", "kwh", "wh"))
-_OF_ENERGY = frozenset(("j", "joule", "joules", "wh", "kwh", "w", "watt", "watts"))
+_ENERGY_UNITS = frozenset(("j", "joule", "joules", "wh", "kwh", "w", "watt", "watts"))
 
 
 _WORD = r"[kmM](?:Wh|[WJ])(?![a-zA-Z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+|/"
@@ -65,7 +65,7 @@ def names_energy(words: Sequence[str]) -> bool:
 
 def _is_work_of_energy(words: Sequence[str]) -> bool:
     """Whether a name is work for each joule or watt, such as `tokens_per_joule`."""
-    return any(per in PER and word in _OF_ENERGY for per, word in pairwise(words))
+    return any(per in PER and word in _ENERGY_UNITS for per, word in pairwise(words))
 
 
 def words_of(key: str) -> list[str]:

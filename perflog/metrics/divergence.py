@@ -78,7 +78,7 @@ def _divergences(tables: Tables) -> Iterator[Divergence]:
             found.setdefault(run, []).append((key, key_rows, "value"))
     for run in tables.rows("runs")["run"].tolist():
         for name, rows, column in found.get(run, ()):
-            yield from _of_series(run, name, rows, column)
+            yield from _series_divergences(run, name, rows, column)
 
 
 def _is_watched(key: str) -> bool:
@@ -101,14 +101,14 @@ def _not_finite(rows: Rows, column: str) -> Mask:
     return np.isinf(rows[column]) | rows.nans(column)
 
 
-def _of_series(run: str, name: str, rows: Rows, column: str) -> Iterator[Divergence]:
+def _series_divergences(run: str, name: str, rows: Rows, column: str) -> Iterator[Divergence]:
     """The divergences of a series, one for ranks that diverge alike."""
     rows = rows.where(np.argsort(rows["line"], kind="stable"))
     ranks = groups_of(rows["rank"])
     alike: dict[tuple[int | None, bool], list[tuple[int, Divergence]]] = {}
     for place, first in enumerate(ranks.first.tolist()):
         rank_rows = rows.where(ranks.inverse == place)
-        if (found := _of_rank(run, name, rank_rows, column)) is not None:
+        if (found := _rank_divergence(run, name, rank_rows, column)) is not None:
             alike.setdefault((found.step, found.lasts), []).append((int(rows["rank"][first]), found))
     for members in alike.values():
         (_, first_found), *_ = members
@@ -122,7 +122,7 @@ def _of_series(run: str, name: str, rows: Rows, column: str) -> Iterator[Diverge
         )  # fmt: skip
 
 
-def _of_rank(run: str, name: str, rows: Rows, column: str) -> Divergence | None:
+def _rank_divergence(run: str, name: str, rows: Rows, column: str) -> Divergence | None:
     flags, numbers = _not_finite(rows, column), rows[column]
     if not flags.any():
         return None

@@ -64,9 +64,9 @@ NO_MEAN = frozenset(
 """Words of a power or an energy that is not the mean of the work."""
 _OTHER_PARTS = frozenset(("cpu", "cpus", "dram", "ram", "memory", "mem", "fan", "soc", "module"))
 _MEAN = frozenset(("mean", "avg", "average"))
-_OF_ONE = frozenset(("gpu", "device", "rank", "chip", "card", "accelerator"))
-_OF_ALL = frozenset(("gpus", "devices", "total", "all", "job", "cluster", "global", "overall"))
-_OF_NODE = frozenset(("node", "host", "system", "server", "machine"))
+_ONE_WORDS = frozenset(("gpu", "device", "rank", "chip", "card", "accelerator"))
+_ALL_WORDS = frozenset(("gpus", "devices", "total", "all", "job", "cluster", "global", "overall"))
+_NODE_WORDS = frozenset(("node", "host", "system", "server", "machine"))
 _NO_TOTAL = frozenset(
     ("idle", "active", "predicted", "saved", "net", "baseline", "delta", "waste", "wasted", "estimated")
 )
@@ -75,7 +75,7 @@ _TOKENS = frozenset(
 )
 """Words of a name that counts the tokens of a run, and nothing else."""
 _SO_FAR = "so_far"  # in the name of an energy that is counted up
-_SCOPES = {NODE: _OF_NODE, ALL: _OF_ALL, ONE: _OF_ONE}
+_SCOPES = {NODE: _NODE_WORDS, ALL: _ALL_WORDS, ONE: _ONE_WORDS}
 _AT_WORK = 0.5  # of the largest power: a GPU of the same job takes no less
 _TOKEN = frozenset(("token", "tokens", "tok", "toks"))
 
@@ -131,7 +131,7 @@ def energy_of_units(tables: Tables, options: Options) -> dict[str, dict[str, flo
     for run, power in powers.items():
         gpus = sizes[run].gpus if run in sizes else None
         if (watts := power.per_gpu(gpus)) is not None:
-            in_rates = ((rate.name, _of_one(rate, run, gpus)) for rate in run_rates(tables, options))
+            in_rates = ((rate.name, _rate_per_gpu(rate, run, gpus)) for rate in run_rates(tables, options))
             found[run] = {name: watts / value for name, value in in_rates if value is not None}
     return found
 
@@ -148,7 +148,7 @@ def _rows(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
         row: dict[str, Any] = {"run": run, "label": label, "gpus": gpus}
         row["rate"] = ", ".join(dict.fromkeys(name for name, _ in units.values())) or None
         found = _energy(power, gpus, step, units) if power is not None else {}
-        for name, value in _of_run(totals.get(run, {})):
+        for name, value in _run_columns(totals.get(run, {})):
             found.setdefault(name, value)
         if options.gpu_hour is not None:
             found |= _cost(options.gpu_hour / 3600, gpus, step, elapsed, units)
@@ -156,7 +156,7 @@ def _rows(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
             yield row | found
 
 
-def _of_run(totals: Mapping[str, tuple[str | None, float]]) -> Iterator[tuple[str, Any]]:
+def _run_columns(totals: Mapping[str, tuple[str | None, float]]) -> Iterator[tuple[str, Any]]:
     """Yield the columns of the energies of a whole run, and of a token where the run counts its tokens."""
     tokens = totals.get("tokens")
     energies = {name: each for name, each in totals.items() if name != "tokens" and "per" not in words_of(name)}
@@ -225,12 +225,12 @@ def _units(rates: list[Rate], run: str, gpus: int | None) -> Iterator[tuple[str,
     seen = set()
     for rate in rates:
         unit = "sample" if _TOKEN.isdisjoint(words_of(rate.name)) else "token"
-        if unit not in seen and (value := _of_one(rate, run, gpus)) is not None:
+        if unit not in seen and (value := _rate_per_gpu(rate, run, gpus)) is not None:
             seen.add(unit)
             yield unit, (rate.name, value)
 
 
-def _of_one(rate: Rate, run: str, gpus: int | None) -> float | None:
+def _rate_per_gpu(rate: Rate, run: str, gpus: int | None) -> float | None:
     """Return the rate of one GPU of a run; None if that is not known."""
     if run not in rate.values:
         return None
@@ -346,7 +346,7 @@ def _mean(key: str, words: set[str], rows: Rows) -> _Power:
     if len(ranked):
         ranks = groups_of(ranked["rank"])
         means: Floats = ranks.sums(ranked["value"]) / ranks.sizes
-        if len(means) > 1 or words.isdisjoint(_OF_ALL | _OF_NODE):
+        if len(means) > 1 or words.isdisjoint(_ALL_WORDS | _NODE_WORDS):
             return _Power(key, ONE, float(means.mean()), len(means))
     of = next((of for of, names in _SCOPES.items() if not words.isdisjoint(names)), None)
     return _Power(key, of, float(rows["value"].mean()), None)
@@ -360,12 +360,12 @@ def scope_of(words: Iterable[str]) -> str | None:
     found = list(words)
     if not _OTHER_PARTS.isdisjoint(found):
         return PARTS
-    names_gpu = not _OF_ONE.isdisjoint(found)
-    if names_gpu and any(a in PER and b in _OF_ONE for a, b in pairwise(found)):
+    names_gpu = not _ONE_WORDS.isdisjoint(found)
+    if names_gpu and any(a in PER and b in _ONE_WORDS for a, b in pairwise(found)):
         return ONE
-    if "gpus" in found or (names_gpu and not _OF_ALL.isdisjoint(found)):
+    if "gpus" in found or (names_gpu and not _ALL_WORDS.isdisjoint(found)):
         return ALL
-    return GPU if names_gpu else NODE if not _OF_NODE.isdisjoint(found) else None
+    return GPU if names_gpu else NODE if not _NODE_WORDS.isdisjoint(found) else None
 
 
 def _sampled(tables: Tables, options: Options) -> dict[str, _Power]:

@@ -131,8 +131,8 @@ class _Names:
         self._units = _ordered((name, _unit_of(words[name])) for name in joules if _is_per(words[name]))
         self._brings = _ordered((name, _unit_of(words[name])) for name in mean if _work_of(words[name]) is not None)
         whole = [name for name in joules if not _is_per(words[name])]
-        self._energies = _of_most(whole, words)
-        self._powers = _of_most([name for name in mean if table.units.get(name) == "W"], words)
+        self._energies = _by_scope(whole, words)
+        self._powers = _by_scope([name for name in mean if table.units.get(name) == "W"], words)
         self._rates = _ordered((name, _unit_of(words[name])) for name in mean if names_rate(words[name]))
         counted = ((name, _unit_of(words[name])) for name in mean if _COUNTS.issuperset(words[name]))
         self._counts = _ordered(each for each in counted if not table.units.get(each[0]))
@@ -204,7 +204,7 @@ def _ordered(names: Iterator[tuple[str, str | None]]) -> list[tuple[str, str | N
     return sorted(((n, unit) for n, unit in names if unit), key=lambda each: _ORDER.index(each[1] or ""))
 
 
-def _of_most(names: Sequence[str], words: Mapping[str, Sequence[str]]) -> list[str]:
+def _by_scope(names: Sequence[str], words: Mapping[str, Sequence[str]]) -> list[str]:
     """Energies or powers of GPUs first, then those that name no part; none of other parts, such as the CPU."""
     scopes = {name: scope_of(words[name]) for name in names}
     return sorted((n for n in names if scopes[n] != PARTS), key=lambda n: (ALL, GPU, ONE, None, NODE).index(scopes[n]))

@@ -35,11 +35,11 @@ def _hasty_steps(tables: Tables) -> Mask:
         places = np.flatnonzero(known)
         for part in steps.where(known).stretches("run").values():
             chosen = places[part]
-            flags[chosen] |= _of_run(steps.where(chosen), rate)
+            flags[chosen] |= _first_steps(steps.where(chosen), rate)
     return flags
 
 
-def _of_run(rows: Rows, column: str) -> Mask:
+def _first_steps(rows: Rows, column: str) -> Mask:
     """Flag the first steps of a run with a rate far above the median, for the same work."""
     times, rates = rows["step_time_s"], rows[column]
     work = rates * times

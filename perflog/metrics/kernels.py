@@ -144,11 +144,11 @@ def _totals_by_shares(rows: pd.DataFrame) -> pd.Series[float]:
     for _, listed in rows.groupby(["section", "of"], sort=False):
         times, shares = _floats(listed["time_s"]).fillna(0.0), _floats(listed["share"])
         telling = shares >= _TELLING
-        told = float(shares[telling].sum())
-        if not told:
+        share_sum = float(shares[telling].sum())
+        if not share_sum:
             continue
         digit = next((d for d in _DECIMALS if ((shares / d - (shares / d).round()).abs() < _WHOLE).all()), 0.0)
-        total, slack = float(times[telling].sum()) / told, int(telling.sum()) * digit / 2 / told + _CUT
+        total, slack = float(times[telling].sum()) / share_sum, int(telling.sum()) * digit / 2 / share_sum + _CUT
         same = (times[telling] / total - shares[telling]).abs() <= digit + slack * shares[telling]
         if same.all() and float(times.sum()) < (1 - slack) * total:
             totals[listed.index] = total

@@ -59,8 +59,8 @@ def _job_of_phases(run: RunRows, rows: pd.DataFrame) -> Job | None:
     around = {of for name in run.rows["phase"].unique() for of in run.semantics.possible_parents(name)}
     kinds = {name: _kind(run, name) for name in complete if name in _COMPUTE or name not in around}
     inside = {name for name in kinds if not _COMPUTE.isdisjoint(run.semantics.possible_parents(name))}
-    told = [name for name, kind in kinds.items() if kind in (*_MEETING, *_WORKING) and name not in inside]
-    rows = rows[rows["phase"].isin(told)]
+    replayed = [name for name, kind in kinds.items() if kind in (*_MEETING, *_WORKING) and name not in inside]
+    rows = rows[rows["phase"].isin(replayed)]
     ranks = sorted(map(int, rows["rank"].unique()))
     count = run.semantics.quantities.get("stages")
     if len(ranks) < 2 or (count or 1) > 1 or (run.world is not None and run.world != len(ranks)):
@@ -79,7 +79,7 @@ def _job_of_phases(run: RunRows, rows: pd.DataFrame) -> Job | None:
     times[waits] = 0.0
     after = [(place - 1,) if place else () for place in range(len(names))]
     units = [Unit((place,), bool(meets[place])) for place in range(len(names))]
-    left_out = [name for name in run.rows["phase"].unique() if name not in {*told, *around, *inside}]
+    left_out = [name for name in run.rows["phase"].unique() if name not in {*replayed, *around, *inside}]
     return Job(
         Graph(tuple(after), tuple(units)), np.zeros(len(names), np.int64), np.array(names, object), times, steps, ranks,
         {(rank, 0): rank for rank in ranks}, None, int(rows["step"].nunique()) - len(steps),

@@ -28,7 +28,7 @@ COMMUNICATION = (*TRANSFERS, _GATHER, _SCATTER, _REDUCE, "layernorm-grads-all-re
 KINDS = frozenset((*COMPUTE, *TRANSFERS, _GATHER, *_LAST))
 """Kinds of operations with a defined position in the step."""
 
-_OF_REPLICAS = (_GATHER, _SCATTER, _REDUCE, _CLIP)
+_ACROSS_REPLICAS = (_GATHER, _SCATTER, _REDUCE, _CLIP)
 _AT_ONCE = 5e-5  # s: what begins within it of another begins no later
 _UPWARDS = {(_FORWARD, "send"): 1, (_FORWARD, "recv"): -1, (_BACKWARD, "send"): -1, (_BACKWARD, "recv"): 1}
 
@@ -133,12 +133,12 @@ class _Step:
         )
         last_of_chunk = {self.operations[i].chunk: i for i in gathers}
         for chunk, gather in last_of_chunk.items():
-            for compute in self._of_chunk(stage, COMPUTE[0], chunk)[:1]:
+            for compute in self._in_chunk(stage, COMPUTE[0], chunk)[:1]:
                 self.after[compute].add(gather)
         if self._overlaps:
             first_of_chunk = {self.operations[i].chunk: i for i in reversed(scatters)}
             for chunk, scatter in first_of_chunk.items():
-                backward = self._of_chunk(stage, COMPUTE[1], chunk)
+                backward = self._in_chunk(stage, COMPUTE[1], chunk)
                 if backward:
                     self.after[scatter].add(max(backward, key=lambda i: self.operations[i].end_s))
 
@@ -172,12 +172,12 @@ class _Step:
         for place, op in enumerate(self.operations):
             if op.kind in (_EMBEDDING, _CLIP):
                 by_number[op.kind, op.seq].append(place)
-        together += [Unit(tuple(places), kind in _OF_REPLICAS) for (kind, _), places in by_number.items()]
+        together += [Unit(tuple(places), kind in _ACROSS_REPLICAS) for (kind, _), places in by_number.items()]
         yield from together
         inside = {place for unit in together for place in unit.members}
         for place, op in enumerate(self.operations):
             if place not in inside:
-                yield Unit((place,), op.kind in _OF_REPLICAS)
+                yield Unit((place,), op.kind in _ACROSS_REPLICAS)
 
     @property
     def _overlaps(self) -> bool:
@@ -192,7 +192,7 @@ class _Step:
         places = [*self._of[stage, COMPUTE[0]], *self._of[stage, COMPUTE[1]]]
         return sorted(places, key=lambda i: (self.operations[i].start_s, *_tie(self.operations[i])))
 
-    def _of_chunk(self, stage: int, kind: str, chunk: int) -> list[int]:
+    def _in_chunk(self, stage: int, kind: str, chunk: int) -> list[int]:
         return [i for i in self._of[stage, kind] if self.operations[i].chunk == chunk]
 
     def _crosses(self, stage: int, direction: str, end: str, compute: int) -> bool:

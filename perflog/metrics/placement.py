@@ -95,13 +95,13 @@ def _rows(tables: Tables, job: ExpertJob) -> Iterator[dict[str, Any]]:
         middles = {kind: median_low(values) for kind, values in found.items()}
         layer, ranks = layers[0]
         common = names | {"of": "step", "step": step, "experts": _number(layer), "ranks": ranks}
-        yield from _of_each(common, middles)
+        yield from _placement_rows(common, middles)
     for layer_rows in last.values():
         slowest = layer_rows.pop("slowest")
-        yield from _of_each(names | {"of": "layer"} | layer_rows, slowest)
+        yield from _placement_rows(names | {"of": "layer"} | layer_rows, slowest)
 
 
-def _of_each(common: Mapping[str, Any], slowest: Mapping[tuple[str, int], float]) -> Iterator[dict[str, Any]]:
+def _placement_rows(common: Mapping[str, Any], slowest: Mapping[tuple[str, int], float]) -> Iterator[dict[str, Any]]:
     for (kind, copies), value in slowest.items():
         gain = slowest[AS_PLACED, 0] / value
         yield {**common, "placement": kind, "copies": copies, "slowest": value, "gain": gain}

@@ -49,7 +49,7 @@ def _rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     if not ends.any() and not _may_be_of_several_ranks(rows, runs):
         nothing = pd.DataFrame(columns=["phase", "parent", *_FIGURES]).astype(dict.fromkeys(_FIGURES, "float64"))
         return {run.run: nothing for run in runs}
-    each = [_of_all_ranks(rows[~ends], runs), _of_two_ranks(rows[ends])]
+    each = [_all_rank_times(rows[~ends], runs), _extreme_times(rows[ends])]
     in_steps = pd.concat([some for some in each if len(some)] or each[:1])
     means, known = in_steps.groupby(_KEYS).mean(), rows.groupby([*_KEYS, "step"]).size()
     number = steps[[run.run for run in runs]].to_numpy(np.float64)
@@ -61,21 +61,21 @@ def _rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
 
 
 def _may_be_of_several_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> bool:
-    rows = _of_known_ranks(rows, runs)
+    rows = _known_rows(rows, runs)
     ranks = rows["rank"].to_numpy(np.float64)
     return len(rows) > 0 and bool(rows["torn"].any() or ranks.min() < ranks.max())
 
 
-def _of_known_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
+def _known_rows(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
     """Return the rows of known ranks, and the rows of all ranks together if their number is known."""
     world = np.array([run.world or 0 for run in runs])
     return rows[~rows["torn"].to_numpy() | (world[rows["place"]] > 0)]
 
 
-def _of_all_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
+def _all_rank_times(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
     """Return the times of each phase and step with a value of every rank."""
     world = np.array([run.world or 0 for run in runs])
-    rows = _of_known_ranks(rows, runs)
+    rows = _known_rows(rows, runs)
     groups = rows.groupby([*_KEYS, "step"])["time_s"]
     figures = groups.agg(ranks="size", fastest_s="min", mean_s="mean", slowest_s="max")
     ranks = figures["ranks"].groupby(["place", "phase"]).transform("max")
@@ -84,7 +84,7 @@ def _of_all_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
     return figures[(figures["ranks"] == ranks) & (figures["ranks"] > 1)].drop(columns="ranks")
 
 
-def _of_two_ranks(rows: pd.DataFrame) -> pd.DataFrame:
+def _extreme_times(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the times of phases that are printed only for the fastest and the slowest rank."""
     groups = rows.groupby([*_KEYS, "step"])[["min_s", "time_s"]]
     figures = groups.sum().set_axis(["fastest_s", "slowest_s"], axis=1)

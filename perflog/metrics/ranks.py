@@ -100,13 +100,13 @@ def ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (al
     labels = dict(tables.rows("runs").records("run", "label"))
     rows = [
         (row.run, labels.get(row.run), row.of, row.figure, row.unit or None, row.ranks, row.rows, row.median,
-         row.min, row.lowest, row.max, row.highest, row.rank, *_of_one(row.out))
+         row.min, row.lowest, row.max, row.highest, row.rank, *_out_columns(row.out))
         for row in rank_rows(tables)
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
-def _of_one(out: _Out | None) -> tuple[float, ...]:
+def _out_columns(out: _Out | None) -> tuple[float, ...]:
     if out is None:
         return (np.nan,) * 6
     return out.value, out.others, out.far.ratio, out.far.t, out.far.p, out.far.persistence
@@ -157,7 +157,7 @@ def _rank_rows(tables: Tables) -> Iterator[RankRow]:
     unlabelled = unlabelled_ranks(tables)
     for run, figures in by_run.items():
         if run in unlabelled:
-            yield from _of_unlabelled(tables.rows_of("steps", run), run, unlabelled[run])
+            yield from _unlabelled_rows(tables.rows_of("steps", run), run, unlabelled[run])
         for figure in figures:
             typical = medians(figure.values, axis=1)
             low, high = int(np.argmin(typical)), int(np.argmax(typical))
@@ -174,7 +174,7 @@ def _rank_rows(tables: Tables) -> Iterator[RankRow]:
                 yield RankRow(*place, *spread, None, None)
 
 
-def _of_unlabelled(rows: Rows, run: str, number: int) -> Iterator[RankRow]:
+def _unlabelled_rows(rows: Rows, run: str, number: int) -> Iterator[RankRow]:
     """Yield the spread of metrics over ranks without labels: medians of the smallest and largest value of a step."""
     units = {column.name: column.unit for column in TABLES["steps"]}
     for name in _STEP_FIGURES:

@@ -54,7 +54,7 @@ def moment_of(text: str) -> Moment | None:
         at = datetime.fromisoformat(text.strip())
     except ValueError:
         number = _number(text)
-        found = _of_value(text if number is None else number)
+        found = _moment_in_value(text if number is None else number)
         return None if found is None else Moment(found, text)
     return Moment(at.astimezone(UTC).replace(tzinfo=None) if at.tzinfo else at, text)
 
@@ -70,22 +70,22 @@ def _moments(tables: Tables) -> dict[str, Moment]:
     found = {}
     for run, log, config in tables.rows("runs").records("run", "log", "config"):
         text = "" if config == NULL or config is None else config
-        moment = _of_settings(json.loads(text)) if _IN_SETTINGS.search(text) else None
-        if moment := moment or _of_name(log):
+        moment = _moment_in_settings(json.loads(text)) if _IN_SETTINGS.search(text) else None
+        if moment := moment or _moment_in_name(log):
             found[run] = moment
     return found
 
 
-def _of_settings(settings: Mapping[str, Any]) -> Moment | None:
+def _moment_in_settings(settings: Mapping[str, Any]) -> Moment | None:
     named = {name.rpartition(".")[2].lower(): (name, value) for name, value in reversed(list(settings.items()))}
     for wanted in _NAMES:
         name, value = named.get(wanted, ("", None))
-        if (at := _of_value(value)) is not None:
+        if (at := _moment_in_value(value)) is not None:
             return Moment(at, name)
     return None
 
 
-def _of_value(value: object) -> datetime | None:
+def _moment_in_value(value: object) -> datetime | None:
     """Return the moment in a value: a date, a date with a time, or a count since 1970."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         scale = next((scale for least, scale in _EPOCHS.items() if least <= value < 2.5 * least), None)
@@ -94,7 +94,7 @@ def _of_value(value: object) -> datetime | None:
     return _moment(match) if match else None
 
 
-def _of_name(log: str) -> Moment | None:
+def _moment_in_name(log: str) -> Moment | None:
     for part in reversed(PurePath(log).parts):
         for match in _IN_NAME.finditer(part):
             if (at := _moment(match)) is not None:

@@ -47,8 +47,8 @@ _SHAPE = lazy_pattern(
 _GENERAL = frozenset(("format", "program", "world_size", "device", "dtype"))
 _SHORT = 64  # characters of a string that describes a run; longer ones describe its machine
 _SAMPLES = "samples_per_s"
-_OF_ALL = frozenset(("global", "total", "overall", "aggregate", "all", "system", "cluster"))
-_OF_ONE = frozenset(("gpu", "gpus", "device", "rank", "chip", "worker", "card"))
+_ALL_WORDS = frozenset(("global", "total", "overall", "aggregate", "all", "system", "cluster"))
+_ONE_WORDS = frozenset(("gpu", "gpus", "device", "rank", "chip", "worker", "card"))
 
 
 class SizedRun(Struct, frozen=True):
@@ -208,6 +208,6 @@ def _positive(values: Iterable[tuple[Any, float]]) -> dict[str, float]:
 
 def _is_of_all(words: Sequence[str]) -> bool | None:
     """Return whether a rate covers all GPUs, by the words of its name; None if they do not show it."""
-    if any(a in PER and b in _OF_ONE for a, b in pairwise(words)):
+    if any(a in PER and b in _ONE_WORDS for a, b in pairwise(words)):
         return False
-    return True if _OF_ALL.intersection(words) else None
+    return True if _ALL_WORDS.intersection(words) else None

@@ -121,7 +121,7 @@ def schedule_rows(tables: Tables, options: Options) -> Sequence[ScheduleRow]:
 
 def _rows(tables: Tables, options: Options) -> Iterator[ScheduleRow]:
     timed = {times.run: times for times in stage_times(tables, options)} if tables.count("layers") else {}
-    profiled = {times.run: (times, chunks) for times, chunks in _of_operations(tables)}
+    profiled = {times.run: (times, chunks) for times, chunks in _operation_times(tables)}
     for run, means in semantics_by_run(tables.rows("runs")).items():
         stages, batches, printed = (_count(means.quantities, name) for name in ("stages", "micro_batches", "chunks"))
         if run in profiled:
@@ -154,7 +154,7 @@ def _rows(tables: Tables, options: Options) -> Iterator[ScheduleRow]:
                     )  # fmt: skip
 
 
-def _of_operations(tables: Tables) -> Iterator[tuple[StageTimes, int]]:
+def _operation_times(tables: Tables) -> Iterator[tuple[StageTimes, int]]:
     """Yield the stage times and the number of chunks of runs that a profiler of the job times by stage and micro-batch.
 
     The time of a stage is the sum over its chunks of the median over micro-batches, steps and replicas.

@@ -125,7 +125,7 @@ def _served(tables: Tables) -> dict[str, dict[str, _Found]]:
     for run, rows in readings.by("run").items():
         case_names = {name for table in case_tables(tables).get(run, ()) for name in table.names}
         rows = rows.where(~rows.one_of("key", case_names))  # no case represents the others
-        found[run] = dict(_of_engine(rows)) or dict(_of_requests(rows))
+        found[run] = dict(_engine_values(rows)) or dict(_request_values(rows))
     summaries = tables.rows("summaries")
     for run, rows in summaries.by("run").items():
         found[run] = found.get(run, {}) | dict(_printed(rows))
@@ -183,7 +183,7 @@ def _plain(key: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower())
 
 
-def _of_requests(rows: Rows) -> Iterator[tuple[str, _Found]]:
+def _request_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
     """Latencies of single requests, each a value; and statistics that a file of results holds by name."""
     statistics: list[int] = []
     for key, key_rows in rows.by("key").items():
@@ -200,7 +200,7 @@ def _of_requests(rows: Rows) -> Iterator[tuple[str, _Found]]:
         yield from _printed(rows.where(np.sort(np.array(statistics, np.int64))))
 
 
-def _of_engine(rows: Rows) -> Iterator[tuple[str, _Found]]:
+def _engine_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
     """What an engine prints of its state from time to time, at the readings with running requests."""
     by_key = rows.by("key")
     if RUNNING not in by_key:

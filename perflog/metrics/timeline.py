@@ -125,12 +125,12 @@ def _job_timelines(tables: Tables) -> Iterator[JobTimeline]:
     for job, runs in runs_of.items():
         runs.sort(key=lambda run: number_of[run].number if run in number_of else 0)
         members = [on_a_clock(tables, known[run]) for run in runs]
-        timeline = _of_job(tables, job, members)
+        timeline = _job_timeline(tables, job, members)
         if timeline is not None:
             yield timeline
 
 
-def _of_job(tables: Tables, job: str, members: Sequence[Extent]) -> JobTimeline | None:
+def _job_timeline(tables: Tables, job: str, members: Sequence[Extent]) -> JobTimeline | None:
     clock = members[0].clock
     if clock is None:
         return None

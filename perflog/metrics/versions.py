@@ -47,7 +47,7 @@ _NUMBERS = lazy_pattern(
     re.IGNORECASE,
 )
 _REPEAT_OF_LABEL = lazy_pattern(rf"(?:(?<=[^A-Za-z])|^)(?:{_REPEATS})[-_. #]?\d+", re.IGNORECASE)
-_OF_PROGRAM = lazy_pattern(r".*version|release|ver|tag", re.IGNORECASE)
+_PROGRAM_VERSION = lazy_pattern(r".*version|release|ver|tag", re.IGNORECASE)
 
 
 class Version(Struct, frozen=True):
@@ -294,7 +294,7 @@ def _leaf(settings: Settings, names: Sequence[str]) -> str:
 def _in_order(name: str, values: Iterable[str]) -> list[str]:
     """The values of a setting in their order: numbers by size, versions such as 2.10 part by part."""
     every = list(dict.fromkeys(values))
-    is_version = _OF_PROGRAM.fullmatch(leaf_of(name)) or any(value.count(".") > 1 for value in every)
+    is_version = _PROGRAM_VERSION.fullmatch(leaf_of(name)) or any(value.count(".") > 1 for value in every)
     if is_version:
         return sorted(every, key=natural_sort_key)
     in_order = values_in_order(every)

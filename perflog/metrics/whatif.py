@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLLECTIVES = "collectives"
-_OF_RANKS = (
+_RANKS_MODEL = (
     "between collectives that all ranks leave together each rank takes its own time, and typically the median of the "
     "ranks; what a device does there is one piece"
 )
@@ -149,7 +149,7 @@ def _rows(job: Job) -> Iterator[dict[str, Any]]:
     slowest = workers[: -(-len(workers) * _SLOWEST // 100)]
     chosen = np.zeros(_flags(job), np.bool_)
     for _, dp_rank, stage in slowest:
-        chosen |= _of_worker(job, dp_rank, stage)
+        chosen |= _worker_flags(job, dp_rank, stage)
     names: dict[str, Any] = {"of": "slowest workers"}
     if len(slowest) == 1:
         names |= {"dp_rank": slowest[0][1], "stage": slowest[0][2], "rank": job.ranks.get(slowest[0][1:])}
@@ -162,20 +162,20 @@ def _rows(job: Job) -> Iterator[dict[str, Any]]:
     same |= {"traced_s": None if job.traced is None else job.traced.mean(), "assumes": job.assumes}
     last = next(i for i, part in enumerate(parts) if part.names.get("stage") == job.stages.max())
     yield same | {"of": "job", "slowdown": slowdown, "m_w": mended[-1], "m_s": mended[last], "time_s": replayed}
-    told = [
+    part_rows = [
         part.names
         | {"slowdown": cost / ideal, "time_s": cost, "without_s": less, "mended": share, "longer": _longer(job, part)}
         for part, cost, less, share in zip(parts, costs, without, mended, strict=True)
     ]
     for name in ("dp_rank", "stage", "kind"):
-        named = [row for row in told if row["of"] == name]
+        named = [row for row in part_rows if row["of"] == name]
         yield from (same | row for row in sorted(named, key=lambda row: -row["slowdown"]))
     for score, dp_rank, stage in workers:
         yield same | {
             "of": "worker", "dp_rank": dp_rank, "stage": stage, "rank": job.ranks.get((dp_rank, stage)),
             "slowdown": score,
         }  # fmt: skip
-    yield same | told[-1]
+    yield same | part_rows[-1]
 
 
 def _rows_of_ranks(found: ReplayedRanks) -> Iterator[dict[str, Any]]:
@@ -191,7 +191,7 @@ def _rows_of_ranks(found: ReplayedRanks) -> Iterator[dict[str, Any]]:
         "replayed_s": job.unchanged * scale,
         "traced_s": job.traced * scale,
     }
-    same |= {"n": found.n, "left_out": 0, "rests_on": COLLECTIVES, "assumes": _OF_RANKS}
+    same |= {"n": found.n, "left_out": 0, "rests_on": COLLECTIVES, "assumes": _RANKS_MODEL}
     yield same | {
         "of": "job", "slowdown": job.unchanged / job.ideal, "m_w": mended(job.without_slowest),
         "time_s": job.unchanged * scale,
@@ -223,7 +223,7 @@ def _parts(job: Job) -> Iterator[_Part]:
         yield _Part({"of": "kind", "kind": kind}, everything & (kinds == kind)[:, None])
 
 
-def _of_worker(job: Job, dp_rank: int, stage: int) -> Mask:
+def _worker_flags(job: Job, dp_rank: int, stage: int) -> Mask:
     flags: Mask = (job.stages == stage)[:, None] & (np.array(job.replicas) == dp_rank)
     return flags
 

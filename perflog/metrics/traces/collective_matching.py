@@ -43,7 +43,7 @@ _OPS = (  # collective, pattern in a name as libraries spell it; the first match
 )
 TOGETHER = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier")
 """Collectives that no rank leaves before the last rank has arrived: they end together."""
-_OF_CALLS = ["op", "group", "group_ranks", "dtype", "size", "bytes"]
+_CALL_COLUMNS = ["op", "group", "group_ranks", "dtype", "size", "bytes"]
 _DIVIDED = ("all_gather", "reduce_scatter", "all_to_all")
 """Collectives that leave each rank its own part."""
 
@@ -154,7 +154,7 @@ def _match(job: Job) -> MatchedCollectives | None:
             dict.fromkeys(("key", "wait"), np.int64)
         ),
         collectives=collectives,
-        loose=calls.loc[alone, ["member", *_OF_CALLS, "length", "src_rank", "dst_rank", "line"]],
+        loose=calls.loc[alone, ["member", *_CALL_COLUMNS, "length", "src_rank", "dst_rank", "line"]],
         splits=calls.loc[exchanged, ["rank", "group_ranks", "size", "bytes", "in_split", "out_split", "line"]],
         unmatched=unmatched,
         clock_ok=clock_ok,

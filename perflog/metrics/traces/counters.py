@@ -30,7 +30,7 @@ _COLUMNS = (
 )
 
 
-def _of_devices(rows: pd.DataFrame) -> pd.DataFrame:
+def _device_readings(rows: pd.DataFrame) -> pd.DataFrame:
     """Readings of whole devices, without the totals of allocators, which metric `memory_peak` has."""
     return rows[rows["subject"].isna() & ~rows["counter"].isin(ALLOCATOR_TOTALS)]
 
@@ -44,7 +44,14 @@ def _of_devices(rows: pd.DataFrame) -> pd.DataFrame:
     source="readings as printed: nsys GPU and network metrics, rocprof counters, nvprof --metrics and --events",
     compares=(
         ComparedColumn(
-            "counter", "{counter}", "mean", "{unit}", ("counter", "unit"), None, weight="readings", rows=_of_devices
+            "counter",
+            "{counter}",
+            "mean",
+            "{unit}",
+            ("counter", "unit"),
+            None,
+            weight="readings",
+            rows=_device_readings,
         ),
     ),
 )

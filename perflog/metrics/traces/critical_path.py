@@ -157,7 +157,7 @@ def _rows(device_graph: Dependencies) -> Iterator[dict[str, Any]]:
     what_if = WhatIf(device_graph, walk)
     for window in _windows(device_graph.device, walk):
         sums = _path_sums(walk.path(window.start, window.end, window.thread))
-        yield from _of_window(device_graph, window, sums, what_if)
+        yield from _window_rows(device_graph, window, sums, what_if)
 
 
 def rows_of_kinds(walk: PathWalk) -> Iterator[dict[str, Any]]:
@@ -168,7 +168,7 @@ def rows_of_kinds(walk: PathWalk) -> Iterator[dict[str, Any]]:
         kinds = np.flatnonzero(numbers)
         sums = _Sums([(kind,) for kind in kinds.tolist()], times[kinds], numbers[kinds])
         columns = [_kind_of(device_graph, kind) for (kind,) in sums.codes]
-        yield from _of_sums(window.end - window.start, _base(device_graph.device, window), "kind", sums, columns)
+        yield from _sum_rows(window.end - window.start, _base(device_graph.device, window), "kind", sums, columns)
 
 
 class _Window(Struct, frozen=True):
@@ -230,7 +230,7 @@ def _longest_names(sums: _PathSums) -> list[tuple[int, int]]:
     return [(kind, name) for kind, name in longest if sums.words[name] is not None][:_NAMES]
 
 
-def _of_window(of: Dependencies, window: _Window, sums: _PathSums, what_if: WhatIf) -> Iterator[dict[str, Any]]:
+def _window_rows(of: Dependencies, window: _Window, sums: _PathSums, what_if: WhatIf) -> Iterator[dict[str, Any]]:
     """Rows of the path of a window. Names may take no time in the whole trace only, and the longest alone."""
     base, span, words = _base(of.device, window), window.end - window.start, sums.words
     removed = [(kind, ALL) for (kind,) in sums.kinds.codes]
@@ -247,9 +247,9 @@ def _of_window(of: Dependencies, window: _Window, sums: _PathSums, what_if: What
 
     by_kind = [with_gain(_kind_of(of, kind), (kind, ALL)) for (kind,) in sums.kinds.codes]
     by_name = [with_gain(_kind_of(of, kind) | {"name": words[name]}, (kind, name)) for kind, name in sums.names.codes]
-    yield from _of_sums(span, base, "kind", sums.kinds, by_kind)
-    yield from _of_sums(span, base, "name", sums.names, by_name)
-    yield from _of_sums(
+    yield from _sum_rows(span, base, "kind", sums.kinds, by_kind)
+    yield from _sum_rows(span, base, "name", sums.names, by_name)
+    yield from _sum_rows(
         span, base, "range", sums.ranges, [{"range": sums.range_words[c]} for (c,) in sums.ranges.codes]
     )
 
@@ -259,7 +259,7 @@ def _kind_of(device_graph: Dependencies, code: int) -> dict[str, Any]:
     return {"where": "host" if is_host(kind) else "device", "kind": kind}
 
 
-def _of_sums(
+def _sum_rows(
     span: int, base: dict[str, Any], by: str, sums: _Sums, columns: Sequence[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """A row for each sum, the longest first. `span`: length of the window in ns. `columns`: what else each row has."""

@@ -146,7 +146,7 @@ def _curves(tables: Tables) -> Iterator[MemoryCurve]:
                 _steps_of(process, windows.get(place, {})),
                 own,
                 {
-                    total: _of_lines(own["line"], *totals.get(place, {}).get(total, _NONE))
+                    total: _value_by_line(own["line"], *totals.get(place, {}).get(total, _NONE))
                     for total in (ALLOCATED, RESERVED)
                 },
                 blocks,
@@ -175,7 +175,7 @@ def _printed_totals(tables: Tables) -> dict[tuple[str, int], dict[str, tuple[Int
     return printed
 
 
-def _of_lines(lines: Ints, known: Ints, values: Ints) -> Ints:
+def _value_by_line(lines: Ints, known: Ints, values: Ints) -> Ints:
     """The value of each line; NULL where none is known."""
     if not len(known):
         return np.full(len(lines), NULL, np.int64)

@@ -51,7 +51,7 @@ LAUNCHES = (LAUNCHING, _RUNTIME)
 HOST_CALLS = (LAUNCHING, _RUNTIME, _OPERATOR, _PYTHON, _IDLE)
 WAITS = (_WAITING,)
 """Kinds, as indices into `kinds_of`, that are time of the host, of launches, and waits for other streams or ranks."""
-_OF_CALL = {"runtime": _RUNTIME, "cpu": _OPERATOR, "python": _PYTHON}
+_KIND_BY_CALL = {"runtime": _RUNTIME, "cpu": _OPERATOR, "python": _PYTHON}
 
 
 def kinds_of(dependencies: Dependencies) -> list[str]:
@@ -74,7 +74,7 @@ def kinds_of_calls(dependencies: Dependencies) -> Codes:
     """Return the kind of the time of each call outside of calls inside it; one entry more, for NO_CALL."""
     assert dependencies.calls is not None
     kind, kinds = dependencies.calls.rows.codes("kind")
-    return np.append(np.array([_OF_CALL.get(word, _IDLE) for word in kinds], np.int16)[kind], np.int16(_IDLE))
+    return np.append(np.array([_KIND_BY_CALL.get(word, _IDLE) for word in kinds], np.int16)[kind], np.int16(_IDLE))
 
 
 def waits_of(dependencies: Dependencies, tasks: Ints) -> tuple[Ints, Ints, Codes, Codes]:

@@ -63,12 +63,12 @@ def scenario_gains(tables: Tables, options: Options) -> dict[str, list[ScenarioG
     times = device_time.table(tables, options)
     spans = {str(run): float(wholes_of_traces(part)["span_s"].mean()) for run, part in times.groupby("run")}
     return {
-        str(run): [*_of_devices(part[part["scenario"] != RANK], spans[str(run)]), *_of_ranks(part)]
+        str(run): [*_device_gains(part[part["scenario"] != RANK], spans[str(run)]), *_rank_gains(part)]
         for run, part in rows.groupby("run", sort=False)
     }
 
 
-def _of_devices(rows: pd.DataFrame, span_s: float) -> Iterator[ScenarioGain]:
+def _device_gains(rows: pd.DataFrame, span_s: float) -> Iterator[ScenarioGain]:
     whole = rows[["rank", "device", "device_name", "time_s", "n"]].drop_duplicates()
     whole_s = float((whole["time_s"] * whole["n"].astype(float)).sum())
     for (scenario, subject), alike in rows.groupby(["scenario", "subject"], sort=False, dropna=False):
@@ -80,7 +80,7 @@ def _of_devices(rows: pd.DataFrame, span_s: float) -> Iterator[ScenarioGain]:
         )  # fmt: skip
 
 
-def _of_ranks(rows: pd.DataFrame) -> Iterator[ScenarioGain]:
+def _rank_gains(rows: pd.DataFrame) -> Iterator[ScenarioGain]:
     for row in rows[rows["scenario"] == RANK].to_dict("records"):
         yield ScenarioGain(
             run=row["run"], of=row["of"], scenario=RANK, subject=None, rank=none_if_null(row["rank"]),
