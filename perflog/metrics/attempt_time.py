@@ -1,8 +1,8 @@
 """The wall time of one attempt as intervals without gap or overlap, each with its kind and the lines that prove it.
 
-What the time stamps of the lines leave between two step lines is the time of the steps, as printed or as usual around
-there, and before it what the lines in between speak of: a checkpoint, an evaluation. Without such a line a pause of
-many steps is a stall.
+The time between two step lines is the time of the steps, as printed or as usual in that part of the run, and before it
+the time of what the lines in between report: a checkpoint, an evaluation. Without such a line a pause of many steps is
+a stall.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _DATA = lazy_pattern(r"(?:^|[^a-z])(?:data|dataloader|batch.generator|load|loade
 _NEAR = 8  # step lines on both sides, from which the usual step time is estimated
 _CLEAR = 5.0  # times the scatter: a shorter pause may be chance
 _LEAST = 0.01  # of the steps' time
-_STALL_STEPS, _STALL_S = 10.0, 1.0  # a pause of no known reason is a stall from so many steps and seconds on
+_STALL_STEPS, _STALL_S = 10.0, 1.0  # shortest stall, a pause for an unknown reason: in usual steps, and in seconds
 _COMPILE = 2.0  # times a usual step: a first step that is longer compiles, or warms up
 _FIRST = 3  # step lines that may warm up
 _MOST = 0.95  # of the later steps must be shorter
@@ -174,7 +174,7 @@ def _times(steps: Rows, clock: str) -> Ints:
 
 
 def _printed_pauses(tables: Tables, extent: Extent, lines: Ints) -> Floats:
-    """Return the printed seconds of what was done before each step line beside steps."""
+    """Return the printed seconds of activities other than steps before each step line."""
     found = np.zeros(len(lines))
     here: dict[tuple[int, str], list[Mark]] = {}
     for mark in marks(tables, extent):
@@ -228,7 +228,7 @@ class _Tiling:
         self._plain[0] = False
         outside = (self._each - steps.seconds)[self._plain]
         outside = outside[np.isfinite(outside)]
-        # what each iteration takes beside its printed time belongs to it
+        # time of each iteration outside of its printed time belongs to it
         beside = max(0.0, median(outside)) if len(outside) >= 4 else 0.0
         self._scatter_outside = mad(outside) if len(outside) >= 4 else 0.0
         self._printed = steps.seconds + beside
@@ -247,7 +247,7 @@ class _Tiling:
         return int(np.argmin(np.append(slow, False)))
 
     def _usual(self, place: int) -> tuple[float, float]:
-        """Time of a step around a step line, without those that hold a pause, and its scatter."""
+        """Return the usual time of a step around a step line, without steps with a pause, and its scatter."""
         low, high = max(0, place - _NEAR), place + _NEAR + 1
         around = np.flatnonzero(self._plain[low:high]) + low
         around = around[around != place]
@@ -422,7 +422,7 @@ class _Tiling:
         times = [self._on_clock(time, clock) for time, clock in rows.records("time_ns", "clock")]
         hung.sort(reverse=True)
         known = [time for time in times if time is not None]
-        first = min(known) if times and times[0] is not None else None  # what is before others came before
+        first = min(known) if times and times[0] is not None else None  # the failures before it came earlier
         line = int(rows["last_line"].max()) if len(rows) else 0
         return _Failures(hung[:1], first, line, any=len(rows) > 0)
 
@@ -453,7 +453,7 @@ class _Tiling:
     # --- making intervals ---
 
     def _steps_to(self, place: int, end: int, usual: float) -> None:
-        """The steps of one step line, and before them what they take longer than usual while they warm up."""
+        """Add the steps of one step line, and before them their excess over the usual time while they warm up."""
         steps = self._steps
         count = max(int(steps.steps_done[place]), 1)
         seconds = (end - self._position) / _NS

@@ -3,7 +3,8 @@
 A run continues an earlier one if it loads a checkpoint of it. The evidence: a line of the log that reports that a
 checkpoint is loaded, at a step that the earlier run saved, or reached where it prints no saves; the same settings; and
 clocks in order, as far as the logs have any. A restart on another number of ranks has other settings of its world: it
-continues a run of the same log, or of the same job id. Runs of a sweep or of an array of jobs load none of each other.
+continues a run of the same log, or of the same job id. Runs of a sweep or of an array of jobs load no checkpoint of
+each other.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Extent(Struct, frozen=True):
 
 
 def attempts(tables: Tables) -> dict[str, Attempt]:
-    """Return the attempts of all jobs of several, by run id, the attempts of a job in their order.
+    """Return the attempts of all jobs with several attempts, by run id, in the order of each job.
 
     All runs that were read count, not only the runs of `tables`.
     """
@@ -94,7 +95,7 @@ def attempts(tables: Tables) -> dict[str, Attempt]:
 
 
 def jobs(tables: Tables) -> dict[str, list[str]]:
-    """Return the runs of each job of several attempts among these runs, by job."""
+    """Return the runs of each job with several attempts among these runs, by job."""
     found: dict[str, list[str]] = {}
     here = set(tables.rows("runs")["run"].tolist())
     for run, attempt in attempts(tables).items():
@@ -104,7 +105,7 @@ def jobs(tables: Tables) -> dict[str, list[str]]:
 
 
 def extents(tables: Tables) -> dict[str, Extent]:
-    """Return what is known of each run, by run id, in the order of the logs."""
+    """Return the extent of each run, by run id, in the order of the logs."""
     return cached(tables.whole, ("extents of runs",), lambda: {e.run: e for e in _extents(tables.whole)})
 
 
@@ -318,7 +319,7 @@ def _evidence(
 
 
 def _comparable(settings: Mapping[str, Settings]) -> dict[str, dict[str, str]]:
-    """The settings that attempts have in common: without incidental ones, and those that a restart changes."""
+    """Return the settings that attempts have in common, without incidental ones and ones that a restart changes."""
     incidental = incidental_test(settings.values())
     names = {name for known in settings.values() for name in known if name != "process"}
     names = {n for n in names if not incidental(n) and not _RESTART_SETTINGS.search(n.rpartition(".")[2])}

@@ -151,7 +151,7 @@ def _divided_steps(tables: Tables, warmup: int | None) -> list[tuple[list[dict[s
 
 
 def _steps_in_parts(runs: Sequence[RunRows]) -> Iterator[tuple[list[dict[str, Any]], list[Misfit]]]:
-    """The innermost phases of the step of each run with what they leave of those around them; and what does not fit."""
+    """Yield the innermost phases of the step of each run with the rest of their parents; and phases that do not fit."""
     rows = _parts_of_time(phase_table(*runs), runs) if runs else None
     if rows is None or not len(rows):
         return
@@ -174,20 +174,20 @@ def _steps_in_parts(runs: Sequence[RunRows]) -> Iterator[tuple[list[dict[str, An
 
 
 _Times = Mapping[tuple[str, str | None], float]
-"""Times of phases, by the name of each and of what is around it; None: nothing."""
+"""Times of phases, by name and name of the parent; None: no parent."""
 
 
 def _innermost(
     times: _Times,
 ) -> tuple[list[tuple[str, str | None, float, bool]], list[tuple[str, tuple[str, ...], float, float]]]:
-    """Return the innermost phases, and what is left of those around them; then the phases that do not fit.
+    """Return the innermost phases and the rests of their parents; then the phases that do not fit.
 
-    A phase is not divided if those inside it take longer than itself: they cannot be its parts alone. So the parts of
-    a whole never add up to more than the whole.
+    A phase is not divided if the phases inside it take longer than itself: they cannot be its parts alone. So the parts
+    of a whole never add up to more than the whole.
 
     Returns:
-        Of each part its name, what is around it, its time, and whether it is what others leave of a phase. Of each
-        phase that is not divided its name, the phases inside it, its time, and theirs.
+        For each part its name, its parent, its time, and whether it is the rest of a phase. For each phase that is not
+        divided its name, the phases inside it, its time, and their time.
     """
     totals: dict[str, float] = {}
     inside: dict[str, dict[str, float]] = {}
@@ -368,7 +368,7 @@ def _parts_of_profiles(tables: Tables, options: Options) -> Iterator[dict[str, A
 
 
 def _once(rows: pd.DataFrame) -> pd.DataFrame:
-    """Leave out tables that list the same work again in another order: those with a total that is printed again."""
+    """Leave out tables that list the same work again in another order: tables with a repeated total."""
     listed = rows.groupby(["section", "denominator", "denominator_s"], sort=False, dropna=False)["time_s"].sum()
     sections = listed.reset_index().sort_values("time_s", ascending=False, kind="stable")
     again = (sections["denominator"] == PRINTED_TOTAL) & sections.duplicated("denominator_s")

@@ -371,7 +371,7 @@ def _ratios(
     other: dict[tuple[Any, ...], tuple[float, int]],
     without: str | None,
 ) -> Iterator[dict[str, Any]]:
-    """The ratios of one variant to another over the cases that both have; none if there are none."""
+    """Return the ratios of one variant to another over the cases that both have."""
     both = [(other[case][0] / base[case][0], other[case][1]) for case in other if case in base and base[case][0] > 0]
     both = [found for found in both if found[0] > 0]
     if both:
@@ -403,7 +403,7 @@ def _providers(table: CaseTable) -> list[str]:
 def _case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     rows = tables.rows("values")
     steps = tables.rows("steps")
-    trains = steps.where(steps.known("step")).counts("run")  # what such a run lists beside its steps configures it
+    trains = steps.where(steps.known("step")).counts("run")  # other values of a run with steps configure it
     rows = rows.where(~rows.known("step") & ~rows.one_of("run", trains) & ~rows.one_of("key", _bar_names(rows)))
     messages = tables.rows_by_run("collectives")  # values beside them are measured over operation and size
     by_run = rows.by("run")
@@ -500,7 +500,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
         bad[name] = bad[name] | (has_failed & np.isnan(of))
     words_beside = {n: columns[n] for n in rest if n not in figures and any(isinstance(x, str) for x in columns[n])}
     has_bad = np.any([bad[name] for name in figures], axis=0) if figures else has_failed
-    for name, of in figures.items():  # 0 TFLOP/s beside an infinite time is no measurement
+    for name, of in figures.items():  # 0 TFLOP/s with an infinite time is no measurement
         instead = has_bad & (of == 0) & (better(name, units[name]) == "higher")
         of[instead], bad[name] = np.nan, bad[name] | instead
     is_measured = any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
@@ -581,10 +581,10 @@ def _together(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def _sweeps(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
-    """The stretches of records that each begin with the same case and go on to others: sweeps of different kinds.
+    """Yield the sections of records that each begin with the same case: sweeps of different kinds.
 
-    Their lines have the same names, and do not print the kind. Sweeps are over the same cases: if
-    a stretch has less than half of its cases from the first one, or lacks more than half of these, all are one sweep.
+    Their lines have the same names, and do not print the kind. Sweeps are over the same cases: if less than half of the
+    cases of a section are in the first one, or more than half of the first one's are missing, all are one sweep.
     """
     begins = [0]
     for place in range(1, len(records)):

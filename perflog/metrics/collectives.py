@@ -156,7 +156,7 @@ def _medians(sizes: Floats, values: Floats) -> dict[float, float]:
 
 
 def _saturated_at(sizes: Floats, bandwidth: Floats) -> int | None:
-    """The smallest message from which on the bandwidth is near its peak; None if it falls again, or of one size."""
+    """Return the smallest message with a bandwidth near the peak; None if it falls again, or of one size."""
     medians = {size: value for size, value in _medians(sizes, bandwidth).items() if not np.isnan(value)}
     if len(medians) < 2:
         return None

@@ -150,7 +150,7 @@ def losses_of(tables: Tables, job: JobTimeline) -> list[Loss]:
         new = next((i for i in later if i.kind == TRAINING and (last is None or (i.last_step or 0) > last)), None)
         if new is None or new.first_step is None:
             continue
-        done = 0 if last is None else max(0, last - new.first_step + 1)  # of these steps those that are not new
+        done = 0 if last is None else max(0, last - new.first_step + 1)  # repeated steps among these
         begins = new.begin + (new.end - new.begin) * done / max(_count(new), 1)
         run = job.runs[number - 1]
         found.append(Loss(run, _cause(tables, run), again, (begins - own[-1].end) / _NS))

@@ -1,8 +1,8 @@
 """Simulation of pipeline schedules: when each device works on what, how long it idles, how many activations it holds.
 
-Each device has its order of work, as the program of the schedule gives it. It starts the next work as soon as it is
-free and what the work needs is done; sending takes no time. A backward has two parts: of the input, which the stage
-before waits for, and of the weights, which only the zero-bubble schedules do later.
+Each device executes its work in the order of the schedule. It starts the next work as soon as it is free and the inputs
+of the work are ready; sending takes no time. A backward has two parts: of the input, which the stage before waits for,
+and of the weights, which only the zero-bubble schedules do later.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Work(Struct, frozen=True):
 
 
 Item = tuple[Work, ...]
-"""What a device does in one go: one work, or a forward and a backward that overlap."""
+"""One item of a device: one work, or a forward and a backward that overlap."""
 
 
 class Plan(Struct, frozen=True):
-    """What each device does in which order.
+    """The order of the work of each device.
 
     Attributes:
         orders: The items of each device.
@@ -107,7 +107,7 @@ def simulate(plan: Plan, forward: Sequence[float], backward: Sequence[float], we
 
 
 def _does(work: Work) -> list[Work]:
-    """What is done after a work: a whole backward has done the gradient of the input."""
+    """Return what is complete after a work: a whole backward includes the gradient of the input."""
     return [work, Work(work.stage, work.micro_batch, _I, work.lane)] if work.kind == _B else [work]
 
 
@@ -245,7 +245,7 @@ def dual_pipe(stages: int, batches: int) -> Plan | None:
 
 
 def _numbered(device: int, stages: int) -> Callable[[str, int], Work]:
-    """Return what numbers the works of a device in each lane; lane 0 is the one that begins at its end."""
+    """Return a function that numbers the work of a device in each lane; lane 0 begins at its end of the pipeline."""
     count: Counter[int] = Counter()
 
     def work(kind: str, lane: int) -> Work:

@@ -180,7 +180,7 @@ def _step_order(tables: Tables, rows: Rows) -> Ints:
 
 
 def _series(run: str, label: str | None, column: str, rows: _Printed, warmup: int | None, detect: bool) -> StepSeries:
-    """Series of the rows of one run; the warm-up stays empty unless it is given or to `detect`."""
+    """Return the series of the rows of one run; the warm-up is empty unless it is given or `detect` is set."""
     steps, places, lines, covers, values = rows.steps, rows.order, rows.lines, rows.covers, rows.values
     averaged = most_frequent(covers)
     unusual, repeated = covers != averaged, rows.copies > 1
@@ -212,7 +212,7 @@ def _series(run: str, label: str | None, column: str, rows: _Printed, warmup: in
 
 
 def most_frequent(numbers: Ints) -> int:
-    """Return the number that is there most often; of several the smallest."""
+    """Return the most frequent number, the smallest of several."""
     if (numbers == numbers[0]).all():
         return int(numbers[0])
     distinct, counts = np.unique(numbers, return_counts=True)

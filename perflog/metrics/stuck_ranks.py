@@ -100,7 +100,7 @@ class Job(Struct):
 
 
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
-    """The calls that the ranks of each group have completed, and those that are pending, over the ranks with a dump."""
+    """Yield the completed and the pending calls of the ranks of each group, over the ranks with a dump."""
     for run, job in jobs_of_dumps(tables).items():
         groups: dict[str, list[dict[str, int]]] = {}
         for (group, _), numbers in job.numbers.items():
@@ -126,7 +126,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     compares=(ComparedColumn("value", "calls that a rank is late by, at most", "behind", "", largest=True), _samples),
 )
 def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """The ranks that lack a call which others have enqueued, those that hold the job up first.
+    """Ranks that lack a call which others have enqueued; ranks that hold the job up come first.
 
     A rank may have fewer calls because it waits for another one: then it does not hold the job up. A rank without a
     dump may: the process may have died.
@@ -200,7 +200,7 @@ def _add_calls(jobs: Mapping[str, Job], rows: pd.DataFrame) -> None:
 
 
 def _rows(job: Job) -> Iterator[dict[str, Any]]:
-    """Rows of the ranks that hold the job up, of those that have no dump, then of the others that lack a call."""
+    """Yield the rows of ranks that hold the job up, of ranks without a dump, then of other ranks that lack a call."""
     lacking = [*_lacking_collectives(job), *_lacking_pairs(job)]
     wait_for_others = {rank for row in lacking for rank in row["ranks"]}
     rows = [row | {"stuck": "host", "holds_up": row["rank"] not in wait_for_others} for row in lacking]
@@ -236,7 +236,7 @@ def _lacking_collectives(job: Job) -> Iterator[dict[str, Any]]:
 
 
 def _behind_in_completed(job: Job) -> Iterator[dict[str, Any]]:
-    """Give the ranks that completed fewer collectives than most members of a group, of those that they enqueued.
+    """Yield the ranks that completed fewer of their enqueued collectives than most members of a group.
 
     Statuses are not taken at the same time: one call in one group proves nothing. If most members have fewer calls, the
     others may have had their part of the call early, as the root of a broadcast has.

@@ -1,4 +1,4 @@
-"""Calls of the host in traces: which event of a thread lies in which, and in which a launch lies."""
+"""Calls of the host in traces: the innermost call around each event of a thread and around each launch."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def call_trees(
     not_asked_for = [name for name in ("run", "part", *_ONLY_FOR_THREADS) if name not in columns]
     for place, events in tables.arrow_by_file("events", where, *dict.fromkeys([*_COLUMNS, *columns])):
         tree = _call_tree(place, events, not_asked_for, name, chosen)
-        del events  # whoever takes the tree needs the memory
+        del events  # the caller needs the memory
         if tree is not None:
             yield tree
 
@@ -153,7 +153,7 @@ def _call_tree(
 
 
 def _outer_first(rows: Rows, threads: Ints, index: Ints) -> Ints:
-    """Return these rows by thread and start, of those that begin together the longest first, then the outer kind.
+    """Return these rows by thread and start; rows that begin together by length, longest first, then outer kind first.
 
     The rows are by line, which decides last.
     """
@@ -197,7 +197,7 @@ def _parents(threads: Ints, starts: Ints, ends: Ints) -> Ints:
     for first, last in pairwise(edges.tolist()):
         start, end = starts[first:last], ends[first:last]
         found, wrong = nested_parents(start, end)
-        if wrong.any():  # only those between two moments at which no call is open are gone through again
+        if wrong.any():  # only calls between two times without an open call are processed again
             reach = np.maximum.accumulate(end)
             group = np.cumsum(np.append(False, start[1:] >= reach[:-1]))
             again = np.flatnonzero(np.isin(group, group[wrong]))

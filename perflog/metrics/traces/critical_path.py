@@ -94,8 +94,8 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
 def critical_path(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """What each device and the host worked at or waited for on the longest chain of dependencies, in trace and steps.
 
-    Time beside this path costs nothing: only what is on it makes the step longer. Time that becomes shorter saves at
-    most `gain_s`, because another chain is then the longest.
+    Only time on this path makes the step longer. Shortening it saves at most `gain_s`, because another chain is then
+    the longest.
 
     Example:
         >>> table = perflog.metrics.critical_path(perflog.read("trace.json"))
@@ -111,7 +111,7 @@ def kinds_on_paths(tables: Tables, found: Iterable[dict[str, Any]] | None = None
 
     Args:
         tables: Tables of the runs.
-        found: `rows_of_kinds` of all devices, from whoever has gone through the dependencies for something else.
+        found: `rows_of_kinds` of all devices, if the caller has already walked the dependencies.
     """
     return cached(
         tables,

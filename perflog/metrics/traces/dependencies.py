@@ -1,13 +1,13 @@
 """What the work of a device and the threads that launch it waited for: the dependencies of a trace as columns.
 
 Work of a device waits for the work before it on its stream and for its launch; the later one is what bound it. A thread
-runs on by itself. It waits for the device in synchronisations, and in copies that end while their call runs. It takes
-over from another thread of its process where it had nothing to do until the last call of that one had ended, as
-autograd's thread does from the one that called it, and that one from autograd's.
+waits for the device in synchronisations, and in copies that end while their call runs. It takes over from another
+thread of its process where it was idle until the last call of the other thread had ended: autograd's thread takes over
+from its caller, and the caller from autograd's thread.
 
-Some traces record which streams wait for each other, and for what a call waits. Where nothing is recorded, a rule
-fills the gap: work that begins long after its launch and after the work before it has waited for the last work of the
-other streams that ended before.
+Some traces record which streams wait for each other, and what a call waits for. Without such records, a rule applies:
+work that begins long after its launch and after the work before it waited for the work of other streams that ended last
+before it.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class HandOvers(Struct, frozen=True, eq=False):
 
 
 class Timeline(Struct, frozen=True, eq=False):
-    """A thread over the time: from `begins[i]` to `begins[i + 1]` its innermost call is `calls[i]`, or NO_CALL.
+    """A thread over time: from `begins[i]` to `begins[i + 1]` its innermost call is `calls[i]`, or NO_CALL.
 
-    `blocked_until`: ends of the launches that found the queue full. `blocked`: by how much those so far took longer
-    than a usual launch; one entry more, the first is 0.
+    `blocked_until`: ends of the launches that found the queue full. `blocked`: their cumulative excess over a usual
+    launch; one entry more, the first is 0.
     """
 
     begins: Ints
@@ -184,7 +184,7 @@ def _dependencies(idle: DeviceIdle, calls: CallTree | None, recorded: FileWaits 
 
 
 def _by_stream(device: TraceDevice) -> tuple[Ints, Ints]:
-    """The work of one stream after the other, each in order of its begin, and for each the work before it."""
+    """Return the work of one stream after the other, each in order of begin, and the work before each."""
     streams = device.work.rows["stream"]
     order = np.argsort(streams, kind="stable")
     before = np.full(len(order), NO_WORK, np.int64)
@@ -196,7 +196,7 @@ def _by_stream(device: TraceDevice) -> tuple[Ints, Ints]:
 def _blocked(
     launched: Ints, threads: Ints, starts: Ints, launches: Launches
 ) -> tuple[dict[int, tuple[Ints, Ints]], Ints]:
-    """For each thread that launches: ends of its calls that found the queue full, and what they took too long so far.
+    """Return for each thread that launches the ends of calls that found the queue full, and their cumulative excess.
 
     Such a call waits until the device has begun something. Its excess over the median of the others is no work of the
     host. A call that launches a graph is one launch. Also returned: the work of the last call of each row of such
@@ -279,10 +279,10 @@ class _Streams:
 
 
 def _recorded_sources(streams: _Streams, waits: StreamWaits, starts: Ints, ends: Ints) -> Ints:
-    """The work of another stream that each piece of work waited for as the trace records it, or NO_WORK.
+    """Return the recorded work of another stream that each piece of work waited for, or NO_WORK.
 
-    A wait holds up the first work that is launched on its stream afterwards. Of several, that for the work that ended
-    last counts.
+    A wait holds up the first work that is launched on its stream afterwards. Of several waits, the one for the work
+    that ended last counts.
     """
     awaited = streams.launched_before(waits.awaited, waits.until)
     held = streams.launched_after(waits.streams, waits.called)
@@ -320,8 +320,8 @@ def _waits(
     held_up: Ints,
     recorded: CallWaits | None,
 ) -> Waits:
-    """The calls of the launching threads that waited for the device: copies for themselves, others for what is
-    recorded, or else for the last work that ended before they returned.
+    """Return the calls of the launching threads that waited for the device: copies for themselves, others for the
+    recorded work, or else for the last work that ended before they returned.
 
     `held_up`: tasks with the last launches that a full queue held up: they waited too.
     """
@@ -356,7 +356,7 @@ def _waits(
 def _recorded_tasks(
     streams: _Streams, recorded: CallWaits, lines: Ints, tasks: Ints, ends: Ints, returns: Ints
 ) -> Ints:
-    """The work that each call waited for, where the trace records it; else the one that is given.
+    """Return the work that each call waited for, where the trace records it; else the given one.
 
     A call that waited for another device waited for no work of this one. `ends`: of all work; `lines`, `returns`: of
     the calls.

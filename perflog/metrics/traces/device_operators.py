@@ -98,7 +98,7 @@ def operator_trees(tables: Tables) -> list[WorkTree]:
 
 
 def operator_word(kind: str, name: str, shapes: str | None) -> Word | None:
-    """Return what a call of the host is in a tree of operators; None for a function of Python that is no module."""
+    """Return the word of a call of the host in a tree of operators; None for a Python function that is no module."""
     if kind == "range" and (operator := nvtx_operator(name)):
         kind, (name, shapes) = "cpu", operator
     if found := range_of(kind, name):
@@ -107,7 +107,7 @@ def operator_word(kind: str, name: str, shapes: str | None) -> Word | None:
 
 
 def launched_by_name(tree: WorkTree) -> list[Launched]:
-    """Return what was launched in each node and the nodes inside it, by name."""
+    """Return the work launched in each node and the nodes inside it, by name."""
     sums: list[dict[str, tuple[int, int]]] = [{} for _ in tree.names]
     for device, nodes in tree.work:
         for node, name, time, number in work_by_name(device, nodes):

@@ -59,6 +59,6 @@ def on_device(annotated: StepWindows, begins: Ints, ends: Ints, launched_in: Int
 
 
 def _running(times: Ints, begins: Ints, ends: Ints) -> Ints:
-    """When the work that had begun before each time has ended; 0 if there is none. `begins` are in order."""
+    """Return when the work that began before each time has ended; 0 if there is none. `begins` are in order."""
     reach = np.append(0, np.maximum.accumulate(ends))
     return reach[np.searchsorted(begins, times)]
