@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Gain(NamedTuple):
-    """What a run would save.
+    """The upper bound of the time that a run would save.
 
     `of`: the whole, step, trace or pipeline; `ideal`: what would be ideal; `time_s`: time of the whole; `gain_s`: time
     that is saved at most; `model`: what the bound assumes.

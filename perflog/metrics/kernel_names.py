@@ -56,7 +56,7 @@ def short_kernels(names: Iterable[str]) -> dict[str, str]:
 
 
 def _telling_words(names: Sequence[str]) -> Iterator[str]:
-    """Yield for each name the words that none of the others has all of; empty for names that are short otherwise."""
+    """Yield for each name the fewest words that distinguish it from the others; empty for names that need none."""
     shorts = list(map(short_kernel, names))
     words = [dict.fromkeys(_words(name)) for name in names]
     counts, times = Counter(chain(*words)), Counter(shorts)

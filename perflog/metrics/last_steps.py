@@ -1,7 +1,7 @@
 """The last step of each run: of its last step line, or of a later line with the same clock reading.
 
-A program that prints a line every 50 steps may stop between two of them. What it prints then, such as a last
-validation, shows the step.
+A program that prints a line every 50 steps may stop between two of them. A later line, such as a last validation, shows
+the step.
 """
 
 from __future__ import annotations

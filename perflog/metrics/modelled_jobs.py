@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PHASES, LAYERS = "phases", "layers"
-"""What the operations of a job are, where the log has none: tables."""
+"""Tables that a job is modelled from if the log has no operations."""
 
 _MEETING = ("communication", "wait")  # kinds of phases in which ranks meet
 _WORKING = ("compute", "prepare")
@@ -149,7 +149,7 @@ def _job_of_layers(timed: StageTimes, directions: Sequence[str]) -> Job:
 
 
 def _graph_of(slots: Sequence[Slot]) -> Graph:
-    """What each slot waits for: the slot before it on its stage, and the same micro-batch on the stage before."""
+    """Return what each slot waits for: the slot before it on its stage, and its micro-batch on the stage before."""
     place = {(slot.stage, slot.micro_batch, slot.direction): number for number, slot in enumerate(slots)}
     last = max(slot.stage for slot in slots)
     after: list[tuple[int, ...]] = []

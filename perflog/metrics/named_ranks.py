@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 HIGHEST, LOWEST = "rank_with_highest_", "rank_with_lowest_"
-"""Beginnings of keys of table `values`: the number is the extreme over all ranks, its rank the one that has it."""
+"""Prefixes of keys of table `values`: the number is the extreme over all ranks, its rank the rank that has it."""
 
 STRAGGLER = "named_as_straggler"
 """Key of table `values`: the number is a rank that the program calls a straggler."""
@@ -198,7 +198,7 @@ def _stragglers(rows: Rows, run: str, ranks: int) -> Iterator[NamedRank]:
 
 
 def _chance(times: int, reports: int, ranks: int) -> float:
-    """Probability that one of some ranks is named at least so often, if each report names any of them alike."""
+    """Return the probability that any rank is named at least so often, if each report names one at random."""
     if ranks < 2:
         return 1.0
     return min(1.0, ranks * sum(binomial(k, reports, 1 / ranks) for k in range(times, reports + 1)))

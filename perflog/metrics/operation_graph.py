@@ -29,7 +29,7 @@ KINDS = frozenset((*COMPUTE, *TRANSFERS, _GATHER, *_LAST))
 """Kinds of operations with a defined position in the step."""
 
 _ACROSS_REPLICAS = (_GATHER, _SCATTER, _REDUCE, _CLIP)
-_AT_ONCE = 5e-5  # s: what begins within it of another begins no later
+_AT_ONCE = 5e-5  # s: operations that begin within this time begin together
 _UPWARDS = {(_FORWARD, "send"): 1, (_FORWARD, "recv"): -1, (_BACKWARD, "send"): -1, (_BACKWARD, "recv"): 1}
 
 
@@ -61,7 +61,7 @@ class Unit(Struct, frozen=True):
 class Graph(Struct, frozen=True):
     """What operations wait for.
 
-    `after`: of each operation those that end before it begins. `units`: each after those that it waits for.
+    `after`: for each operation, the operations that end before it begins. `units`: in topological order.
     """
 
     after: tuple[tuple[int, ...], ...]
@@ -94,7 +94,7 @@ class _Step:
         self._of: dict[tuple[int, str], list[int]] = defaultdict(list)  # indices by stage and kind, in order of time
         for place in sorted(range(len(operations)), key=lambda i: (operations[i].start_s, *_tie(operations[i]))):
             self._of[operations[place].stage, operations[place].kind].append(place)
-        # Of each stage and kind of transfer: those that have another side, in order.
+        # By stage and kind of transfer: transfers that have another side, in order.
         self._paired: dict[tuple[int, str, str], list[int]] = {}
 
     def add_compute(self, stage: int) -> None:
@@ -143,7 +143,7 @@ class _Step:
                     self.after[scatter].add(max(backward, key=lambda i: self.operations[i].end_s))
 
     def add_end(self, stage: int) -> None:
-        """What comes after the last compute, one after the other."""
+        """Add the operations after the last compute, one after the other."""
         compute = self._compute(stage)
         chain = [max(compute, key=lambda i: self.operations[i].end_s)] if compute else []
         scatters = self._of[stage, _SCATTER]
@@ -235,7 +235,7 @@ def _tie(op: Operation) -> tuple[int, str]:
 
 
 def in_order(after: Sequence[tuple[int, ...]], units: Sequence[Unit]) -> Graph:
-    """Return the units so that each is after those that it waits for."""
+    """Return the units in topological order: each after the units that it waits for."""
     unit_of = {place: number for number, unit in enumerate(units) for place in unit.members}
     waits = [{unit_of[before] for place in unit.members for before in after[place]} for unit in units]
     followers: dict[int, list[int]] = defaultdict(list)

@@ -54,8 +54,8 @@ _COLUMNS = (
 def placement(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """What moving experts, and what redundant ones would bring, step by step and by layer.
 
-    The loads are those that were measured, so that a gain is what a placement made for just this step would bring. One
-    and two more experts for each rank are tried. Rows need to know on how many ranks the experts lie.
+    The loads are measured, so `gain` holds for a placement made for exactly this step. One and two more experts for
+    each rank are tried. There are no rows if the number of these ranks is unknown.
 
     Example:
         >>> table = perflog.metrics.placement(perflog.read("run.txt"))
@@ -108,7 +108,7 @@ def _placement_rows(common: Mapping[str, Any], slowest: Mapping[tuple[str, int],
 
 
 def _number(layer: LayerLoads) -> int:
-    """Number of experts: those that no step prints have no work."""
+    """Return the number of experts: experts that no step prints have no work."""
     return int(layer.experts.max()) + 1
 
 

@@ -219,7 +219,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         for runs, parts in self._few_at_once(name, where):
             few = where if parts is None else {**where, "part": one_of(*parts)}
             tables = [self._log.some_rows(name, few, *columns, runs=runs)]
-            pa.default_memory_pool().release_unused()  # what was read and left out
+            pa.default_memory_pool().release_unused()  # rows that were read and left out
             asked_for = {(name, column) for column in wanted}
             if tables[0].num_rows > _AT_ONCE and not self._asked_for.issuperset(asked_for):
                 return_freed()
@@ -339,7 +339,7 @@ def _any(value: object) -> bool:  # noqa: ARG001 (a test of `Where`)
 def _by_file(tables: list[pa.Table]) -> Iterator[tuple[tuple[str, int], pa.Table]]:
     """The rows of the only table in a list, which is emptied, by run and part, each in the order of its lines.
 
-    What was yielded is in memory only while the caller holds it.
+    Yielded tables are in memory only while the caller holds them.
     """
     table = without_chunks(tables.pop())
     if not table.num_rows:

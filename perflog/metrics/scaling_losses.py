@@ -1,7 +1,7 @@
-"""Scaling losses: what the efficiency that runs lose on more GPUs is spent on.
+"""Scaling losses: where runs on more GPUs lose efficiency.
 
-The GPU time of a unit of work is divided as `waterfall` divides the step. What a part takes more than on the smallest
-size is what it loses, so the losses add up to 1 - efficiency.
+The GPU time of a unit of work is divided as `waterfall` divides the step. The loss of a part is its excess over the
+smallest size, so the losses add up to 1 - efficiency.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COLUMNS = (
 
 
 class Loss(Struct, frozen=True):
-    """What a size of a study loses in a part.
+    """The loss of a size of a study in a part.
 
     Attributes:
         size: Number of GPUs.

@@ -185,7 +185,7 @@ def _steps(tables: Tables, run: str, series: str) -> Ints:
 
 
 def value_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
-    """Yield the last values of the series of each run, and those at equal steps."""
+    """Yield the last values of the series of each run, and the values at equal steps."""
     means = semantics_by_run(tables.rows("runs"))
     for run in (run for run in means if run in steady.cuts):
         values, steps = (steady.until_last(run, tables.rows_of(table, run)) for table in ("values", "steps"))

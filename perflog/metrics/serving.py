@@ -62,7 +62,7 @@ _READINGS = ("generation_tokens_per_s", "prompt_tokens_per_s", RUNNING, WAITING,
 
 
 class _Found(Struct):
-    """What is known of one quantity of a run. `key`: the name of the values that its statistics were computed from."""
+    """The statistics of one quantity of a run. `key`: the name of the values that its statistics were computed from."""
 
     unit: str
     by: str
@@ -73,7 +73,7 @@ class _Found(Struct):
 
 
 def serving_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
-    """Yield what is computed: latencies of requests, median and p99, and the state of an engine while requests run."""
+    """Yield computed values: latencies of requests, median and p99, and the state of an engine while requests run."""
     for run, found in served(tables).items():
         for name, of in found.items() if run in steady.cuts else ():
             way: Better | None = "lower" if of.unit == "s" else "higher" if of.unit == "1/s" else None

@@ -10,7 +10,7 @@ MFU_PEAK_OF = "mfu_peak_of"
 """Setting of runs of a program that uses the peak of another device instead of its own, which it does not know."""
 
 STOPPED_BY = "stopped_by"
-"""Setting of runs that their program itself ended before the announced steps: what it names as the reason."""
+"""Setting of runs that their program itself ended before the announced steps: the reason that it prints."""
 
 
 def settings_by_run(tables: Tables) -> dict[str, Settings]:

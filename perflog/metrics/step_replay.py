@@ -15,7 +15,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.operation_graph import COMMUNICATION, Graph
 
 OPERATIONS = "operations"
-"""What is replayed where the log has the operations of all ranks."""
+"""Value of `rests_on` if the log has the operations of all ranks."""
 
 
 _CELLS = 1 << 24  # ends of operations that are in memory at once

@@ -220,7 +220,7 @@ def most_frequent(numbers: Ints) -> int:
 
 
 def means_without_pauses(tables: Tables, warmup: int | None = None) -> dict[str, float]:
-    """Return the mean time of the steady steps of each run, without those that hold a pause, by run id."""
+    """Return the mean time of the steady steps of each run, without steps with a pause, by run id."""
     return {s.run: float(s.steady[~s.pauses].mean()) for s in step_series(tables, warmup=warmup) if len(s.steady)}
 
 

@@ -82,7 +82,7 @@ class _Call(Struct, frozen=True):
 
 
 class Job(Struct):
-    """What the ranks of a job had enqueued.
+    """The calls that the ranks of a job had enqueued.
 
     `members`: ranks of each group; `purpose`: of each group; `numbers`: calls of each rank in each group, enqueued and
     completed; `pending`: point-to-point calls that are not completed, by group, operation, sender and receiver.
@@ -148,7 +148,7 @@ def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
 
 
 def jobs_of_dumps(tables: Tables) -> dict[str, Job]:
-    """Return what the ranks of each job had enqueued, by run; only of runs that dump the status of their groups."""
+    """Return the calls that the ranks of each job had enqueued, by run; only of runs that dump the status of groups."""
     return cached(tables, "jobs of dumps", lambda: _jobs_of_dumps(tables))
 
 

@@ -139,7 +139,7 @@ def _with_starts(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def quantity_of(name: str, unit: str | None) -> tuple[str, int] | None:
-    """Return what a counter measures, by its name and base unit, and how good its name is (0 is best); else None."""
+    """Return the quantity of a counter, by its name and base unit, and the rank of its name (0: best); else None."""
     printed = _NO_WORD.sub("_", _DEVICE_PREFIX.sub("", name)).strip("_").lower()
     if not re.match(_NOT_MEASURED, printed):
         return None

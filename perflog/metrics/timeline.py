@@ -170,7 +170,7 @@ def moment(time_ns: int, clock: str) -> str:
 
 
 def _first_step(tables: Tables, extent: Extent) -> int:
-    """The first step of an attempt: the one after its checkpoint, where it prints only every tenth."""
+    """Return the first step of an attempt: the step after its checkpoint, if it prints only every tenth."""
     attempt = attempts(tables).get(extent.run)
     loaded = None if attempt is None else attempt.step
     return extent.first_step if loaded is None else min(extent.first_step, loaded + 1)

@@ -115,7 +115,7 @@ class FigureCourse(Struct, frozen=True):
 
     @property
     def drift(self) -> float:
-        """Change from the first version to the last by drift alone; 0 where there surely is none."""
+        """Change from the first version to the last by drift alone; 0 if the drift is not significant."""
         return change_of(self.course.drift * (len(self.values) - 1))
 
     def level_value(self, level: Level) -> float:
@@ -123,7 +123,7 @@ class FigureCourse(Struct, frozen=True):
         return _mean([self.values[k] for k in self.course.members(level)])
 
     def expected(self, place: int) -> float:
-        """Return what the level of a version leads to expect of it: its geometric mean, carried along the drift."""
+        """Return the expected value of a version: the geometric mean of its level, carried along the drift."""
         level = next(each for each in self.course.levels if each.start <= place < each.stop)
         return _at(self.course, level, place, self.values)
 
@@ -299,7 +299,7 @@ def _effect(found: Course, before: Floats, after: Floats, least: float) -> Effec
 def _changed(
     before: Sequence[Version], after: Sequence[Version], settings: VersionSettings
 ) -> Iterator[ChangedSetting]:
-    """Yield the settings that no version of the one level shares with one of the other.
+    """Yield the settings with no value in common between versions of the two levels.
 
     A cut may be one version off: the last version of the level before, or the first of the new one, need not count.
     """

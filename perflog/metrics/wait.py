@@ -102,7 +102,7 @@ def _times_of_phases(runs: Sequence[RunRows], table: pd.DataFrame) -> Iterator[p
     """Times of each wait phase by step, on each rank and as means over the ranks. `table`: the phase table."""
     import pandas as pd
 
-    numbers: dict[tuple[str, str | None], dict[int, int]] = {}  # by phase and what it exposes: its number in each run
+    numbers: dict[tuple[str, str | None], dict[int, int]] = {}  # number in each run, by phase and hidden phase
     for i, run in enumerate(runs):
         for number, (name, phase) in enumerate(run.semantics.phases.items()):
             if phase.kind == "wait":

@@ -1,4 +1,4 @@
-"""Waterfall: the time of a step, or of a trace, from the work that has to be done to what was lost, bar by bar.
+"""Waterfall: the time of a step, or of a trace, divided into necessary work and losses, bar by bar.
 
 `breakdown` has the parts as the log names them. Here each is divided into work and losses as far as the log has the
 values. Time only moves between bars, so they add up to the whole.
@@ -136,11 +136,11 @@ def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
 
 
 class Shares(Struct, frozen=True):
-    """What the steady step, or the trace, of a run is divided into.
+    """The parts of the steady step, or of the trace, of a run.
 
     Attributes:
         of: The whole, as in the metric.
-        times: The share of each bar and of what it is from, a phase or kinds of events; they add up to 1.
+        times: Share by bar and source of its time, a phase or kinds of events; they add up to 1.
     """
 
     of: str
@@ -338,7 +338,7 @@ class _Work(Struct, frozen=True):
 
     @property
     def doubt(self) -> str | None:
-        """What the rates count, if the ranks do something else; or that the work is from a printed MFU."""
+        """Return the doubt that rates count other work than ranks do, or that the work is from a printed MFU."""
         if self.as_printed:
             return "from the MFU that the log prints"
         if self.counted is None or not self.executed or set(self.executed) == {self.counted}:
@@ -410,7 +410,7 @@ def _executed_rows(tables: Tables, options: Options) -> dict[str, tuple[float, .
 
 
 def _take_work(whole: _Whole, work: _Work) -> None:
-    """Move the work to its bar and padding to its own. What is left of the phases that do it are slower kernels."""
+    """Move the work to its bar and padding to its own. The rest of the phases that do it is slower kernels."""
     time_of_work = whole.seconds(lambda piece: piece.part in work.working and piece.bar in _DOES_WORK)
     for phases, seconds_needed in work.needed.items():
         needed = seconds_needed
@@ -434,7 +434,7 @@ def _doing(phases: frozenset[str], bars: Sequence[str]) -> Callable[[_Piece], bo
 
 
 def _take_pipeline(whole: _Whole, timed: TimedPipeline) -> None:
-    """Move what the modelled schedule loses out of the unattributed time; and its work, if no phase times that."""
+    """Move the losses of the modelled schedule out of the unattributed time; and its work, if no phase times it."""
     model = f"modelled from the {timed.of} of the layers alone"
     nothing_timed = all(piece.bar == "unattributed" for piece in whole.pieces)
     amounts = {"unequal stages": timed.makespan_s - timed.equal_s, "pipeline ramp": timed.equal_s - timed.busy_s}

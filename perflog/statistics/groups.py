@@ -102,7 +102,7 @@ def _counted(codes: Ints, span: int) -> Groups:
 
 
 def distinct(numbers: Ints) -> Ints:
-    """Return the distinct numbers in ascending order. Those that ascend already, as steps do, are not sorted again.
+    """Return the distinct numbers in ascending order. Numbers in ascending order, such as steps, are not sorted again.
 
     `np.unique` would hash integers, which takes ten times as long where millions of them are mostly distinct. A stable
     sort merges parts that ascend, such as begins and ends of calls.

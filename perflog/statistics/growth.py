@@ -82,7 +82,7 @@ class Growth(Struct, frozen=True):
 
     @classmethod
     def best(cls, usual: Term, sizes: Sequence[float], costs: Sequence[float]) -> Growth:
-        """Fit the usual term, or from five sizes on the one that predicts best, if it predicts clearly better.
+        """Fit the usual term, or from five sizes on the best predicting term, if it predicts clearly better.
 
         Args:
             usual: The term that the theory of the job has; one of `TERMS`.

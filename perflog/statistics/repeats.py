@@ -13,7 +13,7 @@ BETWEEN_RUNS, BETWEEN_RESULTS = 0.05, 0.1
 """Standard deviation of repeats on a shared machine, in logarithms: of step times, and of other results."""
 
 _CHANCE = 1e-3  # probability of rejecting true repeats
-_ONE_OUTLIER, _OUTLIERS = 5, 8  # fewest runs with one allowed outlier; above, one outlier for each so many runs
+_ONE_OUTLIER, _OUTLIERS = 5, 8  # fewest runs with one allowed outlier; runs for each further outlier
 
 
 def widest_spread(runs: int, noise: float) -> float:

@@ -20,7 +20,7 @@ from perflog.statistics.samples import NORMAL, mad, median
 FEWEST = 24
 """Fewer values are one level."""
 
-_BLOCKS = 60  # about so many blocks
+_BLOCKS = 60  # approximate number of blocks
 _SMALLEST_BLOCK = 3
 _SINGLE = 5.0  # times the scatter: a block this far from both neighbours is an outlier
 _SHORTEST = 8  # values of a level

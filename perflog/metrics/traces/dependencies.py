@@ -222,7 +222,7 @@ def _blocked(
 
 
 def _turns(starts: Ints, launched: Ints, order: Ints, before: Ints) -> tuple[Ints, Mask]:
-    """The turn of each piece of work, and flags of the work that was launched before the one before it on its stream.
+    """Return the turn of each task, and flags of tasks that were launched before their predecessor on the stream.
 
     A task with an unknown launch has its turn when it begins.
     """

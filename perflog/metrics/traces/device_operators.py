@@ -125,7 +125,7 @@ def _add(sums: dict[str, tuple[int, int]], more: Launched) -> None:
 
 
 def kernels_text(times: Mapping[str, float]) -> str | None:
-    """Return the short names of kernels, those with the longest time first; None if there are none."""
+    """Return the short names of kernels, the longest time first; None if there are none."""
     shorts = dict.fromkeys(short_kernel(name) for name in sorted(times, key=lambda name: (-times[name], name)))
     listed = list(shorts)
     more = f" and {len(listed) - _KERNELS} more" if len(listed) > _KERNELS else ""

@@ -215,7 +215,7 @@ def _waiting(work: DeviceWork, starts: Ints, ends: Ints) -> Ints:
 def _outside(device: TraceDevice) -> Any:
     """Busy time, outside of each step, of the work that the step launched.
 
-    The work of each step is shifted to a separate stretch of time, so that one union serves all steps.
+    The work of each step is shifted to a separate interval of time, so that one union serves all steps.
     """
     steps, work = device.annotated, device.work
     launched = work.rows["step"]

@@ -218,7 +218,7 @@ class _WorkStore:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._files: dict[tuple[str, int], dict[_Key, DeviceWork]] = {}  # the one that was asked for last is the last
+        self._files: dict[tuple[str, int], dict[_Key, DeviceWork]] = {}  # the last one requested is the last
 
     def of(self, file: tuple[str, int], key: _Key) -> DeviceWork:
         """Return the work of a device in a file of a run."""
@@ -292,7 +292,7 @@ def _by_device(rows: Rows, index: Ints) -> Iterator[tuple[_Key, Ints]]:
 
 
 def _counted(values: Keys) -> tuple[list[int | None], Ints]:
-    """The distinct values in their order, None for those below 0, and each value as an index into them."""
+    """Return the distinct values in their order, None for values below 0, and each value as an index into them."""
     if len(values) and (values == values[0]).all():
         return [int(values[0]) if values[0] >= 0 else None], np.zeros(len(values), np.int64)
     values = np.maximum(values, -1) + 1
@@ -392,7 +392,7 @@ def has_valid_times(events: pd.DataFrame) -> Mask:
 def step_windows(tables: Tables) -> dict[tuple[str, int], dict[str | None, StepWindows]]:
     """Return the annotated steps of each run and file by process: host ranges with names like `ProfilerStep#7`.
 
-    If ranges of several such names nest, the steps are those with the longest total time.
+    If ranges of several such names nest, the steps are the ranges with the longest total time.
     """
     return cached(tables, "windows of traces", lambda: _windows(tables))
 

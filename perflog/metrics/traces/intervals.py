@@ -63,7 +63,7 @@ class Intervals(Struct, frozen=True, dict=True):
 
 
 def union(starts: Ints, ends: Ints) -> Intervals:
-    """Return the set that intervals in any order cover. Those without length cover nothing.
+    """Return the set that intervals in any order cover. Intervals of length 0 cover nothing.
 
     Nothing is copied of intervals that are disjoint and in order.
     """
@@ -87,7 +87,7 @@ EMPTY = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def _combined(a: Intervals, b: Intervals, keep: Callable[[Mask, Mask], Mask]) -> Intervals:
-    """Set of the stretches between neighbouring edges of a and b for which `keep(in a, in b)` is true."""
+    """Return the set of the intervals between neighbouring edges of a and b for which `keep(in a, in b)` is true."""
     edges = np.concatenate([a.starts, a.ends, b.starts, b.ends])
     order = np.argsort(edges, kind="stable")  # merges sorted parts
     points = edges[order]

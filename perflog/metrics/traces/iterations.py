@@ -22,7 +22,7 @@ _FEWEST = 3  # iterations
 _SHORTEST = 10  # launches of an iteration: fewer are a loop around a few kernels
 _ALIKE = 0.9  # of the launches of two iterations
 _EXACTLY = 0.999  # without an optimizer, which distinguishes iterations from layers
-_LESS = 0.005  # alike than those between are the first and the last one, where they are whole
+_LESS = 0.005  # allowed deficit of similarity of the first and the last iteration, if they are complete
 _CLEARLY = 0.03  # worse than the best: then something shorter repeats inside of the iterations
 _REGULAR = 1.25  # the longest iteration / the shortest one, in launches
 _FOREIGN = 0.01  # of an iteration, at the ends of a trace
@@ -83,7 +83,7 @@ def _clearest(codes: Ints, optimizer: Mask) -> _Repetition | None:
 
 
 def _regular(codes: Ints, optimizer: Mask) -> Iterator[Ints]:
-    """Yield the positions of kernels that come in nearly equal distances: of those that come equally often one.
+    """Yield the positions of kernels with nearly equal distances: one kernel of several with the same count.
 
     Also of the first kernel of the optimizer after others.
     """

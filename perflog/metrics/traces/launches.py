@@ -59,7 +59,7 @@ def _found_by_file(tables: Tables, devices: dict[tuple[str, int], list[TraceDevi
         if file_devices := devices.pop(place, []):
             calls = Calls(of_arrow(events), "correlation")
             launches = [(device, _launches(device, calls, tables)) for device in file_devices]
-            del events, calls  # whoever takes what this yields needs the memory
+            del events, calls  # the caller needs the memory
             yield place, launches
     for place, file_devices in devices.items():
         yield place, [(device, _launches(device, None, tables)) for device in file_devices]

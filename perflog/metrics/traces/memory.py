@@ -95,7 +95,7 @@ _LEAST_HELD = 0.01  # of the peak: smaller holders are not compared
 
 
 def _held_at_peaks(tables: Tables, steady: Steady) -> Iterator[Sample]:
-    """What each holder had at the largest peak of the memory of each run. It may have memory of device and host."""
+    """Yield the bytes of each holder at the largest memory peak of each run. It may have memory of device and host."""
     peaks, holders = memory_peak.table(tables, Options()), memory_holders.table(tables, Options())
     for (run, memory), rows in peaks.groupby(["run", "memory"], sort=False):
         largest = rows.loc[rows["peak"].astype(float).idxmax()]
@@ -160,7 +160,7 @@ def memory_peak(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
 def memory_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Who held the memory of each device at its peak: ranges, modules and operators that allocated it, the most first.
 
-    Operators that only allocate, such as `aten::empty`, count as the one around them.
+    Operators that only allocate, such as `aten::empty`, count as the operator around them.
 
     Example:
         >>> table = perflog.metrics.memory_holders(perflog.read("trace.json"))

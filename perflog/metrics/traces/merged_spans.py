@@ -27,7 +27,7 @@ class Spans(Struct, frozen=True, eq=False):
         return len(self.starts)
 
     def inside(self, start: int, end: int) -> Spans:
-        """Return the spans in a window, cut at its ends; what is cut takes the time that is left of it."""
+        """Return the spans in a window, cut at its ends, with their times reduced accordingly."""
         index = np.flatnonzero((self.starts < end) & (self.ends > start))
         starts, ends = np.maximum(self.starts[index], start), np.minimum(self.ends[index], end)
         cut = np.minimum(self.times[index], ends - starts)
@@ -35,7 +35,7 @@ class Spans(Struct, frozen=True, eq=False):
 
 
 def spans_of(starts: Ints, ends: Ints, kinds: Ints, names: Ints, events: Ints | None = None) -> Spans:
-    """Return events as spans, in order of their begin; those without length are left out."""
+    """Return events as spans, in order of their begin, without events of length 0."""
     index = np.flatnonzero(ends > starts)
     index = index[np.argsort(starts[index], kind="stable")]
     number = np.ones(len(index), np.int64) if events is None else events[index]

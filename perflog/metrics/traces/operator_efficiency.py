@@ -160,7 +160,7 @@ class Operator(Struct, frozen=True):
 
 
 def known_operators(tables: Tables) -> list[tuple[FileOperators, list[Operator]]]:
-    """Return the operators of each file of traces, with their work, those that take longest first."""
+    """Return the operators of each file of traces, with their work, the longest first."""
     return cached(tables, "work of operators", lambda: [(f, _operators(f)) for f in operators_by_file(tables)])
 
 

@@ -226,7 +226,7 @@ class Call:
 
 
 def _bind(names: Sequence[str], shape: Sequence[int], known: dict[str, Any]) -> bool:
-    """Give each name its size of a shape. Return whether they fit, and what is known already is the same."""
+    """Assign the sizes of a shape to names. Return whether they fit, and agree with the known ones."""
     many = next((index for index, name in enumerate(names) if name.startswith("*")), None)
     if len(shape) < len(names) - (many is not None) or (many is None and len(shape) > len(names)):
         return False
@@ -275,7 +275,7 @@ def _product(values: Any) -> Any:
 
 
 def _number(formula: Expression | None, names: Mapping[str, Any]) -> float | None:
-    """Return the value of a formula; None if it needs what is unknown, or is no amount."""
+    """Return the value of a formula; None if it needs unknown values, or is no amount."""
     if formula is None:
         return None
     try:

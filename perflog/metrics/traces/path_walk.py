@@ -41,7 +41,7 @@ DEVICE_KINDS = {
     "waiting": "the same, if longer: an event, another rank, or what the trace does not show",
     UNKNOWN_WAIT: "the trace does not show what the next work waited for",
 }
-"""Kinds of pieces of a path on the host, and on the device beside the categories of work; what each is."""
+"""Kinds of pieces of a path on the host, and on the device in addition to the categories of work; their meanings."""
 
 LAUNCHING, SYNCHRONISATION, _RUNTIME, _OPERATOR, _PYTHON, _IDLE, _GAP, _WAITING, _UNKNOWN = range(9)
 _OWN = (*HOST_KINDS, *DEVICE_KINDS)
@@ -55,7 +55,7 @@ _KIND_BY_CALL = {"runtime": _RUNTIME, "cpu": _OPERATOR, "python": _PYTHON}
 
 
 def kinds_of(dependencies: Dependencies) -> list[str]:
-    """Return the kinds of pieces: those above, then the categories of the work of the device."""
+    """Return the kinds of pieces: the kinds above, then the categories of the work of the device."""
     return [*_OWN, *dependencies.device.work.categories]
 
 
@@ -80,7 +80,7 @@ def kinds_of_calls(dependencies: Dependencies) -> Codes:
 def waits_of(dependencies: Dependencies, tasks: Ints) -> tuple[Ints, Ints, Codes, Codes]:
     """Return the time between the begin of work and what bound it, as two lengths in ns, and the kind of each.
 
-    The second part of a launch is what it takes longer than usual.
+    The second part of a launch is its excess over the usual length.
     """
     lengths = np.where(dependencies.bound_by[tasks] == FREE, 0, dependencies.starts[tasks] - dependencies.since[tasks])
     usual, is_launch = dependencies.usual_ns, dependencies.bound_by[tasks] == LAUNCH
@@ -177,7 +177,7 @@ def _no_walk(*columns: npt.NDArray[Any]) -> None:  # noqa: ARG001
 
 
 class PathWalk:
-    """Walks the critical paths of a device. What is searched again for each window is prepared once.
+    """Walks the critical paths of a device. Indices that all windows need are prepared once.
 
     `step_threads`: the thread of each annotated step, or NO_CALL if it launches nothing.
     """
@@ -335,7 +335,7 @@ class PathWalk:
         return ended, NO_WORK, int(of.hand_overs.sources[over]), 2 * ended
 
     def _add_calls(self, thread: int, start: int, end: int) -> None:
-        """Add the innermost calls of a thread in a stretch of time."""
+        """Add the innermost calls of a thread in an interval of time."""
         if end <= start:
             return
         line = self._of.timelines[thread]
@@ -362,7 +362,7 @@ class PathWalk:
         columns = [list(column) for column in zip(*pieces[::-1], strict=True)]
         pieces.clear()
         long = np.concatenate(columns[1]) > np.concatenate(columns[0])
-        for i, parts in enumerate(columns):  # one by one: the parts of all would stay beside the whole
+        for i, parts in enumerate(columns):  # one by one, to save memory
             columns[i] = [np.concatenate(parts)[long]]
         return CriticalPath(self, *(column for (column,) in columns))
 

@@ -68,7 +68,7 @@ def _run_columns(matched: MatchedCollectives) -> dict[str, Any]:
 
 
 def _transfers(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
-    """Rows of sends and receives: of those that are matched, else of the rank that has more of them."""
+    """Yield the rows of sends and receives: of matched ones, else of the rank that has more of them."""
     found: dict[tuple[int, int], dict[str, Any]] = {}
     pairs = ["src_rank", "dst_rank"]
     for (sender, receiver), rows in matched.collectives.groupby(pairs):
@@ -102,7 +102,7 @@ def _sums(sizes: pd.Series[int], lengths: pd.Series[int]) -> dict[str, Any]:
 
 
 def _exchanges(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
-    """Rows of all-to-alls: what each rank sends; what it receives, from ranks without a trace."""
+    """Yield the rows of all-to-alls: bytes that each rank sends, and receives from ranks without a trace."""
     traced = {device.rank for device in matched.job.members}
     sums: dict[tuple[int, int], list[float]] = {}
     lines: dict[tuple[int, int], int] = {}

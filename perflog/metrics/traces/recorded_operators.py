@@ -178,7 +178,7 @@ def _keys(rows: Rows, other: Rows) -> tuple[Ints, Ints]:
 
 
 def _completed(recording: _Recording, other: _Recording | None, places: Ints | None) -> Operators:
-    """Return operators with what the other recording knows of them."""
+    """Return operators, completed from the other recording."""
     rows, own = recording.rows, recording.own
     times = rows["duration_ns"] if recording.is_timed else np.full(len(rows), NULL, np.int64)
     (name, names), (shapes, own_texts), sizes = rows.codes("name"), rows.codes("shapes"), rows["bytes"]

@@ -56,11 +56,11 @@ _UNNAMED = -2
 _NO_NAME = np.array([_UNNAMED])
 _SYNC, _LAUNCHING = np.array([SYNCHRONISATION]), np.array([LAUNCHING])
 _NEVER = np.iinfo(np.int64).min // 2
-_WAIT, _PAUSE, _LEAVE, _TAKE_OVER, _END = range(5)  # of those at one time, a wait comes first
+_WAIT, _PAUSE, _LEAVE, _TAKE_OVER, _END = range(5)  # at equal times, a wait comes first
 
 
 class Replayed:
-    """What the windows of a device need, prepared once."""
+    """Data that all windows of a device need, prepared once."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         of = self.dependencies = dependencies
@@ -90,7 +90,7 @@ class Replayed:
         )
 
     def calls_inside(self, start: int, end: int) -> int:
-        """Return the number of stretches of the calls of all threads in a window."""
+        """Return the number of intervals of the calls of all threads in a window."""
         lines = self.dependencies.timelines.values()
         return sum(int(np.subtract(*np.searchsorted(line.begins, (end, start)))) for line in lines)
 
@@ -316,7 +316,7 @@ class Replay:
         return rows
 
     def _inside(self, begins: Ints, ends: Ints) -> Ints:
-        """How much of these times lies after the begin of the window: what was before stays as it was."""
+        """Return how much of these times lies after the begin of the window: earlier time does not change."""
         return np.maximum(ends - np.maximum(begins, self._start), 0)
 
     def _launched(self, tasks: Ints, delays: Ints) -> Ints:

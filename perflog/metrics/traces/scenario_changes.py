@@ -36,13 +36,13 @@ SCENARIOS = {
     "stream": "what is launched on one stream waits for no event, other stream or rank",
     "rank": "between collectives the rank is as fast as the median of the ranks; time of the whole job",
 }
-"""What is changed in each replay."""
+"""The change of each replay."""
 
 RANK = "rank"
 """The scenario of a job, not of a device."""
 
 _STATES = {"compute": COMPUTE, "communication": COMMUNICATION, "copies": MEMORY}
-_CATEGORIES = 4  # of kernels that compute: those that take most time
+_CATEGORIES = 4  # of kernels that compute: the ones that take most time
 _STREAMS = 3  # streams with waits that are left out one by one: the ones that wait longest
 _BLOCKED = "allocation"  # of calls of the runtime: what CUDA graphs cannot hold
 

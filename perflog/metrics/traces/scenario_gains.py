@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ScenarioGain(Struct, frozen=True, kw_only=True):
-    """What a run wins in a scenario: mean over its devices and their steps.
+    """The gain of a run in a scenario: mean over its devices and their steps.
 
     Attributes:
         run: The run.

@@ -246,7 +246,7 @@ def _middle(work: DeviceWork, steps: StepWindows) -> Ints:
 
 
 def _steps(device: TraceDevice, walk: PathWalk, order: Ints) -> Iterator[_Window]:
-    """Yield these steps of a device, those that touch as one window."""
+    """Yield these steps of a device as windows; steps without a gap are one window."""
     steps = device.steps
     annotated = device.annotated if len(device.annotated.numbers) else steps
     starts, ends, threads = steps.starts[order], steps.ends[order], walk.step_threads[order]

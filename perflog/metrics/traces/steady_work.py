@@ -14,7 +14,7 @@ from perflog.metrics.traces.device_steps import StepWindows
 from perflog.metrics.traces.device_work import TraceDevice, trace_devices
 
 STEP, TRACE = "step", "trace"
-"""What the times of devices are of: the steady steps, or the whole trace."""
+"""The part of a trace that times of devices cover: the steady steps, or the whole trace."""
 
 
 class SteadyDevices(Struct, frozen=True):

@@ -36,7 +36,7 @@ MOST_SPANS = {DEVICES: 900, TRACE: 1500, STEP: 1200, MIDDLE: 1200}
 """Spans of each part of a run, about; of several runs together not many more."""
 
 IDLE = "idle: "
-"""What the kind of idle time begins with; its cause follows."""
+"""Prefix of the kind of idle time; its cause follows."""
 
 RANGE = "range"
 _PARTS = 16  # parts of a trace without steps: the middle one is shown
@@ -222,7 +222,7 @@ def _states(idle: DeviceIdle) -> _Track:
 
 
 def _streams(device: TraceDevice) -> Iterator[_Track]:
-    """The work of each stream of a device, of those that work longest."""
+    """Yield the work of the streams of a device that work longest."""
     work, stream = device.work, device.work.rows["stream"]
     names, words = work.rows.codes("name")
     numbers = distinct(stream)

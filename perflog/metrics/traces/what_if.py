@@ -22,7 +22,7 @@ _CALLS_AT_ONCE = 1 << 22  # calls in a window, times removals on the host: each 
 
 
 class WhatIf:
-    """Computes what a device would gain. What all windows need is prepared once."""
+    """Computes what a device would gain. Data that all windows need is prepared once."""
 
     def __init__(self, dependencies: Dependencies, walk: PathWalk) -> None:
         self._walk, self.replayed = walk, Replayed(dependencies)

@@ -1,6 +1,6 @@
-"""Trees of work: calls of the host that have one name and lie in calls of one name are one, with what they launched.
+"""Trees of work: calls of the host with the same name and the same path are one node, with the work that they launched.
 
-Work belongs to the innermost call around the one that launched it, whenever it ran.
+Work belongs to the innermost call around the launching call, whenever it ran.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def work_trees(tables: Tables, kinds: tuple[str, ...], word_of: WordOf, with_sha
     Args:
         tables: Tables of the runs.
         kinds: Kinds of events that may be in the tree, of `CALL_KINDS`.
-        word_of: Returns what a call is called, or None if it is in no tree.
+        word_of: Returns the word of a call, or None if it is in no tree.
         with_shapes: Whether `word_of` looks at the shapes of inputs.
     """
     columns = ("rank", "shapes") if with_shapes else ("rank",)
