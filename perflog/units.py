@@ -54,7 +54,8 @@ _SYNONYMS = {
     "GB/s": "gb/s", "MB/s": "mb/s", "Gbit/s": "gbit/s gbps",
     "tok/s": "tok/s toks/s tps token/s tokens/s tok/sec token/sec tokens/sec tokens/second tokens/s/gpu tok/s/gpu",
     "1/s": "it/s iter/s iters/s step/s steps/s batch/s batches/s sample/s samples/s samples/sec seq/s sequences/s "
-    "img/s imgs/s image/s images/s images/sec img/sec example/s examples/s samples/second op/s ops/s msg/s msgs/s t/s",
+    "img/s imgs/s image/s images/s images/sec img/sec example/s examples/s samples/second op/s ops/s msg/s msgs/s t/s "
+    "rps qps",
 }  # fmt: skip
 _BY_WORD = {word: unit for unit, words in _SYNONYMS.items() for word in words.split()}
 _BY_WORD |= {u.lower(): u for u in UNITS if u.endswith("B") and u != "kB"}
@@ -97,7 +98,7 @@ _STEPS = {
 
 
 _SIZE_PER_SECOND = lazy_pattern(
-    r"(?P<prefix>[kKMGT]?)(?P<binary>i?)(?P<what>B(?:ytes?)?|bytes?|b(?:its?)?)(?:/(?:s|sec|second)|(?P<ps>ps))"
+    r"(?P<prefix>[kKMGT]?)(?P<binary>i?)(?P<what>B(?:ytes?)?|bytes?|b(?:its?)?)(?:/(?:[sS]|[sS]ec|second)|(?P<ps>ps))"
 )
 _MULTIPLE = lazy_pattern(r"[KMG][a-z]+|[kKMG][A-Z][a-z]+")  # or a word such as `Keys`: what it counts is in doubt
 

@@ -299,3 +299,37 @@ def test_what_cannot_be_said_of_counters(tmp_path: Path, key: str) -> None:
     table = "" if "table" in key else 'table = "steps"\n'
     line = f'[[line]]\nname = "a"\n{table}text = "a {{epoch:d}} {{step:d}}"\nsample = "a 1 2"\n{key}\n'
     assert refused(tmp_path, line).startswith(("steps cannot be counted", "`first_step` says"))
+
+
+UNITS_OF_TITLES = """
+[[line]]
+name   = "title"
+opens  = "step"
+set    = { unit = "us" }
+text   = "percentiles (usec):"
+sample = "percentiles (usec):"
+
+[[line]]
+name   = "percentiles"
+table  = "values"
+text   = "p50 {p50:d} p99 {p99:d} of {what:w}"
+sample = "p50 2500 p99 3500 of reads"
+
+[[line]]
+name    = "count"
+table   = "values"
+outside = "step"
+text    = "switches {switches:d}"
+sample  = "switches 12"
+"""
+
+
+def test_a_title_gives_its_unit_to_the_numbers_below_it(tmp_path: Path) -> None:
+    log = reading(tmp_path, UNITS_OF_TITLES, "percentiles (usec):\np50 2500 p99 3500 of reads\nswitches 12\n")
+    found = {r["key"]: (r["text"] if r["value"] is None else r["value"], r["unit"]) for r in log.rows("values")}
+    assert found == {
+        "p50": (0.0025, "s"),
+        "p99": (pytest.approx(0.0035), "s"),
+        "what": ("reads", None),
+        "switches": (12, None),
+    }

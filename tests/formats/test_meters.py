@@ -1072,3 +1072,14 @@ def test_a_title_is_no_result_and_no_count() -> None:
         6: ("decode_tok_s", 12.5),
         7: ("kernel_time", pytest.approx(0.0045)),
     }
+
+
+def test_a_time_per_iteration_may_have_its_unit_in_the_name_and_a_factor() -> None:
+    line = (
+        "iteration: {} / 9 | elapsed_time_per_iteration_ms: 11.5K | tokens_per_sec: 22.5K | lm_loss: 2.5\n"  # nanotron
+    )
+    steps = read("".join(map(line.format, (1, 2))).encode()).rows("steps")
+    assert [(row["step"], row["step_time_s"], row["tokens_per_s"]) for row in steps] == [
+        (1, 11.5, 22500),
+        (2, 11.5, 22500),
+    ]

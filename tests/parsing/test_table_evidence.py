@@ -82,6 +82,45 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
             },
         },
     ),
+    (  # libfabric: a count with a factor is a word, and a rate of millions has no unit
+        (
+            "bytes   iters   total       time     MB/sec    usec/xfer   Mxfers/sec",
+            "64      20k     1.2m        0.03s     42.50       1.50       0.67",
+            "1m      200     200m        0.25s   6892.50     152.12       0.01",
+        ),
+        {
+            2: {
+                "bytes": 64,
+                "iters": "20k",
+                "total": "1.2m",
+                "time": 0.03,
+                "MB_sec": pytest.approx(0.0425),
+                "usec_xfer": 1.5,
+                "Mxfers_sec": 0.67,
+            },
+            3: {
+                "bytes": "1m",
+                "iters": 200,
+                "total": "200m",
+                "time": 0.25,
+                "MB_sec": 6.8925,
+                "usec_xfer": 152.12,
+                "Mxfers_sec": 0.01,
+            },
+        },
+    ),
+    (  # llama-bench: a value and its spread have one unit
+        (
+            "| model | test  |            t/s |",
+            "| ----- | ----- | -------------: |",
+            "| qwen  | pp512 | 996.25 ± 16.25 |",
+            "| qwen  | tg128 | 170.25 ± 2.5 |",
+        ),
+        {
+            3: {"model": "qwen", "test": "pp512", "t_s": 996.25, "t_s_spread": 16.25},
+            4: {"model": "qwen", "test": "tg128", "t_s": 170.25, "t_s_spread": 2.5},
+        },
+    ),
     (  # a remark after the last cell
         (
             "engine    batch   latency(ms)  speedup",

@@ -775,7 +775,11 @@ class _MeterText(Struct):
         label, unit = name_and_unit(key)
         if unit and UNITS[unit].base in _RATES:
             return key, unit
-        is_rate = "per" in plain_name(label).split("_") or (unit and UNITS[unit].base not in _KINDS and unit != "%")
+        is_time = (
+            bool(unit) and UNITS[unit].base == "s" and key.startswith(label)
+        )  # `time_per_step_ms`, not `ms_per_step`
+        is_rate = "per" in plain_name(label).split("_") and not is_time
+        is_rate |= bool(unit) and UNITS[unit].base not in _KINDS and unit != "%"
         if is_rate or self.family.shape.line.table == "runs" or self.fields.is_taken(field_name(label)):
             return key, ""
         return label, unit

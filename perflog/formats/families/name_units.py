@@ -21,7 +21,10 @@ _PER_TIME = lazy_pattern(
 _STATISTICS = r"mean|avg|average|median|std|stddev|stdev|spread|min|max|total|sum|last|p\d+(?:[_.]\d+)?"
 _STATISTIC = lazy_pattern(_STATISTICS, re.IGNORECASE)
 _REST = rf"(?P<rest>(?:[_ ./-]per[_ ./-](?:gpu|device|chip|rank|node))?(?:[_ ./-](?:{_STATISTICS}))?)"
-_AT_END = lazy_pattern(rf"(?P<name>.*[a-z0-9)\]].*?)(?:[_ ./-](?!s\b)|[_ ])(?P<unit>{_UNITS}){_REST}", re.IGNORECASE)
+_AT_END = lazy_pattern(
+    rf"(?P<name>.*[a-z0-9)\]].*?)(?:[_ .-](?!s\b)|/(?!s(?:ecs?|econds?)?\b)|[_ ])(?P<unit>{_UNITS}){_REST}",
+    re.IGNORECASE,
+)
 _ENERGY_AT_END = lazy_pattern(
     r"(?P<name>.*?(?:energ|joule|power|pwr|watt|consum|draw).*?)[_ .-](?P<unit>[mk]?w|watts?|[mkM]?j|joules?|[mk]?wh)"
     rf"(?P<rest>(?:[_ .-]per[_ .-][a-z0-9_]+)?(?:[_ ./-](?:{_STATISTICS}))?)",
@@ -55,7 +58,8 @@ _RATE = lazy_pattern(
 _NAMED_AFTER = {"tflops": "TFLOP/s", "watts": "W", "watt": "W", "joules": "J", "joule": "J"}
 """Units that are the name of a number, or its last word."""
 
-_BETWEEN_WORDS = lazy_pattern(r"[_ ]")
+_BETWEEN_WORDS = lazy_pattern(r"[_ -]")
+_TOKENS_PER_S = lazy_pattern(r"(?:.*[ _])?t/s")
 _COUNTED_OVERALL = frozenset(("total", "sum"))  # `Total TFLOPS` may be all work, not a rate
 _COUNTED = frozenset(
     "tok toks tokens samples seqs sequences imgs images steps iters iterations batches reqs requests examples "
@@ -96,6 +100,8 @@ def name_and_unit(name: str) -> tuple[str, str]:
     energy = _JOULES_OF.fullmatch(base)
     if energy is not None:
         return f"{energy['name']}energy_per_{energy['what']}", unit_of(energy["unit"])[0]
+    if _TOKENS_PER_S.fullmatch(base):
+        return base, "tok/s"
     rate = _RATE.fullmatch(base)
     if rate is not None and (rate["per"] or rate["what"].lower() in _COUNTED):
         return _rate(base, rate)

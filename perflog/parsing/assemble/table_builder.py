@@ -177,8 +177,11 @@ class TableBuilder:
             columns = {**common, **base, key: self._keys(table, rows.line.key_of(name), len(rows), printed)}
             if isinstance(values, np.ndarray):
                 columns[value] = number_array(scaled(values, unit))
+                if unit is None and table == "values" and "unit" in rows.inherited:  # below a title that names it
+                    columns |= _in_base_units(common["unit"], columns[value])
             else:
                 columns["text"] = values
+                columns.pop("unit", None)
             if table == "phases":
                 if counts is None:
                     counts = number_array(self._phases.count(rows))

@@ -153,7 +153,7 @@ class PrintedTable(Struct, frozen=True):
         shares = (sum(map(bool, map(value_and_unit, cells))) / len(cells) for cells in columns if cells)
         return (
             cls("bars", lines[: rule + 2], names, [*rows], [*rows.values()], True)
-            if max(shares, default=0) > _HALF
+            if max(shares, default=0) > _HALF or any(map(_shape_of_cells, filter(None, columns)))
             else None
         )
 
@@ -268,7 +268,9 @@ class PrintedTable(Struct, frozen=True):
             ways = ["t"]
         elif plain <= SIZES.keys() and units == plain:
             ways = ["z"]
-        elif len({UNITS[unit].base if unit else "" for unit in (unit_of(x)[0] for x in plain)}) == 1:
+        elif len(bases := {UNITS[unit].base if unit else "" for unit in (unit_of(x)[0] for x in plain)}) == 1 and (
+            "" not in bases
+        ):
             ways = [f"{number}{unit}" for unit in sorted(units)]
         else:
             return ""
