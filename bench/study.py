@@ -1,19 +1,15 @@
 """A study of `perflog compare`: how often it is wrong, how often it finds a change, whether its intervals cover.
 
-Run it with `make study`. Runs are simulated with the features of real ones (runs that differ, steps that depend on
-their neighbours, two levels, a schedule of step lengths), or drawn from real repeats where they are at hand: of few
-repeats in all ways. Then one side is slowed down. All methods see the same runs, and each cell is tried with the same
-seed every time. The method of an earlier commit is that commit's code, run in a process of its own.
+`make study` prints the summary, which docs/study.md has, and writes the tables of all runs to build/study.md. Runs are
+simulated with the features of real ones (runs that differ, steps that depend on their neighbours, two levels, a
+schedule of step lengths), or drawn from real repeats where they are at hand: of few repeats in all ways. Then one side
+is slowed down. All methods see the same runs, and each cell is tried with the same seed every time.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -55,7 +51,7 @@ COVERAGE = (0.93, 0.97)
 """Aim for intervals of 95 %."""
 
 _FEWER = 5
-"""One run a side, the earlier comparison and benchstat on steps take longer: they get this many times fewer trials."""
+"""One run a side, and benchstat on steps, take longer: they get this many times fewer trials."""
 
 _ALL_WAYS = 5
 """Real repeats are dealt to the sides in all ways if there are at most this many times as many as trials."""
@@ -188,43 +184,42 @@ SHAPES: Mapping[str, Callable[[Floats, float], Floats]] = {
 PLAIN = ("Welch on means", "U test on medians", "benchstat")
 """Plain methods that test runs."""
 
-METHODS = ("before", "before gate", "perflog", "gate", "differs", *PLAIN, "benchstat on steps", "fixed 5 %")
-INTERVALS = ("before", "perflog")
-"""Methods that give an interval."""
+METHODS = ("perflog", "gate", "differs", *PLAIN, "benchstat on steps", "fixed 5 %")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the methods say of two sides: whether the second one is slower, and intervals of log(side / base).
+    """What the methods say of two sides: whether the second one is slower, and perflog's interval of log(side / base).
 
     `p`: of tests, their p if the second side is slower, else 1.
     """
 
     slower: Mapping[str, bool]
-    intervals: Mapping[str, tuple[float, float]]
+    interval: tuple[float, float]
     p: Mapping[str, float]
 
 
 Sides = tuple[Sequence[Floats], Sequence[Floats]]
 
 
-def judge(sides: Sides, others: Sequence[Floats], name: str, before: Before | None) -> Outcome:
-    """Try all methods on two sides. `others` are other repeats, which only perflog can use."""
+def judge(sides: Sides, others: Sequence[Floats], name: str, on_steps: bool) -> Outcome:
+    """Try all methods on two sides. `others` are other repeats, which only perflog can use.
+
+    `on_steps`: whether benchstat is tried on steps, too.
+    """
     base, side = sides
     means = [np.array([run.mean() for run in runs]) for runs in sides]
     medians = [np.array([np.median(run) for run in runs]) for runs in sides]
     slower, interval, p_differs = by_perflog(sides, others, name)
-    intervals, p = {"perflog": interval}, {"differs": p_differs}
+    p = {"differs": p_differs}
     slower["fixed 5 %"] = means[1].mean() / means[0].mean() > 1 + FIXED
     if min(map(len, sides)) > 1:
         p["Welch on means"] = welch_p(*means) if means[1].mean() > means[0].mean() else 1.0
         p["U test on medians"] = benchstat(*medians)
         p["benchstat"] = benchstat(*means)
-    if before is not None and not others:
+    if on_steps and not others:
         p["benchstat on steps"] = benchstat(np.concatenate(base), np.concatenate(side))
-        slower["before"], slower["before gate"], *ends = before.judge(sides, name)
-        intervals["before"] = (ends[0], ends[1])
-    return Outcome(slower | {method: value <= ALPHA for method, value in p.items()}, intervals, p)
+    return Outcome(slower | {method: value <= ALPHA for method, value in p.items()}, interval, p)
 
 
 def by_perflog(sides: Sides, others: Sequence[Floats], name: str) -> tuple[dict[str, bool], tuple[float, float], float]:
@@ -260,26 +255,6 @@ def welch_p(base: Floats, side: Floats) -> float:
     return 2 * t_tail(abs(side.mean() - base.mean()) / math.sqrt(sum(errors)), freedom)
 
 
-class Before:
-    """The comparison of an earlier commit, in a process that has its checkout on the path."""
-
-    def __init__(self, checkout: Path) -> None:
-        script = Path(__file__).with_name("study_before.py")
-        environment = os.environ | {"PYTHONPATH": str(checkout)}
-        self.process = subprocess.Popen(
-            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-        )
-
-    def judge(self, sides: Sides, name: str) -> tuple[bool, bool, float, float]:
-        """Return whether the second side is slower, whether a gate fails, and the interval of the median."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        pickle.dump((*sides, name), self.process.stdin)
-        self.process.stdin.flush()
-        answer: tuple[bool, bool, float, float] = pickle.load(self.process.stdout)
-        return answer
-
-
 # --- the study ------------------------------------------------------------------------------------------------------
 
 
@@ -290,15 +265,15 @@ class Cell:
     Attributes:
         trials: Number of trials.
         found: Share of trials in which a method calls the second side slower.
-        covered: Share of the intervals of a method that contain the true change.
+        covered: Share of perflog's intervals that contain the true change; NaN if there are none.
         width: Their median width.
         p: p of the methods that are tests, by trial; 1 if the second side is not slower.
     """
 
     trials: int
     found: Mapping[str, float]
-    covered: Mapping[str, float]
-    width: Mapping[str, float]
+    covered: float
+    width: float
     p: Mapping[str, Floats]
 
 
@@ -306,7 +281,7 @@ class Cell:
 class Task:
     """What a cell tries: runs of the base and of the side, and `history`, the number of other repeats that are known.
 
-    `early`: number of trials that the comparison of the earlier commit gets, and benchstat on steps.
+    `on_steps`: number of trials that benchstat on steps gets.
     """
 
     family: str
@@ -315,7 +290,7 @@ class Task:
     shape: str
     change: float
     trials: int
-    early: int
+    on_steps: int
 
     @property
     def a_side(self) -> str:
@@ -324,7 +299,7 @@ class Task:
         return f"{base}{known}" if base == side else f"{base} against {side}"
 
 
-def tried(family: Family, task: Task, before: Before | None) -> Cell:
+def tried(family: Family, task: Task) -> Cell:
     """Return the results of all trials of a task."""
     rng = np.random.default_rng(crc32(repr(task).encode()))
     outcomes = []
@@ -332,16 +307,16 @@ def tried(family: Family, task: Task, before: Before | None) -> Cell:
     for trial, runs in enumerate(family.deals(task, rng)):
         side = [SHAPES[task.shape](run, task.change) for run in runs[task.runs[0] : both]]
         name = f"{task.family}/{trial}"
-        outcomes.append(judge((runs[: task.runs[0]], side), runs[both:], name, before if trial < task.early else None))
+        outcomes.append(judge((runs[: task.runs[0]], side), runs[both:], name, trial < task.on_steps))
     true = math.log1p(task.change)
     slower = {m: np.array([o.slower[m] for o in outcomes if m in o.slower]) for m in METHODS}
-    intervals = {m: np.array([o.intervals[m] for o in outcomes if m in o.intervals]) for m in INTERVALS}
-    known = {m: ends[~np.isnan(ends[:, 0])] for m, ends in intervals.items() if len(ends)}
+    ends = np.array([o.interval for o in outcomes])
+    ends = ends[~np.isnan(ends[:, 0])]
     return Cell(
         trials=len(outcomes),
         found={m: float(found.mean()) for m, found in slower.items() if len(found)},
-        covered={m: float(((e[:, 0] <= true) & (true <= e[:, 1])).mean()) for m, e in known.items() if len(e)},
-        width={m: float(np.median(e[:, 1] - e[:, 0])) for m, e in known.items() if len(e)},
+        covered=float(((ends[:, 0] <= true) & (true <= ends[:, 1])).mean()) if len(ends) else math.nan,
+        width=float(np.median(ends[:, 1] - ends[:, 0])) if len(ends) else math.nan,
         p={m: np.array([o.p[m] for o in outcomes]) for m in ("differs", *PLAIN) if m in outcomes[0].p},
     )
 
@@ -351,13 +326,8 @@ def _families(shared: Path) -> dict[str, Family]:
     return families(shared)
 
 
-@cache
-def _before(checkout: Path | None) -> Before | None:
-    return Before(checkout) if checkout else None
-
-
-def _cell(shared: Path, checkout: Path | None, task: Task) -> Cell:
-    return tried(_families(shared)[task.family], task, _before(checkout))
+def _cell(shared: Path, task: Task) -> Cell:
+    return tried(_families(shared)[task.family], task)
 
 
 def families(shared: Path) -> dict[str, Family]:
@@ -409,8 +379,7 @@ Results = Mapping[Task, Cell]
 def false_alarms(results: Results) -> Iterator[str]:
     yield "## Where nothing differs"
     yield ""
-    yield "Share of the trials, in percent, that call the second side slower. Before and benchstat on steps see a fifth"
-    yield "of them."
+    yield "Share of the trials, in percent, that call the second side slower. Benchstat on steps gets a fifth of them."
     yield ""
     yield "| runs | a side | trials | " + " | ".join(METHODS) + " |"
     yield "| --- | ---: | ---: |" + " ---: |" * len(METHODS)
@@ -425,21 +394,20 @@ def coverage(results: Results) -> Iterator[str]:
     yield "## Intervals"
     yield ""
     yield "Share of the 95 % intervals that contain no change, where nothing differs, with its binomial interval"
-    yield "(Wilson 1927) and their median width, all in percent. Before: of the ratio of medians; now: of the change of"
-    yield "the mean. Mark: from two runs a side on, surely under (<) or over (>) the aim of 93 to 97 %."
+    yield "(Wilson 1927) and their median width, all in percent. Mark: from two runs a side on, surely under (<) or"
+    yield "over (>) the aim of 93 to 97 %."
     yield ""
-    yield "| runs | a side | covered before | covered | binomial interval | | width before | width |"
-    yield "| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |"
+    yield "| runs | a side | covered | binomial interval | | width |"
+    yield "| --- | ---: | ---: | ---: | --- | ---: |"
     for task, cell in results.items():
-        texts = [percent(of.get(m, math.nan)) for of in (cell.covered, cell.width) for m in INTERVALS]
-        share = cell.covered.get("perflog", math.nan)
+        share = cell.covered
         low, high = (math.nan, math.nan) if math.isnan(share) else wilson(round(share * cell.trials), cell.trials)
         mark = "" if min(task.runs) < 2 else "<" if high < COVERAGE[0] else ">" if low > COVERAGE[1] else ""
-        texts[2:2] = [f"{percent(low)} .. {percent(high)}", mark]
+        texts = [percent(share), f"{percent(low)} .. {percent(high)}", mark, percent(cell.width)]
         yield f"| {task.family} | {task.a_side} | {' | '.join(texts)} |"
 
 
-SHOWN = ("before", "perflog", "differs", *PLAIN)
+SHOWN = ("perflog", "differs", *PLAIN)
 """Methods in the tables of power."""
 
 
@@ -448,7 +416,7 @@ def power(results: Results, shape: str, trials: int) -> Iterator[str]:
     yield f"## One side is slower: {shape}"
     yield ""
     yield f"Share of about {trials} trials, in percent, that find it: {' / '.join(SHOWN)}. A fifth of the trials for"
-    yield "before, and for one run a side."
+    yield "one run a side."
     yield ""
     yield "| runs | a side | " + " | ".join(f"+{100 * change:.0f} %" for change in CHANGES) + " |"
     yield "| --- | ---: |" + " ---: |" * len(CHANGES)
@@ -492,17 +460,12 @@ def leads(results: Results, equal: Results) -> dict[Task, Lead]:
     return {t: Lead.best(cell, nothing[t.family, t.runs]) for t, cell in results.items() if min(t.runs) > 1}
 
 
-def behind(results: Results, again: Results, equal: Results) -> Iterator[str]:
-    """Yield a table of the cells in which a plain method finds more than perflog does, tried again with new runs."""
+def beside_plain(results: Results, equal: Results) -> Iterator[str]:
+    """Yield a table of the numbers of cells in which a plain method finds more than perflog does, and less."""
     cells = leads(results, equal)
-    worse = {task: lead for task, lead in leads(again, equal).items() if lead.more > MARGIN}
-    margin, alarms = percent(MARGIN, 0), percent(ALARMS)
-    yield ""
-    yield "## Where a plain method finds more"
-    yield ""
     yield f"`differs` beside the best of {', '.join(PLAIN)}: the number of cells with"
     yield f"two or more runs a side, of {len(cells)}, in which the plain method finds the change more often by over"
-    yield f"{margin} points, and less often."
+    yield f"{percent(MARGIN, 0)} points, and less often."
     yield ""
     yield "| level | more often | less often |"
     yield "| --- | ---: | ---: |"
@@ -510,6 +473,14 @@ def behind(results: Results, again: Results, equal: Results) -> Iterator[str]:
     at_equal_alarms = [lead.more for lead in cells.values()]
     for level, more in ((f"p <= {ALPHA}", at_one_level), ("equal false alarms", at_equal_alarms)):
         yield f"| {level} | {sum(m > MARGIN for m in more)} | {sum(m < -MARGIN for m in more)} |"
+
+
+def behind(again: Results, equal: Results) -> Iterator[str]:
+    """Yield a table of the cells in which a plain method finds more than perflog does, tried again with new runs."""
+    worse = {task: lead for task, lead in leads(again, equal).items() if lead.more > MARGIN}
+    alarms = percent(ALARMS)
+    yield ""
+    yield "## Where a plain method finds more"
     yield ""
     yield f"At equal false alarms the limit of each p is that below which {alarms} % of the trials lie where"
     yield "nothing differs, of the same runs and as many a side. The plain method is then ahead by half of that in"
@@ -524,29 +495,81 @@ def behind(results: Results, again: Results, equal: Results) -> Iterator[str]:
         yield f"| {task.family} | {task.a_side} | {task.shape} | {change} | {again[task].trials} | {found} | {more} |"
 
 
+SUMMED = (0.02, 0.05)
+"""Constant changes in the summary."""
+
+_ALARMS = ("perflog", "gate", "Welch on means", "benchstat on steps", "fixed 5 %")
+_POWER = ("perflog", "Welch on means")
+
+
+def summary(equal: Results, changed: Results) -> Iterator[str]:
+    """Yield a table with a row for each number of runs a side, of the simulated families and of the real ones."""
+    found = [f"+{100 * change:.0f} %: {method}" for change in SUMMED for method in _POWER]
+    yield "| runs | a side | " + " | ".join((*_ALARMS, "covered", *found)) + " |"
+    yield "| --- | ---: |" + " ---: |" * (len(_ALARMS) + 1 + len(found))
+    for kind in ("simulated", "real"):
+        tasks_of_row: dict[str, list[Task]] = {}
+        for task in equal:
+            if (" real " in task.family) == (kind == "real"):
+                tasks_of_row.setdefault(task.a_side, []).append(task)
+        for a_side, tasks in tasks_of_row.items():
+            cells = [equal[task] for task in tasks]
+            texts = [_mean_and_most([cell.found.get(method, math.nan) for cell in cells]) for method in _ALARMS]
+            covered = [cell.covered for cell in cells if not math.isnan(cell.covered)]
+            texts.append(f"{percent(min(covered), 0)} .. {percent(max(covered), 0)}" if covered else "-")
+            for change in SUMMED:
+                slower = [cell for task in tasks if (cell := _slower(changed, task, change)) is not None]
+                texts += [_mean([cell.found.get(method, math.nan) for cell in slower]) for method in _POWER]
+            yield f"| {kind} | {a_side} | {' | '.join(texts)} |"
+
+
+def _slower(changed: Results, of: Task, change: float) -> Cell | None:
+    """Return the cell of the same runs, where one side is slower by a constant change."""
+    same = (
+        cell
+        for task, cell in changed.items()
+        if (task.family, task.runs, task.history, task.shape, task.change)
+        == (of.family, of.runs, of.history, "constant", change)
+    )
+    return next(same, None)
+
+
+def _mean(shares: Sequence[float]) -> str:
+    return percent(sum(shares) / len(shares), 0) if shares else "-"
+
+
+def _mean_and_most(shares: Sequence[float]) -> str:
+    mean = sum(shares) / len(shares)
+    return "-" if math.isnan(mean) else f"{percent(mean)} ({percent(max(shares))})"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=1000, help="of a cell without a change; a tenth with one")
     parser.add_argument("--shared", type=Path, default=Path(__file__).parents[2] / "shared", help="folder of campaigns")
-    parser.add_argument("--before", type=Path, help="checkout of d90a640, whose method is tried too")
+    parser.add_argument("--output", type=Path, default=Path("build/study.md"), help="file of the tables of all runs")
     arguments = parser.parse_args()
     known, trials, fewer = families(arguments.shared), arguments.trials, arguments.trials // 10
+    tables: list[str] = []
     with ProcessPoolExecutor() as pool:
 
         def results(tasks: Sequence[Task]) -> Results:
-            cells = pool.map(partial(_cell, arguments.shared, arguments.before), tasks)
+            cells = pool.map(partial(_cell, arguments.shared), tasks)
             return dict(zip(tasks, cells, strict=True))
 
         equal = results(tasks_of(known, "constant", [0.0], trials, unequal=True))
-        print("\n".join((*false_alarms(equal), *coverage(equal))), flush=True)
+        tables += [*false_alarms(equal), *coverage(equal)]
         changed: dict[Task, Cell] = {}
         for shape in SHAPES:
             of_shape = results(tasks_of(known, shape, CHANGES, fewer))
             changed |= of_shape
-            print("\n".join(power(of_shape, shape, fewer)), flush=True)
+            tables += power(of_shape, shape, fewer)
         doubtful = [task for task, lead in leads(changed, equal).items() if lead.more > MARGIN / 2]
-        again = results([replace(task, trials=trials // 2, early=0) for task in doubtful])
-        print("\n".join(behind(changed, again, equal)))
+        again = results([replace(task, trials=trials // 2, on_steps=0) for task in doubtful])
+        tables += behind(again, equal)
+    print("\n".join((*summary(equal, changed), "", *beside_plain(changed, equal))))
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text("\n".join(("# Tables of the study", "", *tables)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
