@@ -14,7 +14,7 @@ import pyarrow as pa
 from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UnknownTableError, UsageError
 from perflog.log import Log, RowCounts, RunKey, run_keys
-from perflog.parsing.input.log_names import NOTHING_KNOWN, LogName, expand, left_out
+from perflog.parsing.input.log_names import NOTHING_KNOWN, REFERENCE, LogName, expand, left_out
 from perflog.provenance import as_json, provenance
 from perflog.tables.arrow import Where, rows_where, text_array
 from perflog.tables.row_order import in_order
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from perflog.ingestion.in_memory import ReadTask
 
 # What reads logs is imported where it is used: a store is listed in the time that these modules take to load.
-
-REFERENCE = "reference:"
-"""The prefix of a name that means a reference run: reference:moe_layer.txt#1."""
 
 
 def read(

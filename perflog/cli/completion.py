@@ -88,7 +88,7 @@ def _beginning(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Completions:
     """Complete a RUN: ids, labels and logs of the store, reference runs, files; also after NAME=."""
-    from perflog.opening import REFERENCE
+    from perflog.parsing.input.log_names import REFERENCE
 
     name, equals, _ = incomplete.partition("=")
     before = f"{name}=" if equals and str(param.metavar).startswith("[NAME=]") else ""
@@ -98,7 +98,8 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Complet
 
 
 def _run_names(ctx: click.Context, incomplete: str) -> Iterator[str]:
-    from perflog.opening import REFERENCE, reference
+    from perflog.opening import reference
+    from perflog.parsing.input.log_names import REFERENCE
 
     if incomplete.startswith(REFERENCE):
         keys = reference().run_keys

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from perflog.errors import InputError, UsageError
 from perflog.log import Log
-from perflog.opening import REFERENCE, find_runs, load
+from perflog.opening import find_runs, load
 from perflog.parsing.input.archives import is_archive, place_of
-from perflog.parsing.input.log_names import STDIN, LogName, split_run
+from perflog.parsing.input.log_names import REFERENCE, STDIN, LogName, split_run
 from perflog.remote import is_remote
 from perflog.tables.store import is_store
 

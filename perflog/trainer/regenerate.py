@@ -209,7 +209,7 @@ def compare_with_references(
 def _compare_run(bundled: Log, mine: Log, original: bool) -> Iterator[ReferenceComparison]:
     """Yield a comparison for each headline measure; nothing if the runs share no measure."""
     from perflog.analysis.compare import compare
-    from perflog.opening import REFERENCE
+    from perflog.parsing.input.log_names import REFERENCE
 
     try:
         comparison = compare(bundled, mine)

@@ -207,6 +207,11 @@ def test_one_broken_log_does_not_stop_the_others(work: Path) -> None:
     assert len(told("runs", "--format", "json")["rows"]) == 3
 
 
+def test_reference_runs_are_no_log_to_ingest() -> None:
+    done = run("ingest", "reference:moe_layer.txt", code=3)
+    assert done.stderr.startswith("perflog: reference:moe_layer.txt: no such file\nreference runs are tables, not logs")
+
+
 @pytest.mark.parametrize(("name", "pattern"), [(str(DATA), "**/*.txt"), (f"{DATA}/*.txt", "*.txt")])
 def test_a_folder_and_a_glob(name: str, pattern: str) -> None:
     said = told("ingest", "--json", name)

@@ -1,4 +1,4 @@
-"""Data of the release in tests/data/release_0_1: a store, its rows, and the fields of JSON answers.
+"""Data of the release in tests/release_0_1: a store, its rows, and the fields of JSON answers.
 
 `python tests/support/release.py` writes them again. Do so only before the release, or for a new schema version.
 """
@@ -22,7 +22,7 @@ from support.paths import TESTS
 from perflog.tables.schema import SCHEMA_VERSION, TABLES
 from perflog.tables.store import Store
 
-FOLDER = TESTS / "data" / "release_0_1"
+FOLDER = TESTS / "release_0_1"
 STORE = FOLDER / "store"
 FILES = ("training_sweep.txt", "nvprof.txt", "field/nccl_tests.txt")
 FAILED = """\

@@ -18,6 +18,9 @@ from perflog.remote import is_in_storage, is_remote
 
 STDIN = "-"
 
+REFERENCE = "reference:"
+"""The prefix of a name that means a reference run: reference:moe_layer.txt#1."""
+
 NOTHING_KNOWN = "nothing in them is known"
 """Why files of a folder are left out."""
 
@@ -240,6 +243,9 @@ def cannot_open(path: str, err: OSError) -> InputError:
     """Return the error for a log that the system does not open; for a missing file with the nearest name there is."""
     if not isinstance(err, FileNotFoundError):
         return InputError(f"cannot be opened: {err.strerror or err}", path, "check its permissions")
+    if path.startswith(REFERENCE):
+        help = "reference runs are tables, not logs: `perflog RUN`, `perflog compare` and others take this name"
+        return InputError("no such file", path, help)
     parts = path.split(",")
     if len(parts) > 1 and all(map(os.path.exists, parts)):
         help = "give several logs as words of their own; `perflog compare` takes repeats of a side as " + " ".join(
