@@ -47,6 +47,7 @@ _LOOKED_AT = 2_000  # step lines behind a failure
 _OF_A_NODE = 8  # ranks, each of which may print a line more
 _NAMED = 6  # ranks that are named one by one
 _OUTPUT = 500  # lines behind a failure, which only a program that goes on prints
+_LOGGED = 10  # lines after exceptions without a traceback, which only a program that caught them prints
 _FINISHED = lazy_pattern(
     r"(?i)^(?!.*\b(?:not|fail\w*|error|before|after|until|when|if)\b).*(?:\b(?:training|finetuning|fine-tuning|pre-?training)"
     r" (?:run |job )?(?:(?:is|was|has|been|successfully) )*(?:completed|complete|done|finished)\b|\bfinished training\b"
@@ -192,13 +193,13 @@ def _endings(tables: Tables) -> list[Ending]:
             by_log.setdefault(row.run.partition("-")[0], []).append(row)
     runs = tables["runs"]
     sizes = {run: none_if_null(size) for run, size in zip(runs["run"], runs["world_size"].astype(object), strict=True)}
-    read_to = dict(zip(runs["run"], runs["last_line"], strict=True))
+    counts = tables.rows("lines")
     found: list[Ending] = []
     for log, rows in by_log.items():
         rows.sort(key=lambda row: (row.line, row.part))
         of_log = [run for run in sizes if run.partition("-")[0] == log]
         world = next((sizes[run] for run in of_log if sizes[run] is not None), None)
-        last_line = max((int(read_to[run]) for run in of_log), default=0)
+        last_line = int(counts.where(counts.one_of("run", of_log))["count"].sum())  # each line has a shape
         found += _cut(rows, _Steps(tables, of_log), world, last_line, _finished_at(tables, of_log))
     return found
 
@@ -300,7 +301,9 @@ def _cut(
         prints_on = _prints_on(group, last_line)
         is_ended |= prints_on and _JOB.search(group[-1].message) is not None
         ends_well = group[-1].last_line < finished_at and (all(map(_may_be_retried, group)) or _ended_all(group))
-        goes_on = restarts is not None or is_caught or is_ended or prints_on or ends_well
+        is_logged = all(_may_be_caught(row) and row.severity != FATAL for row in group)
+        is_logged = is_logged and last_line - max(row.last_line for row in group) >= _LOGGED
+        goes_on = restarts is not None or is_caught or is_ended or prints_on or ends_well or is_logged
         found.append(Ending(judged, group, culprits_of(group, judged), last, goes_on, bool(restarts) or is_ended))
     return found
 

@@ -1276,6 +1276,15 @@ def test_a_task_that_exits_before_srun_ends_the_others_was_the_first(tmp_path: P
     assert (found.kind, found.certainty) == ("task_exit", "likely")
 
 
+def test_an_exception_in_a_process_of_ray_ends_no_job_that_prints_on(tmp_path: Path) -> None:
+    label = "(RewardWorker pid=141546) "
+    caught = "".join(f"{label}{line}\n" for line in ("ERROR:root:" + TRACE + "TypeError: no tag").split("\n"))
+    loaded = "".join(f"(RewardWorker pid={14 + k}) the tokenizer is loaded\n" for k in range(12))
+    assert perflog.diagnose(read(tmp_path, f"start\n{caught}{loaded}")).kind is None
+    driver = TRACE + "ray.exceptions.RayTaskError(TypeError): ray::main()\nTypeError: no tag\n"
+    assert perflog.diagnose(read(tmp_path, f"start\n{caught}{loaded}{driver}")).kind == "exception"
+
+
 def test_of_the_tasks_that_srun_ended_one_is_missing(tmp_path: Path) -> None:
     text = (
         "slurmstepd: error: *** STEP 522.0 ON n2 CANCELLED AT 2026-04-29T23:36:37 DUE TO TASK FAILURE ***\n"

@@ -87,7 +87,9 @@ def failures_table(rows: Sequence[FailureRow]) -> pa.Table:
 
 def _row(failure: Failure, run: str) -> FailureRow:
     values, origin = failure.values, failure.origin
-    severity = NOTICE if failure.kind.role == NOTICE else FATAL if failure.traced else ERROR
+    # a driver of Ray reports what ended it: an exception in one of its processes may have been caught
+    is_fatal = failure.traced and not (failure.kind.plain and origin.process is not None)
+    severity = NOTICE if failure.kind.role == NOTICE else FATAL if is_fatal else ERROR
     tasks = tasks_of(values.get("tasks", ""))
     task = tasks[0] if len(tasks) == 1 else None if tasks else origin.task
     exit_code = _SIGNALS.get(values.get("signal_name", ""), _number(values, "exit_code"))
