@@ -385,7 +385,7 @@ def _providers(table: CaseTable) -> list[str]:
     """Return quantities that are variants of one, named after what is measured: cuBLAS, Triton. Else [].
 
     A header names them, so they have no unit, and no name gives the quantity. Statistics of one quantity, such as
-    P50 and P99, are no variants of each other. Ratios and shares beside them measure nothing by themselves. Nor are
+    P50 and P99, are no variants of each other. Ratios and shares beside them are derived. Nor are
     counts beside other numbers, or differences, which may be negative.
     """
     names = [name for name in table.figures if table.units.get(name) != "1"]
@@ -642,7 +642,7 @@ def _leading(columns: dict[str, list[Any]], units: dict[str, str]) -> list[str]:
             break
         leading.append(name)
         if name == _NAME_OF_JOB and _tell_apart(leading, columns):
-            break  # its state and exit code are what came of it
+            break  # its state and exit code are its outcome
     return leading
 
 

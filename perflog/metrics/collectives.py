@@ -23,7 +23,7 @@ _COLUMNS = (
     MetricColumn("op", meaning="collective operation"),
     MetricColumn("dtype", meaning="element type"),
     MetricColumn("ranks", meaning="number of ranks"),
-    MetricColumn("buffer", meaning="out-of-place, in-place; all: both"),
+    MetricColumn("buffer", meaning="`out of place`, or `in place`: the result replaces the input; `all`: both"),
     MetricColumn("n", meaning="number of measurements"),
     MetricColumn("smallest", "B", None, "smallest message"),
     MetricColumn("largest", "B", None, "largest message"),

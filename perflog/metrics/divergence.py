@@ -102,7 +102,7 @@ def _not_finite(rows: Rows, column: str) -> Mask:
 
 
 def _series_divergences(run: str, name: str, rows: Rows, column: str) -> Iterator[Divergence]:
-    """The divergences of a series, one for ranks that diverge alike."""
+    """Yield the divergences of a series, one for the ranks that diverge at one step and all recover, or all do not."""
     rows = rows.where(np.argsort(rows["line"], kind="stable"))
     ranks = groups_of(rows["rank"])
     alike: dict[tuple[int | None, bool], list[tuple[int, Divergence]]] = {}

@@ -196,7 +196,7 @@ class _Step:
         return [i for i in self._of[stage, kind] if self.operations[i].chunk == chunk]
 
     def _crosses(self, stage: int, direction: str, end: str, compute: int) -> bool:
-        """Whether the model goes on at the other side of a transfer, by the chunk that is computed."""
+        """Whether the model continues at the other side of a transfer, by the chunk that is computed."""
         chunk = self.operations[compute].chunk * self.stages + stage + _UPWARDS[direction, end]
         return self.stages > 1 and 0 <= chunk < self._chunks * self.stages
 

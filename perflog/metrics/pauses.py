@@ -24,7 +24,7 @@ _COLUMNS = (
     MetricColumn(
         "known_by",
         meaning="printed: the log prints how long they take; moments: their starts and ends; "
-        "clock: the run's clock goes on between two step lines with a validation or checkpoint between them",
+        "clock: the run's clock advances between two step lines with a validation or checkpoint between them",
     ),
     MetricColumn("n", meaning="number of pauses"),
     MetricColumn("mean_s", "s", "lower", "mean"),
@@ -47,7 +47,7 @@ _START, _ENDS = "start", ("start", "stop", "end")
 _FEWEST = 4  # readings of the clock
 _NEAR = 8  # step lines before and after a gap, from which the usual step time is estimated
 _CLEAR, _LEAST = 5.0, 0.01  # times their scatter and their step time: a shorter gap may be chance
-_MOST = 0.5  # smallest share of clear gaps among the gaps with one kind of pause: else the clock stops meanwhile
+_MOST = 0.5  # smallest share of clear gaps among the gaps with one kind of pause: else the clock stops during pauses
 
 
 class _Pause(NamedTuple):

@@ -1,4 +1,4 @@
-"""Rank spread: how far the ranks lie apart in each phase of a step, one occurrence of the phase at a time."""
+"""Rank spread: the differences between ranks in each phase of a step, one occurrence of the phase at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIGURES = ["fastest_s", "mean_s", "slowest_s"]
 
 
 def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
-    """Return how far the ranks lie apart in each phase, by its parent: times in a step, means over the steady steps.
+    """Return the spread of the ranks in each phase, by its parent: times in a step, means over the steady steps.
 
     Several occurrences in a step add up, as if the ranks waited for one another after each of them. Only steps in which
     no rank is missing count; in a step without the phase it took no time.

@@ -19,7 +19,7 @@ OPERATIONS = "operations"
 
 
 _CELLS = 1 << 24  # ends of operations that are in memory at once
-_CLOCKS = 0.01  # s: how far the clocks of hosts may be apart
+_CLOCKS = 0.01  # s: largest difference between clocks of hosts
 
 
 class Job(Struct, frozen=True, eq=False):

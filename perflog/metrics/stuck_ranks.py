@@ -4,7 +4,7 @@ A rank waits for another one if it has enqueued a call that the other one lacks.
 collectives, that is a smaller number of calls; of point-to-point calls, a pending send without its receive, or the
 reverse. A rank that others wait for and that itself waits for none holds the job up.
 
-A rank with a stuck device goes on to enqueue. Then it has completed fewer collectives than the other members, which
+A rank with a stuck device continues to enqueue. Then it has completed fewer collectives than the other members, which
 could not complete them without it: so it does not wait, and holds the job up too.
 
 A rank may also call something else than the others: another operation, size or type under the same number, or the same
@@ -123,7 +123,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     formula="largest number of calls that a member of the group enqueued, or completed, - number of the rank; "
     "a rank holds the job up if others wait for it and it waits for none, or if others completed calls that it did not",
     source="status of process groups and pending calls, as PyTorch's flight recorder dumps them",
-    compares=(ComparedColumn("value", "calls that a rank is late by, at most", "behind", "", largest=True), _samples),
+    compares=(ComparedColumn("value", "calls that a rank lacks, at most", "behind", "", largest=True), _samples),
 )
 def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Ranks that lack a call which others have enqueued; ranks that hold the job up come first.

@@ -247,7 +247,7 @@ class _Runs:
 def _returning(run_settings: Sequence[Settings]) -> list[str]:
     """Return the settings that distinguish tests, of runs in their order: settings that take an earlier value again.
 
-    A setting of the machine must do so several times: a driver may be rolled back. Branches are always apart.
+    A setting of the machine must do so several times: a driver may be rolled back. Branches always make separate tests.
     """
     incidental = incidental_test(run_settings)
     found: list[str] = []

@@ -302,7 +302,7 @@ _PhaseSpread = tuple[str, str, float, float, float]
 
 
 def _spread(tables: Tables, options: Options) -> dict[str, list[_PhaseSpread]]:
-    """How far the ranks of each run lie apart."""
+    """Return the spread of the ranks of each run."""
     runs = {run.run: run for run in rows_with_wholes(tables, options.warmup)}
     spread = {}
     for run, phases in rank_spread(tables, options).items():
@@ -459,7 +459,7 @@ def _take_unequal_ranks(whole: _Whole, spread: Iterable[_PhaseSpread], semantics
         for around in semantics.lineage(parent, None):
             left = whole.move(left, "unequal ranks", _untimed_in(around), phase, model)
         if left:
-            whole.doubt("unequal ranks", "the ranks lie further apart than is untimed")
+            whole.doubt("unequal ranks", "the spread of the ranks is more than the untimed time")
 
 
 def _untimed_in(phase: str) -> Callable[[_Piece], bool]:

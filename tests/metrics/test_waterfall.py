@@ -181,7 +181,7 @@ def test_ranks_further_apart_than_is_untimed_are_doubted() -> None:
     forward = [_phase("forward", step, 1.0, rank) for step in range(8) for rank in range(2)]
     (row,) = rows(waterfall(_of("reference", [*_steps(8), *values, *forward], 2)), bar="unequal ranks")
     assert row["time_s"] == pytest.approx(0.1)  # all that is untimed; slowest - mean is 0.8 s
-    assert row["doubt"].endswith("; the ranks lie further apart than is untimed")
+    assert row["doubt"].endswith("; the spread of the ranks is more than the untimed time")
 
 
 def test_data_and_preparation_have_bars_of_their_own() -> None:

@@ -44,7 +44,7 @@ def far_longer(series: StepSeries) -> Mask:
 
 
 def covers_most(series: StepSeries) -> bool:
-    """Whether the printed steady steps are at least half of those that were done meanwhile."""
+    """Return whether the printed steady steps are at least half of the steps done in that time."""
     done = int(series.order[-1] - series.order[series.warmup.cut])
     return max(series.averaged, 1) * (len(series.steady) - 1) >= _MOSTLY * done
 

@@ -198,7 +198,7 @@ def _base(device: TraceDevice, window: _Window) -> dict[str, Any]:
 
 
 class _Sums(Struct, frozen=True):
-    """Sums over the pieces of a path that are alike: distinct codes, time in ns and number of the pieces of each."""
+    """Sums over pieces of a path with equal codes: distinct codes, time in ns and number of pieces of each."""
 
     codes: list[tuple[int, ...]]
     times: Ints

@@ -63,7 +63,7 @@ class Waits(Struct, frozen=True, eq=False):
 class HandOvers(Struct, frozen=True, eq=False):
     """Moments at which a thread takes over from another one, in order of time.
 
-    `threads[i]` goes on at `times[i]`, after its last call had ended at `idle_since[i]`. The last call of
+    `threads[i]` continues at `times[i]`, after its last call had ended at `idle_since[i]`. The last call of
     `sources[i]` before had ended at `ends[i]`.
     """
 
@@ -132,7 +132,7 @@ def dependencies(tables: Tables) -> Iterator[Dependencies]:
 
 
 def turn(time: _Time) -> _Time:
-    """Return the last turn of a launch before a time at which a thread goes on: its launches at that time come later.
+    """Return the last turn of a launch before a time at which a thread continues: its launches at that time come later.
 
     Example:
         >>> turn(5)

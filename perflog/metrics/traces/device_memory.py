@@ -30,8 +30,8 @@ _COLUMNS = ("rank", "name", "device", "device_name", "process", "thread", "start
 class Blocks(Struct, frozen=True, eq=False):
     """Blocks of memory with an allocation in the trace: number of the event that allocated each, and of its end.
 
-    The end is the event that freed it, or that allocated its address anew: then the trace lost the event that freed it.
-    A block that outlives the trace ends after the last event.
+    The end is the event that freed it, or that allocated its address again: then the event that freed it is missing in
+    the trace. A block that outlives the trace ends after the last event.
     """
 
     born: Ints

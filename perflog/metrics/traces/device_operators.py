@@ -73,8 +73,8 @@ _COLUMNS = (
 def device_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """The tree of operators, ranges and modules of each trace, with the GPU time of what was launched in them.
 
-    Operators of one name are apart where the shapes of their inputs differ. An operator without work of a device is
-    left out. Traces without operators have the tree of their ranges.
+    Operators of one name with different shapes of their inputs have separate rows. An operator without work of a device
+    is left out. Traces without operators have the tree of their ranges.
 
     Example:
         >>> table = perflog.metrics.device_operators(perflog.read("trace.json"))

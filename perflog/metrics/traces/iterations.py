@@ -65,7 +65,7 @@ def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: 
 
 
 class _Repetition(Struct, frozen=True, eq=False):
-    """Positions of a kernel that is launched once in each iteration, what one launches, and how alike they are."""
+    """Positions of a kernel that is launched once in each iteration, the launches of one, and their similarity."""
 
     anchors: Ints
     usual: Ints
@@ -73,7 +73,7 @@ class _Repetition(Struct, frozen=True, eq=False):
 
 
 def _clearest(codes: Ints, optimizer: Mask) -> _Repetition | None:
-    """The most iterations that are as alike as any."""
+    """Return the repetition with the most iterations among the most similar ones."""
     found = [
         each for anchors in _regular(codes, optimizer) if (each := _repetition(codes, anchors, optimizer)) is not None
     ]

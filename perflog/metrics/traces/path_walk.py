@@ -247,7 +247,7 @@ class PathWalk:
         return last[0]
 
     def _last(self, end: int, step_thread: int) -> tuple[int, int]:
-        """The work that runs at the end of a window and goes on longest; else the thread that the path ends in."""
+        """Return the work that runs longest over the end of a window; else the thread that the path ends in."""
         last = NO_WORK
         for first, stop in self._streams():
             place = int(np.searchsorted(self._begins[first:stop], end)) - 1

@@ -1,7 +1,7 @@
 """Replay of the collectives of a job: when it ends if one rank is as fast between collectives as the median rank.
 
 A rank comes to a collective a time of its own after the collective before it had ended. A collective without early
-leavers goes on once its last rank is there. So the unchanged replay is the trace.
+leavers ends after its last rank has arrived. So the unchanged replay is the trace.
 """
 
 from __future__ import annotations

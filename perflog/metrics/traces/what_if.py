@@ -1,4 +1,4 @@
-"""How much earlier a window of a trace would end if something took no time: the longest path, computed anew.
+"""How much earlier a window of a trace would end if some pieces took no time: the longest path, recomputed.
 
 The dependencies stay as they are. Work begins when all that it depends on has ended: the work before it on its stream,
 its launch, work of another stream. What bound it in the trace is followed by the same time as in the trace; what did
