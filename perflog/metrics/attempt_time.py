@@ -1,8 +1,8 @@
 """The wall time of one attempt as intervals without gap or overlap, each with its kind and the lines that prove it.
 
-The time between two step lines is the time of the steps, as printed or as usual in that part of the run, and before it
-the time of what the lines in between report: a checkpoint, an evaluation. Without such a line a pause of many steps is
-a stall.
+The time between two step lines ends with the time of the steps, as printed or as usual in that part of the run. The
+time before is what the lines in between report: a checkpoint, an evaluation. Without such a line a pause of many steps
+is a stall.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class _Tiling:
         took = min(round(seconds * _NS), first - self._position)
         ended = max((at for at in begun if at <= first), default=None)
         if not np.isfinite(steps.seconds[0]) and ended is not None and first - ended >= took:
-            took = first - ended  # the end of the start-up is known
+            took = first - ended  # the first steps began when the start-up ended
         opening = STARTUP
         if self._extent.clock == ELAPSED and not np.isfinite(steps.seconds[0]):  # a bar begins with the first step
             opening = COMPILE

@@ -88,10 +88,8 @@ _CHOSEN = lazy_pattern(
 """Names of numbers that a search chooses, whole or not."""
 
 _TRIAL = lazy_pattern(r"trial(?:[_ ](?:name|id|number))?", re.IGNORECASE)
-_TRIAL_NAMES = (
-    "params_",
-    "number",
-)  # Optuna's frame of trials: the beginning of the names of what it chose; its number
+_TRIAL_NAMES = ("params_", "number")
+"""In Optuna's frame of trials: prefix of the names of chosen parameters, and name of the number of a trial."""
 
 _DEGREE = lazy_pattern(
     r"(?:.*_)?(?:ratio|fraction|factor|sparsity|density|alpha|gamma|lambda\w*|sigma|tau|threshold|strength|noise|scale"
@@ -232,7 +230,7 @@ def names_of_records(tables: Tables) -> set[str]:
 
 
 def names_without_case(tables: Tables) -> set[str]:
-    """Return the names that a run prints several times for cases that cannot be identified: no value is the value.
+    """Return the names that a run prints several times for cases that cannot be identified: no value represents them.
 
     They are the `names_of_records` beside a rate of FLOP, as each record measures another shape; and names that are
     alone on their lines in a file of tables, which may have a table for each phase.

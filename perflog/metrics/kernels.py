@@ -156,7 +156,7 @@ def _totals_by_shares(rows: pd.DataFrame) -> pd.Series[float]:
 
 
 def first_call_columns(rows: pd.DataFrame) -> dict[str, pd.Series[float]]:
-    """Return columns `first_call_s` and `avg_rest_s` from calls, time_s, min_s and max_s; NaN without a longest call.
+    """Return columns `first_call_s` and `avg_rest_s` from calls, time_s, min_s and max_s; NaN if no call dominates.
 
     The first call includes one-time setup. A table does not show which call was the longest. The longest counts as the
     first if its excess over the average of the others is more than half of the total time. Printed times are rounded,

@@ -204,7 +204,7 @@ class _Step:
         """Return the transfers of a kind that belong to a compute, each with its number among these computes.
 
         A profiler may record transfers without a compute: receives after the last compute and sends before the first.
-        It may also record one for each compute, or only for computes at the boundary of a stage.
+        It may also record one for each compute, or only for computes that exchange data with another stage.
         """
         ops, transfers = self.operations, self._of[stage, f"{direction}-{end}"]
         if not compute:

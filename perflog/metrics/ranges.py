@@ -38,7 +38,7 @@ SAME = 0.9
 """Two ranges are the same work if equal rows hold at least this share of the GPU time of both."""
 
 SYNCHRONOUS = 0.9
-"""The host time of a range includes its GPU work if GPU time / host time is at least this (and at most 1)."""
+"""The host time of a range is the time of its GPU work if GPU time / host time is at least this (and at most 1)."""
 
 _ROUNDED = 1e-4  # two times printed with five digits are equal within this share
 

@@ -42,7 +42,7 @@ def mann_whitney(a: Floats, b: Floats) -> float:
 
 
 def attainable_p(a: Floats, b: Floats) -> Floats | None:
-    """Return all p-values that the U test can give for these values, ascending; None if there are too many to list.
+    """Return all p-values that the U test can give for these values, ascending; None above EXACT values a side.
 
     Few values have few arrangements: of 5 and 5 without ties, p is 0.0079, 0.0159, 0.0317, 0.0556 and so on.
     """

@@ -20,7 +20,7 @@ def slow_steps(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield what steps over twice the median cost, such as those with an evaluation or a checkpoint inside.
 
     The whole is the time of the printed steps. If these are less than half of the steps done, the time of the others is
-    not known, and there is no cause.
+    not known, and the cause may not bind.
     """
     for series in step_series(tables, warmup=options.warmup):
         if not len(series.steady):

@@ -172,7 +172,7 @@ def rows_of_kinds(walk: PathWalk) -> Iterator[dict[str, Any]]:
 
 
 class _Window(Struct, frozen=True):
-    """The whole trace or a step: its columns, its begin and end in ns, and the thread of the step or NO_CALL."""
+    """The whole trace or a step: columns that identify it, begin and end in ns, thread of the step or NO_CALL."""
 
     part: dict[str, Any]
     start: int
