@@ -1,4 +1,4 @@
-"""The last step of each run: of its last step line, or of a later line with the same clock reading.
+"""The last step of each run: of its last step line, or of a later line that prints the same clock.
 
 A program that prints a line every 50 steps may stop between two of them. A later line, such as a last validation, shows
 the step.

@@ -29,7 +29,7 @@ KINDS = frozenset((*COMPUTE, *TRANSFERS, _GATHER, *_LAST))
 """Kinds of operations with a defined position in the step."""
 
 _ACROSS_REPLICAS = (_GATHER, _SCATTER, _REDUCE, _CLIP)
-_AT_ONCE = 5e-5  # s: operations that begin within this time begin together
+_AT_ONCE = 5e-5  # s: an operation that begins within this time after another counts as not later
 _UPWARDS = {(_FORWARD, "send"): 1, (_FORWARD, "recv"): -1, (_BACKWARD, "send"): -1, (_BACKWARD, "recv"): 1}
 
 

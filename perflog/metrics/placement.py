@@ -144,7 +144,7 @@ def _slowest(loads: Floats, ranks: int) -> dict[tuple[str, int], float]:
 
 
 def with_copies(loads: Sequence[float], copies: int) -> list[float]:
-    """Return the work of each expert copy: a further copy goes to the expert with the most work per copy."""
+    """Return the work of each copy of each expert: each further copy goes to the expert with the most work per copy."""
     counts = [1] * len(loads)
     queue = [(-load, expert) for expert, load in enumerate(loads)]
     heapq.heapify(queue)

@@ -38,7 +38,7 @@ _COLUMNS = (
 
 
 class Loss(Struct, frozen=True):
-    """The loss of a size of a study in a part.
+    """The loss of one size of a study in one part of its time.
 
     Attributes:
         size: Number of GPUs.

@@ -48,7 +48,12 @@ _COLUMNS = (
     MetricColumn("idle", "1", "lower", "bubble: idle time / time of all devices, from the first work to the last"),
     MetricColumn("step_s", "s", "lower", "simulated step; null without times of stages"),
     MetricColumn("speedup", "", "higher", "simulated step of 1F1B with the run's micro-batches / this one"),
-    MetricColumn("activations", "", "lower", "largest number of micro-batches with activations on a device"),
+    MetricColumn(
+        "activations",
+        "",
+        "lower",
+        "largest number of micro-batches with activations on a device, in micro-batches of the run",
+    ),
     MetricColumn("copies", "", "lower", "copies of the parameters of a stage that a device holds"),
     MetricColumn("assumes", meaning="what the simulation assumes", brief=False),
 )

@@ -43,7 +43,7 @@ _COLUMNS = (
         meaning="name of the operator, range or module, depth first, the longest first; N replaces the numbers of "
         f"steps; {OUTSIDE}, {UNKNOWN}: all other work",
     ),
-    MetricColumn("shapes", meaning="shapes of its inputs, without numbers; null: not printed"),
+    MetricColumn("shapes", meaning="shapes of its inputs that are tensors; null: not printed"),
     MetricColumn("depth", meaning="number of operators and ranges around it"),
     MetricColumn("kind", meaning="operator, step, range, module, autograd", brief=False),
     MetricColumn("calls", meaning="number of its calls"),

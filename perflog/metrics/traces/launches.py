@@ -23,7 +23,7 @@ class Launches(Struct, frozen=True, eq=False):
 
     The call is the only one of the runtime with the correlation number of the work; else the only operator with its
     external number, as in traces of PyTorch before 2022. A number of several calls does not identify one of them.
-    `is_operator` flags operators. Where no call is known, the numbers are NULL.
+    `is_operator` flags launches found by an operator. Where no call is known, the numbers are NULL.
     """
 
     starts: Ints
