@@ -144,8 +144,8 @@ _STATISTIC = lazy_pattern(
 _NAME_OF_JOB = "job"
 
 _COUNTS = frozenset(
-    "epoch epochs step steps iter iters iteration iterations it episode update round index idx id no line row time "
-    "timestamp date datetime elapsed request request_id uuid trial".split()
+    "epoch epochs step steps timestep timesteps iter iters iteration iterations it episode update round index idx id "
+    "no line row time timestamp date datetime elapsed request request_id uuid trial".split()
 )
 """Names of what a series runs over: its records are no cases."""
 

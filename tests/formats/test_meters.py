@@ -1002,6 +1002,8 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     "Fwd TFLOPS: 512.3": {"Fwd_TFLOPS": (512.3, "TFLOP/s")},
     "decode tok/s: 1200.5": {"decode_tok_s": (1200.5, "1/s")},
     "[BENCHMARK] forward_latency_ms 12.5": {"forward_latency": (0.0125, "s")},
+    "EP16: 286.5 us, 25.61 GB/s": {"EP16": (286.5e-6, "s"), "EP16_bandwidth": (25.61, "GB/s")},
+    "(Actor pid=74405) Mean throughput 981.5 MB/s": {"Mean_throughput": (0.9815, "GB/s")},
     "speedup: 1.01x": {"speedup": (1.01, None)},
     "2024/07/11 23:37:56 End to End Latency (ms) p50: 328.000": {"End_to_End_Latency_p50": (0.328, "s")},
 }  # fmt: skip

@@ -121,6 +121,19 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
             4: {"model": "qwen", "test": "tg128", "t_s": 170.25, "t_s_spread": 2.5},
         },
     ),
+    (  # a row that the program marks
+        (
+            "   kernel        time(ms)     TFLOPS",
+            "   sage_fp8        9.5000    1505.25",
+            ">> aiter_mxfp4     6.6250    2395.75  <<",
+            "   aiter_bf16     12.2500    1195.50",
+        ),
+        {
+            2: {"kernel": "sage_fp8", "time": 0.0095, "TFLOPS": 1505.25},
+            3: {"kernel": "aiter_mxfp4", "time": pytest.approx(0.006625), "TFLOPS": 2395.75},
+            4: {"kernel": "aiter_bf16", "time": 0.01225, "TFLOPS": 1195.5},
+        },
+    ),
     (  # a remark after the last cell
         (
             "engine    batch   latency(ms)  speedup",

@@ -39,6 +39,8 @@ from perflog.units import UNITS, Unit, unit_of
 
 _DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t", "bars": "|", "boxes": "│"}
 _BOX_BARS = "┃│║"  # of a header, of its rows, of both
+_ARROWS = frozenset((">>", "=>", "->"))
+_MARKED = lazy_pattern(r"^[ \t]*(?:>>|=>|->)(?=[ \t])|[ \t](?:<<|<=|<-)[ \t]*$")
 _LEAST_FRAMED = 3  # characters of a line between two bars, with these
 STYLES = ("blanks", "left", "frame", "words", *_DELIMITERS)
 """Columns are separated by two or more blanks; the same, and aligned with the left end of their names; the same, and
@@ -99,8 +101,10 @@ def without_bar(text: str) -> str:
 
 
 def without_frame(text: str) -> str:
-    """Return a line of a box that has bars at both ends only, with spaces instead of them."""
+    """Return a line of a box that has bars at both ends only, or a row with an arrow, with spaces instead of them."""
     bare = text.strip()
+    if bare[:2] in _ARROWS:  # a row that the program marks, such as the best one: `>> row <<`
+        return _MARKED.sub(lambda match: " " * len(match[0]), text)
     bars = bare[:1] + bare[-1:]
     if len(bare) < _LEAST_FRAMED or bars[0] != bars[-1] or bars[0] not in _BOX_BARS or bars[0] in bare[1:-1]:
         return text

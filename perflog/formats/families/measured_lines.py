@@ -26,9 +26,11 @@ _NAMED_UNIT = (
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
 PATTERN = (
     rf"(?i:.*?(?:[a-z].*?(?:[:=][ \t]*{_NUMBER}[ \t]*{UNIT}\b|[(\[]{UNIT}[)\]][^:=]*[:=][ \t]*{_NUMBER})"
-    rf"|\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}))"
+    rf"|\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
+    rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$))"
 )
-"""What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so."""
+"""What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
+rate after a word for one at the end of the line."""
 
 _MEASURED = {
     "s": lazy_pattern(

@@ -674,7 +674,9 @@ class _MeterText(Struct):
             return "", None  # `Epoch 1 12/6879`: no second epoch
         if per:
             return key, f"per_{per}"
-        if unit and "/" in unit_text.strip("/") and unit_text != self._last_unit_text and not self._bracket:
+        is_speed = bool(unit) and UNITS[unit].base in _SPEEDS and self.family.shape.line.table == "values"
+        is_rate = bool(unit) and "/" in unit_text.strip("/") and not is_speed  # `EP16: 286.57 us, 25.61 GB/s`
+        if is_rate and unit_text != self._last_unit_text and not self._bracket:
             return "", None  # `71.1 samples/sec 1971.6 tokens/sec`: the unit names the number
         return self._key_of_another(key, unit, unit_text)
 
