@@ -119,6 +119,12 @@ def test_one_address_and_one_version_everywhere() -> None:
     assert citation["license"] == PROJECT["project"]["license"]
 
 
+def test_the_changelog_is_short() -> None:
+    """A merge of an edit of lines that were removed brings all of them back."""
+    for section in (ROOT / "CHANGELOG.md").read_text("utf-8").split("\n## ")[1:]:
+        assert len(section.splitlines()) < 200, section[:40]
+
+
 def pip_commands(*patterns: str) -> list[tuple[str, list[str]]]:
     """What the files of these patterns install with pip: the file, and the words after `pip install`."""
     paths = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
