@@ -15,7 +15,7 @@ from msgspec import Struct
 from perflog.errors import UsageError, did_you_mean
 from perflog.parsing.input.log_names import split_run
 from perflog.providers import provider
-from perflog.tables.arrow import Where, of_runs, row_counts, rows_where, storable
+from perflog.tables.arrow import Where, row_counts, rows_where, storable, with_runs
 from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES, arrow_schema
@@ -493,7 +493,7 @@ def combined(logs: Sequence[Log]) -> Log:
         if where is not None or (columns is not None and name != "runs"):
             each = [part._rows(name, columns, where) for part in parts]
             table = pa.concat_tables(each).unify_dictionaries()
-            return table if runs is None else rows_where(table, of_runs({}, runs))
+            return table if runs is None else rows_where(table, with_runs({}, runs))
         tables = pa.concat_tables([part.arrow(name) for part in parts]).unify_dictionaries()
         table = tables if runs is None else in_order(tables, runs)
         return table if columns is None else table.select(columns)

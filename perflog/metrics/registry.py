@@ -23,10 +23,10 @@ from perflog.metrics.compared import ComparedColumn, Sample, Steady
 from perflog.tables.arrow import (
     index_array,
     numbers_of,
-    of_runs,
     one_of,
     rows_where,
     valid_mask,
+    with_runs,
     without_chunks,
 )
 from perflog.tables.chunked_columns import rows_of_chunks
@@ -298,10 +298,10 @@ class _TablesOfRuns(Tables):
         return {run: number for run, number in self._all.counts(name).items() if run in self._runs}
 
     def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
-        return self._all.chosen(name, of_runs(where, self._runs), *columns)
+        return self._all.chosen(name, with_runs(where, self._runs), *columns)
 
     def arrow_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pa.Table]]:
-        return self._all.arrow_by_file(name, of_runs(where, self._runs), *columns)
+        return self._all.arrow_by_file(name, with_runs(where, self._runs), *columns)
 
     def _read(self, name: str) -> pd.DataFrame:
         table = self._all[name]

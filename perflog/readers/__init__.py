@@ -1,1 +1,1 @@
-"""Inputs that are not lines of text: traces and databases. `interface` says what a reader is, `registry` finds one."""
+"""Inputs that are not text logs: traces and databases. `interface` says what a reader is, `registry` finds one."""

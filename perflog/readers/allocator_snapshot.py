@@ -24,7 +24,7 @@ _LARGEST = 1 << 30  # bytes; the history of 100,000 allocations with stacks take
 _SEGMENTS = lazy_pattern(rb"segments")
 _OWN_KEY = lazy_pattern(rb"total_size|segment_type|allocated_size")
 _HISTORY = "what was allocated and freed before: what lived at the snapshot is stored"
-_LAYOUT = "addresses and streams of segments: those of their blocks are stored"
+_LAYOUT = "addresses and streams of segments: the addresses and streams of their blocks are stored"
 OUT_OF_MEMORY = "out of memory"
 """Name of the event of an allocation that failed."""
 
@@ -139,7 +139,7 @@ class Snapshot:
                 }  # fmt: skip
 
     def _of_devices(self) -> dict[int | None, tuple[Sequence[str], Sequence[int]]]:
-        """The counters of each device: reserved memory, that of private pools, and memory of blocks by state."""
+        """The counters of each device: reserved memory, also by private pool, and memory of blocks by state."""
         found: dict[int | None, dict[str, int]] = {}
         for segment in self.segments:
             of = found.setdefault(whole(segment.get("device")), {"reserved": 0, "allocated": 0, "requested": 0})
@@ -170,7 +170,7 @@ def stack_of(block: Mapping[Any, Any]) -> str | None:
 
 
 def _pool(segment: Mapping[Any, Any]) -> str | None:
-    """Return the name of a private pool, such as that of a CUDA graph; None for the pool of all others."""
+    """Return the name of a private pool, such as a CUDA graph has; None for the pool of all others."""
     number = segment.get("segment_pool_id")
     return str(tuple(number)) if isinstance(number, list | tuple) and any(number) else None
 

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files whose columns perflog knows: the operations of all ranks of a job, as its profiler sums up.
+"""Parquet and Arrow files with known columns: the operations of all ranks of a job, summed up by its profiler.
 
 Each row is an operation (compute, send, collective, optimizer) of a data-parallel rank and pipeline stage in a profiled
 step. A file `meta-NAME.yaml` beside `trace-NAME.parquet` is part of it: it has the parallel sizes of the job.
@@ -41,7 +41,7 @@ _TIMES = {"start_ts": "start_ns", "duration": "duration_ns"}
 _GLOBAL_CHUNK = "gmc"
 _FOLLOWS = "it is the chunk times the number of stages, and the stage"
 _LARGEST = 1 << 32  # bytes of a table, which is in memory as a whole
-_LONGEST_S = 4e9  # of which a start and a duration fit into the nanoseconds of a column
+_LONGEST_S = 4e9  # a start and a duration up to this fit into the nanoseconds of a column
 _NAMED = 12  # columns in an error
 
 

@@ -1,6 +1,6 @@
 """Results of airspeed velocity (asv): `results/MACHINE/COMMIT-ENVIRONMENT.json`, one file for each commit.
 
-A result is a number, or several over the product of the parameters of the benchmark. Names tell the kind: `time_...`
+A result is a number, or several over the product of the parameters of the benchmark. Names give the kind: `time_...`
 in seconds, `mem_...` and `peakmem_...` in bytes; the unit of `track_...` is in `benchmarks.json` of the folder above.
 Source: airspeed-velocity/asv, asv/results.py (versions 1 and 2 of the format).
 """
@@ -25,7 +25,7 @@ _START = lazy_pattern(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:commit_hash|date|env_name)
 _HEAD = 1 << 14
 _OWN_KEYS = (b'"commit_hash"', b'"params"')
 _KINDS = {"time": "s", "timeraw": "s", "mem": "B", "peakmem": "B"}
-_STATISTICS = "statistics", "they tell the scatter within a run"
+_STATISTICS = "statistics", "they measure the scatter within a run"
 
 
 class AsvReader:

@@ -26,7 +26,7 @@ _ASIDE = {
     "bounds of a value": (("metric", "lower_value"), ("metric", "upper_value")),
     "limits of a threshold": (("boundary", "baseline"), ("boundary", "lower_limit"), ("boundary", "upper_limit")),
 }
-_WHY = {"bounds of a value": "they tell the scatter within a run", "limits of a threshold": "Bencher computes them"}
+_WHY = {"bounds of a value": "they measure the scatter within a run", "limits of a threshold": "Bencher computes them"}
 
 
 class BencherReader:
@@ -86,13 +86,13 @@ def _runs(content: Mapping[str, Any]) -> Iterator[CommitRun]:
         counts = aside.setdefault(key, dict.fromkeys(_ASIDE, 0))
         for name, fields in _ASIDE.items():
             counts[name] += sum(_dict(metric.get(part)).get(field) is not None for part, field in fields)
-    for key, of_run in figures.items():
+    for key, run_values in figures.items():
         dropped = {name: (count, _WHY[name]) for name, count in aside[key].items()}
-        yield CommitRun(_name(content, "project"), configs[key], of_run, dropped)
+        yield CommitRun(_name(content, "project"), configs[key], run_values, dropped)
 
 
 def _metrics(content: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
-    """Yield each metric with its place and the result that it is of."""
+    """Yield each metric with its position and its result."""
     place = 0
     for result in content["results"]:
         metrics = result.get("metrics") if isinstance(result, dict) else None

@@ -1,4 +1,4 @@
-"""Histories of benchmarks as other programs keep them: runs of commits with a figure for each benchmark."""
+"""Histories of benchmarks as other programs keep them: runs of commits with a value for each benchmark."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _PER_CALL = ("op", "ops", "iter", "iteration", "call", "run", "loop")
 
 
 class BenchmarkFigure(Struct, frozen=True):
-    """The figure of a benchmark: its place in the file, its name, its value, and its unit as it is written.
+    """The value of a benchmark: its position in the file, its name, its value, and its unit as it is written.
 
-    A figure with `dropped`, a reason, is not stored.
+    A value with `dropped`, a reason, is not stored.
     """
 
     place: int
@@ -48,7 +48,7 @@ class CommitRun(Struct, frozen=True):
 
 
 def document(source: Source, before: bytes = b"") -> Any:
-    """Return the JSON of a file, after some text that it begins with.
+    """Return the JSON of a file, after the given first bytes.
 
     Raises:
         InputError: It is no JSON, or too large.
@@ -63,7 +63,7 @@ def document(source: Source, before: bytes = b"") -> Any:
 
 
 def documents(source: Source) -> list[Any]:
-    """Return the values of a JSON list, or those of JSON lines; of another value, itself.
+    """Return the values of a JSON list, or of JSON lines; of another value, itself.
 
     Raises:
         InputError: It is no JSON, or too large.
@@ -95,7 +95,7 @@ def write_runs(
     """Write the runs of a file into a sink.
 
     Raises:
-        InputError: There is none with a figure.
+        InputError: There is none with a value.
     """
     label = options.label() if callable(options.label) else None
     with RunWriter(source.name, source.digest(), format, sink) as writer:
@@ -129,7 +129,7 @@ def _value_rows(run: CommitRun, id: str, account: EventAccount) -> Iterable[dict
         if figure.dropped:
             count.dropped += 1
         elif value is None:
-            count.unread += figure.value is not None  # a benchmark that failed has no figure
+            count.unread += figure.value is not None  # a benchmark that failed has no value
         else:
             count.stored += 1
             unit, factor, rest = _unit(figure.unit)
@@ -152,7 +152,7 @@ def _unit(text: str) -> tuple[str | None, float, str]:
 
 
 def moment(milliseconds: Any) -> str | None:
-    """Return a time since 1970 as text in UTC; None if it is none."""
+    """Return a time since 1970 as a string in UTC; None if it is none."""
     value = finite(milliseconds)
     if value is None or not 0 < value < _MOST_MILLISECONDS:
         return None

@@ -1,6 +1,6 @@
 """Companions: files that are part of a log in another file, which is read together with them, and no logs themselves.
 
-`meta-NAME.yaml` beside `trace-NAME.parquet` has the parallel sizes of the job whose operations the table holds.
+`meta-NAME.yaml` beside `trace-NAME.parquet` has the parallel sizes of the job with the operations in the table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Names of devices and of their tracks: which track is a device, which of its tracks are streams, what runs there.
 
-Traces whose events have no kinds of work tell it by names only: a process or plane such as `/device:TPU:0`, `GPU 0` or
-`Ascend Hardware` is a device, its threads or lines are streams. Besides streams it may show what lies over the work of
-all streams, such as steps and modules: ranges, and no work.
+If the events of a trace have no kinds of work, only names show it: a process or plane such as `/device:TPU:0`, `GPU 0`
+or `Ascend Hardware` is a device, its threads or lines are streams. Besides streams a device may have tracks over the
+work of all streams, such as steps and modules: ranges, and no work.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def device_number(name: str) -> int | None:
 
 
 def work_tracks(names: Iterable[str]) -> Callable[[str], bool]:
-    """Return what tells by the name of a track of a device whether its events are work. `names`: of all its tracks."""
+    """Return the test whether a track of a device has work, by its name. `names`: the names of all its tracks."""
     names = list(names)
     for pattern in (_STREAM, _OPERATIONS):
         if any(pattern.match(name.strip()) for name in names):

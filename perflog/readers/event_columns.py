@@ -24,7 +24,7 @@ TEXT_COLUMNS = (
     "group_description", "group_ranks", "in_split", "out_split", "shapes", "input_types",
     "input_strides", "input_values", "stack", "grid", "block", "key",
 )  # fmt: skip
-"""Columns of text: they hold codes (see `string_interning`), and -1 for no text."""
+"""Columns of strings: they hold codes (see `string_interning`), and -1 for no string."""
 
 KINDS = (
     "kernel",
@@ -55,7 +55,7 @@ KIND_CODE = {kind: code for code, kind in enumerate(KINDS)}
 _FEW = 1 << 16  # numbers in a range this small are counted in a table
 
 _DEVICE_KINDS = ("kernel", "graph", "memcpy", "memset", "sync")
-_IS_DEVICE_KIND = np.array([kind in _DEVICE_KINDS for kind in (*KINDS, "")])  # by code; the last is that of -1
+_IS_DEVICE_KIND = np.array([kind in _DEVICE_KINDS for kind in (*KINDS, "")])  # by code; the last is for -1
 
 
 def missing_numbers(count: int) -> Int64s:
@@ -128,7 +128,7 @@ def durations_between(start: Int64s, end: Int64s) -> Int64s:
 
 
 def shift_starts(start: Int64s, base: int) -> Int64s:
-    """Return starts on a clock whose zero is at `base`; MISSING where a start is missing or the sum overflows."""
+    """Return starts on a clock with its zero at `base`; MISSING where a start is missing or the sum overflows."""
     if not base:
         return start
     known = (start != MISSING) & (start <= np.iinfo(np.int64).max - base)

@@ -31,7 +31,7 @@ _LAUNCH_COLUMNS = ("correlation", "step", "range")
 def step_codes(
     codes: npt.NDArray[Any], names: Sequence[str], step_name: re.Pattern[str] = STEP_NAME
 ) -> npt.NDArray[np.int32]:
-    """Return those of the codes whose names are training steps."""
+    """Return the codes with names that are training steps."""
     steps = [code for code in np.unique(codes).tolist() if code >= 0 and step_name.match(names[code])]
     return np.array(steps, np.int32)
 
@@ -53,7 +53,7 @@ def select_calls(rows: EventColumns) -> EventColumns:
 class EventContext:
     """Fills in the step and the range of events.
 
-    `ranges` are the results of `select_ranges` for the file. `host_steps` holds number, place, duration and
+    `ranges` are the results of `select_ranges` for the file. `host_steps` holds number, position, duration and
     start in nanoseconds of each training step on the host, in order; `host_step_processes` the code of its process.
     `step_name` matches the name of a step up to its number, its first group.
     """

@@ -43,8 +43,8 @@ def event_rows(origin: EventOrigin, columns: EventColumns, interners: Interners,
         origin: run, file and rank of all these events.
         columns: numbers (MISSING is null) and codes into `interners` (-1 is null), by the names of the table's columns;
             `start` and `duration` without their unit; `place` becomes column `line`. An absent column is null. A column
-            `rank` replaces the rank of the origin, in files whose processes are ranks.
-        interners: the texts of the columns that hold codes.
+            `rank` replaces the rank of the origin, if the processes of a file are ranks.
+        interners: the strings of the columns that hold codes.
         table: name of the table.
     """
     count = len(columns["place"])
@@ -79,7 +79,7 @@ def event_rows(origin: EventOrigin, columns: EventColumns, interners: Interners,
 
 
 def value_rows(origin: EventOrigin, values: Sequence[tuple[int, str, float | str]]) -> pa.Table:
-    """Return rows of table `values`, each from the place of its event, its key, and its number or text."""
+    """Return rows of table `values`, each from the position of its event, its key, and its number or string."""
     rows = [
         {"run": origin.run, "line": place, "part": origin.part, "rank": origin.rank, "rank_by": origin.rank_by}
         | {"key": key, ("text" if isinstance(value, str) else "value"): value}
@@ -108,7 +108,7 @@ def _combined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 class EventShape(Struct):
-    """Number of events of one shape, the place of the first, and its text, which may be empty."""
+    """Number of events of one shape, the position of the first, and its content, which may be empty."""
 
     count: int
     first: int
@@ -201,7 +201,7 @@ class RunWriter:
             self._write_rows(table, rows)
 
     def write_steps(self, steps: Sequence[tuple[EventOrigin, int, int, int, int]], base: int = 0) -> None:
-        """Write rows of table `steps`: each from its origin, step number, place, duration and start in nanoseconds.
+        """Write rows of table `steps`: each from its origin, step number, position, duration and start in nanoseconds.
 
         `base` is the zero of the clock of the starts.
         """
@@ -251,7 +251,7 @@ class RunWriter:
         return rows
 
     def write_run(self, label: RunLabels, last: int, config: Mapping[str, Any], **columns: Any) -> IngestResult:
-        """Write the row of table `runs`. `last`: place of the last event; `columns`: further columns of the row."""
+        """Write the row of table `runs`. `last`: position of the last event; `columns`: further columns of the row."""
         ingested = self.ingested
         name = label if isinstance(label, str) or label is None else label().get(self.index)
         row: dict[str, Any] = {"log": ingested.log, "log_sha256": ingested.sha256, "format": ingested.formats[0]}

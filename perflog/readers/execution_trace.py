@@ -142,7 +142,7 @@ class ExecutionTraceReader:
 
 
 class _Document(Struct):
-    """The texts of nodes, other keys of the document, and the text after the last whole node of a cut file."""
+    """The JSON of nodes, other keys of the document, and what is after the last whole node of a cut file."""
 
     header: Mapping[str, Any]
     nodes: Sequence[Any]
@@ -221,7 +221,7 @@ class _Nodes:
         self._pending_groups: list[tuple[int, str, int, int]] = []
 
     def add(self, text: Any) -> None:
-        """Add the text of a node."""
+        """Add the JSON of a node."""
         node = _decoded(text)
         if node is None:
             self.add_damaged("damaged node", bytes(text))
@@ -288,7 +288,7 @@ class _Nodes:
             }  # fmt: skip
 
     def _fields(self, node: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a node by the names of schema 1.1, those of its objects with a dot."""
+        """Return the fields of a node by the names of schema 1.1, fields of its objects with a dot."""
         fields: dict[str, Any] = {}
         for key, value in node.items():
             if key == "attrs" and isinstance(value, list):
@@ -349,7 +349,7 @@ class _Nodes:
             self._pending_groups.append((row, str(fields["pg_name"]), first, distance))
 
     def _add_groups(self, values: Any) -> tuple[str, str]:
-        """Add the process groups that a node lists as JSON in a text. Return the status of the node and its shape."""
+        """Add the process groups that a node lists as JSON in a string. Return the status of the node and its shape."""
         try:
             (text,) = values
             groups = json.loads(text)

@@ -196,7 +196,7 @@ class Dump:
     def _groups_by_id(self) -> dict[str, str]:
         """Name of the process group of each status.
 
-        A status is under the number of the group in its process. Entries name both. Without an entry the order tells:
+        A status is under the number of the group in its process. Entries name both. Without an entry the order decides:
         groups are numbered as they are made, by name and by number, unless it contradicts an entry.
         """
         printed = {
@@ -247,7 +247,7 @@ def _count_figures(account: EventAccount, entry: Mapping[Any, Any], line: int) -
 
 
 def _figures(value: Any) -> int:
-    """Return how many numbers a value holds, in lists too; a thread's number is a text of digits."""
+    """Return how many numbers a value holds, in lists too; a thread's number is a string of digits."""
     if isinstance(value, list | tuple):
         return sum(map(_figures, value))
     return int(isinstance(value, int | float) or (isinstance(value, str) and value.isdecimal()))
@@ -293,13 +293,13 @@ def _stack(frames: Any) -> str | None:
 
 
 def _ranks(text: Any) -> tuple[int, ...]:
-    """Return the ranks of a group, which older dumps hold as a list and newer ones as the text of one."""
+    """Return the ranks of a group, which older dumps hold as a list and newer ones as a string."""
     numbers = _NUMBER.findall(str(text)) if text else []
     return tuple(rank for number in numbers if len(number) < 18 and (rank := int(number)) <= _LARGEST_RANK)
 
 
 def _integer(value: Any) -> int | None:
-    """Return a number, which JSON dumps may hold as text."""
+    """Return a number, which JSON dumps may hold as a string."""
     if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
         return int(value)
     return whole(value)

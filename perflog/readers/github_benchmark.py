@@ -1,7 +1,7 @@
 """Histories of github-action-benchmark: `dev/bench/data.js` of a branch such as gh-pages, or its JSON file.
 
 `window.BENCHMARK_DATA = {"lastUpdate": ..., "repoUrl": ..., "entries": {SUITE: [{commit, date, tool, benches}, ...]}}`.
-Each entry is a run: a commit, with a figure for each benchmark.
+Each entry is a run: a commit, with a value for each benchmark.
 Source: benchmark-action/github-action-benchmark, src/write.ts and src/extract.ts.
 """
 
@@ -24,10 +24,10 @@ _START = lazy_pattern(
 )
 _HEAD = 1 << 12
 _BETTER = {"customBiggerIsBetter": "higher", "customSmallerIsBetter": "lower"}
-_SAME = "the same figure follows under the name of its unit"
+_SAME = "the same value follows under the name of its unit"
 _ASIDE = {
     "range": "it is the scatter within a run",
-    "extra": "it is text about how a figure was measured",
+    "extra": "it is text on how a value was measured",
 }
 
 
@@ -61,7 +61,7 @@ def _suites(source: Source) -> Iterator[tuple[str, list[Any]]]:
     entries = content.get("entries") if isinstance(content, dict) else None
     if not isinstance(entries, dict):
         raise InputError("no entries in this history", source.name, "check that it is data.js of the action")
-    yield from ((str(name), of_suite) for name, of_suite in entries.items() if isinstance(of_suite, list))
+    yield from ((str(name), suite) for name, suite in entries.items() if isinstance(suite, list))
 
 
 def _runs(source: Source) -> Iterator[CommitRun]:
@@ -92,7 +92,7 @@ def _config(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _figures(benches: list[dict[str, Any]], first: int) -> list[BenchmarkFigure]:
-    """The figures of an entry. Of Go the unit of the first figure of a benchmark holds all, which then follow."""
+    """The values of an entry. For Go the unit of the first value of a benchmark holds all, which then follow."""
     names = {bench.get("name") for bench in benches}
     figures = []
     for place, bench in enumerate(benches, first):

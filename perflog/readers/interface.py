@@ -37,7 +37,7 @@ class ReadOptions(Struct, frozen=True):
 
 
 class Reader(Protocol):
-    """Reads one type of file that is not a text of lines, such as a trace or a database. All of a log becomes one run;
+    """Reads one type of file that is not a text log, such as a trace or a database. All of a log becomes one run;
     of a history of benchmarks, each commit does.
 
     An event is to a reader what a line is to a format: column `line` holds the position of the event in its file, from
@@ -55,7 +55,7 @@ class Reader(Protocol):
         """Return whether this reader reads the file. It is asked only about files with its magic bytes."""
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
-        """Return what proves the format: place, name and text of some events, for `perflog detect`."""
+        """Return what proves the format: position, name and content of some events, for `perflog detect`."""
 
     def rank_info(self, source: Source) -> RankInfo | None:
         """Return what the file states about its rank; None if files of this type are never ranks of one run."""

@@ -97,7 +97,7 @@ def nested_parents(begins: Int64s, ends: Int64s) -> tuple[Int64s, Mask]:
 
 
 def _changes_of_nested(begins: Int64s, ends: Int64s, values: Int64s) -> _Changes | None:
-    """Return the changes of nested intervals, those of one begin the outer first; None if some overlap."""
+    """Return the changes of nested intervals, with one begin the outer first; None if some overlap."""
     long = ends > begins
     opens, closes, own = (column if long.all() else column[long] for column in (begins, ends, values))
     parents, wrong = nested_parents(opens, closes)

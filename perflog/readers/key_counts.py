@@ -1,7 +1,7 @@
-"""Number of each key in a JSON text, counted in its bytes: a tenth of the time that decoding takes.
+"""Number of each key in JSON, counted in its bytes: a tenth of the time that decoding takes.
 
 A key ends in `":`, since a quote inside a string is escaped. So does what is before a string that begins with a
-colon; that begins with a colon, a comma or a bracket, as keys do not. Keys are told apart by their last 16 bytes.
+colon; that begins with a colon, a comma or a bracket, as keys do not. The last 16 bytes distinguish keys.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HASH_SHIFT = np.uint64(64 - _BUCKET_BITS)
 
 
 class KeyCounter:
-    """Counts the keys of all objects in one text after the other. `new`: keys first seen in the last, with offset."""
+    """Counts the keys of all objects in one piece after the other. `new`: keys first seen in the last, with offset."""
 
     def __init__(self) -> None:
         self.new: dict[str, int] = {}
@@ -38,7 +38,7 @@ class KeyCounter:
         self._names: dict[int, str] = {}  # by hash
 
     def count(self, text: Text) -> Counter[str]:
-        """Return how often each key occurs in a text without blanks between keys and their colons."""
+        """Return how often each key occurs in JSON without whitespace between keys and their colons."""
         data, self.new = np.frombuffer(text, np.uint8), {}
         counts: Counter[str] = Counter()
         ends = _key_ends(data)
@@ -97,12 +97,12 @@ def _behind_quote(words: _Words) -> tuple[_Words, Mask]:
 def _distinct(hashes: _Words) -> Iterator[tuple[int, int, Any]]:
     """Give the distinct hashes, each with its count and a function that returns its rows."""
     buckets = (hashes >> _HASH_SHIFT).astype(np.int64)
-    of_bucket = np.zeros(1 << _BUCKET_BITS, np.uint64)
-    of_bucket[buckets] = hashes
-    if (of_bucket[buckets] == hashes).all():
+    hash_by_bucket = np.zeros(1 << _BUCKET_BITS, np.uint64)
+    hash_by_bucket[buckets] = hashes
+    if (hash_by_bucket[buckets] == hashes).all():
         counts = np.bincount(buckets, minlength=1)
         numbers = np.flatnonzero(counts)
-        distinct, counts = of_bucket[numbers], counts[numbers]
+        distinct, counts = hash_by_bucket[numbers], counts[numbers]
     else:  # two in one bucket
         distinct, counts = np.unique(hashes, return_counts=True)
     for number, count in zip(distinct.tolist(), counts.tolist(), strict=True):
@@ -110,7 +110,7 @@ def _distinct(hashes: _Words) -> Iterator[tuple[int, int, Any]]:
 
 
 def _key_before(text: Text, end: int) -> str:
-    """Return the text between the last quote (or 256 bytes) and a quote: a key, or what is between two strings."""
+    """Return what is between the last quote (or 256 bytes) and a quote: a key, or what is between two strings."""
     before = bytes(text[max(end - 256, 0) : end])
     begin = before.rfind(b'"') + 1
     return before[begin:].decode("utf-8", "replace") if begin or end > 256 else ","

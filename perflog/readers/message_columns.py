@@ -21,8 +21,8 @@ from perflog.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError,
 Bytes = npt.NDArray[np.uint8]
 
 _PADDING = 16  # bytes after the last message, which words of eight bytes reach
-_CHUNK = 1 << 20  # bytes whose fields are found in one copy
-_BATCH = 1 << 16  # messages whose fields are read together
+_CHUNK = 1 << 20  # bytes with fields that are found in one copy
+_BATCH = 1 << 16  # messages with fields that are read together
 _LARGEST_BATCH = 1 << 24  # bytes of them
 _TAGS = range(8, 1 << 32)  # numbers from 1 up to 29 bits, each with a wire type
 _FEW = 256  # fields of a message, and messages with more of them
@@ -105,7 +105,7 @@ def _outline_of_chunk(chunk: bytes, last: int) -> tuple[list[int], list[int], li
 
 
 class FieldColumns(Struct, frozen=True):
-    """The fields of messages, those of each message in their order.
+    """The fields of messages, message by message, in their order.
 
     `owner`: index of the message. `value`: an integer, the bits of a fixed number, or where the content begins in
     `data`. `size`: bytes of the content, 0 for a number. `damaged`: for each message whether it cannot be read; its
@@ -156,7 +156,7 @@ class FieldColumns(Struct, frozen=True):
         return self.data[start:end].tobytes()
 
     def text_at(self, start: int, end: int) -> str:
-        """Return a content as text."""
+        """Return a content as a string."""
         return self.bytes_at(start, end).decode("utf-8", "replace")
 
     def _spread(self, chosen: Mask, missing: int) -> Int64s:
@@ -246,7 +246,7 @@ def _one_by_one(
 def _varints(words: npt.NDArray[np.uint64], place: Int64s) -> tuple[Int64s, Int64s, Mask]:
     """Return the integers at these offsets, the offsets after them, and whether each one ends.
 
-    The last byte of an integer is the first whose highest bit is not set. The seven other bits of all bytes up to
+    The last byte of an integer is the first without its highest bit set. The seven other bits of all bytes up to
     there are pushed together, by pairs of bytes, of two and of four.
     """
     word = words[place]

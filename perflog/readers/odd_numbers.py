@@ -24,7 +24,7 @@ def real(value: float) -> float:
 
 
 def finite(value: Any) -> float | None:
-    """Return a number as a float; None for a text, a truth value, infinity, and NaN."""
+    """Return a number as a float; None for a string, a truth value, infinity, and NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     number = real(value)

@@ -20,7 +20,7 @@ _PUSH = rb"[\x5d\x7d\x4e\x88\x89]|\x4b.|\x4d..|\x4a.{4}|\x47.{8}"
 _GET = rb"\x68(?P<short>.)|\x6a(?P<long>.{4})"
 _QUIET = rb"\x28|\x61|\x65|\x73|\x75"
 _EARLY, _LATE = rb"\x80.|\x71.", rb"\x80.|\x94|\x95.{8}"  # BINPUT numbers the memo up to protocol 3, then MEMOIZE
-_TEXTS = {0x58: 4, 0x8C: 1, 0x8A: 1}  # BINUNICODE, SHORT_BINUNICODE, LONG1: bytes of the size before the text
+_TEXTS = {0x58: 4, 0x8C: 1, 0x8A: 1}  # BINUNICODE, SHORT_BINUNICODE, LONG1: bytes of the size before the string
 _TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}  # with so many items
 _CODE = b"cRioQP\x81\x82\x83\x84\x92\x93"  # names of code, calls, objects elsewhere
 _LONG_BINPUT, _STOP, _MEMOIZE = 0x72, b".", 0x94
@@ -43,7 +43,7 @@ def load(data: bytes) -> Any:
 
     Raises:
         NotPlainError: It holds more than plain data.
-        Exception: It is damaged, as the unpickler tells.
+        Exception: It is damaged, as the unpickler reports.
     """
     _check(data)
     return pickle.loads(data)
@@ -65,7 +65,7 @@ def _check(data: bytes) -> None:
 class _Check:
     """The check of one pickle.
 
-    `pushed`: the last runs of opcodes, None for a text. `tuples`: the numbers of the memo that hold tuples.
+    `pushed`: the last runs of opcodes, None for a string. `tuples`: the numbers of the memo that hold tuples.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -76,7 +76,7 @@ class _Check:
         self._memoized = 0
 
     def run(self, place: int) -> int:
-        """Return the end of the opcodes of fixed sizes from a place on."""
+        """Return the end of the opcodes of fixed sizes from an offset on."""
         match = _RUNS[self.is_late].match(self.data, place)
         end = match.end() if match else place
         if end > place:

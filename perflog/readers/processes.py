@@ -1,7 +1,7 @@
 """Processes of a file that holds several: which belong together, and which rank of the job they are.
 
 Tools that merge the traces of ranks put a label before the number of each process, as in `[TP01] 4242` and `rank3_0`.
-Numbers that join events, such as correlations, are those of one label.
+Numbers that join events, such as correlations, belong to one label.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def repeated(message: bytes, number: int) -> list[bytes]:
 
 
 def signed(value: bytes | int) -> int:
-    """Return a 64-bit integer, of which a varint holds the two's complement."""
+    """Return a 64-bit integer from its two's complement in a varint."""
     number = value if isinstance(value, int) else int.from_bytes(value, "little")
     return number - (1 << 64) if number >= 1 << 63 else number
 
@@ -66,12 +66,12 @@ def real(value: bytes | int) -> float:
 
 
 def text(value: bytes | int | None) -> str:
-    """Return a text; nothing for anything else."""
+    """Return a string; nothing for anything else."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
 
 
 def varint(message: bytes | memoryview, place: int) -> tuple[int, int]:
-    """Return the integer at a place, and the place after it.
+    """Return the integer at an offset, and the offset after it.
 
     Raises:
         WireError: it has no end.

@@ -56,7 +56,7 @@ class PytorchBenchmarkReader:
 
 
 def _records(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the records that have a benchmark and a metric, each with its place."""
+    """Yield the records that have a benchmark and a metric, each with its position."""
     found = False
     for place, record in enumerate(documents(source), 1):
         if isinstance(record, dict) and all(isinstance(record.get(name), dict) for name in ("benchmark", "metric")):
@@ -74,14 +74,14 @@ def _runs(source: Source) -> Iterator[CommitRun]:
         names = _text(record["benchmark"].get("name")), _text(model.get("name") if isinstance(model, dict) else model)
         config = _config(record)
         key = json.dumps([*names, config], default=str)
-        of_run = figures.setdefault(key, [])
-        runs.setdefault(key, CommitRun(names[0], config, of_run, model=names[1]))
-        of_run += _figures(record, place)
+        run_values = figures.setdefault(key, [])
+        runs.setdefault(key, CommitRun(names[0], config, run_values, model=names[1]))
+        run_values += _figures(record, place)
     yield from runs.values()
 
 
 def _config(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a record: those that tell its run apart, its commit and its runner."""
+    """The settings of a record: what distinguishes its run, its commit and its runner."""
     benchmark = record["benchmark"]
     settings = {name: benchmark.get(name) for name in ("mode", "dtype")}
     settings |= dict(_leaves(benchmark.get("extra_info"), ""))

@@ -1,7 +1,7 @@
 """Ranks of files: the rank of each file, and the files that are the ranks of one run.
 
 A trace may state its rank. If it does not, the name of its file may: after the word `rank`, as in rank3.json, rank-3,
-rank_03/trace.json; or, for files read together whose names differ only in one number, as that number, if the numbers
+rank_03/trace.json; or, if the names of files read together differ only in one number, as that number, if the numbers
 run from 0 without a gap. A number alone in the name of one file may be anything, such as a step: it proves no rank.
 Neither does a coordinate: a local rank counts on one node, a tp_rank in one group.
 """
@@ -115,7 +115,7 @@ def _stated_in(source: Source) -> RankInfo | None:
 def _remote_rank_infos(names: Sequence[LogName]) -> dict[LogName, RankInfo]:
     """Return what files in storages state about their ranks in their first bytes.
 
-    Only files are asked whose names differ from others in numbers alone, and do not end as those of logs of lines do.
+    Files are asked only if their names differ in numbers alone and do not end as names of text logs do.
     """
     shapes: dict[str, list[LogName]] = {}
     for name in names:

@@ -22,7 +22,7 @@ _TORN = (b"", "torn record")
 
 _TF_HEADER, _TF_FOOTER = struct.Struct("<QI"), struct.Struct("<I")
 _LARGEST = 1 << 31  # bytes of a record: a longer one is none
-_SMALL = 1 << 16  # bytes of a record whose checksum is computed; scalars are small, pictures and graphs are not read
+_SMALL = 1 << 16  # bytes of a record up to which its checksum is computed; larger pictures and graphs are not read
 
 _BLOCK = 1 << 15
 _FRAGMENT = struct.Struct("<IHB")  # checksum, length, type
@@ -88,7 +88,7 @@ def tf_records(source: Source) -> Iterator[Record]:
 
 
 def is_tf_record(head: bytes) -> bool:
-    """Return whether a text begins with the header of a TFRecord."""
+    """Return whether bytes begin with the header of a TFRecord."""
     if len(head) < _TF_HEADER.size:
         return False
     length, checksum = _TF_HEADER.unpack_from(head)
@@ -96,7 +96,7 @@ def is_tf_record(head: bytes) -> bool:
 
 
 def first_tf_record(head: bytes) -> tuple[bytes, int]:
-    """Return the data of the first record, as far as the text has it, and its length."""
+    """Return the data of the first record, as far as the bytes have it, and its length."""
     (length,) = struct.unpack_from("<Q", head)
     return head[_TF_HEADER.size : _TF_HEADER.size + length], length
 

@@ -1,7 +1,7 @@
 """The known readers, and which of them reads a file.
 
-Built-in readers come through the same entry-point group as those of other packages: `perflog.readers`, whose entries
-are functions that return a list of `ReaderEntry`.
+Built-in readers and readers of other packages come through one entry-point group, `perflog.readers`. Its entries are
+functions that return a list of `ReaderEntry`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def refuse_unknown_table(source: Source) -> None:
 
 
 def _begins_as_declared(entry: ReaderEntry, text: bytes) -> bool:
-    """Return whether a text begins with magic bytes of a reader, and with what follows them."""
+    """Return whether bytes begin with magic bytes of a reader, and with what follows them."""
     for magic in entry.magic:
         if text.startswith(magic):
             behind = text[len(magic) :].lstrip(_BLANK)

@@ -1,6 +1,6 @@
 """Series of scalars that a program logs by step, under names of its own: rows of tables `values` and `steps`.
 
-Every scalar is a row of `values` under its name. A row of `steps` takes those whose names say what they are, and the
+Every scalar is a row of `values` under its name. A row of `steps` takes the scalars with known names, and the
 time at which the step was logged. Step times are differences of these times, with the row that was subtracted from.
 """
 
@@ -25,7 +25,7 @@ _OTHER_DATA = lazy_pattern(rf"(?:^|[/._ -]){vocabulary.EVALUATION}(?:$|[/._ -])"
 
 
 class Scalar(Struct, frozen=True):
-    """One number or text of a series: the place of its record, step, name, and seconds since the run began."""
+    """One number or string of a series: the position of its record, step, name, and seconds since the run began."""
 
     place: int
     step: int | None
@@ -61,11 +61,11 @@ def step_rows(origin: EventOrigin, scalars: Sequence[Scalar], began: float | Non
             row = _row(origin, scalar) | {"copy": copies[scalar.step]}
             rows.append(row)
             places[scalar.step, copies[scalar.step]] = row
-    of_key: Counter[Any] = Counter()
+    count_by_key: Counter[Any] = Counter()
     for scalar in numbers:
         if scalar.key in columns:
-            of_key[scalar.key, scalar.step] += 1
-            row_of_step = places.get((scalar.step, of_key[scalar.key, scalar.step]))
+            count_by_key[scalar.key, scalar.step] += 1
+            row_of_step = places.get((scalar.step, count_by_key[scalar.key, scalar.step]))
             if row_of_step is not None:
                 name, factor = columns[scalar.key]
                 row_of_step[name] = float(scalar.value) * factor
@@ -90,7 +90,7 @@ def _columns(counts: Counter[str]) -> dict[str, tuple[str, float]]:
 
 
 def _column(key: str) -> tuple[str, float] | None:
-    """Return the column of `steps` whose quantity a series is by its name, and the factor of its unit."""
+    """Return the column of `steps` for a series, by its name, and the factor of its unit."""
     label, printed = name_and_unit(key)
     field = vocabulary.field_of(label) or vocabulary.field_of(re.split("[/.]", label)[-1])
     quantity = vocabulary.quantities().get(field)

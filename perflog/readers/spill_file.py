@@ -20,7 +20,7 @@ from perflog.readers.event_columns import EventColumns
 
 
 class SpilledColumns(Struct, frozen=True):
-    """Place of columns in a spill file: name, type and count of each, one after the other from `offset`."""
+    """Columns in a spill file: name, type and count of each, one after the other from `offset`."""
 
     offset: int
     columns: tuple[tuple[str, str, int], ...]
@@ -65,7 +65,7 @@ def load_spilled(file: Any, spilled: SpilledColumns) -> EventColumns:
 
 @contextmanager
 def decompressed_path(source: Source) -> Iterator[str]:
-    """Give the path of a log's decompressed bytes: its own path, or that of a temporary copy."""
+    """Give the path of a log's decompressed bytes: its own path, or the path of a temporary copy."""
     if not source.is_compressed:
         yield source.path
         return

@@ -36,7 +36,7 @@ from perflog.tables.sink import Sink
 
 _BATCH_ROWS = 1 << 17
 _BATCHES_AHEAD = 4  # batches read before they are needed
-_WAL = 2  # bytes 18 and 19 of a file whose last changes may be in a log beside it
+_WAL = 2  # bytes 18 and 19 of a file that may have its last changes in a log beside it
 
 _ARROW_TYPES = {"integer": (pa.int64(),), "real": (pa.int64(), pa.float64()), "text": (pa.int64(), pa.string())}
 _TESTED = {  # whether a cell is odd, and its value
@@ -91,8 +91,8 @@ class Database:
     """A SQLite file, opened for reading. `tables` maps each table to its columns; `name` is for errors.
 
     Views and virtual tables are left out: to read them is to run what the file says, for as long as it likes. A file
-    whose pages are made to lead to the same pages again and again is damaged. Nothing is written beside the file. Where
-    its last changes stand in a file beside it, a copy of both is read.
+    is damaged if its pages are made to lead to the same pages again and again. Nothing is written beside the file. If
+    its last changes are in a file beside it, a copy of both is read.
     """
 
     def __init__(self, path: str, source: Source) -> None:
@@ -127,7 +127,7 @@ class Database:
 
     def close(self) -> None:
         self._connection.close()
-        self._pages.close()  # after the connection, whose locks it would take
+        self._pages.close()  # after the connection: it would take its locks
         if self._copy:
             self._copy.cleanup()
 
@@ -169,7 +169,7 @@ class Database:
     ) -> Iterator[tuple[Any, pa.RecordBatch]]:
         """Give the rows of long queries, SQL or columns of a table, in batches, each with the key of its query.
 
-        A thread reads some batches ahead. `texts`: names of the columns that are texts. `odd_rows` tells which rows of
+        A thread reads some batches ahead. `texts`: names of the columns that are texts. `odd_rows` finds which rows of
         a batch have a cell of another type.
         """
         ready: queue.Queue[Any] = queue.Queue(_BATCHES_AHEAD)
@@ -235,7 +235,7 @@ class Database:
 
     @staticmethod
     def _typed_batches(cursor: Any, query: str, texts: Container[str]) -> Iterator[pa.RecordBatch]:
-        """Give the batches of a query, whose columns have the types that readers expect.
+        """Give the batches of a query with the column types that readers expect.
 
         The driver makes reals or texts of a column in which one cell has another type, or fails if it comes late. Then
         the rest of the query is read again, with a test of each cell, which takes twice as long.
@@ -334,7 +334,7 @@ def reals(column: pa.Array | None, count: int) -> Floats:
 
 
 def text_codes(column: pa.Array | None, interner: StringInterner) -> npt.NDArray[np.int32] | None:
-    """Return the codes of a column of texts without nulls, -1 for the empty text; None where it holds no texts."""
+    """Return the codes of a column of strings without nulls, -1 for the empty string; None if it holds no strings."""
     if column is None or not pa.types.is_string(column.type):
         return None
     encoded = column.dictionary_encode()

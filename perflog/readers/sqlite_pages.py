@@ -1,6 +1,6 @@
-"""The pages of a SQLite file: whether each belongs to one place of one tree, and which hold the rows of a table.
+"""The pages of a SQLite file: whether each belongs to one position of one tree, and which hold the rows of a table.
 
-A file can be made whose pages lead to the same pages again and again. SQLite would read 10^30 rows of some kilobytes,
+The pages of a file may lead to the same pages again and again. SQLite would read 10^30 rows of some kilobytes,
 and does not notice. In a file that passes this test there are fewer rows than bytes.
 
 Source: "Database File Format", https://www.sqlite.org/fileformat2.html, sections 1.3 and 1.6.
@@ -28,9 +28,9 @@ _RESERVED = 20  # the byte of the file that counts the bytes at the end of each 
 
 
 class Pages:
-    """The pages of a file, by their numbers from 1. `size` is that of a page, `usable` its part that SQLite uses.
+    """The pages of a file, by their numbers from 1. `size`: of a page, `usable`: of the part that SQLite uses.
 
-    The file stays open: to close it gives up the locks that this process has on it, those of SQLite too. What the file
+    The file stays open: to close it gives up the locks that this process has on it, also of SQLite. What the file
     says of its pages is read when it is asked for, since SQLite may undo a transaction when it opens the file.
     """
 
@@ -55,7 +55,7 @@ class Pages:
     def are_trees(self, roots: Iterable[int]) -> bool:
         """Return whether no page is found twice on the ways down from the roots.
 
-        Pages that lie outside the file are passed over: SQLite tells of these.
+        Pages that lie outside the file are passed over: SQLite reports these.
         """
         data, size = self._bytes(), self.size
         if size < _SMALLEST:
@@ -112,10 +112,10 @@ class Pages:
 
 
 def _children(page: npt.NDArray[np.uint8], header: int) -> list[int]:
-    """Return the numbers of the pages to which a page leads, whose own header begins at `header`."""
+    """Return the numbers of the pages to which a page leads. Its own header begins at `header`."""
     cells = int(page[header + 3]) << 8 | int(page[header + 4])
     pointers = page[header + _INNER_HEADER :][: 2 * cells]
     places = pointers[: len(pointers) // 2 * 2].view(">u2").astype(np.int64)
-    places = np.append(places[places <= len(page) - 4], header + 8)  # there stands the last one
+    places = np.append(places[places <= len(page) - 4], header + 8)  # the last one is there
     numbers: list[int] = page[places[:, None] + np.arange(4)].reshape(-1).view(">u4").tolist()
     return numbers

@@ -57,7 +57,7 @@ class Cells(Struct, frozen=True):
     """Cells of some rows of a table.
 
     `columns` are the wanted ones, `odd` counts the cells of another type in each row (None: there are none), `values`
-    tells for each column of the table how many of the rows have a value.
+    states for each column of the table how many of the rows have a value.
     """
 
     count: int
@@ -82,7 +82,7 @@ class RecordReader:
 
     Args:
         columns: Number of columns of the table.
-        wanted: For each wanted column its place in the table, and what it holds.
+        wanted: For each wanted column its index in the table, and what it holds.
         page_size: Bytes of a page.
         usable: Bytes of a page that SQLite uses.
     """
@@ -145,7 +145,7 @@ class RecordReader:
             raise UnusualRowsError(rest=True)
         pointers = np.ascontiguousarray(pages[:, _HEADER : _HEADER + 2 * int(counts.max())]).view(">u2")
         places = pointers[np.arange(pointers.shape[1]) < counts[:, None]].astype(np.int64)
-        first, begins = (np.repeat(of_page, counts) for of_page in (_HEADER + 2 * counts, np.arange(len(pages)) * size))
+        first, begins = (np.repeat(x, counts) for x in (_HEADER + 2 * counts, np.arange(len(pages)) * size))
         if (places < first).any() or (places > self._usable - 4).any():
             raise UnusualRowsError(rest=True)
         return places + begins, begins + self._usable
@@ -192,7 +192,7 @@ def _heads(data: _Bytes, cells: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def _loaded(data: _Bytes, places: Int64s, dtype: str) -> Ints:
-    """Return the eight bytes at each place."""
+    """Return the eight bytes at each offset."""
     return np.ndarray((len(data) - 7,), dtype, data, strides=(1,))[places]
 
 
@@ -260,7 +260,7 @@ def _varint(text: bytes) -> tuple[int, bytes]:
 
 
 class _Column:
-    """One column of some rows: their heads, and for each shape the place and type of its cell."""
+    """One column of some rows: their heads, and for each shape the offset and type of its cell."""
 
     def __init__(
         self, data: _Bytes, heads: Int64s, places: Int64s, types: Int64s, shape_of: npt.NDArray[np.intp]
@@ -268,7 +268,7 @@ class _Column:
         self._data, self._heads, self._places, self._types, self._shape_of = data, heads, places, types, shape_of
 
     def odd(self, kind: str) -> _Flags:
-        """Flag the shapes whose cell has another type than the column."""
+        """Flag the shapes with a cell of another type than the column."""
         types = self._types
         if kind == TEXT:
             blob: _Flags = (types >= _FIRST_BLOB) & (types % 2 == 0)
@@ -291,7 +291,7 @@ class _Column:
         return number_array(reals, known)
 
     def _integers(self, other: _Flags) -> Int64s:
-        """Return the integers of the rows; MISSING for those of `other` shapes."""
+        """Return the integers of the rows; MISSING for rows of `other` shapes."""
         constants = np.select([other, self._types == _ONE], [MISSING, 1], 0)
         sizes = np.where(other, 0, np.array(_SIZES, np.int64)[np.minimum(self._types, len(_SIZES) - 1)])
         if not sizes.any():
@@ -328,10 +328,10 @@ class _Column:
     def _cells(self) -> Int64s:
         return self._heads + self._each(self._places)
 
-    def _each(self, of_shape: Int64s) -> Int64s:
+    def _each(self, values_by_shape: Int64s) -> Int64s:
         """Return a number of each shape for each row; one number where all shapes have the same."""
-        return of_shape[:1] if (of_shape == of_shape[0]).all() else self._by_row(of_shape)
+        return values_by_shape[:1] if (values_by_shape == values_by_shape[0]).all() else self._by_row(values_by_shape)
 
-    def _by_row(self, of_shape: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _by_row(self, values_by_shape: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return for each row the value of its shape."""
-        return of_shape.take(self._shape_of)
+        return values_by_shape.take(self._shape_of)

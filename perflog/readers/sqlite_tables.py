@@ -1,6 +1,6 @@
-"""Long queries for columns of one table of a SQLite file, whose rows are read from the pages of the file.
+"""Long queries for columns of one table of a SQLite file: rows are read from the pages of the file.
 
-SQLite gives row by row and cell by cell, which takes several times as long. It reads what the pages do not tell alone,
+SQLite gives row by row and cell by cell, which takes several times as long. It reads what the pages alone do not give,
 and what `sqlite_records` refuses.
 """
 
@@ -63,7 +63,7 @@ def type_of(name: str, texts: Container[str]) -> str:
 
 
 def pages_of(pages: Pages, query: TableQuery, texts: Container[str], rows: ShortQuery) -> TablePages | None:
-    """Return the rows of a query in the pages of its table; None where the pages alone do not tell them.
+    """Return the rows of a query in the pages of its table; None if the pages alone do not give them.
 
     So it is if the query computes, if the number of a row is a column or has no name, if columns are computed, if
     SQLite makes doubles of integers, if texts are not in UTF-8, and if a table is stored as an index.

@@ -1,4 +1,4 @@
-"""String interning: one code for each text of a column, also where several workers number texts independently."""
+"""String interning: one code for each string of a column, also if several workers number strings independently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Codes = npt.NDArray[np.int32]
 
 
 class StringInterner:
-    """Texts of one column and their codes. -1 stands for no text."""
+    """Strings of one column and their codes. -1 means no string."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -28,7 +28,7 @@ class StringInterner:
         self._arrow: pa.Array | None = None
 
     def code(self, text: str) -> int:
-        """Return the code of a text; a new text gets the next code."""
+        """Return the code of a string; a new string gets the next code."""
         code = self._codes.setdefault(text, len(self.texts))
         if code == len(self.texts):
             self.texts.append(text)
@@ -36,7 +36,7 @@ class StringInterner:
         return code
 
     def codes_of_numbers(self, numbers: Int64s) -> Codes:
-        """Return the codes of numbers written as text; -1 where a number is missing. Expects few distinct numbers."""
+        """Return the codes of numbers as strings; -1 where a number is missing. Expects few distinct numbers."""
         distinct, index = distinct_values(numbers)
         codes = [-1 if number == MISSING else self.code(str(number)) for number in distinct.tolist()]
         return np.array(codes, np.int32)[index]
@@ -64,7 +64,7 @@ Interners = dict[str, StringInterner]
 
 
 def new_interners() -> Interners:
-    """Return an empty interner for each text column of tables `events` and `counters`."""
+    """Return an empty interner for each string column of tables `events` and `counters`."""
     return {name: StringInterner() for name in (*TEXT_COLUMNS, "range", "subject", "unit")}
 
 
@@ -118,7 +118,7 @@ class WorkerInterner:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text; JSON without the line breaks and indents of its writer, or the quotes of a string."""
+    """Return a value as a string; JSON without the line breaks and indents of its writer, or the quotes of a string."""
     if not isinstance(value, bytes):
         return str(value)
     text = " ".join(value.decode("utf-8", "replace").split())

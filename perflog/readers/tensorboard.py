@@ -104,7 +104,7 @@ class EventFile(RecordFile):
         return status, ", ".join(unread or sorted({*kinds} - {""}) or ["scalar"])
 
     def _add_value(self, message: bytes, step: int, wall_time: float | None) -> str:
-        """Add a value of a summary. Return its kind if it is no scalar and no text."""
+        """Add a value of a summary. Return its kind if it is no scalar and no string."""
         value = only(message)
         number: float | str | None = None
         if _SIMPLE_VALUE in value:

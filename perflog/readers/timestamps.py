@@ -80,7 +80,7 @@ def round_durations(values: Sequence[Any]) -> Int64s:
 
 
 def real_number(value: Any) -> float:
-    """Return a number, also written as text; nan for anything else."""
+    """Return a number, also written as a string; nan for anything else."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -88,7 +88,7 @@ def real_number(value: Any) -> float:
 
 
 def parse_integers(values: list[Any]) -> Int64s:
-    """Return integers, also those written as text or as 7.0; MISSING where there is none."""
+    """Return integers, also integers written as strings or as 7.0; MISSING where there is none."""
     types = set(map(type, values))
     only_integers = types <= {int}
     if not only_integers and types <= {int, type(None)}:
@@ -100,7 +100,7 @@ def parse_integers(values: list[Any]) -> Int64s:
 
 
 def parse_integer(value: Any) -> int:
-    """Return one integer, also written as text or as 7.0; MISSING for anything else."""
+    """Return one integer, also written as a string or as 7.0; MISSING for anything else."""
     return int(parse_integers([value])[0])
 
 

@@ -69,7 +69,7 @@ def text_array(texts: Iterable[str | None]) -> pa.Array:
 
 
 def storable(text: str) -> str:
-    """Return a text with an escape for what UTF-8 cannot hold, as in a file name of other bytes."""
+    """Return a string with an escape for what UTF-8 cannot hold, as in a file name of other bytes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -184,7 +184,7 @@ def one_of(*values: str | int) -> Callable[[str | int | None], bool]:
     return frozenset(values).__contains__
 
 
-def of_runs(where: Where, runs: Iterable[str]) -> Where:
+def with_runs(where: Where, runs: Iterable[str]) -> Where:
     """Return `where` for rows of these runs only."""
     is_one, passes = one_of(*runs), where.get("run", bool)
     return {**where, "run": lambda run: is_one(run) and passes(run)}
@@ -193,12 +193,12 @@ def of_runs(where: Where, runs: Iterable[str]) -> Where:
 def rows_where(table: pa.Table, where: Where, share: bool = False) -> pa.Table:
     """Return the rows that pass; a test is asked once for each word or integer, and for null.
 
-    It may also be asked for integers between those of the rows.
+    It may also be asked for integers between the integers of the rows.
 
     Args:
         table: The rows.
         where: The tests.
-        share: Whether rows that stand together are returned without a copy, which keeps all rows in memory.
+        share: Whether adjacent rows are returned without a copy, which keeps all rows in memory.
     """
     if not table.num_rows:
         return table
@@ -237,7 +237,7 @@ def _answers_of(codes: npt.NDArray[Any], answers: Mask) -> Mask:
 
 
 def _distinct_integers(values: npt.NDArray[Any]) -> tuple[list[int], npt.NDArray[Any]]:
-    """Return integers among which are all values, and the place of each value. Those that are close are not sorted."""
+    """Return integers that include all values, and the index of each value. Close integers are not sorted."""
     least, most = int(values.min()), int(values.max())
     if most - least < _CLOSE:
         return list(range(least, most + 1)), values - least
@@ -289,7 +289,7 @@ def numbers_of(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def matching_mask(texts: pa.Array, patterns: Iterable[str], before: str = "") -> Mask:
-    """Return a mask of the texts that at least one pattern matches, behind one that is `before` all of them.
+    """Return a mask of the strings that at least one pattern matches, after a prefix that matches `before`.
 
     The patterns are compiled in groups: RE2 refuses an expression that is too large.
     """

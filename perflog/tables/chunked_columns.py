@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 17  # rows that are copied at a time
 _FAR = 8  # times its rows: a block that spreads over more is not read as one piece
-_SPREAD = 8  # the same, on average: a table whose rows are farther from their order is sorted as a whole
+_SPREAD = 8  # the same, on average: a table with rows farther from their order is sorted as a whole
 
 Places = npt.NDArray[np.integer[Any]]
 
@@ -45,7 +45,7 @@ def rows_of_chunks(table: pa.Table, runs: Sequence[str]) -> Rows | None:
 
 
 class _ChunkedColumns(Columns):
-    """All rows of a table in chunks; `order`: the place in it of each row, None if they are in order."""
+    """All rows of a table in chunks; `order`: the index of each row in the order, None if they are in order."""
 
     def __init__(self, table: pa.Table, order: Places | None) -> None:
         super().__init__(table.num_rows, lambda name: table[name])
@@ -137,10 +137,10 @@ class _ChunkedColumns(Columns):
             piece = column.slice(low, high - low + 1)
             together = np.concatenate([convert(chunk) for chunk in piece.chunks])
             return together if len(together) == len(rows) and (rows[1:] > rows[:-1]).all() else together[rows - low]
-        of_chunk = np.searchsorted(self._ends, rows, "right")
+        chunk_by_row = np.searchsorted(self._ends, rows, "right")
         values: Array | None = None
-        for number in np.unique(of_chunk).tolist():
-            chosen = of_chunk == number
+        for number in np.unique(chunk_by_row).tolist():
+            chosen = chunk_by_row == number
             chunk = column.chunk(number)
             found = convert(chunk)[rows[chosen] - (self._ends[number] - len(chunk))]
             values = np.empty(len(rows), found.dtype) if values is None else values

@@ -135,7 +135,7 @@ class Rows:
         return flags
 
     def nans(self, name: str) -> Mask:
-        """Flag the rows whose number is printed as NaN, which `known` does not tell from null."""
+        """Flag the rows with a number printed as NaN, which `known` does not distinguish from null."""
         return self._columns.nans(name)[self._index]
 
     def counts(self, name: str) -> dict[str, int]:
@@ -145,20 +145,20 @@ class Rows:
         for first in range(0, len(codes), _BLOCK):  # the count of millions of codes would copy them all
             block = codes[first : first + _BLOCK]
             block = block[block >= 0]
-            of_block = np.bincount(block, minlength=len(words))
-            if ((of_block > 0) & (counts == 0)).any():
+            block_counts = np.bincount(block, minlength=len(words))
+            if ((block_counts > 0) & (counts == 0)).any():
                 found |= dict.fromkeys(block[np.append(True, block[1:] != block[:-1])].tolist())
-            counts += of_block
+            counts += block_counts
         return {words[code]: int(counts[code]) for code in found}
 
     def one_of(self, name: str, words: Collection[str]) -> Mask:
-        """Flag the rows whose word is one of these."""
+        """Flag the rows with one of these words."""
         codes, all_words = self.codes(name)
         chosen = np.array([*(word in words for word in all_words), False], np.bool_)
         return chosen[codes]
 
     def where(self, chosen: Mask | Ints) -> Rows:
-        """Return some of these rows, by flag or place."""
+        """Return some of these rows, by flag or index."""
         if chosen.dtype != np.bool_:
             return self._part(np.asarray(chosen, np.int64))
         return self if chosen.all() else self._part(np.flatnonzero(chosen))
@@ -177,14 +177,14 @@ class Rows:
         if not len(codes):
             return {}
         starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])).tolist()
-        of_parts = codes[starts].tolist()
-        if len(set(of_parts)) == len(of_parts):
-            parts = zip(of_parts, map(slice, starts, [*starts[1:], len(codes)]), strict=True)
+        part_codes = codes[starts].tolist()
+        if len(set(part_codes)) == len(part_codes):
+            parts = zip(part_codes, map(slice, starts, [*starts[1:], len(codes)]), strict=True)
             return {words[code]: part for code, part in parts if code >= 0}
         order = np.argsort(codes, kind="stable")
         cuts = np.flatnonzero(np.diff(codes[order])) + 1
         places = {int(codes[part[0]]): part for part in np.split(order, cuts)}
-        return {words[code]: places[code] for code in dict.fromkeys(of_parts) if code >= 0}
+        return {words[code]: places[code] for code in dict.fromkeys(part_codes) if code >= 0}
 
     def _part(self, part: slice | Ints) -> Rows:
         if not isinstance(self._index, slice):

@@ -75,7 +75,7 @@ def nullable(values: Sequence[Any]) -> Any:
 
 
 def nullable_frame(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose columns have nullable types: Float64, Int64, boolean, string; NA for missing values."""
+    """Return a table with nullable types: Float64, Int64, boolean, string; NA for missing values."""
     import pandas as pd
 
     dtypes = {"f": "Float64", "i": "Int64", "b": "boolean"}

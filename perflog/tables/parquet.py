@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from perflog.tables.arrow import Where
 
-_LARGE = 1 << 20  # bytes of a file whose columns several threads read faster than one
+_LARGE = 1 << 20  # bytes of a file from which on several threads read its columns faster than one
 _BATCH = 1 << 17  # rows
 _FILTERED = ("run", "line", "part", "step")
 """Columns by which readers leave out row groups."""
@@ -53,7 +53,7 @@ def writer_options(table: str) -> dict[str, Any]:
     return {
         "use_dictionary": [name for name, column_type in types.items() if column_type == "word"],
         "column_encoding": encoded,
-        # There is little text, and it shrinks well. There are many numbers; once encoded, lz4 is as small as zstd.
+        # There are few strings, and they compress well. There are many numbers; once encoded, lz4 is as small as zstd.
         "compression": {name: "zstd" if column_type == "text" else "lz4" for name, column_type in types.items()},
         "write_batch_size": 262144,
         "write_page_checksum": True,  # a flipped bit is damage, not another value
@@ -66,11 +66,11 @@ NO_FOOTER = -1
 """The CRC of no footer."""
 
 SEAL = {"footer_crc": "0" * 8}
-"""The text in a footer that `seal` sets."""
+"""The string in a footer that `seal` sets."""
 
 _SEAL = next(iter(SEAL)).encode()
-_SEALED = _SEAL + b"\x18\x08"  # before its 8 digits, as Thrift writes the length of a text
-_OTHER_COLUMNS = "its columns are not those of its schema"
+_SEALED = _SEAL + b"\x18\x08"  # before its 8 digits, as Thrift writes the length of a string
+_OTHER_COLUMNS = "its columns do not match its schema"
 _ENDING = 8  # bytes after the footer: its size, and a mark
 
 
@@ -94,7 +94,7 @@ def leads_nowhere(path: str | Path) -> bool:
 
 @contextmanager
 def damage_of(path: Path) -> Iterator[None]:
-    """Turn an error of Arrow's, or of a text in the footer, into a DamagedError. One of the operating system stays."""
+    """Turn an error of Arrow, or of a string in the footer, into a DamagedError. Errors of the system stay."""
     import pyarrow as pa
 
     try:
@@ -115,7 +115,7 @@ def read_table(
 ) -> pa.Table:
     """Return the rows of these runs (None: all) and these columns (None: all; else `run` is one) from one file.
 
-    `crc` is that of its footer, if it is known. Row groups without these runs are skipped. `where`: of rows that do not
+    `crc`: the CRC of its footer, if known. Row groups without these runs are skipped. `where`: of rows that do not
     pass, only a batch at a time is in memory.
 
     Raises:
@@ -163,8 +163,8 @@ def stored_row_counts(path: Path, name: str, crc: int | None = None) -> dict[str
                 parts[part.min] = parts.get(part.min, 0) + group.num_rows
             else:
                 mixed.append(number)
-        of_mixed = row_counts(file.iter_batches(_BATCH, mixed, ["run", "part"])) if mixed else {}
-    for word, parts in of_mixed.items():
+        mixed_counts = row_counts(file.iter_batches(_BATCH, mixed, ["run", "part"])) if mixed else {}
+    for word, parts in mixed_counts.items():
         known_parts = counts.setdefault(word, {})
         counts[word] = known_parts | {part: rows + known_parts.get(part, 0) for part, rows in parts.items()}
     return counts
@@ -204,11 +204,11 @@ def _where(
     """Return the rows of these runs that pass, from a file that is read batch by batch."""
     import pyarrow as pa
 
-    from perflog.tables.arrow import of_runs, rows_where
+    from perflog.tables.arrow import with_runs, rows_where
 
     columns = columns or arrow_schema(name).names
     read = list(dict.fromkeys([*columns, *where, *(() if runs is None else ("run",))]))
-    tests = where if runs is None else of_runs(where, runs)
+    tests = where if runs is None else with_runs(where, runs)
     parts = []
     for batch in file.iter_batches(_BATCH, _groups(file, runs, where), read):
         rows = _in_schema(name, pa.Table.from_batches([batch]), read)
@@ -242,7 +242,7 @@ def footer_crc(path: Path) -> int:
 
 
 def seal(path: Path) -> None:
-    """Write the CRC of the footer of a file into the footer, as that of a file that no other one lists."""
+    """Write the CRC of the footer of a file into the footer. No other file lists this file."""
     with _opened(path) as source:
         footer = _footer(source)
         start = source.size() - _ENDING - len(footer)

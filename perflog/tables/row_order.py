@@ -1,4 +1,4 @@
-"""The place of a record in its log as one integer, and orders: of rows by run, line and part, of texts by numbers."""
+"""The position of a record in its log as one integer; orders: of rows by run, line and part, of strings by number."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 PART_BITS = 20
-"""The place of a record is `line << PART_BITS | part`: one integer that sorts in log order."""
+"""The position of a record is `line << PART_BITS | part`: one integer that sorts in log order."""
 
 PART_MASK = (1 << PART_BITS) - 1
 
-"""The bits of a place that hold the part."""
+"""The bits of a position that hold the part."""
 
-_BLOCK = 1 << 18  # rows whose order is looked at together
+_BLOCK = 1 << 18  # rows with their order examined together
 _SHORTEST = 1 << 16  # rows of a stretch that is sorted by itself
 
 
@@ -41,7 +41,7 @@ def in_order(table: pa.Table, runs: Sequence[str]) -> pa.Table:
 
 
 def put_in_order(columns: list[pa.ChunkedArray], schema: pa.Schema, runs: Sequence[str]) -> pa.Table:
-    """Return columns as a table whose rows are `in_order`, and take each out of the list meanwhile.
+    """Return columns as a table with rows `in_order`, and take each column out of the list meanwhile.
 
     So a caller who keeps no other reference has hardly more than one of the two tables in memory.
     """
@@ -104,7 +104,7 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
 
 
 def _stretches(line: Ints, part: npt.NDArray[np.integer[Any]]) -> list[int] | None:
-    """Return where stretches of rows begin, none of which is behind a row of a later one; and the number of rows.
+    """Return where stretches of rows begin, and the number of rows. Positions do not decrease from stretch to stretch.
 
     A log is read stretch by stretch, so only the rows of one stretch need be sorted. None if there is only one.
     """
@@ -135,5 +135,5 @@ def _sorted_by_stretch(line: Ints, part: npt.NDArray[np.integer[Any]], cuts: Seq
 
 
 def natural_sort_key(text: str) -> tuple[Any, ...]:
-    """Sort key in which numbers inside a text sort by value: `layer 2` before `layer 10`."""
+    """Sort key in which numbers inside a string sort by value: `layer 2` before `layer 10`."""
     return tuple(int(x) if x.isdigit() else x for x in re.split(r"(\d+)", text))

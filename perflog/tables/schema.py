@@ -23,7 +23,7 @@ class TableColumn(Struct, frozen=True):
     name: str
     type: str
     meaning: str
-    unit: str = ""  # base unit of the values; "" for a plain number or text
+    unit: str = ""  # base unit of the values; "" for a plain number or string
     nullable: bool = True
     by_field: bool = True  # whether a field of this name fills it; else a key of the line says which field does
 
@@ -66,13 +66,13 @@ _RANK = (
     _word(
         "rank_by",
         "the rule that proves the rank: printed, label, header, fingerprint, adjacent, file, process; "
-        "local: a label tells only the rank on the node, and the rank is null",
+        "local: a label states only the rank on the node, and the rank is null",
     ),
 )
 _SOURCE = TableColumn(
     "source",
     "word",
-    "what printed the row, where that tells processes apart and the rank is not known: node and local rank, or the pod",
+    "what printed the row, if that identifies the process and the rank is unknown: node and local rank, or the pod",
     by_field=False,
 )
 
@@ -85,10 +85,10 @@ _READ_BY = TableColumn(
 
 UTC, LOCAL, NO_YEAR, NO_DATE = "utc", "local", "no_year", "no_date"
 CLOCKS = (UTC, LOCAL, NO_YEAR, NO_DATE)
-"""What printed times count from. With a zone, they are converted to UTC; without, they are those of the machine."""
+"""Epochs of printed times. With a zone, they are converted to UTC; without, they are the machine's local time."""
 
 STAMPED = ("steps", "milestones")
-"""Tables whose rows have the time at which their line was printed."""
+"""Tables with the time at which the line of a row was printed."""
 
 STEP_TIME_SOURCES = ("clock", "line", "bar", "rate")
 """Values of column `step_time_by`, the best first."""
@@ -99,8 +99,8 @@ BESIDE_THE_LINE = STEP_TIME_SOURCES[1:]
 _CLOCK = TableColumn(
     "clock",
     "word",
-    "utc: the time of the row has a zone and counts from 1970 in UTC; local: it has none, and is that of the machine's "
-    "clock; no_year: the same, from the start of the first year of the log, which is not printed; no_date: from "
+    "utc: the time of the row has a zone and counts from 1970 in UTC; local: it has none, and is the machine's "
+    "local time; no_year: the same, from the start of the first year of the log, which is not printed; no_date: from "
     "midnight of its first day; null: see `clock` in the run's config",
     by_field=False,
 )
@@ -120,8 +120,8 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         TableColumn(
             "joined_formats",
             "text",
-            "other formats that read lines of the run, such as that of a library inside the program: those with most "
-            "lines first, separated by `, `; null if there are none",
+            "other formats that read lines of the run, such as the format of a library inside the program: by number "
+            "of lines, separated by `, `; null if there are none",
             by_field=False,
         ),
         _small("index", "number of the run in its log, from 1", nullable=False),
@@ -181,13 +181,13 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         TableColumn(
             "step_time_from",
             "int64",
-            "line whose time was subtracted to get `step_time_s`; null if `step_time_s` is printed",
+            "line with the time that was subtracted to get `step_time_s`; null if `step_time_s` is printed",
             by_field=False,
         ),
         TableColumn(
             "step_time_by",
             "word",
-            "what tells `step_time_s`, if it is not printed: clock: difference of `elapsed_s`; line: of the times of "
+            "source of `step_time_s`, if it is not printed: clock: difference of `elapsed_s`; line: of the times of "
             "the lines, `printed_ns`; bar: of the time since a progress bar began, in whole seconds; rate: the rate of "
             "a progress bar, smoothed over the last steps; null: it is printed, or measured in a trace",
             by_field=False,
@@ -213,7 +213,9 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("phase", "name of the timed phase", nullable=False),
         _small("occurrence", "k for the k-th time of this phase in the step on the same rank, from 1", nullable=False),
         _real("time_s", "time of the phase", "s", nullable=False),
-        _real("min_s", "time on the fastest rank, if `time_s` is that of the slowest rank and no rank is printed", "s"),
+        _real(
+            "min_s", "time on the fastest rank, if `time_s` is the time of the slowest rank and no rank is printed", "s"
+        ),
         _real("remote_share", "share of the phase's work that is on other ranks, as printed", "1"),
     ),
     "loads": (
@@ -269,14 +271,14 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("kind", f"{_KINDS}; null if the trace does not say it"),
         _word("name", "name of the event"),
         _word("category", "category of the event in the trace, or the table of the database"),
-        _small("device", "device that the event ran on, or whose memory it is; null on the host"),
+        _small("device", "device that the event ran on, or that has the memory; null on the host"),
         _DEVICE_NAME,
         _small("context", "context on the device, within a process"),
         _int("stream", "stream of the device; of a call the stream that it names"),
         _word("process", "process, as named in the trace"),
         _word("thread", "thread of the process, as named in the trace"),
         _int("start_ns", "start time; since 1970 if the run's config says `clock: epoch`", "ns"),
-        _int("duration_ns", "duration; null for an instant, and for an event whose end is not in the trace", "ns"),
+        _int("duration_ns", "duration; null for an instant, and for an event without its end in the trace", "ns"),
         _int("correlation", "joins an API call and the work that it launched on a device, within a rank (file)"),
         _int("external", "joins an operator and the work that it launched, within a rank (file)"),
         _int(
@@ -293,7 +295,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("group", "process group of the collective, as named in the trace"),
         _int(
             "seq",
-            "sequence number of the collective in its group; of an operation among those of its name, rank and step",
+            "sequence number of the collective in its group; of an operation by its name, rank and step",
         ),
         _int(
             "bytes",
@@ -343,7 +345,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         ),
         _CLOCK,
         _int("duration_ns", "time that the reading covers; null for a sample at a point in time", "ns"),
-        _int("correlation", "number of the dispatch, or of the call, whose work was counted"),
+        _int("correlation", "number of the dispatch, or of the call, with the work that was counted"),
         _int("calls", "number of calls that the row sums up; null for one reading"),
         _real("value", "the reading, in `unit`; of several calls the mean"),
         _real("min", "smallest reading of the calls"),
@@ -365,14 +367,14 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _int("wrong", "number of wrong results"),
     ),
     "summaries": (
-        _word("key", "name of the figure", nullable=False),
-        _real("value", "the figure, in its base unit"),
+        _word("key", "name of the value", nullable=False),
+        _real("value", "the value, in its base unit"),
         _word("unit", "base unit"),
-        _int("window_first", "first step of the window whose mean is the figure; null if no window fits"),
+        _int("window_first", "first step of the window with this mean; null if no window fits"),
         _int("window_last", "last step of the window"),
         _word(
             "window_fit",
-            "exact: the mean equals the figure to the last bit; rounding: within rounding",
+            "exact: the mean equals the value to the last bit; rounding: within rounding",
         ),
     ),
     "values": (
@@ -381,16 +383,16 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _SOURCE,
         _small("stage", "pipeline stage that the number is about, where the log prints it"),
         _int("dp_rank", "data-parallel rank (replica) that the number is about, where the log prints it"),
-        _word("key", "name of the number or text", nullable=False),
+        _word("key", "name of the number or string", nullable=False),
         _real("value", "the number, in its base unit"),
         _word("unit", "base unit"),
-        _text("text", "the text, if it is not a number"),
+        _text("text", "the string, if it is not a number"),
         TableColumn("elapsed_s", "float64", "time since the run's clock started, as logged", "s", by_field=False),
     ),
     "failures": (
         _int("time_ns", "time at which it was printed, see `clock`", "ns"),
         _CLOCK,
-        _small("rank", "rank whose failure it is, as printed, or as a label, the file or a task proves it; else null"),
+        _small("rank", "rank that failed, as printed, or as a label, the file or a task proves it; else null"),
         _word("rank_by", "the rule that proves the rank: printed, label, file; task: a task of srun is a rank"),
         _small("local_rank", "rank on its node, as printed"),
         _small("task", "task of srun that printed it, or that it is about"),
@@ -400,7 +402,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("kind", "kind of the failure: `perflog/parsing/failures/kinds.toml` lists them", nullable=False),
         _word(
             "severity",
-            "fatal: such a text ends a process; error: an exception that the program may have caught; notice",
+            "fatal: such a message ends a process; error: an exception that the program may have caught; notice",
             nullable=False,
         ),
         _word(
@@ -408,9 +410,9 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
             "first: among the failures of its run, what came first; echo: what followed from another; unknown",
             nullable=False,
         ),
-        _text("message", "text of the failure; of a traceback its exception"),
-        _int("last_line", "line in which the text ends", nullable=False),
-        _int("count", "how often the process tells it in a row", nullable=False),
+        _text("message", "message of the failure; of a traceback its exception"),
+        _int("last_line", "line in which the message ends", nullable=False),
+        _int("count", "how often the process reports it in a row", nullable=False),
         _int("section", "how often the first line of the log was printed again before: by another start of a program"),
         _word("group", "process group, as printed"),
         _word("op", "collective operation, as printed"),
@@ -431,7 +433,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
             "job; log: the first and last time stamp of the run's lines",
             nullable=False,
         ),
-        _word("edge", "begin, end; null: the line tells only that it was"),
+        _word("edge", "begin, end; null: the line states only that it was"),
         _int("printed_ns", "time of the line, see `clock`", "ns"),
         _CLOCK,
         _real("duration_s", "how long it took, as printed", "s"),
@@ -439,10 +441,10 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
     ),
     "lines": (
         _word("status", "read (into a record), context (known, nothing to store) or unread", nullable=False),
-        _word("shape", "template of the lines; of unread lines the text with numbers masked", nullable=False),
+        _word("shape", "template of the lines; of unread lines the line with numbers masked", nullable=False),
         _int("count", "number of lines of the shape", nullable=False),
         _int("first_line", "first line of the shape", nullable=False),
-        _text("sample", "text of the first line"),
+        _text("sample", "the first line"),
         _int("figures_stored", "figures of these lines that are in a table or among the run's settings"),
         _int("figures_dropped", "figures that the format declares as dropped"),
         _int("figures_unread", "all other figures of these lines"),
@@ -460,10 +462,10 @@ ONE_ROW_PER = {
     "events": "timed event of a trace: kernel, copy, call, operator, range",
     "counters": "reading of a hardware counter: a sample, or of a kernel, or summed up over its calls",
     "collectives": "size of a collective that was measured: time, bandwidth",
-    "summaries": "figure that the log prints as a summary, with the window of steps that it averages",
-    "values": "number or text that fits no other table",
-    "failures": "failure that the log tells of: its rank, node, GPU, kind and text",
-    "milestones": "line that tells of the course of the job: a start, a checkpoint, an evaluation",
+    "summaries": "value that the log prints as a summary, with the window of steps that it averages",
+    "values": "number or string that fits no other table",
+    "failures": "failure that the log reports: its rank, node, GPU, kind and message",
+    "milestones": "line on the course of the job: a start, a checkpoint, an evaluation",
     "lines": "line shape of a log: read, context or unread, with the number of lines",
 }
 """What one row of each table describes."""

@@ -13,7 +13,16 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct, field
 
-from perflog.tables.arrow import Where, joined, number_array, numbers_of, of_runs, picked_words, rows_where, text_array
+from perflog.tables.arrow import (
+    Where,
+    joined,
+    number_array,
+    numbers_of,
+    picked_words,
+    rows_where,
+    text_array,
+    with_runs,
+)
 from perflog.tables.row_order import put_in_order
 from perflog.tables.schema import arrow_schema
 
@@ -49,8 +58,8 @@ class MemorySink:
     def __init__(self, tables: Mapping[str, list[pa.Table]] | None = None) -> None:
         self.tables: dict[str, list[pa.Table]] = dict(tables or {})
         self.runs: Sequence[str] = ()
-        self._whole: set[str] = set()  # tables whose rows are one part
-        self._in_order: set[str] = set()  # of these, those whose rows are in the order of run, line and part
+        self._whole: set[str] = set()  # tables with all rows in one part
+        self._in_order: set[str] = set()  # of these, the tables with rows in the order of run, line and part
 
     def add(self, table: str, data: pa.Table) -> None:
         """Append rows to a table."""
@@ -79,7 +88,7 @@ class MemorySink:
                 parts.append(pa.concat_tables(_run_by_run(rows, self.runs)))
                 del rows
             self._whole.add(name)
-        tests = where if runs is None else of_runs(where or {}, runs)
+        tests = where if runs is None else with_runs(where or {}, runs)
         if parts and columns is None and self.runs and name not in self._in_order:  # whoever takes all wants an order
             columns_left, schema = parts[0].columns, parts[0].schema
             parts.clear()
@@ -169,9 +178,9 @@ class IngestResult(Struct):
     runs: list[dict[str, Any]] = field(default_factory=list)  # run, label, index, format of each
     tables: dict[str, int] = field(default_factory=dict)  # rows of each table
     lines: dict[str, int] = field(default_factory=lambda: {"total": 0, "read": 0, "context": 0, "unread": 0})
-    unread: tuple[int, str] | None = None  # number and text of the first unread line
+    unread: tuple[int, str] | None = None  # number and content of the first unread line
     figures: dict[str, int] = field(default_factory=dict)
-    unread_figures: tuple[int, str] | None = None  # number and text of the first line with unread figures
+    unread_figures: tuple[int, str] | None = None  # number and content of the first line with unread figures
     warnings: list[str] = field(default_factory=list)
     grown_by: int | None = None  # bytes since the earlier state in the store; None if it had none
     others: list[str] = field(default_factory=list)  # ids of other logs in the store that came from the same path

@@ -40,7 +40,7 @@ def run_query(
     """Return the result of an SQL query.
 
     Args:
-        query: SQL as DuckDB understands it. A table whose name does not occur in it is not read.
+        query: SQL as DuckDB understands it. A table is not read if its name does not occur in it.
         fetch: Returns the view of a name out of `VIEWS`.
         external: Whether the query may read and write files.
         most: Number of rows that are fetched of the result; by default all.
@@ -138,7 +138,7 @@ def _plain_column(column: pa.ChunkedArray) -> Any:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return names of which no two are equal: `run`, `run_2`, as DuckDB names them in a subquery."""
+    """Return names that differ: `run`, `run_2`, as DuckDB names them in a subquery."""
     seen: dict[str, int] = {}
     for name in names:
         seen[name] = seen.get(name, 0) + 1

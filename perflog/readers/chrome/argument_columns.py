@@ -87,7 +87,7 @@ TAKEN = frozenset(field.encode_name for field in msgspec.structs.fields(EventArg
 """Arguments that a table takes, as they are printed."""
 
 _HOST_KINDS = ("runtime", "cpu", "python", "range", "overhead", "span")
-_IS_HOST_KIND = np.array([kind in _HOST_KINDS for kind in (*KINDS, "")])  # by code; the last is that of -1
+_IS_HOST_KIND = np.array([kind in _HOST_KINDS for kind in (*KINDS, "")])  # by code; the last is for -1
 _CPU, _UNKNOWN = KIND_CODE["cpu"], -1
 _MARK, _MEMORY = KIND_CODE["mark"], KIND_CODE["memory"]
 
@@ -177,7 +177,7 @@ class ArgumentColumns:
         return columns
 
     def _memory(self, args: Sequence[EventArgs], kind: npt.NDArray[np.int8], device: Int64s | None) -> EventColumns:
-        """Return the columns that tell instants of memory apart: kind, address, and the device, which the host is not.
+        """Return the columns that distinguish instants of memory: kind, address, and the device, which the host is not.
 
         The columns of other events stay as they are.
         """
@@ -216,7 +216,7 @@ class ArgumentColumns:
         """Return the events that may have an argument, and what they have: those expected, or all if they miss some."""
         values = list(map(_GET[key], expected.args))
         missed = len(values) - values.count(missing) < self._counts[key]
-        if missed and len(values) < len(args) and key != "device":  # column `device` is that of work on devices
+        if missed and len(values) < len(args) and key != "device":  # column `device` is for work on devices
             return np.arange(len(args)), list(map(_GET[key], args))
         return expected.places, values
 
@@ -280,7 +280,7 @@ class ArgumentColumns:
 
 
 def _group(args: EventArgs) -> Any:
-    """Return the process group: its name, or its ranks as text."""
+    """Return the process group: its name, or its ranks as a string."""
     if args.group_name is not None and args.group_name != "":
         return args.group_name
     ranks = args.group_ranks

@@ -1,7 +1,7 @@
 """Account of the arguments of Chrome trace events: stored in a table, dropped for a declared reason, or unread.
 
-Every key of a piece is counted in its text (`key_counts`), and the columns tell how many values they took: so an
-argument that nobody declared is seen. Only then events are looked at one by one: their numbers go to table `values`.
+Every key of a piece is counted in its bytes (`key_counts`), and the columns show how many values they took: so an
+argument that nobody declared is seen. Only then events are examined one by one: their numbers go to table `values`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SAMPLE_CHARS = 120
 
 
 class Figures(Struct):
-    """Figures of one argument in a piece. `first`, `sample`: index and text of the first, if the argument is new."""
+    """Figures of one argument in a piece. `first`, `sample`: index and content of the first, if the argument is new."""
 
     stored: int = 0
     dropped: int = 0
@@ -70,7 +70,7 @@ class UndeclaredArguments(Struct):
     """Arguments that nobody declared.
 
     `numbers`: for each number the index of its event, the argument with the path inside it, and the value. `stored` and
-    `unread`: number of figures by argument; a figure in a text is unread.
+    `unread`: number of figures by argument; a figure in a string is unread.
     """
 
     numbers: list[tuple[int, str, float]] = field(default_factory=list)
@@ -129,7 +129,7 @@ def account_of(
 
 
 def sample_of(text: bytes | bytearray | memoryview, offset: int) -> str:
-    """Return an argument and the start of its value, at an offset of a text."""
+    """Return an argument and the start of its value, at an offset of a piece."""
     return " ".join(bytes(text[offset : offset + _SAMPLE_CHARS]).decode("utf-8", "replace").split())
 
 
@@ -148,7 +148,7 @@ def keys_of(value: Any) -> Counter[str]:
 
 
 def decoded_events(text: bytes | bytearray | memoryview) -> list[Any]:
-    """Return the events of a text as plain objects; none where the text is almost JSON."""
+    """Return the events of a piece as plain objects; none where it is almost JSON."""
     try:
         events = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

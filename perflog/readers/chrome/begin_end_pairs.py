@@ -1,4 +1,4 @@
-"""Events written as a begin and an end: those of a thread are nested, asynchronous ones have an id."""
+"""Events written as a begin and an end: events of a thread are nested, asynchronous events have an id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BeginEndPairs(Struct):
     """Joins begins and ends of a file, piece by piece."""
 
     ends_without_begin: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    """Phase and category -> number of ends without a begin, and the place of the first."""
+    """Phase and category -> number of ends without a begin, and the position of the first."""
     _open: dict[tuple[object, ...], list[tuple[EventColumns, int]]] = field(default_factory=dict)
 
     def add(self, piece: EventColumns) -> list[EventColumns]:

@@ -1,4 +1,4 @@
-"""Chrome trace events: JSON text -> columns."""
+"""Chrome trace events: JSON -> columns."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SAMPLE_CHARS = 400
 
 
 class TraceEvent(msgspec.Struct, gc=False):
-    """One event of a trace. `ts` stays text: it may have more digits than a double holds."""
+    """One event of a trace. `ts` stays a string: it may have more digits than a double holds."""
 
     ph: Any = None
     cat: Any = None
@@ -85,7 +85,7 @@ class TrackName(NamedTuple):
 
 
 class PhaseCount(Struct):
-    """Number of events of a phase and category, the index of the first in the piece, and its text if it is new."""
+    """Number of events of a phase and category, the index of the first in the piece, and its JSON if it is new."""
 
     phase: str
     category: str | None
@@ -95,12 +95,12 @@ class PhaseCount(Struct):
 
 
 class DecodedPiece(Struct):
-    """A piece of a trace. Column `place` counts from 0 within the piece.
+    """A piece of a trace. Column `place` (the position of an event) counts from 0 within the piece.
 
-    `rows`: timed events. `pairs`: begins and ends of events. `new_texts`: texts that got a code in this piece.
+    `rows`: timed events. `pairs`: begins and ends of events. `new_texts`: strings that got a code in this piece.
     `names`: names of processes and threads. `readings`: of counters. `without_reading`: shape and index of counter
     events without a number. `figures`: the account of each argument. `values`: numbers of undeclared arguments.
-    `damaged`: index and text of what could not be decoded.
+    `damaged`: index and bytes of what could not be decoded.
     """
 
     count: int
@@ -117,7 +117,7 @@ class DecodedPiece(Struct):
 
 
 class _PieceText:
-    """The text of a piece, `[...]`, with the boundaries of its events, which few pieces need."""
+    """The bytes of a piece, `[...]`, with the boundaries of its events, which few pieces need."""
 
     def __init__(self, text: bytes | bytearray | memoryview) -> None:
         self.text = text
@@ -127,7 +127,7 @@ class _PieceText:
         return scan_elements(self.text[1:])
 
     def event(self, index: int) -> bytes:
-        """Return the text of an event; nothing if its boundaries are not known."""
+        """Return the JSON of an event; nothing if its boundaries are not known."""
         if index >= len(self.elements.ends):
             return b""
         return bytes(self.text[1 + int(self.elements.starts[index]) : 1 + int(self.elements.ends[index])])
@@ -138,7 +138,7 @@ class _PieceText:
 
 
 class EventDecoder:
-    """Decodes one piece after the other; text codes are the same in all of them."""
+    """Decodes one piece after the other; the codes of strings are the same in all of them."""
 
     def __init__(self) -> None:
         self._interners = {name: WorkerInterner() for name in TEXT_COLUMNS}
@@ -166,7 +166,7 @@ class EventDecoder:
         """Decode the events at these offsets one by one. What cannot be decoded is returned as damaged.
 
         Args:
-            text: the text that holds the events.
+            text: the bytes that hold the events.
             spans: start and end of each event.
             trusted: whether the spans are certain. If not, decoding stops before two damaged events in a row, and
                 before a damaged event at the end.
@@ -219,7 +219,7 @@ class EventDecoder:
         return DecodedPiece(len(events), rows, pairs, phases, new_texts, names, readings, without, figures, values)
 
     def _count_keys(self, text: bytes | bytearray | memoryview, events: int) -> Counter[str]:
-        """Return how often each key occurs in a text with so many events."""
+        """Return how often each key occurs in a piece with so many events."""
         counts = self._key_counter.count(text)
         if counts["ph"] == events:
             return counts
@@ -284,9 +284,9 @@ class EventDecoder:
         readings: list[Reading] = []
         for place, event in counters.items():
             readings += counter_readings(place, event)
-        of_memory = rows["kind"] == _MEMORY
-        devices = rows["device"][of_memory].tolist() if of_memory.any() else []
-        for place, device in zip(rows["place"][of_memory].tolist(), devices, strict=True):
+        is_memory = rows["kind"] == _MEMORY
+        devices = rows["device"][is_memory].tolist() if is_memory.any() else []
+        for place, device in zip(rows["place"][is_memory].tolist(), devices, strict=True):
             args = events[place].args
             if isinstance(args, EventArgs):
                 readings += memory_readings(place, args, device)
@@ -311,14 +311,14 @@ class EventDecoder:
             return {}
         chosen = [events[i] for i in places.tolist()]
         for event in chosen:
-            event.args = None if event.ph in _ENDS else event.args  # the row of an event is that of its begin
+            event.args = None if event.ph in _ENDS else event.args  # the begin of an event gives its row
         return self._rows(events, places, kind, category, arguments) | {
             "phase": np.array([ord(e.ph) for e in chosen], np.uint8),
             "id": np.array([hash(str(e.id)) for e in chosen], np.int64),
         }
 
     def _phase_counts(self, counts: list[tuple[PhaseAndCategory, int, int]], text: _PieceText) -> list[PhaseCount]:
-        """Add to each count, with the index of its first event, the text of that event if the shape is new."""
+        """Add the JSON of the first event to each count with a new shape, given the index of its first event."""
         new = {key: first for key, _, first in counts if key not in self._sampled}
         self._sampled |= new.keys()
         samples = {key: text.event(first)[:SAMPLE_CHARS].decode("utf-8", "replace") for key, first in new.items()}
@@ -384,7 +384,7 @@ def _as_text(value: Any) -> str | None:
 
 def _decode_event(text: bytes) -> tuple[TraceEvent, bytes]:
     """Decode one event, also one that is almost JSON: bare nan, control characters in strings, broken UTF-8, quotes in
-    its name, which PyTorch does not escape. Return it with its text as valid JSON.
+    its name, which PyTorch does not escape. Return it with its bytes as valid JSON.
     """
     for variant in repaired_variants(text):
         try:

@@ -1,7 +1,7 @@
 """Tracks of devices: what runs there is device work, also where the trace's categories do not say so.
 
 The traces of JAX, TensorFlow, Ascend and others have no categories that name kernels. Their metadata names processes
-and threads, and `device_names` tells which of them are devices and streams.
+and threads, and `device_names` decides which of them are devices and streams.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DeviceTracks:
     def __init__(self, trace: TraceContents, interners: Interners) -> None:
         names = trace.process_labels | trace.process_names
         devices = {process: number for process, name in names.items() if (number := device_number(name)) is not None}
-        for process, label in trace.process_labels.items():  # Kineto: the name is that of the program
+        for process, label in trace.process_labels.items():  # Kineto: the name is the name of the program
             if process not in devices and (number := device_number(label)) is not None:
                 devices[process] = number
         devices = {p: n for p, n in devices.items() if not _NO_WORK.search(trace.process_names.get(p, ""))}

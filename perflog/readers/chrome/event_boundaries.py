@@ -1,6 +1,6 @@
 """Boundaries at which the JSON array of events is cut into pieces.
 
-The bytes around a cut do not show whether it is inside a string or inside an event. They need not: a text that begins
+The bytes around a cut do not show whether it is inside a string or inside an event. They need not: a piece that begins
 at a true boundary and decodes as whole events also ends at a true boundary. So `guess_cut` proposes a cut, decoding
 proves it, and only where decoding fails `scan_elements` looks at every bracket.
 """
@@ -19,13 +19,13 @@ from perflog.readers.event_columns import Int64s
 _SEPARATOR = lazy_pattern(rb"\}(\s*),(\s*)\{")
 _AFTER_LIST_IN_OBJECT = lazy_pattern(rb"\s*(?:,\s*(?:\"|\Z)|\}|\Z)")
 _AFTER_LIST = lazy_pattern(rb"\s*\Z")
-_TRAILER_BYTES = 1 << 10  # of the text after the list of events, looked at to recognise it
-_LONGEST_TOKEN = 64  # characters of a number or a word in which the text may end
+_TRAILER_BYTES = 1 << 10  # after the list of events, read to recognise it
+_LONGEST_TOKEN = 64  # characters of a number or a word in which the piece may end
 _QUOTE, _BACKSLASH = 34, 92
 
 
 def find_separator(head: bytes) -> bytes:
-    """Return the text between the first two events: `},{`, with the blanks that the writer of this trace sets."""
+    """Return what is between the first two events: `},{`, with the whitespace that the writer of this trace sets."""
     ends = scan_elements(head[: 1 << 16]).ends
     match = _SEPARATOR.match(head, int(ends[0]) - 1) if len(ends) else None
     return match[0] if match else b"},{"
@@ -38,7 +38,7 @@ def guess_cut(data: bytearray, size: int, separator: bytes) -> int:
 
 
 def split_at_separators(text: bytes, start: int, separator: bytes) -> tuple[list[tuple[int, int]], int]:
-    """Return start and end of each text that a separator ends, from `start` on, and the offset after the last one."""
+    """Return start and end of each piece that a separator ends, from `start` on, and the offset after the last one."""
     spans = []
     while (offset := text.find(separator, start)) >= 0:
         spans.append((start, offset + 1))
@@ -47,12 +47,12 @@ def split_at_separators(text: bytes, start: int, separator: bytes) -> tuple[list
 
 
 def is_end_of_list(tail: bytes, wrapped: bool) -> bool:
-    """Return whether this text can follow the list of events: the end of the object or its next key; else nothing."""
+    """Return whether these bytes can follow the list of events: the end of the object or its next key; else nothing."""
     return (_AFTER_LIST_IN_OBJECT if wrapped else _AFTER_LIST).match(tail[:_TRAILER_BYTES]) is not None
 
 
 def goes_on(text: bytes) -> bool:
-    """Return whether a text is the beginning of one object of JSON, damaged nowhere: then more of it is to come."""
+    """Return whether bytes are the beginning of one object of JSON, without damage: then more of it is to come."""
     decoded = text.decode("utf-8", "replace")
     try:
         json.JSONDecoder(strict=False).raw_decode(decoded)

@@ -11,7 +11,7 @@ _NO_NUMBER = rb"([:,\[]\s*)[+-]?(?:nan|inf(?:inity)?)(?=\s*[,}\]])"
 _STRING = rb'"(?:[^"\\]|\\.)*"'
 
 BARE_NAN = lazy_pattern(_NO_NUMBER, re.IGNORECASE)
-"""A bare nan or inf, which JSON does not have, if it stands outside strings."""
+"""A bare nan or inf, which JSON does not have, outside strings."""
 
 TIMESTAMP = lazy_pattern(rb'"ts"\s*:\s*("[^"]*"|[^\s,}]+)')
 """The timestamp of an event, as it is printed."""
@@ -31,7 +31,7 @@ def repaired_variants(text: bytes) -> Iterator[bytes]:
 
 
 def replace_bare_nan(text: bytes) -> bytes:
-    """Return the text with null for each nan and inf outside strings."""
+    """Return the bytes with null for each nan and inf outside strings."""
     return _STRING_OR_BARE_NAN.sub(lambda match: match[1] + b"null" if match[1] else match[0], text)
 
 

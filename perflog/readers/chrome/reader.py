@@ -58,7 +58,7 @@ class ChromeTraceReader:
         return parse_header(source.first_bytes(HEAD)) is not None
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
-        """Return place, structure and text of the first event."""
+        """Return position, structure and content of the first event."""
         head = source.first_bytes(HEAD)
         header = parse_header(head)
         text = head[header.first_event :][:200].decode("utf-8", "replace") if header else ""
@@ -122,10 +122,10 @@ def _write_traces(
         for values in trace.values:
             columns = values | processes.columns(values)
             writer.write_rows("values", event_rows(processes.origin(-1), columns, interners, "values"))
-        of_steps = zip(context.host_step_processes, context.host_steps, strict=True)
+        numbered_steps = zip(context.host_step_processes, context.host_steps, strict=True)
         steps += [
             (processes.origin(process), number, place, duration, base + start)
-            for process, (number, place, duration, start) in of_steps
+            for process, (number, place, duration, start) in numbered_steps
         ]
         writer.write_account(origin.part, trace.account)
     writer.write_steps(steps)

@@ -21,11 +21,11 @@ from perflog.readers.spill_file import SpilledColumns, spill
 from perflog.readers.string_interning import Interners
 
 THIS_PROCESS, SHARED_CODES = -1, -2
-"""Instead of the number of a worker: its codes are those of the reading process itself; they need no translation."""
+"""Instead of the number of a worker: the codes come from the reading process itself; they need no translation."""
 
 
 class SpilledPiece(Struct):
-    """A decoded piece whose rows are in the worker's spill file. The ranges and calls among them stay in memory."""
+    """A decoded piece with its rows in the worker's spill file. The ranges and calls among them stay in memory."""
 
     decoded: DecodedPiece  # without its rows
     rows: SpilledColumns | None
@@ -76,7 +76,7 @@ def translate(interners: Interners, worker: int, columns: EventColumns) -> Event
 class TraceContents:
     """The contents of one trace as read.
 
-    `pieces`: for each the worker whose spill file holds its rows, where, and the place from which the rows count.
+    `pieces`: for each the worker with its rows in a spill file, their offset, and the position from which they count.
     `begin`: earliest start in the first piece that has any. `account` counts events by shape, `count` is their sum.
     """
 

@@ -17,7 +17,7 @@ _CORRELATION_BITS = 44  # profilers count from 1; the bits above number the labe
 class TraceProcesses:
     """Ranks and labels of the processes of a trace, by their codes in the interner.
 
-    A merged trace keeps the metadata of one of its ranks, so the rank that it states is not that of all processes.
+    A merged trace keeps the metadata of one of its ranks, so the rank that it states is not the rank of all processes.
     """
 
     def __init__(self, trace: TraceContents, origin: EventOrigin, interners: Interners) -> None:
@@ -36,7 +36,7 @@ class TraceProcesses:
         self._labels: Int64s | None = None
         self._label_codes: Codes | None = None
         numbers = {label: number for number, label in enumerate(dict.fromkeys(labels.values()), 1)}
-        if merged or has_ranks:  # the last entry is that of code -1
+        if merged or has_ranks:  # the last entry is for code -1
             self._ranks = np.array([*(ranks.get(text, MISSING) for text in interner.texts), MISSING], np.int64)
         if merged:
             self._labels = np.array([*(numbers.get(labels.get(text, ""), 0) for text in interner.texts), 0], np.int64)

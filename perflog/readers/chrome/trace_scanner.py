@@ -43,7 +43,7 @@ Progress = Callable[[int], None] | None
 
 
 class TraceScanner:
-    """Reads traces one after the other with the same workers and the same text codes."""
+    """Reads traces one after the other with the same workers and the same codes of strings."""
 
     def __init__(self, workers: int) -> None:
         self.pool = WorkerPool(PieceDecoder, workers, _MAX_PIECE)
@@ -141,7 +141,7 @@ class _FileScan:
         self._replace(self.data[1 + count : self.size])
 
     def _replace(self, text: bytes | bytearray) -> None:
-        """Put a text in the place of the bytes in memory."""
+        """Replace the bytes in memory."""
         self.data[1 : 1 + len(text)] = text
         self.size = 1 + len(text)
 
@@ -178,7 +178,7 @@ class _FileScan:
         self._discard(next_piece - 1)
 
     def _take_result(self) -> None:
-        """Take the oldest result. If its text was cut in the wrong place or is damaged, decode it by its brackets."""
+        """Take the oldest result. If its piece was cut at a wrong offset or is damaged, decode it by its brackets."""
         worker, piece = self.pool.result()
         text = self.submitted.popleft()
         if piece is not None:
@@ -283,5 +283,5 @@ class _FileScan:
         if self.wrapped:
             metadata = parse_trailer(tail)
             if metadata is None:
-                self.contents.warnings.append("the trace is truncated after its events: the text there cannot be read")
+                self.contents.warnings.append("the trace is truncated after its events: what is there cannot be read")
             self.contents.metadata |= metadata or {}

@@ -1,4 +1,4 @@
-"""Work on pieces of text, in order: in this process, or in forked processes that get the text through shared memory.
+"""Work on pieces of bytes, in order: in this process, or in forked processes that get them through shared memory.
 
 The result of a piece is large: each worker puts it into a spill file of its own, and sends only where it is there.
 """
@@ -22,18 +22,18 @@ _PIECES_AHEAD = 2  # pieces that a worker holds at a time
 
 
 class Work(Protocol):
-    """The work of a worker on a text. Large results go to the spill file."""
+    """The work of a worker on a piece. Large results go to the spill file."""
 
     def __call__(self, text: memoryview, spill_file: Any) -> Any: ...
 
 
 class WorkerPool:
-    """Workers that take turns. `submit` a text; `result` returns the oldest result. `spill_files`: one per worker.
+    """Workers that take turns. `submit` a piece; `result` returns the oldest result. `spill_files`: one per worker.
 
     Args:
         make_work: called once in each worker.
         workers: number of forked processes; 0 works in this process.
-        max_bytes: longest text that goes through shared memory; longer ones go through a pipe.
+        max_bytes: longest piece that goes through shared memory; longer ones go through a pipe.
     """
 
     def __init__(self, make_work: Callable[[], Work], workers: int, max_bytes: int) -> None:
@@ -44,11 +44,11 @@ class WorkerPool:
         self._workers = [_ForkedWorker(make_work, file, max_bytes) for file in self.spill_files[:workers]]
 
     def is_full(self) -> bool:
-        """Return whether a result has to be taken before the next text is submitted."""
+        """Return whether a result has to be taken before the next piece is submitted."""
         return len(self._submitted) >= max(len(self._workers) * _PIECES_AHEAD, 1)
 
     def submit(self, text: memoryview) -> None:
-        """Give a text to the worker whose turn it is. The text may change as soon as this returns."""
+        """Give a piece to the next worker. Its bytes may change as soon as this returns."""
         if self._local is not None:
             self._submitted.append((0, self._local(text, self.spill_files[0])))
             return

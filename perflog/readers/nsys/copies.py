@@ -1,4 +1,4 @@
-"""Copies in an export of Nsight Systems: their names tell the memory at both ends, as those of torch.profiler do."""
+"""Copies in an export of Nsight Systems: their names state the memory at both ends, as in torch.profiler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def copy_names(batch: pa.RecordBatch, names: Codes, labels: dict[int, str], inte
     """
     columns, count = columns_of(batch), batch.num_rows
     copies: list[npt.NDArray[Any]] = [names, *(integers(columns.get(name), count) for name in COPY_ENDS)]
-    first, of_copy = distinct_tuples(copies)
+    first, copy_index = distinct_tuples(copies)
     interner = interners["name"]
     codes = []
     distinct = zip(*(column[first].tolist() for column in copies), strict=True)
@@ -46,4 +46,4 @@ def copy_names(batch: pa.RecordBatch, names: Codes, labels: dict[int, str], inte
         if from_device != to_device and MISSING not in (from_device, to_device):
             words = [f"{word} {number}" for word, number in zip(words, (from_device, to_device), strict=True)]
         codes.append(interner.code(f"{interner.texts[name]} ({words[0]} -> {words[1]})"))
-    return np.array(codes, np.int32)[of_copy]
+    return np.array(codes, np.int32)[copy_index]

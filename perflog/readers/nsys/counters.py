@@ -63,17 +63,17 @@ class CounterReader:
         columns, count = columns_of(batch), batch.num_rows
         numbers = {n: integers(columns.get(n), count) for n in COUNTER_NUMBERS}
         meanings = self._meanings[name]
-        counters, of_counter = _distinct_pairs(numbers["list"], numbers["counter"])
-        parts, of_part = _distinct_pairs(numbers["source"], numbers["port"])
+        counters, counter_index = _distinct_pairs(numbers["list"], numbers["counter"])
+        parts, part_index = _distinct_pairs(numbers["source"], numbers["port"])
         described = [meanings.get(pair, (f"counter {pair[1]}", "")) for pair in counters]
         gpus = [self._gpu(name, source) for source, _ in parts]
         names = ["" if gpu is None else self.session.gpu_names.get(gpu, "") for gpu in gpus]
         return {
-            "name": self._codes("name", [text for text, _ in described])[of_counter],
-            "unit": self._codes("unit", [unit for _, unit in described])[of_counter],
-            "subject": self._codes("subject", [self._subject(name, *part) for part in parts])[of_part],
-            "device": np.array([MISSING if gpu is None else gpu for gpu in gpus], np.int64)[of_part],
-            "device_name": self._codes("device_name", names)[of_part],
+            "name": self._codes("name", [text for text, _ in described])[counter_index],
+            "unit": self._codes("unit", [unit for _, unit in described])[counter_index],
+            "subject": self._codes("subject", [self._subject(name, *part) for part in parts])[part_index],
+            "device": np.array([MISSING if gpu is None else gpu for gpu in gpus], np.int64)[part_index],
+            "device_name": self._codes("device_name", names)[part_index],
             "start": numbers["start"],
             "duration": durations_between(numbers["start"], numbers["end"]),
             "value": reals(columns.get("value"), count),
@@ -120,6 +120,6 @@ class CounterReader:
 
 def _distinct_pairs(first: Int64s, second: Int64s) -> tuple[list[tuple[int, int]], Int64s]:
     """Return the pairs that two columns may form, and for each row the index of its pair."""
-    one, of_one = distinct_values(first)
-    other, of_other = distinct_values(second)
-    return [(a, b) for a in one.tolist() for b in other.tolist()], of_one * len(other) + of_other
+    one, one_index = distinct_values(first)
+    other, other_index = distinct_values(second)
+    return [(a, b) for a in one.tolist() for b in other.tolist()], one_index * len(other) + other_index

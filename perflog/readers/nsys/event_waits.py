@@ -33,8 +33,8 @@ class EventRecords:
     def awaited(self, batch: pa.RecordBatch, waits: EventColumns) -> EventColumns:
         """Return stream and correlation number of the record that each synchronisation waits for.
 
-        A number tells which one. Older exports only tell the event: then it is the last record of that event whose
-        call came before.
+        A number identifies it. Older exports only state the event: then it is the last record of that event with
+        an earlier call.
 
         Args:
             batch: rows of the table of synchronisations.
@@ -72,23 +72,23 @@ def _records(db: Database) -> dict[str, Int64s]:
 def _last_before(
     records: tuple[Int64s, ...], numbers: Int64s | None, waits: tuple[Int64s, ...], before: Int64s | None
 ) -> Int64s:
-    """Return for each wait the place of the record of the same event with the largest number below its own, or -1.
+    """Return for each wait the index of the record of the same event with the largest number below its own, or -1.
 
     Without numbers it is the last record of the event.
 
     Args:
-        records: what tells the event of each record.
+        records: what identifies the event of each record.
         numbers: number of each record.
-        waits: what tells the event of each wait.
+        waits: what identifies the event of each wait.
         before: number of each wait.
     """
     _, code = distinct_tuples([np.concatenate(pair) for pair in zip(records, waits, strict=True)])
-    of_record, of_wait = np.split(code, [len(records[0])])
-    numbers = np.arange(len(of_record)) if numbers is None else numbers
-    before = np.full(len(of_wait), len(of_record), np.int64) if before is None else before
+    record_event, wait_event = np.split(code, [len(records[0])])
+    numbers = np.arange(len(record_event)) if numbers is None else numbers
+    before = np.full(len(wait_event), len(record_event), np.int64) if before is None else before
     numbers, before = (np.clip(each, 0, (1 << _BITS) - 1) for each in (numbers, before))
-    keys = of_record << _BITS | numbers
+    keys = record_event << _BITS | numbers
     order = np.argsort(keys, kind="stable")
-    place = np.searchsorted(keys[order], of_wait << _BITS | before) - 1
+    place = np.searchsorted(keys[order], wait_event << _BITS | before) - 1
     found = order[np.maximum(place, 0)]
-    return np.where((place >= 0) & (of_record[found] == of_wait), found, -1)
+    return np.where((place >= 0) & (record_event[found] == wait_event), found, -1)

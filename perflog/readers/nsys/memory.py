@@ -54,14 +54,14 @@ def pool_readings(batch: pa.RecordBatch, rows: EventColumns, interners: Interner
         index = np.flatnonzero((value != MISSING) & (pools != MISSING) & (pools != 0))
         if not len(index):
             continue
-        distinct, of_pool = np.unique(pools[index], return_inverse=True)
+        distinct, pool_index = np.unique(pools[index], return_inverse=True)
         subjects = [interners["subject"].code(f"memory pool {pool:#x}") for pool in distinct.tolist()]
         readings.append(
             {each: rows[each][index] for each in _PLACE if each in rows}
             | {
                 "name": np.full(len(index), interners["name"].code(counter), np.int64),
                 "unit": np.full(len(index), interners["unit"].code("B"), np.int64),
-                "subject": np.array(subjects, np.int64)[of_pool],
+                "subject": np.array(subjects, np.int64)[pool_index],
                 "value": value[index].astype(np.float64),
             }
         )

@@ -45,7 +45,7 @@ _NO_NAME = lazy_pattern(r"\W+", re.ASCII)
 
 
 class PayloadReader:
-    """Reads the payloads of NVTX events, each distinct text of a batch once."""
+    """Reads the payloads of NVTX events, each distinct string of a batch once."""
 
     def __init__(self, db: Database, interners: Interners) -> None:
         self.db, self.interners = db, interners
@@ -72,7 +72,7 @@ class PayloadReader:
         return chosen
 
     def read(self, batch: pa.RecordBatch, rows: EventColumns) -> list[tuple[int, str, float | str]]:
-        """Fill columns of events from their payloads; return the other fields by place and key, for table `values`."""
+        """Fill columns of events from their payloads; return the other fields by position and key, for `values`."""
         values = self._number_values(batch, rows["place"])
         for index, fields in self.fields(batch):
             rest = self.fill(rows, index, fields, rows["name"][index])
@@ -107,7 +107,7 @@ class PayloadReader:
         return np.array([code >= 0 and word in texts[code] for code in names.tolist()], np.bool_)
 
     def _collectives(self, names: Codes) -> Codes:
-        """Return the codes of the names of events as those of collectives."""
+        """Return the codes of the names of events as collectives."""
         texts, interner = self.interners["name"].texts, self.interners["collective"]
         return np.array([interner.code(texts[code]) if code >= 0 else -1 for code in names.tolist()], np.int32)
 
@@ -185,7 +185,7 @@ class PayloadReader:
         return [(place, "payload", number) for place, number in values]
 
     def _present(self, *names: str) -> list[str]:
-        """Return those of these columns that are not null everywhere."""
+        """Return the columns that are not null everywhere."""
         columns = [name for name in names if name in self.db.tables.get(_TABLE, ())]
         if not columns:
             return []

@@ -82,7 +82,7 @@ class NsysReader:
         return is_sqlite(source)
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
-        """Return place, name and number of rows of each table of events."""
+        """Return position, name and number of rows of each table of events."""
         with _open_export(source) as db:
             proof, place = [], 1
             for name in [*(table.name for table in event_tables(db)), *counter_tables(db)]:
@@ -252,7 +252,7 @@ class _Export:
         return ranges
 
     def _note_rank(self, communicators: dict[str, tuple[int, int]], fields: Fields, processes: list[int]) -> None:
-        """Remember the rank of processes in the largest communicator that they made: that of all ranks."""
+        """Remember the rank of processes in the largest communicator that they made: it has all ranks."""
         size, rank = fields.get(RANKS), fields.get(RANK)
         if isinstance(size, int) and isinstance(rank, int):
             for code in set(processes) - {-1}:
@@ -364,8 +364,8 @@ class _Export:
         """Return the GPU of each event and its name, by the device as its process numbers it."""
         first, index = distinct_rows(_pair(device, process))
         gpus = []
-        for number, of_process in zip(device[first].tolist(), owner[first].tolist(), strict=True):
-            gpus.append(self.session.gpu_of_device.get((process_of(of_process), number), number))
+        for number, owning in zip(device[first].tolist(), owner[first].tolist(), strict=True):
+            gpus.append(self.session.gpu_of_device.get((process_of(owning), number), number))
         names = [self.session.gpu_names.get(gpu, "") for gpu in gpus]
         codes = [self.interners["device_name"].code(name) if name else -1 for name in names]
         return {"device": np.array(gpus, np.int64)[index], "device_name": np.array(codes, np.int32)[index]}
@@ -374,11 +374,11 @@ class _Export:
         """Return the codes of the names of domains; -1 for the default domain."""
         first, index = distinct_rows(_pair(domain, process))
         pairs = zip(owner[first].tolist(), domain[first].tolist(), strict=True)
-        names = [self._domains.get((process_of(of_process), number), "") for of_process, number in pairs]
+        names = [self._domains.get((process_of(owning), number), "") for owning, number in pairs]
         return np.array([self.interners["domain"].code(name) if name else -1 for name in names], np.int64)[index]
 
     def _names(self, table: ExportTable, numbers: Int64s, text: pa.Array | None) -> Codes:
-        """Return the codes of the events' names: the text of the event itself, else what its number stands for."""
+        """Return the codes of the events' names: the event's own string, else the name of its number."""
         codes = self._names_of_numbers(table, numbers)
         texts = text_codes(text, self.interners["name"])
         return codes if texts is None else np.where(texts >= 0, texts, codes)
@@ -401,7 +401,7 @@ class _Export:
         return names
 
     def _name_code(self, table: ExportTable, number: int) -> int:
-        """Return the code of the name that a number stands for."""
+        """Return the code of the name of a number."""
         interner, pattern = self.interners["name"], table.event_name
         if pattern and "{}" not in pattern:
             return interner.code(pattern)
@@ -468,7 +468,7 @@ def _kinds(table: ExportTable, types: Int64s) -> npt.NDArray[np.int8]:
 def _pair(number: Int64s, process: Codes) -> Int64s:
     """Return a number within a process, and the process, as one number."""
     number = np.maximum(number, -1)
-    bits = 10 if len(number) and int(number.max()) < 1 << 10 else 40  # close numbers are told apart without sorting
+    bits = 10 if len(number) and int(number.max()) < 1 << 10 else 40  # close numbers are distinguished without sorting
     pair: Int64s = number + (process.astype(np.int64) << bits)
     return pair
 

@@ -75,10 +75,10 @@ class Session:
         for row in self._rows("MPI_RANKS", "globalTid", "rank"):
             if len(row) == 2:
                 ranks.setdefault(process_of(row["globalTid"]), set()).add(row["rank"])
-        return {process: of_process.pop() for process, of_process in ranks.items() if len(of_process) == 1}
+        return {process: process_ranks.pop() for process, process_ranks in ranks.items() if len(process_ranks) == 1}
 
     def _values(self, table: str) -> dict[str, Any]:
-        """Return the values of a table by their names; a name of another type than text is none."""
+        """Return the values of a table by their names; a name of another type than string is none."""
         if not {"name", "value"} <= set(self.db.tables.get(table, ())):
             return {}
         return dict(self.db.rows(f"SELECT name, value FROM {table} WHERE typeof(name) = 'text'"))

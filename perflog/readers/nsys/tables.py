@@ -13,7 +13,7 @@ class ExportTable(Struct, frozen=True):
     name: str
     kind: str  # "" is an unknown kind
     name_column: str = ""  # holds a number, which StringIds or `label_table` explains
-    event_name: str = ""  # of all its events; `{}` stands for a label of `label_table`, or for the number itself
+    event_name: str = ""  # of all its events; `{}` is a label of `label_table`, or the number itself
     label_table: str = ""  # with columns id and label
 
 
@@ -78,7 +78,7 @@ EVENT_NUMBERS = ("eventId", "eventSyncId")
 """Columns that join synchronisations with the records of CUDA events that they wait for."""
 
 COPY_ENDS = ("srcKind", "dstKind", "srcDeviceId", "dstDeviceId")
-"""Columns of copies that tell the memory at both ends."""
+"""Columns of copies that state the memory at both ends."""
 
 REGISTERS = "registersPerThread"
 SHARED_MEMORY = ("staticSharedMemory", "dynamicSharedMemory")
@@ -100,7 +100,7 @@ _LAUNCH = "detail of the launch, beyond grid, block, registers and shared memory
 _ENDS = "memory at the ends of a copy; `name` has its direction"
 _POOL = "setting of a memory pool, or the pool of another process"
 _LOOKS = "how a viewer draws ranges"
-_CALL = "result or place of a call"
+_CALL = "result or position of a call"
 
 DROPPED_COLUMNS = {
     **dict.fromkeys(

@@ -103,7 +103,7 @@ class Arguments(Struct):
         return columns
 
     def _values(self, notes: FieldColumns) -> tuple[Int64s, Int64s, Int64s]:
-        """Return for each argument the number of the field that holds its value, the value, and the size of a text."""
+        """Return for each argument the number of the field with its value, the value, and the size of a string."""
         form, value, size = np.zeros((3, len(notes.damaged)), np.int64)
         wires = {
             VARINT: (_BOOL, _UNSIGNED, _SIGNED, _POINTER, _TEXT_NUMBER), FIXED64: (_REAL,), BYTES: (_TEXT, _JSON),
@@ -127,14 +127,14 @@ class Arguments(Struct):
 
     def _column(self, column: str, form: Int64s, value: Int64s, texts: list[str]) -> Int64s:
         """Return the values of a column: numbers, or codes of texts."""
-        plain, of_texts = form <= _SIGNED, np.flatnonzero(form > _REAL)
+        plain, string_rows = form <= _SIGNED, np.flatnonzero(form > _REAL)
         if column in _TEXTS.values():
             codes = np.full(len(form), -1, np.int64)
             distinct, which = distinct_values(value[plain])
             code_of = self.interners[column].code
             codes[plain] = np.array([code_of(str(number)) for number in distinct.tolist()], np.int64)[which]
-            codes[of_texts] = [code_of(text) if text else -1 for text in texts]
+            codes[string_rows] = [code_of(text) if text else -1 for text in texts]
             return codes
         numbers = np.where(plain & (form > 0) & (value >= 0), value, MISSING)
-        numbers[of_texts] = [parse_integer(text) for text in texts]
+        numbers[string_rows] = [parse_integer(text) for text in texts]
         return numbers

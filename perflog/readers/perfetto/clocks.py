@@ -68,7 +68,7 @@ class Clocks(Struct):
 
     @property
     def since_1970(self) -> int | None:
-        """Nanoseconds since 1970 at the zero of the primary clock; None if no snapshot tells."""
+        """Nanoseconds since 1970 at the zero of the primary clock; None if no snapshot states it."""
         return 0 if self.primary == REALTIME else self._realtime
 
     def times(self, packets: Packets, default_clock: Int64s) -> Int64s:
@@ -96,8 +96,8 @@ class Clocks(Struct):
             result[part] = self._converted(time[part], clock[part], packets.sequence[part])
             begin = packet
             if packet < len(time):
-                of_snapshot = readings[cuts[index] : cuts[index + 1]]
-                self._add(primary[index], of_snapshot, int(packets.sequence[packet]))
+                snapshot = readings[cuts[index] : cuts[index + 1]]
+                self._add(primary[index], snapshot, int(packets.sequence[packet]))
         return result
 
     def _add(self, primary: int, clocks: Iterable[tuple[int, int, int, int]], sequence: int) -> None:

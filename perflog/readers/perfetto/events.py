@@ -147,15 +147,15 @@ class EventCollector:
         places = np.arange(packets.place, packets.place + count)
         self.account.add_places("unread", "damaged packet", places[fields.damaged])
         for number in np.unique(about[rest]).tolist():
-            of_number = places[rest & (about == number)]
+            numbered = places[rest & (about == number)]
             if number in CONTEXT or number in _SHARED or number == 0:
-                self.account.add_places("context", CONTEXT.get(number, "empty packet"), of_number)
+                self.account.add_places("context", CONTEXT.get(number, "empty packet"), numbered)
                 continue
             shape = _UNREAD.get(number, f"packet of type {number}")
-            self.account.add_places("unread", shape, of_number)
+            self.account.add_places("unread", shape, numbered)
             if number == 1:
                 _, bundles = fields.messages(1)
-                self.account.figures_of(shape, int(of_number[0])).unread += int(bundles.counts(_FTRACE_EVENT).sum())
+                self.account.figures_of(shape, int(numbered[0])).unread += int(bundles.counts(_FTRACE_EVENT).sum())
 
     def _count_events(self, columns: EventColumns, damaged: Mask) -> None:
         """Count events by type and category."""
@@ -247,8 +247,8 @@ class EventCollector:
         kinds[on_device] = KIND_CODE["device_range"]
         work = np.flatnonzero(on_device & events["is_work"])
         distinct, which = distinct_values(events["name"][work].astype(np.int64))
-        of_names = [KIND_CODE[work_kind(names[code])] if code >= 0 else -1 for code in distinct.tolist()]
-        kinds[work] = np.array(of_names, np.int8)[which]
+        name_kinds = [KIND_CODE[work_kind(names[code])] if code >= 0 else -1 for code in distinct.tolist()]
+        kinds[work] = np.array(name_kinds, np.int8)[which]
         return kinds
 
     def _readings(self, columns: EventColumns, values: Floats) -> EventColumns:
@@ -296,9 +296,9 @@ def _slices(columns: EventColumns) -> tuple[Int64s, Int64s, Int64s]:
     if not len(edges):
         return edges, edges, edges
     track = distinct_values(columns["track"][edges])[1]
-    of_thread = np.where(columns["track"][edges] == 0, columns["generation"][edges], 0)
-    track = distinct_values(track << 32 | of_thread)[1]
-    order = np.lexsort((columns["time"][edges], track))  # by place where times are equal
+    thread_generation = np.where(columns["track"][edges] == 0, columns["generation"][edges], 0)
+    track = distinct_values(track << 32 | thread_generation)[1]
+    order = np.lexsort((columns["time"][edges], track))  # by position where times are equal
     edges, track = edges[order], track[order]
     is_begin = columns["type"][edges] == BEGIN
     depth, is_lone = _depths(np.where(is_begin, 1, -1), track)

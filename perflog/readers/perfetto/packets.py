@@ -22,7 +22,7 @@ from perflog.readers.string_interning import Codes, StringInterner
 _PACKET = 1  # field of a trace
 _COMPRESSED, _SEQUENCE, _FLAGS, _CLEARED, _INTERNED, _DEFAULTS = 50, 10, 13, 41, 12, 59
 _CLEARS, _TRACK_DEFAULTS, _TRACK, _CLOCK = 1, 11, 11, 58
-_NUMBER_BITS = 40  # of the number of a text; above it is the generation
+_NUMBER_BITS = 40  # of the number of a string; above it is the generation
 _LARGEST_NUMBER = (1 << _NUMBER_BITS) - 1
 
 _WIRES = {
@@ -65,7 +65,7 @@ def begins_as_trace(head: bytes, whole: bool) -> bool:
 
 
 def _length(head: bytes, place: int) -> tuple[int, int]:
-    """Return the length of the field at a place, and where its content begins; -1 where there is no length."""
+    """Return the length of the field at an offset, and where its content begins; -1 where there is no length."""
     length = 0
     for at in range(place + 1, min(place + 6, len(head))):
         length |= (head[at] & 0x7F) << 7 * (at - place - 1)
@@ -75,7 +75,7 @@ def _length(head: bytes, place: int) -> tuple[int, int]:
 
 
 class Packets(Struct, frozen=True):
-    """Packets in their order. `place`: of the first in its file, from 1. `generation`: of each packet, see above."""
+    """Packets in their order. `place`: position of the first, from 1. `generation`: of each packet, see above."""
 
     place: int
     fields: FieldColumns
@@ -86,7 +86,7 @@ class Packets(Struct, frozen=True):
 class PacketReader(Struct):
     """Gives the packets of one file.
 
-    `name`: of the file. `texts`: of each table the code of a text by generation and number. `default_track` and
+    `name`: of the file. `texts`: of each table the code of a string by generation and number. `default_track` and
     `default_clock`: by generation. `count`: number of packets that were read. `damage`: where the file or a compressed
     packet is damaged; `damaged_parts`: how often this ends the packets there.
     """
@@ -113,7 +113,7 @@ class PacketReader(Struct):
             yield packets
 
     def _unpacked(self, data: memoryview, *, inside: bool = False) -> Iterator[FieldColumns]:
-        """Give the fields of packets, those of compressed packets in their place. `inside`: of a compressed packet."""
+        """Give the fields of packets, and of compressed packets where these are. `inside`: of a compressed packet."""
         found = outline(data, 0, len(data))
         starts, ends = found.of(_PACKET)
         for _, packets in message_batches(data, starts, ends):
@@ -175,22 +175,22 @@ class PacketReader(Struct):
         """Remember the texts and the defaults that packets give."""
         owner, interned = packets.fields.messages(_INTERNED)
         for table, number in TEXTS.items():
-            of_table, entries = interned.messages(number)
-            generation = packets.generation[owner[of_table]].tolist()
+            entry_owner, entries = interned.messages(number)
+            generation = packets.generation[owner[entry_owner]].tolist()
             spans = (entries.integers(1, 0).tolist(), *(column.tolist() for column in entries.last_contents(2)))
             known = self.texts[table]
-            for of_entry, text_number, start, end in zip(generation, *spans, strict=True):
-                known[of_entry << _NUMBER_BITS | text_number & _LARGEST_NUMBER] = code_of[table].code(
+            for entry_generation, text_number, start, end in zip(generation, *spans, strict=True):
+                known[entry_generation << _NUMBER_BITS | text_number & _LARGEST_NUMBER] = code_of[table].code(
                     entries.text_at(start, end)
                 )
         owner, defaults = packets.fields.messages(_DEFAULTS)
         generation = packets.generation[owner]
-        for of_defaults, clock in zip(generation.tolist(), defaults.integers(_CLOCK, MISSING).tolist(), strict=True):
+        for number, clock in zip(generation.tolist(), defaults.integers(_CLOCK, MISSING).tolist(), strict=True):
             if clock != MISSING:
-                self.default_clock[of_defaults] = clock
-        of_tracks, tracks = defaults.messages(_TRACK_DEFAULTS)
-        for of_defaults, track in zip(generation[of_tracks].tolist(), tracks.integers(_TRACK, 0).tolist(), strict=True):
-            self.default_track[of_defaults] = track
+                self.default_clock[number] = clock
+        track_owner, tracks = defaults.messages(_TRACK_DEFAULTS)
+        for number, track in zip(generation[track_owner].tolist(), tracks.integers(_TRACK, 0).tolist(), strict=True):
+            self.default_track[number] = track
 
     def codes(self, table: str, generation: Int64s, numbers: Int64s) -> Int64s:
         """Return the codes of texts by generation and number; -1 for a number that no packet gave."""
@@ -205,8 +205,8 @@ class PacketReader(Struct):
 
         Args:
             messages: the fields of messages.
-            number: the field that holds the number of a text.
-            text: the field that holds a text itself.
+            number: the field that holds the number of a string.
+            text: the field that holds a string itself.
             generation: the generation of each message.
             table: the table of the numbers.
             interner: the interner of this table.

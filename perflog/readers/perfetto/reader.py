@@ -63,8 +63,8 @@ class PerfettoReader:
                 since_1970 = since_1970 and collector.clocks.since_1970 is not None
                 last = max(last, collector.reader.count)
                 names = {str(pid): name for pid, name in collector.tracks.process_names.items()}
-                of_rank = {} if rank is None else {"rank": rank}
-                files.append({"name": os.path.basename(part.name), **of_rank, "processes": names})
+                rank_field = {} if rank is None else {"rank": rank}
+                files.append({"name": os.path.basename(part.name), **rank_field, "processes": names})
                 named = f"{os.path.basename(part.name)}: " if len(ranks) > 1 else ""
                 warnings += [f"{named}{text}" for text in _warnings(collector)]
                 if options.progress is not None:
@@ -129,8 +129,8 @@ def _write(collector: EventCollector, origin: EventOrigin, writer: RunWriter) ->
 def _completed(rows: EventColumns, own: EventColumns) -> EventColumns:
     """Return the columns that arguments fill; device and stream of an argument where the track has no number."""
     for name in ("device", "stream"):
-        of_track = np.where(rows[name] < 0, MISSING, rows[name])
+        stated_by_track = np.where(rows[name] < 0, MISSING, rows[name])
         is_host = rows["device"] == MISSING
-        stated = own.pop(name, np.full(len(of_track), MISSING, np.int64))
-        own[name] = np.where((of_track == MISSING) & ~is_host, stated, of_track)
+        stated = own.pop(name, np.full(len(stated_by_track), MISSING, np.int64))
+        own[name] = np.where((stated_by_track == MISSING) & ~is_host, stated, stated_by_track)
     return own

@@ -125,10 +125,10 @@ class Tracks(Struct):
         chain = self._chain(uuid)
         process = next((track.process for track in chain if track.process is not None), None)
         owner = next((track for track in chain if track.thread is not None), None)
-        of_thread = "" if owner is None else owner.thread_name or str(owner.thread)
+        thread_name = "" if owner is None else owner.thread_name or str(owner.thread)
         own_name = chain[0].name if chain else ""
         is_thread = owner is not None and chain[0] is owner
-        name = of_thread if is_thread and (owner and owner.thread_name) else own_name or of_thread
+        name = thread_name if is_thread and (owner and owner.thread_name) else own_name or thread_name
         if not name and uuid:
             name = f"track {uuid & 0xFFFFFFFFFFFFFFFF:x}"
         device, stream, work = self._device(chain)
@@ -175,7 +175,7 @@ class Tracks(Struct):
 
 
 def _texts(messages: FieldColumns, number: int) -> dict[int, str]:
-    """Return the last text of a field by message, for those that have it."""
+    """Return the last string of a field by message, for messages that have it."""
     owner, starts, ends = messages.contents(number)
     spans = zip(owner.tolist(), starts.tolist(), ends.tolist(), strict=True)
     return {row: messages.text_at(start, end) for row, start, end in spans}

@@ -52,7 +52,7 @@ class RocprofJsonReader:
         return _START.match(source.first_bytes(_HEAD)) is not None
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
-        """Return place, name and number of records of each array."""
+        """Return position, name and number of records of each array."""
         proof, place = [], 1
         with _open_processes(source) as processes:
             for process in processes:

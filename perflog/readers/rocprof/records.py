@@ -107,7 +107,7 @@ _DROPPED = {
 
 
 def split_records(raw: msgspec.Raw) -> list[msgspec.Raw]:
-    """Return the text of each record of an array; anything else that is not empty is one record."""
+    """Return the JSON of each record of an array; anything else that is not empty is one record."""
     try:
         return _texts_decoder.decode(raw)
     except DECODE_ERRORS:
@@ -125,7 +125,7 @@ class RecordReader:
         self.counters: list[EventColumns] = []  # readings, until somebody takes them
 
     def start_process(self, symbols: Symbols) -> None:
-        """Read the following records as those of a process with these names."""
+        """Read the following records as records of a process with these names."""
         self._symbols = symbols
         self._process = -1 if symbols.pid is None else self.interners["process"].code(str(symbols.pid))
         self._codes: dict[Any, tuple[int, int, int]] = {}
@@ -187,7 +187,7 @@ class RecordReader:
             figures.unread += count if name not in _TAKEN and name not in _DROPPED else 0
 
     def _sizes(self, name: str, sizes: Sequence[msgspec.Raw]) -> npt.NDArray[np.int32]:
-        """Return the codes of sizes in three directions, as text; -1 where they are missing."""
+        """Return the codes of sizes in three directions, as strings; -1 where they are missing."""
         codes: dict[bytes, int] = {}
         for raw in set(map(bytes, sizes)):
             size = decode_json(raw) if raw else None
@@ -234,7 +234,7 @@ class RecordReader:
         kernels = [record for _, record, _ in counted]
         columns = self._columns(array, kernels, [place for place, _, _ in counted])
         index = np.repeat(np.arange(len(counted)), [len(readings) for _, _, readings in counted])
-        readings = [reading for _, _, of_kernel in counted for reading in of_kernel]
+        readings = [reading for _, _, kernel_readings in counted for reading in kernel_readings]
         numbers = parse_integers([_first_number(reading.counter_id) for reading in readings])
         names, texts = self.interners["name"], self.interners["name"].texts
         subjects = [

@@ -66,7 +66,7 @@ class RocpdReader:
         return is_sqlite(source) and _SCHEMA.search(source.first_bytes(_HEAD)) is not None
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
-        """Return place, name and number of rows of each table of events."""
+        """Return position, name and number of rows of each table of events."""
         with _open_table_sets(source) as (_, sets):
             proof, place = [], 1
             for tables in sets:
@@ -259,7 +259,7 @@ class _RocpdDatabase:
         return kind, np.where(message >= 0, message, function)
 
     def _codes(self, column: str, numbers: Int64s, names: Mapping[int, str], number_as_name: bool = False) -> Int64s:
-        """Return the codes of the texts that numbers stand for. `number_as_name`: a number without text is its text."""
+        """Return the codes of the names of numbers. `number_as_name`: a number without a name is its own name."""
         distinct, index = distinct_values(numbers)
         texts = [names.get(n, str(n) if number_as_name and n != MISSING else "") for n in distinct.tolist()]
         return np.array([self.interners[column].code(text) if text else -1 for text in texts], np.int64)[index]

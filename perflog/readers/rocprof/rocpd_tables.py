@@ -56,7 +56,7 @@ _DROPPED = {
     ),
     **dict.fromkeys(("src_address", "dst_address", "address"), "address"),
     "private_segment_size": "detail of the launch, beyond grid, block and LDS",
-    "extdata": "further JSON, of which only `message` is read",
+    "extdata": "further JSON: only its `message` is read",
     "level": "level of the memory",
 }  # fmt: skip
 """Columns that no table takes, each with the reason."""
@@ -71,7 +71,7 @@ _JOINS = (
 _STARTS = {"start", "timestamp", "start_id", "timestamp_id"}
 
 COUNTERS = "pmc_event"
-"""The table of readings of counters; each belongs to an event, that of a kernel or of a sample."""
+"""The table of readings of counters; each belongs to an event, a kernel or a sample."""
 
 
 def table_sets(db: Database) -> list[TableSet]:
@@ -135,7 +135,7 @@ class TableSet:
                 yield column, count, None if column in taken else _DROPPED.get(column, "")
 
     def query(self, name: str, only_ranges: bool = False) -> str:
-        """Return a query for the numbers of all events of a table, and `text` where the row itself holds its name."""
+        """Return a query for the numbers of all events of a table, and `text` if the row itself holds its name."""
         columns, joins = self._joined(name)
         chosen = _chosen(columns)
         if "type" in columns["k"]:
@@ -195,20 +195,20 @@ class TableSet:
         return self.db.tables.get(self._table(name), ())
 
     def _rows(self, name: str, *wanted: str) -> list[dict[str, Any]]:
-        """Return the rows of a short table, with those of the wanted columns that it has."""
+        """Return the rows of a short table, with the wanted columns that it has."""
         columns = [column for column in wanted if column in self._columns(name)]
         query = f"SELECT {', '.join(map(quote_name, columns))} FROM {quote_name(self._table(name))}"
         return [dict(zip(columns, row, strict=True)) for row in self.db.rows(query)] if columns else []
 
     def _texts(self, name: str, *columns: str) -> dict[int, str]:
-        """Return the text of each id of a table: from the first of the columns that is not empty."""
+        """Return the name of each id of a table: from the first of the columns that is not empty."""
         rows = self._rows(name, "id", *columns)
         texts = ((row.get("id"), next((row[c] for c in columns if row.get(c) not in (None, "")), None)) for row in rows)
         return {number: str(text) for number, text in texts if number is not None and text is not None}
 
 
 def _launch_query(present: Sequence[str]) -> list[str]:
-    """Return what a query for kernels selects for grid and block, as text, and for the LDS of a block."""
+    """Return what a query for kernels selects for grid and block, as strings, and for the LDS of a block."""
     chosen = []
     for name, size in _LAUNCH_SIZES.items():
         if f"{size}_x" in present:

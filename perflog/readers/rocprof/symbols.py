@@ -28,7 +28,7 @@ class Strings(msgspec.Struct):
 
 
 class ProcessOutput(msgspec.Struct):
-    """One process of a file. Its parts stay text until they are needed."""
+    """One process of a file. Its parts stay JSON until they are needed."""
 
     metadata: msgspec.Raw = _NULL
     agents: msgspec.Raw = _NULL
@@ -40,7 +40,7 @@ class ProcessOutput(msgspec.Struct):
 
 
 class _MapEntry(msgspec.Struct):
-    """An entry of a map whose keys are numbers."""
+    """An entry of a map with numbers as keys."""
 
     key: Any = None
     value: Any = None
@@ -50,7 +50,7 @@ _map_decoder = msgspec.json.Decoder(list[_MapEntry])
 
 
 def decode_json(raw: Any) -> Any:
-    """Return the value of a JSON text; None if it is not JSON. Bytes that are no UTF-8, as in names, are replaced."""
+    """Return the value of JSON; None if it is not JSON. Bytes that are no UTF-8, as in names, are replaced."""
     try:
         return msgspec.json.decode(raw)
     except DECODE_ERRORS:

@@ -46,7 +46,7 @@ TAKEN = frozenset((*_NUMBERS, *_TEXTS, *_DETAILS))
 """Statistics that columns take."""
 
 _JOINS = "joins events of the profiler"
-_SOURCE = "place in the source code"
+_SOURCE = "line of the source code"
 _REPEATED = "says again what the event's name, line or program says"
 DROPPED = {
     **dict.fromkeys(
@@ -75,7 +75,7 @@ _EMPTY = (
     *((name, MISSING) for name in dict.fromkeys((*_NUMBERS.values(), "registers", "shared_bytes"))),
     *((name, -1) for name in dict.fromkeys((*_TEXTS.values(), "grid", "block"))),
 )
-"""Columns that statistics fill, each with what stands for none."""
+"""Columns that statistics fill, each with its value for none."""
 
 _SIZE = lazy_pattern(r"\b(?:size|num_bytes):(\d+)")
 _GRID = lazy_pattern(r"\bgrid:(\d+),(\d+),(\d+)")
@@ -120,7 +120,7 @@ def line_kinds(plane: Plane, lines: Sequence[Line]) -> list[LineKind]:
 class PlaneEvents:
     """The events of a plane as columns.
 
-    `place`: of the last event that was read; places count on over lines and planes. `account` has each event and each
+    `place`: position of the last event so far, counted on over lines and planes. `account` has each event and each
     statistic. `undeclared`: numbers of statistics that nobody declared, until somebody takes them.
     """
 
@@ -139,7 +139,7 @@ class PlaneEvents:
         self._count_figures(stats, place + 1)
 
     def batches(self, line: Line, kind: LineKind) -> Iterator[EventColumns]:
-        """Give the events of a line, some thousands at a time, with column `program` besides those of the table."""
+        """Give the events of a line, some thousands at a time, with the columns of the table and column `program`."""
         shape = f"{self._plane.name} {line.name}".strip() if kind.device is not None else self._plane.name
         for _, fields in message_batches(line.data, line.starts, line.ends):
             rows, count = self._rows(fields, line, kind), len(fields.damaged)
@@ -187,8 +187,8 @@ class PlaneEvents:
             return np.full(len(row), KIND_CODE["runtime"], np.int8)
         kinds = self._host_kinds[row]
         with_source = self._have(stats, len(row), _SOURCES) | self._has_source[row]
-        of_library = (kinds == KIND_CODE["range"]) & (with_source | (_PROGRAM_THREAD.match(line.thread) is None))
-        kinds[of_library] = KIND_CODE["library"]
+        in_library = (kinds == KIND_CODE["range"]) & (with_source | (_PROGRAM_THREAD.match(line.thread) is None))
+        kinds[in_library] = KIND_CODE["library"]
         kinds[self._have(stats, len(row), _OPERATORS) | self._is_operator[row]] = KIND_CODE["cpu"]
         kinds[correlation != MISSING] = KIND_CODE["runtime"]
         kinds[step != MISSING] = KIND_CODE["range"]
@@ -220,7 +220,7 @@ class PlaneEvents:
         return columns
 
     def _add_details(self, stats: Stats, places: Int64s, columns: EventColumns) -> None:
-        """Add what a text says of the launch of a kernel, or of a copy. Few of these texts are distinct."""
+        """Add what a string says of the launch of a kernel, or of a copy. Few of these strings are distinct."""
         texts = StringInterner()
         codes = stats.codes(places, texts.code)
         for name, empty, read in (
@@ -241,7 +241,7 @@ class PlaneEvents:
                 figures.stored += len(places)
             elif name in DROPPED:
                 figures.dropped += len(places)
-            elif stats is self._plane.events.stats:  # what events share has no place of its own
+            elif stats is self._plane.events.stats:  # what events share has no position of its own
                 figures.unread += len(places)
             else:
                 values = stats.reals(places)

@@ -25,9 +25,9 @@ _LINE_ID, _LINE_NAME, _LINE_START, _EVENTS = range(1, 5)
 
 
 class EventNames(Struct, frozen=True):
-    """What events of a plane share, by row: `name`, and statistics. The last row stands for unknown numbers.
+    """What events of a plane share, by row: `name`, and statistics. The last row is for unknown numbers.
 
-    `_numbers`: those that events name, in order. `_rows`: the row of each.
+    `_numbers`: the numbers that events name, in order. `_rows`: the row of each.
     """
 
     name: list[str]
@@ -89,7 +89,7 @@ class Space(Struct):
 
 
 def begins_as_space(head: bytes) -> bool:
-    """Return whether a file begins as a space does: with a plane, whose number and name come first."""
+    """Return whether a file begins as a space does: with a plane that begins with its number and name."""
     if head[:1] != b"\x0a":
         return False
     try:
@@ -155,7 +155,7 @@ def _stat_names(data: memoryview, starts: Int64s, ends: Int64s) -> dict[int, str
 
 
 def _event_names(data: memoryview, starts: Int64s, ends: Int64s, stat_names: Mapping[int, str]) -> EventNames:
-    """Return what events share. The last row stands for a number that the plane does not explain."""
+    """Return what events share. The last row is for a number that the plane does not explain."""
     keys, shared = _table(data, starts, ends)
     names = []
     spans = (*shared.last_contents(_NAME), *shared.last_contents(_DISPLAY_NAME))

@@ -1,7 +1,7 @@
 """The reader of XSpace files, which XLA's profiler writes for JAX and TensorFlow.
 
 The step and range of an event are known only when all ranges have been read, so the rows wait in a temporary file, as
-those of Chrome traces do.
+as for Chrome traces.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class _Profile(Struct):
             rows["range"] = np.where(unknown, program, rows["range"])
             if steps is not None:
                 found = steps.find(rows["process"].astype(np.int64), rows["start"])
-                of_device = (rows["step"] == MISSING) & (rows["device"] != MISSING) & (found >= 0)
-                rows["step"] = np.where(of_device, found, rows["step"])
+                is_on_device = (rows["step"] == MISSING) & (rows["device"] != MISSING) & (found >= 0)
+                rows["step"] = np.where(is_on_device, found, rows["step"])
             rows["start"] = shift_starts(rows["start"], base)
             writer.write_events(event_rows(origin, rows, interners))
         for values in self._values:

@@ -1,6 +1,6 @@
 """Statistics of events: the named values that XLA's profiler attaches to events, and to what events share.
 
-A statistic names itself by number, and holds a number, a text, or the number of a name that stands for its text.
+A statistic names itself by number, and holds a number, a string, or the number of a name that replaces its string.
 Source: XStat in tsl/profiler/protobuf/xplane.proto.
 """
 
@@ -27,7 +27,7 @@ class Stats(Struct, frozen=True, dict=True):
     """Statistics of things. All arrays have an entry for each statistic.
 
     `owner`: index of the thing. `name`: number of its name. `form`: number of the field that holds its value, 0 for
-    none. `value`: an integer, the bits of a double, or where a text begins. `names`: the names by number.
+    none. `value`: an integer, the bits of a double, or the offset of a string. `names`: the names by number.
     """
 
     owner: Int64s
@@ -73,7 +73,7 @@ class Stats(Struct, frozen=True, dict=True):
         return reals
 
     def text(self, place: int) -> str:
-        """Return a statistic as text."""
+        """Return a statistic as a string."""
         form, value = int(self.form[place]), int(self.value[place])
         if form == _REFERENCE:
             return self.names.get(value, "")
@@ -82,7 +82,7 @@ class Stats(Struct, frozen=True, dict=True):
         return str(self.value_at(place)) if form in _NUMBERS else ""
 
     def value_at(self, place: int) -> int | float | str:
-        """Return a statistic as a number or a text, as it is written."""
+        """Return a statistic as a number or a string, as it is written."""
         form, at = int(self.form[place]), self.value[place : place + 1]
         if form == _REAL:
             return float(at.view(np.float64)[0])

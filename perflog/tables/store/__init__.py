@@ -24,7 +24,7 @@ from perflog.errors import StoreError, UsageError
 from perflog.remote import is_in_storage
 from perflog.tables.parquet import DamagedError, read_table, stored_row_counts
 from perflog.tables.schema import TABLES, arrow_schema
-from perflog.tables.store.batch_files import of_logs
+from perflog.tables.store.batch_files import rows_of_logs
 from perflog.tables.store.commits import LocalStore
 from perflog.tables.store.folder import Change, Stamp, StoreFolder, batch_name, checked_table, store_errors
 from perflog.tables.store.rewriting import merged, without_logs
@@ -163,14 +163,14 @@ class Store:
             empty = pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
             return empty if columns is None else empty.select(columns)
         rows = pa.concat_tables(parts).unify_dictionaries()
-        return rows if logs is None else of_logs(rows, logs)
+        return rows if logs is None else rows_of_logs(rows, logs)
 
     def row_counts(self, name: str, runs: Sequence[str] | None = None) -> dict[str, dict[int, int]]:
         """Return the number of rows of a table by run and part, as they are in the store at one moment.
 
         Args:
             name: The name of the table.
-            runs: Ids of runs whose logs are looked at, with the logs that are stored beside them; by default all.
+            runs: Ids of runs; only their logs are counted, with the logs that are stored beside them. By default all.
 
         Raises:
             UsageError: There is no such table.
@@ -251,21 +251,21 @@ class Store:
         if not self._folder.fetch(name, batches):
             return None
 
-        def of_batch(batch: str) -> _T | None:
-            return self._read_batch(name, batch, stamps[batch], read)
+        def call(batch: str) -> _T | None:
+            return self._call(name, batch, stamps[batch], read)
 
         if len(batches) < _MANY_FILES:
-            parts = list(map(of_batch, batches))
+            parts = list(map(call, batches))
         else:  # Arrow reads files without holding the interpreter
             from concurrent.futures import ThreadPoolExecutor
 
             shares = [batches[i : i + _FILES_AT_A_TIME] for i in range(0, len(batches), _FILES_AT_A_TIME)]
             with ThreadPoolExecutor(_READERS) as pool:
-                parts = [part for share in pool.map(lambda share: list(map(of_batch, share)), shares) for part in share]
+                parts = [part for share in pool.map(lambda share: list(map(call, share)), shares) for part in share]
         unchanged = all(stamp == self._folder.stamp(batch) for batch, stamp in stamps.items())
         return [part for part in parts if part is not None] if unchanged else None
 
-    def _read_batch(self, name: str, batch: str, stamp: Stamp | None, read: Callable[..., _T]) -> _T | None:
+    def _call(self, name: str, batch: str, stamp: Stamp | None, read: Callable[..., _T]) -> _T | None:
         try:
             file = self._folder.file_of(name, batch)
             return None if file is None else read(file[0], crc=file[1])

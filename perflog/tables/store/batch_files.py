@@ -51,7 +51,7 @@ class BatchFiles:
         self._open = {}
 
     def finish(self, logs: Sequence[str], notes: LogNotes) -> dict[str, Path]:
-        """Write the footers, and return the files by table. `notes` are those of the logs."""
+        """Write the footers, and return the files by table. `notes`: the notes of the logs."""
         crcs: dict[str, int] = {}
         for table, (writer, sink) in sorted(self._open.items(), key=lambda file: file[0] == "runs"):
             texts = {"schema_version": str(SCHEMA_VERSION), "table": table}
@@ -80,8 +80,8 @@ class BatchFiles:
         return pq.ParquetWriter(sink, arrow_schema(table), **writer_options(table)), sink
 
 
-def of_logs(rows: pa.Table, logs: Sequence[str]) -> pa.Table:
-    """Return the rows of some logs. The id of a run begins as that of its log does."""
+def rows_of_logs(rows: pa.Table, logs: Sequence[str]) -> pa.Table:
+    """Return the rows of some logs. The id of a run begins with the id of its log."""
     import pyarrow.compute as pc
 
     from perflog.tables.arrow import text_array

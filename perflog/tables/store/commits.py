@@ -58,7 +58,7 @@ class WorkFolder:
     def open(self) -> Self:
         """Make the folder, and the store if there is none."""
         self._store.drafts.mkdir(parents=True, exist_ok=True)
-        with locked(self._store.lock):  # or another writer takes the new folder for that of a killed one
+        with locked(self._store.lock):  # or another writer takes the new folder for one of a killed writer
             recover(self._store)
             self.path.mkdir()
             self._alive_fd = os.open(self.path / _ALIVE, os.O_RDWR | os.O_CREAT)

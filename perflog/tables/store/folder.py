@@ -1,6 +1,6 @@
 """The folder of a store: which batches of logs lie in it, and in which files.
 
-A batch is one or more logs whose rows share files, one for each table: `STORE/<table>/<batch>.parquet`. A batch of one
+A batch is one or more logs with shared files, one for each table: `STORE/<table>/<batch>.parquet`. A batch of one
 log is named as the log, so that the next ingest of the log finds it by its name. A batch of several has their ids in
 the footer of its runs file. A log is in one batch only.
 """
@@ -26,10 +26,10 @@ from perflog.tables.schema import TABLES
 from perflog.tables.store.runs_footer import LogNotes, RunsFooter
 
 MOVED_IN = (*(name for name in TABLES if name != "runs"), "runs")
-"""The tables in the order in which their files are moved into place. A batch without a runs file is not there."""
+"""The tables in the order in which their files are moved in. A batch without a runs file is not there."""
 
 BATCH_NAME = lazy_pattern(r"[0-9A-Za-z_-]+")
-"""Matches the name of a batch, of which names of files are made."""
+"""Matches the name of a batch, which is part of file names."""
 
 _SEVERAL = "batch-"  # begins the name of a batch of several logs
 
@@ -58,7 +58,7 @@ def store_errors(where: str) -> Iterator[None]:
         yield
     except OSError as error:
         reason, help = _CAUSES.get(error.errno or 0, (error.strerror or str(error), ""))
-        if (reason, help) == _NO_FOLDER and os.path.isdir(where):  # it stands inside the store
+        if (reason, help) == _NO_FOLDER and os.path.isdir(where):  # it is inside the store
             reason, help = _IN_THE_WAY
             where = os.fsdecode(error.filename2 or error.filename or where)
         raise StoreError(reason, where, help) from error
@@ -118,7 +118,7 @@ class Change(Struct, frozen=True):
     Attributes:
         out: The batches that leave the store.
         into: The batches that come in: the files of each, by table.
-        damaged: Those of `out` with a damaged file. Their files are kept aside.
+        damaged: The batches of `out` with a damaged file. Their files are kept aside.
     """
 
     out: Sequence[str]
@@ -186,7 +186,7 @@ class StoreFolder:
             return (batch,)  # it is named as its log
 
     def readable_logs(self) -> set[str]:
-        """Return the ids of the logs of all batches whose runs file can be read."""
+        """Return the ids of the logs of all batches with a readable runs file."""
         logs = set[str]()
         for batch in self.batches():
             with suppress(DamagedError):
@@ -226,7 +226,7 @@ class StoreFolder:
         """Return what is noted of the logs of all batches."""
         each = list[LogNotes]()
         for batch in self.batches():
-            with suppress(DamagedError):  # whoever reads its rows is told
+            with suppress(DamagedError):  # whoever reads its rows gets the error
                 each.append(self.notes_of(batch))
         return LogNotes(
             {log: origin for notes in each for log, origin in notes.origins.items()},
@@ -241,7 +241,7 @@ class StoreFolder:
         return _footer_of(path, stamp)
 
     def tables_of(self, batch: str) -> list[str]:
-        """Return the tables in which a batch has rows, in the order in which their files are moved into place."""
+        """Return the tables in which a batch has rows, in the order in which their files are moved in."""
         return [table for table in MOVED_IN if os.path.lexists(self.file(table, batch))]
 
     def stamp(self, batch: str) -> Stamp | None:

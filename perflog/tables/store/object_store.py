@@ -32,7 +32,7 @@ from perflog.tables.store.runs_footer import LogNotes, RunsFooter
 
 _COMMITS = ".commits"
 _ASIDE = ".damaged"
-_KEPT = 100  # commits that are not removed yet, and whose ids each commit names
+_KEPT = 100  # commits that are not removed yet; each commit names their ids
 _TRIES = 200  # of a commit while others are faster
 _LONGEST_WAIT_S = 2.0
 _OLD_S = 86400.0  # no writer takes a day from its first object to its commit
@@ -40,7 +40,7 @@ _SEVERAL = "batch-"
 
 
 class Batch(Struct, frozen=True):
-    """What a commit tells of a batch: its tables, bytes, logs, and the notes of these."""
+    """What a commit states of a batch: its tables, bytes, logs, and the notes of these."""
 
     tables: Sequence[str]
     size: int
@@ -49,7 +49,7 @@ class Batch(Struct, frozen=True):
 
 
 class Commit(Struct, frozen=True):
-    """A state of the store. `ids` are those of this commit and of those before it, the last first."""
+    """A state of the store. `ids`: of this commit and of earlier commits, the last first."""
 
     number: int = 0
     ids: Sequence[str] = ()
@@ -129,7 +129,7 @@ class ObjectStore(StoreFolder):
                 return self._commit
 
     def sweep(self) -> None:
-        """Remove objects that are in no commit and a day old: those of killed writers."""
+        """Remove objects that are in no commit and a day old: killed writers left them."""
         known = {object_key(table, name) for name, batch in self.look().batches.items() for table in batch.tables}
         for table in MOVED_IN:
             unknown = [key for key in self.bucket.keys(table) if key not in known]
@@ -169,7 +169,7 @@ class ObjectStore(StoreFolder):
             return True
         if self.look().number != number:
             return False
-        for batch in missing:  # whoever reads a batch whose object is lost is told
+        for batch in missing:  # whoever reads a batch with a lost object gets the error
             self._copied(table, [batch])
         return True
 
@@ -214,7 +214,7 @@ class ObjectWork:
             self._bucket.delete([probe])
 
     def close(self) -> None:
-        """Remove the folder, and that of the copies if there are none: a worker that is ended removes nothing."""
+        """Remove the folder, and the folder of the copies if there are none: a worker that is ended removes nothing."""
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):
             self.path.parent.rmdir()
@@ -250,8 +250,8 @@ class ObjectWork:
             self._bucket.upload([str(path) for files, _ in objects for path in files.values()], written)
             is_tried = True
             self._bucket.create(commit_key(commit.number), commit.data())
-            # Who has created it may be told that it was there, if an answer was lost. Who was too slow for a hundred
-            # commits may have created one that nobody looks at. So only the last commit tells.
+            # If an answer was lost, the creator of a commit may read that it was there before. A writer that was too
+            # slow for a hundred commits may have created one that nobody looks at. So only the last commit decides.
             is_done = identity in self._store.look().ids
         finally:
             if not is_done and not (is_tried and self._may_be_named(commit.number, identity)):
@@ -262,7 +262,7 @@ class ObjectWork:
         return is_done
 
     def _may_be_named(self, number: int, identity: str) -> bool:
-        """Whether a commit may name the objects of this one: not if another writer has made that of its number."""
+        """Whether a commit may name the objects of this one: not if another writer has made one of its number."""
         try:
             data = self._bucket.get(commit_key(number))
         except InputError:

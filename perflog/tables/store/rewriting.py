@@ -14,7 +14,7 @@ from pathlib import Path
 from perflog.errors import StoreError
 from perflog.tables.parquet import DamagedError, read_table
 from perflog.tables.schema import TABLES
-from perflog.tables.store.batch_files import ROW_GROUP, BatchFiles, of_logs
+from perflog.tables.store.batch_files import ROW_GROUP, BatchFiles, rows_of_logs
 from perflog.tables.store.folder import Change, StoreFolder, batch_name
 
 _SMALL, _LARGE = 1 << 20, 1 << 24  # bytes of a batch that is merged, of one that is large enough
@@ -106,7 +106,7 @@ def _rewritten(store: StoreFolder, batches: Sequence[str], logs: Sequence[str], 
                 raise FileNotFoundError(errno.ENOENT, "replaced by another writer", store.name)
             found = [file for batch in batches if (file := store.file_of(table, batch)) is not None]
             if found:
-                rows = pa.concat_tables([of_logs(read_table(path, table, crc), logs) for path, crc in found])
+                rows = pa.concat_tables([rows_of_logs(read_table(path, table, crc), logs) for path, crc in found])
                 files.add(table, rows.unify_dictionaries(), ROW_GROUP)
         notes = [store.notes_of(batch) for batch in batches]
         return files.finish(logs, reduce(or_, notes).of(logs))

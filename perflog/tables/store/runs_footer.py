@@ -69,7 +69,7 @@ class LogNotes(Struct, frozen=True):
         }
 
     def __or__(self, other: LogNotes) -> LogNotes:
-        """The notes of both; of a log that both know, those of the other."""
+        """The notes of both. For a log that both know, the notes of the other count."""
         return LogNotes(
             {**self.origins, **other.origins},
             {**self.ingested, **other.ingested},
