@@ -120,7 +120,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         TableColumn(
             "joined_formats",
             "text",
-            "other formats that read lines of the run, such as the format of a library inside the program: by number "
+            "other formats that read lines of the run, such as of a library inside the program: by falling number "
             "of lines, separated by `, `; null if there are none",
             by_field=False,
         ),
@@ -345,7 +345,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         ),
         _CLOCK,
         _int("duration_ns", "time that the reading covers; null for a sample at a point in time", "ns"),
-        _int("correlation", "number of the dispatch, or of the call, with the work that was counted"),
+        _int("correlation", "number of the dispatch, or of the call, that launched the counted work"),
         _int("calls", "number of calls that the row sums up; null for one reading"),
         _real("value", "the reading, in `unit`; of several calls the mean"),
         _real("min", "smallest reading of the calls"),
