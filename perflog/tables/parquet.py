@@ -204,7 +204,7 @@ def _where(
     """Return the rows of these runs that pass, from a file that is read batch by batch."""
     import pyarrow as pa
 
-    from perflog.tables.arrow import with_runs, rows_where
+    from perflog.tables.arrow import rows_where, with_runs
 
     columns = columns or arrow_schema(name).names
     read = list(dict.fromkeys([*columns, *where, *(() if runs is None else ("run",))]))
